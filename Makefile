@@ -1,0 +1,50 @@
+# Every target that is for people has a comment behind ##; bare `make` lists them.
+
+GOLANGCI_VERSION := v2.11.4
+GOLANGCI         := bin/golangci-lint-$(GOLANGCI_VERSION)
+
+# Every go.mod of the tree: the product, and the modules that keep other
+# people's libraries out of it.
+MODULES := $(patsubst %/go.mod,%,$(shell git ls-files --cached --others --exclude-standard '*go.mod'))
+MODULES := $(patsubst go.mod,.,$(MODULES))
+
+FUZZTIME := 30s
+
+.DEFAULT_GOAL := help
+.PHONY: help check format format-check lint vet build test fuzz figures-core
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
+
+check: format-check lint vet build test ## everything CI runs, in every module
+
+format: ## rewrite the Go files with gofmt
+	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
+
+format-check:
+	@files=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	if [ -n "$$files" ]; then echo "not formatted, run make format:"; echo "$$files"; exit 1; fi
+
+lint: $(GOLANGCI) ## run golangci-lint
+	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(CURDIR)/$(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...) || exit 1; done
+
+vet:
+	@for m in $(MODULES); do echo "vet $$m"; (cd $$m && go vet ./...) || exit 1; done
+
+build: ## compile everything
+	@for m in $(MODULES); do echo "build $$m"; (cd $$m && go build ./...) || exit 1; done
+
+test: ## run the tests with the race detector
+	@for m in $(MODULES); do echo "test $$m"; (cd $$m && go test -race -shuffle=on ./...) || exit 1; done
+
+fuzz: ## run every fuzz target for FUZZTIME (30s)
+	@for pkg in $$(git grep -l --untracked 'func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
+	  for f in $$(grep -hoE 'func Fuzz[A-Za-z0-9]+' $$pkg/*_test.go | sed 's/func //' | sort -u); do \
+	    echo "fuzz $$pkg $$f"; go test ./$$pkg -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) || exit 1; \
+	  done; \
+	done
+
+$(GOLANGCI):
+	@mkdir -p bin
+	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	@mv bin/golangci-lint $@

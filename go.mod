@@ -1,0 +1,3 @@
+module github.com/fluxgate/fluxgate
+
+go 1.26.0

@@ -1,0 +1,143 @@
+package bucket
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+)
+
+const (
+	// MaxUnits bounds every number a band works with. Redis computes in
+	// doubles, which hold integers exactly up to here; Go keeps to the same
+	// bound so that both give the same answer.
+	MaxUnits = 1 << 53
+
+	// MaxWait is the longest a demand may ask to wait. It is part of the
+	// format: the debt it allows is reserved in the numbers of every band.
+	MaxWait = time.Hour
+
+	// MinPeriod is the shortest refill period of a band.
+	MinPeriod = time.Millisecond
+	// MaxPeriod is the longest refill period of a band.
+	MaxPeriod = 366 * 24 * time.Hour
+
+	// MaxBands is how many bands one bucket set may have.
+	MaxBands = 16
+
+	// maxRefill bounds how long the emptiest bucket takes to be full, in
+	// microseconds: 71 years. Moments in the future then stay below MaxUnits.
+	maxRefill = 1 << 51
+
+	// resolution is how finely a token is divided where the numbers allow it.
+	// When gateways with two versions of a band alternate, every write rounds
+	// by less than one unit; a millionth of a token keeps that from adding up.
+	resolution = 1 << 20
+)
+
+// ErrTooFine is returned for a band whose numbers cannot be held exactly
+// below MaxUnits at any clock tick.
+var ErrTooFine = errors.New("capacity, refill tokens and period do not fit exact 53-bit arithmetic: use a smaller capacity or rounder numbers (refill tokens that share factors with the period)")
+
+// ErrTooSlow is returned for a band that would take decades to refill.
+var ErrTooSlow = errors.New("an empty bucket would take more than 35 years to refill: use a smaller capacity or more refill tokens")
+
+// Band is one band in exact integers. A token is Unit units; a bucket that
+// has handed out tokens holds them as used units, and regains Rate units with
+// every tick of the clock. Make it with [NewBand]; the fields are there for
+// stores to read.
+type Band struct {
+	// ID names the band in stored state: see [NewBand].
+	ID uint32
+	// Capacity is the most tokens the bucket holds.
+	Capacity int64
+	// Tick is the length of a clock tick in microseconds: 1, 1,000 or
+	// 1,000,000.
+	Tick int64
+	// Unit is how many units make one token.
+	Unit int64
+	// Rate is how many units come back with every tick.
+	Rate int64
+	// Limit is Capacity in units: what may be used without waiting.
+	Limit int64
+	// Max is Limit and the largest debt in units.
+	Max int64
+	// Period and Tokens are the band as it was written: Tokens come back
+	// every Period.
+	Period time.Duration
+	Tokens int64
+}
+
+// NewBand puts a band into exact integers, or says why it cannot. id names
+// the band in stored state and must be unique in its bucket set.
+//
+// It uses the finest clock tick at which every product stays below
+// [MaxUnits]. A tick above a microsecond must divide the period and must not
+// bring more than one token, so that the coarser clock is never seen in the
+// number of tokens handed out.
+func NewBand(id uint32, capacity, tokens int64, period time.Duration) (Band, error) {
+	switch {
+	case capacity < 1:
+		return Band{}, fmt.Errorf("capacity must be at least 1, not %d", capacity)
+	case tokens < 1:
+		return Band{}, fmt.Errorf("refill tokens must be at least 1, not %d", tokens)
+	case period < MinPeriod || period > MaxPeriod:
+		return Band{}, fmt.Errorf("period must be between %v and %v, not %v", MinPeriod, MaxPeriod, period)
+	case period%time.Microsecond != 0:
+		return Band{}, fmt.Errorf("period must be whole microseconds, not %v", period)
+	}
+	micros := period.Microseconds()
+	for _, tick := range [...]int64{1, 1_000, 1_000_000} {
+		if micros%tick != 0 || tick > 1 && tokens > micros/tick {
+			break
+		}
+		b := Band{ID: id, Capacity: capacity, Tick: tick, Period: period, Tokens: tokens}
+		shared := gcd(tokens, micros/tick)
+		if !b.fit(micros/tick/shared, tokens/shared) {
+			continue
+		}
+		if b.Max/b.Rate > maxRefill/tick {
+			return Band{}, ErrTooSlow
+		}
+		return b, nil
+	}
+	return Band{}, ErrTooFine
+}
+
+// fit sets unit, rate, limit and max for a token of unit units, divided more
+// finely where there is room, and reports whether they stay below MaxUnits.
+func (b *Band) fit(unit, rate int64) bool {
+	limit, ok := product(b.Capacity, unit)
+	if !ok {
+		return false
+	}
+	debt, ok := product(MaxWait.Microseconds()/b.Tick+1, rate)
+	if !ok {
+		return false
+	}
+	// A charge may owe a whole capacity even where nobody waits.
+	debt = max(debt, limit)
+	if limit+debt+rate > MaxUnits {
+		return false
+	}
+	finer := max(1, min((resolution+unit-1)/unit, MaxUnits/(limit+debt+rate)))
+	b.Unit, b.Rate = unit*finer, rate*finer
+	b.Limit, b.Max = limit*finer, (limit+debt)*finer
+	return true
+}
+
+// product multiplies two positive numbers, unless the result passes MaxUnits.
+func product(x, y int64) (int64, bool) {
+	hi, lo := bits.Mul64(uint64(x), uint64(y))
+	return int64(lo), hi == 0 && lo <= MaxUnits
+}
+
+func gcd(x, y int64) int64 {
+	for y != 0 {
+		x, y = y, x%y
+	}
+	return x
+}
+
+// ceilDiv is x ÷ y rounded up, for x ≥ 0 and y > 0.
+func ceilDiv(x, y int64) int64 { return (x + y - 1) / y }

@@ -1,0 +1,43 @@
+// Package bucket is the arithmetic of a token bucket in exact integers.
+//
+// It has no clock, no lock and no memory of its own: every function takes the
+// state and the time, in microseconds of the store's clock, and gives back
+// numbers. The Lua script of the Redis store runs the same lines.
+//
+// # The numbers
+//
+// A band refills R tokens every period of D ticks. With R and D divided by
+// their greatest common divisor, a bucket holds
+//
+//	used = tokens taken × D
+//
+// as an integer. In e ticks it shrinks by e·R, down to 0; a take of n adds
+// n·D and passes while used ≤ capacity·D. Nothing is rounded until a person
+// reads a number.
+//
+//	0            limit = capacity·D        max
+//	|--- used ------|-------- debt ---------|
+//	full bucket     empty bucket            furthest reservation or charge
+//
+// # Waiting
+//
+// A take that does not fit yet may be booked ahead: it is due at the first
+// tick at which it fits, and is exactly the take that an ideal bucket would
+// make at that tick. The bucket is brought forward to the due tick, taken
+// from, and wound back; winding back may leave it in debt, above its limit.
+//
+// # Giving back
+//
+// Tokens that come back must not be handed out a second time. With U the used
+// units and F(s) the units of all takes that are due at s or later, every
+// operation here keeps
+//
+//	F(s) ≤ U + (now − s)·R    for the due tick s of every take,
+//
+// from which it follows that no interval [s, t] sees more than capacity·D +
+// (t − s)·R units. A take of n, due at d, that is withdrawn may therefore
+// give back at most n·D − (h − d)·R, where h is the last tick that anyone was
+// promised, or now if that is later: what the bucket may have overflowed by
+// since d is gone, and so is what others have queued behind it. [State.Hold]
+// remembers h.
+package bucket

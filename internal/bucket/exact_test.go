@@ -1,0 +1,211 @@
+package bucket
+
+import (
+	"flag"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+var steps = flag.Int("bucket.steps", 200_000, "random steps compared with exact rationals")
+
+// randomBand draws a band from one per millisecond to 10^9 per 366 days, as
+// people write them and as they do not. It returns false if the arithmetic
+// refuses it.
+func randomBand(r *rand.Rand, id uint32) (Band, bool) {
+	periods := []time.Duration{
+		time.Millisecond, 100 * time.Millisecond, time.Second, 7 * time.Second, time.Minute,
+		time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 366 * 24 * time.Hour,
+	}
+	period := periods[r.IntN(len(periods))]
+	if r.IntN(3) == 0 {
+		period = time.Millisecond + time.Duration(r.Int64N(int64(period)))
+		period = period.Truncate([]time.Duration{time.Microsecond, time.Millisecond, time.Second}[r.IntN(3)])
+	}
+	number := func() int64 {
+		ceilings := []int64{3, 20, 1_000, 100_000, 1_000_000_000}
+		n := 1 + r.Int64N(ceilings[r.IntN(len(ceilings))])
+		if r.IntN(2) == 0 { // round, as people write
+			for n > 100 && n%10 != 0 {
+				n -= n % 10
+			}
+		}
+		return n
+	}
+	capacity := number()
+	tokens := capacity
+	if r.IntN(3) == 0 {
+		tokens = number()
+	}
+	b, err := NewBand(id, capacity, tokens, period)
+	return b, err == nil
+}
+
+type pending struct {
+	bands  []Band
+	booked Booking
+}
+
+// history is one bucket set and its ideal twin.
+type history struct {
+	t        *testing.T
+	r        *rand.Rand
+	now      int64
+	last     int64 // the latest moment promised to anyone
+	state    State
+	bands    []Band
+	ideals   []*ideal
+	receipts []pending
+}
+
+func (h *history) check(step int, what string) {
+	h.t.Helper()
+	var v View
+	h.state.View(h.bands, h.now, &v)
+	for i, d := range h.ideals {
+		if want, whole := d.view(h.now).used(); !whole || v.Levels[i] != want {
+			h.t.Fatalf("step %d, %s, band %d of %d %+v: used %d units, the ideal bucket %d (whole: %t)",
+				step, what, i, len(h.bands), h.bands[i], v.Levels[i], want, whole)
+		}
+	}
+}
+
+func (h *history) take() string {
+	var v View
+	h.state.View(h.bands, h.now, &v)
+	cost := h.r.Int64N(min(h.bands[0].Capacity, 1+h.r.Int64N(1_000_000)) + 1)
+	var maxWait int64
+	if h.r.IntN(2) == 0 {
+		maxWait = h.r.Int64N(MaxWait.Microseconds())
+	}
+	affordable := true
+	var wait int64
+	due := make([]int64, len(h.bands))
+	for i, d := range h.ideals {
+		affordable = affordable && cost <= d.band.Capacity
+		tick := d.band.Tick
+		due[i] = max(h.now, (h.now/tick+d.view(h.now).wait(cost))*tick)
+		wait = max(wait, due[i]-h.now)
+	}
+	if affordable != Affordable(h.bands, cost) {
+		h.t.Fatalf("cost %d affordable: %t", cost, !affordable)
+	}
+	if !affordable {
+		return "cost above capacity"
+	}
+	if got := v.Wait(h.bands, cost); got != wait {
+		h.t.Fatalf("wait %d µs, the ideal bucket %d", got, wait)
+	}
+	if wait > maxWait {
+		return "rejected"
+	}
+	v.Take(h.bands, cost)
+	h.state.Store(h.bands, &v)
+	for _, d := range h.ideals {
+		d.advance(h.now)
+		d.take(cost)
+	}
+	h.last = max(h.last, h.now+wait)
+	h.receipts = append(h.receipts, pending{h.bands, Booking{Cost: cost, At: h.now, Due: due}})
+	return "taken"
+}
+
+func (h *history) settle() string {
+	if len(h.receipts) == 0 {
+		return "nothing to settle"
+	}
+	i := h.r.IntN(len(h.receipts))
+	p := h.receipts[i]
+	h.receipts = append(h.receipts[:i], h.receipts[i+1:]...)
+	if &p.bands[0] != &h.bands[0] {
+		return "receipt of an older rule"
+	}
+	actual := h.r.Int64N(2*p.booked.Cost + 2)
+	var v View
+	h.state.View(h.bands, h.now, &v)
+	_, changed := v.Settle(h.bands, p.booked, actual)
+	if changed {
+		h.state.Store(h.bands, &v)
+	}
+	for i, d := range h.ideals {
+		if changed {
+			d.advance(h.now)
+		}
+		switch back := p.booked.Cost - actual; {
+		case back > 0:
+			d.giveBack(p.booked.Cost, back, p.booked.Due[i], max(h.now, h.last))
+		case back < 0:
+			d.charge(-back)
+		}
+	}
+	return "settled"
+}
+
+func (h *history) change() string {
+	bands := make([]Band, len(h.bands))
+	for i := range bands {
+		bands[i] = h.bands[i]
+		if b, ok := randomBand(h.r, uint32(i)); ok {
+			bands[i] = b
+		}
+	}
+	h.bands = bands
+	var v View
+	h.state.View(bands, h.now, &v)
+	h.state.Store(bands, &v)
+	for i, d := range h.ideals {
+		d.change(bands[i])
+		d.advance(h.now)
+	}
+	return "band change"
+}
+
+func (h *history) pass() string {
+	spans := []int64{1, 1_000, 50_000, 1_000_000, 60_000_000, 3_600_000_000, 400 * 24 * 3_600_000_000}
+	h.now += h.r.Int64N(spans[h.r.IntN(len(spans))])
+	return "time"
+}
+
+func TestArithmeticEqualsExactRationals(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	refused, drawn := 0, 0
+	done := map[string]int{}
+	for step := 0; step < *steps; {
+		h := &history{t: t, r: r, now: 1_700_000_000_000_000 + r.Int64N(1e12)}
+		for len(h.bands) < 1+r.IntN(3) {
+			drawn++
+			b, ok := randomBand(r, uint32(len(h.bands)))
+			if !ok {
+				refused++
+				continue
+			}
+			h.bands = append(h.bands, b)
+			h.ideals = append(h.ideals, newIdeal(b, h.now))
+		}
+		for range 200 {
+			var what string
+			switch k := r.IntN(20); {
+			case k < 9:
+				what = h.take()
+			case k < 12:
+				what = h.settle()
+			case k < 13:
+				what = h.change()
+			default:
+				what = h.pass()
+			}
+			h.check(step, what)
+			done[what]++
+			step++
+		}
+	}
+	t.Logf("%d steps, 0 differences; %d of %d random bands refused; %v", *steps, refused, drawn, done)
+	if refused == 0 || refused*2 > drawn {
+		t.Errorf("%d of %d random bands refused: the draw no longer covers both sides", refused, drawn)
+	}
+	for _, what := range []string{"taken", "rejected", "settled", "band change", "cost above capacity"} {
+		if done[what] < *steps/200 {
+			t.Errorf("%q happened %d times only", what, done[what])
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package bucket
+
+import "math"
+
+// refund is what may come back to band i, in units, when tokens of the cost
+// that was due at the moment due are not wanted after all. It never creates
+// tokens: what may have overflowed since, or was promised to others behind
+// it, is gone. The package comment has the reason.
+func (v *View) refund(b *Band, i int, cost, tokens, due int64) int64 {
+	most := cost*b.Unit - b.regain(b.ticks(due, v.Now+v.Hold))
+	return max(0, min(tokens*b.Unit, most, v.Levels[i]))
+}
+
+// charge is what is added to a band for tokens used beyond what was booked,
+// in units, as far as the largest debt allows.
+func (b *Band) charge(level, tokens int64) int64 {
+	room := max(0, b.Max-level)
+	if tokens > math.MaxInt64/b.Unit {
+		return room
+	}
+	return min(room, tokens*b.Unit)
+}
+
+// Booking is one take as its receipt remembers it.
+type Booking struct {
+	// Cost is what was taken, in tokens.
+	Cost int64
+	// At is when it was taken and Due when it counts, per band, both in
+	// microseconds of the store's clock. No Due means that nothing waited.
+	At  int64
+	Due []int64
+}
+
+// Settle corrects a booking to the cost that is known now: it gives the
+// difference back or charges it. It reports the tokens by which the band that
+// moved least was corrected, negative for a charge, in whole tokens rounded
+// towards zero, and whether anything changed at all.
+func (v *View) Settle(bands []Band, booked Booking, actual int64) (tokens int64, changed bool) {
+	difference := booked.Cost - actual
+	if difference == 0 {
+		return 0, false
+	}
+	if difference > 0 && v.Now < booked.At {
+		return 0, false // the clock stepped back: how much has overflowed is unknown
+	}
+	tokens = difference
+	for i := range bands {
+		b := &bands[i]
+		var units int64
+		if difference > 0 {
+			due := booked.At
+			if len(booked.Due) > i {
+				due = booked.Due[i]
+			}
+			units = v.refund(b, i, booked.Cost, difference, due)
+			tokens = min(tokens, units/b.Unit)
+		} else {
+			units = -b.charge(v.Levels[i], -difference)
+			tokens = max(tokens, units/b.Unit)
+		}
+		v.Levels[i] -= units
+		changed = changed || units != 0
+	}
+	return tokens, changed
+}

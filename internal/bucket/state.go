@@ -1,0 +1,133 @@
+package bucket
+
+// Slot is what is stored of one band.
+type Slot struct {
+	// ID is the band's.
+	ID uint32
+	// Used is what is used, in units of the band that wrote it.
+	Used int64
+	// Limit is the limit of the band that wrote it: Used ÷ Limit means the
+	// same under any other numbers.
+	Limit int64
+}
+
+// State is what is stored of one bucket set: all bands of one rule for one
+// key. The zero State is a full bucket set.
+type State struct {
+	// At is when it was written, in microseconds of the store's clock.
+	At int64
+	// Hold is how long after At the last take that waited is due.
+	Hold int64
+	// Slots are the bands in the order of the demand that wrote them.
+	Slots []Slot
+}
+
+// View is a bucket set brought to one moment for one list of bands.
+type View struct {
+	// Now is the moment, in microseconds of the store's clock.
+	Now int64
+	// Hold is how long from Now until the last take that waited is due.
+	Hold int64
+	// Levels are the used units per band.
+	Levels [MaxBands]int64
+}
+
+// View brings the state to now. Bands are matched by id; a band that was not
+// stored takes over the slot at its position if that belongs to no other band
+// (its label was changed), and is full otherwise.
+func (s *State) View(bands []Band, now int64, v *View) {
+	v.Now, v.Hold = now, s.Hold
+	if elapsed := now - s.At; elapsed > 0 {
+		v.Hold = max(0, s.Hold-elapsed)
+	}
+	for i := range bands {
+		v.Levels[i] = 0
+		if slot, ok := s.slot(bands, i); ok {
+			v.Levels[i] = bands[i].Level(slot, s.At, now)
+		}
+	}
+}
+
+func (s *State) slot(bands []Band, i int) (Slot, bool) {
+	// Almost always nothing moved since the last write.
+	if i < len(s.Slots) && s.Slots[i].ID == bands[i].ID {
+		return s.Slots[i], true
+	}
+	for _, slot := range s.Slots {
+		if slot.ID == bands[i].ID {
+			return slot, true
+		}
+	}
+	if i >= len(s.Slots) {
+		return Slot{}, false
+	}
+	for j := range bands {
+		if bands[j].ID == s.Slots[i].ID {
+			return Slot{}, false
+		}
+	}
+	return s.Slots[i], true
+}
+
+// Store writes the view back. It reuses the state's memory.
+func (s *State) Store(bands []Band, v *View) {
+	s.At, s.Hold = v.Now, v.Hold
+	if cap(s.Slots) < len(bands) {
+		s.Slots = make([]Slot, len(bands))
+	}
+	s.Slots = s.Slots[:len(bands)]
+	for i := range bands {
+		s.Slots[i] = Slot{ID: bands[i].ID, Used: v.Levels[i], Limit: bands[i].Limit}
+	}
+}
+
+// Adopt follows a clock that has stepped back behind the state: no time has
+// passed, and from here on it counts by the new clock. It reports whether it
+// changed anything.
+func (s *State) Adopt(now int64) bool {
+	if now >= s.At {
+		return false
+	}
+	s.At = now
+	return true
+}
+
+// Affordable reports whether cost can ever pass every band.
+func Affordable(bands []Band, cost int64) bool {
+	for i := range bands {
+		if cost > bands[i].Capacity {
+			return false
+		}
+	}
+	return true
+}
+
+// Wait is the longest wait of any band until cost fits, in microseconds; 0 if
+// it fits now. cost must be affordable.
+func (v *View) Wait(bands []Band, cost int64) int64 {
+	var wait int64
+	for i := range bands {
+		wait = max(wait, bands[i].Wait(v.Levels[i], cost, v.Now))
+	}
+	return wait
+}
+
+// Take books cost in every band, each at the tick it is due in that band. The
+// cost must be affordable and the wait one the caller has accepted.
+func (v *View) Take(bands []Band, cost int64) {
+	for i := range bands {
+		wait := bands[i].Wait(v.Levels[i], cost, v.Now)
+		v.Levels[i] = bands[i].book(v.Levels[i], cost, wait, v.Now)
+		v.Hold = max(v.Hold, wait)
+	}
+}
+
+// FullAfter is how long until every band is full, in microseconds: the moment
+// from which keeping the bucket set and forgetting it are the same.
+func (v *View) FullAfter(bands []Band) int64 {
+	var full int64
+	for i := range bands {
+		full = max(full, bands[i].FullAfter(v.Levels[i], v.Now))
+	}
+	return full
+}

@@ -1,0 +1,105 @@
+// Package internal holds what other modules cannot import. This test keeps
+// the arrows between the layers pointing down.
+package internal
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/fluxgate/fluxgate"
+
+// layers are the packages of the product from the top of a request's path to
+// its bottom. A package may import packages of lower layers only.
+var layers = [][]string{
+	{"cmd"},
+	{"server"},
+	{"httplimit", "grpclimit", "client"},
+	{"rules/reload"},
+	{"rules/filerules", "rules/mongorules", "rules/redisrules", "rules/rulestest"},
+	{"store/lease"},
+	{"store/resilient"},
+	{"store/redisstore", "store/memstore", "store/storetest", "clientip"},
+	{""}, // the root package: rules, engine, interfaces
+	{"internal/match", "internal/bucket", "internal/testenv"},
+}
+
+func layerOf(pkg string) int {
+	for i, layer := range layers {
+		for _, name := range layer {
+			if pkg == name || name != "" && strings.HasPrefix(pkg, name+"/") {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+	Standard   bool
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,Standard", module+"/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+		var p pkg
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+func TestTheRootPackageStandsOnTheStandardLibrary(t *testing.T) {
+	standard := map[string]bool{}
+	all := packages(t)
+	for _, p := range all {
+		standard[p.ImportPath] = p.Standard
+	}
+	for _, p := range all {
+		own := strings.TrimPrefix(p.ImportPath, module)
+		if own != "" && own != "/internal/match" && own != "/internal/bucket" {
+			continue
+		}
+		for _, imported := range p.Imports {
+			if !standard[imported] && !strings.HasPrefix(imported, module) {
+				t.Errorf("%s imports %s, which is not the standard library", p.ImportPath, imported)
+			}
+		}
+	}
+}
+
+func TestArrowsPointDown(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.Standard || !strings.HasPrefix(p.ImportPath, module) {
+			continue
+		}
+		from := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		if from == "internal" {
+			continue
+		}
+		if layerOf(from) < 0 {
+			t.Errorf("package %q stands in no layer: add it to layers in this test", from)
+			continue
+		}
+		for _, imported := range p.Imports {
+			to, ours := strings.CutPrefix(imported, module)
+			if !ours {
+				continue
+			}
+			if to = strings.TrimPrefix(to, "/"); layerOf(to) <= layerOf(from) && to != from {
+				t.Errorf("%q imports %q, which is not below it", from, to)
+			}
+		}
+	}
+}
