@@ -23,6 +23,7 @@ var layers = [][]string{
 	{"store/resilient"},
 	{"store/redisstore", "store/memstore", "store/storetest", "clientip"},
 	{""}, // the root package: rules, engine, interfaces
+	{"internal/ideal"},
 	{"internal/match", "internal/bucket", "internal/testenv"},
 }
 

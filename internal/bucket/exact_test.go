@@ -1,10 +1,13 @@
-package bucket
+package bucket_test
 
 import (
 	"flag"
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/internal/ideal"
 )
 
 var steps = flag.Int("bucket.steps", 200_000, "random steps compared with exact rationals")
@@ -12,7 +15,7 @@ var steps = flag.Int("bucket.steps", 200_000, "random steps compared with exact 
 // randomBand draws a band from one per millisecond to 10^9 per 366 days, as
 // people write them and as they do not. It returns false if the arithmetic
 // refuses it.
-func randomBand(r *rand.Rand, id uint32) (Band, bool) {
+func randomBand(r *rand.Rand, id uint32) (bucket.Band, bool) {
 	periods := []time.Duration{
 		time.Millisecond, 100 * time.Millisecond, time.Second, 7 * time.Second, time.Minute,
 		time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 366 * 24 * time.Hour,
@@ -37,13 +40,13 @@ func randomBand(r *rand.Rand, id uint32) (Band, bool) {
 	if r.IntN(3) == 0 {
 		tokens = number()
 	}
-	b, err := NewBand(id, capacity, tokens, period)
+	b, err := bucket.NewBand(id, capacity, tokens, period)
 	return b, err == nil
 }
 
 type pending struct {
-	bands  []Band
-	booked Booking
+	bands  []bucket.Band
+	booked bucket.Booking
 }
 
 // history is one bucket set and its ideal twin.
@@ -52,18 +55,18 @@ type history struct {
 	r        *rand.Rand
 	now      int64
 	last     int64 // the latest moment promised to anyone
-	state    State
-	bands    []Band
-	ideals   []*ideal
+	state    bucket.State
+	bands    []bucket.Band
+	ideals   []*ideal.Bucket
 	receipts []pending
 }
 
 func (h *history) check(step int, what string) {
 	h.t.Helper()
-	var v View
+	var v bucket.View
 	h.state.View(h.bands, h.now, &v)
 	for i, d := range h.ideals {
-		if want, whole := d.view(h.now).used(); !whole || v.Levels[i] != want {
+		if want, whole := d.View(h.now).Used(); !whole || v.Levels[i] != want {
 			h.t.Fatalf("step %d, %s, band %d of %d %+v: used %d units, the ideal bucket %d (whole: %t)",
 				step, what, i, len(h.bands), h.bands[i], v.Levels[i], want, whole)
 		}
@@ -71,23 +74,22 @@ func (h *history) check(step int, what string) {
 }
 
 func (h *history) take() string {
-	var v View
+	var v bucket.View
 	h.state.View(h.bands, h.now, &v)
 	cost := h.r.Int64N(min(h.bands[0].Capacity, 1+h.r.Int64N(1_000_000)) + 1)
 	var maxWait int64
 	if h.r.IntN(2) == 0 {
-		maxWait = h.r.Int64N(MaxWait.Microseconds())
+		maxWait = h.r.Int64N(bucket.MaxWait.Microseconds())
 	}
 	affordable := true
 	var wait int64
 	due := make([]int64, len(h.bands))
 	for i, d := range h.ideals {
-		affordable = affordable && cost <= d.band.Capacity
-		tick := d.band.Tick
-		due[i] = max(h.now, (h.now/tick+d.view(h.now).wait(cost))*tick)
+		affordable = affordable && cost <= d.Band.Capacity
+		due[i] = d.View(h.now).Due(cost, h.now)
 		wait = max(wait, due[i]-h.now)
 	}
-	if affordable != Affordable(h.bands, cost) {
+	if affordable != bucket.Affordable(h.bands, cost) {
 		h.t.Fatalf("cost %d affordable: %t", cost, !affordable)
 	}
 	if !affordable {
@@ -102,11 +104,11 @@ func (h *history) take() string {
 	v.Take(h.bands, cost)
 	h.state.Store(h.bands, &v)
 	for _, d := range h.ideals {
-		d.advance(h.now)
-		d.take(cost)
+		d.Advance(h.now)
+		d.Take(cost)
 	}
 	h.last = max(h.last, h.now+wait)
-	h.receipts = append(h.receipts, pending{h.bands, Booking{Cost: cost, At: h.now, Due: due}})
+	h.receipts = append(h.receipts, pending{h.bands, bucket.Booking{Cost: cost, At: h.now, Due: due}})
 	return "taken"
 }
 
@@ -121,7 +123,7 @@ func (h *history) settle() string {
 		return "receipt of an older rule"
 	}
 	actual := h.r.Int64N(2*p.booked.Cost + 2)
-	var v View
+	var v bucket.View
 	h.state.View(h.bands, h.now, &v)
 	_, changed := v.Settle(h.bands, p.booked, actual)
 	if changed {
@@ -129,20 +131,20 @@ func (h *history) settle() string {
 	}
 	for i, d := range h.ideals {
 		if changed {
-			d.advance(h.now)
+			d.Advance(h.now)
 		}
 		switch back := p.booked.Cost - actual; {
 		case back > 0:
-			d.giveBack(p.booked.Cost, back, p.booked.Due[i], max(h.now, h.last))
+			d.GiveBack(p.booked.Cost, back, p.booked.Due[i], max(h.now, h.last))
 		case back < 0:
-			d.charge(-back)
+			d.Charge(-back)
 		}
 	}
 	return "settled"
 }
 
 func (h *history) change() string {
-	bands := make([]Band, len(h.bands))
+	bands := make([]bucket.Band, len(h.bands))
 	for i := range bands {
 		bands[i] = h.bands[i]
 		if b, ok := randomBand(h.r, uint32(i)); ok {
@@ -150,12 +152,12 @@ func (h *history) change() string {
 		}
 	}
 	h.bands = bands
-	var v View
+	var v bucket.View
 	h.state.View(bands, h.now, &v)
 	h.state.Store(bands, &v)
 	for i, d := range h.ideals {
-		d.change(bands[i])
-		d.advance(h.now)
+		d.Change(bands[i])
+		d.Advance(h.now)
 	}
 	return "band change"
 }
@@ -180,7 +182,7 @@ func TestArithmeticEqualsExactRationals(t *testing.T) {
 				continue
 			}
 			h.bands = append(h.bands, b)
-			h.ideals = append(h.ideals, newIdeal(b, h.now))
+			h.ideals = append(h.ideals, ideal.New(b, h.now))
 		}
 		for range 200 {
 			var what string

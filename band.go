@@ -1,0 +1,123 @@
+package fluxgate
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fluxgate/fluxgate/internal/bucket"
+)
+
+// Bounds of what a band may ask for.
+const (
+	// MaxBands is how many bands one rule may have.
+	MaxBands = bucket.MaxBands
+	// MaxWait is the longest wait a demand may ask for.
+	MaxWait = bucket.MaxWait
+)
+
+// BandKind is how a band counts.
+type BandKind string
+
+// TokenBucket is the one kind there is so far. Documents with another kind
+// are refused, so that older gateways never misread newer rules.
+const TokenBucket BandKind = "token-bucket"
+
+// Band is one limit over time: a bucket that holds at most Capacity tokens
+// and gets RefillTokens back every Refill, evenly. A new bucket is full.
+type Band struct {
+	// Label names the band within its rule. A band without one is known by
+	// its position.
+	Label string
+	// Capacity is the most tokens the bucket holds: the largest burst.
+	Capacity int64
+	// RefillTokens come back every Refill. 0 means Capacity.
+	RefillTokens int64
+	// Refill is the period, from 1ms to 366 days.
+	Refill time.Duration
+	// Kind is how the band counts. Empty means TokenBucket.
+	Kind BandKind
+}
+
+// PerSecond is a band of n tokens a second, all of which may come at once.
+func PerSecond(n int64) Band { return Band{Capacity: n, Refill: time.Second} }
+
+// PerMinute is a band of n tokens a minute.
+func PerMinute(n int64) Band { return Band{Capacity: n, Refill: time.Minute} }
+
+// PerHour is a band of n tokens an hour.
+func PerHour(n int64) Band { return Band{Capacity: n, Refill: time.Hour} }
+
+// PerDay is a band of n tokens in 24 hours.
+func PerDay(n int64) Band { return Band{Capacity: n, Refill: 24 * time.Hour} }
+
+// Tokens is RefillTokens with its default.
+func (b Band) Tokens() int64 {
+	if b.RefillTokens == 0 {
+		return b.Capacity
+	}
+	return b.RefillTokens
+}
+
+// Name is the label, or what the band says, such as 100-per-1m.
+func (b Band) Name() string {
+	if b.Label != "" {
+		return b.Label
+	}
+	return strconv.FormatInt(b.Tokens(), 10) + "-per-" + formatPeriod(b.Refill)
+}
+
+// ExactBand is a band in the integers that stores compute with. It travels
+// with every [Demand].
+type ExactBand = bucket.Band
+
+// Exact puts the band at a position of its rule into exact integers. The
+// error says what about its numbers cannot be exact.
+func (b Band) Exact(position int) (ExactBand, error) {
+	return bucket.NewBand(b.id(position), b.Capacity, b.Tokens(), b.Refill)
+}
+
+// id names the band in stored state: by label, so that consumption follows a
+// band that moves within its rule, else by position.
+func (b Band) id(position int) uint32 {
+	if b.Label == "" {
+		return uint32(position)
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(b.Label)) // never fails
+	return h.Sum32() | 1<<31
+}
+
+// periodUnits are the units a period is written in, from large to small.
+var periodUnits = []struct {
+	suffix string
+	length time.Duration
+}{
+	{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second},
+	{"ms", time.Millisecond}, {"us", time.Microsecond}, {"ns", time.Nanosecond},
+}
+
+// formatPeriod writes a period in the largest unit that leaves no rest.
+func formatPeriod(d time.Duration) string {
+	for _, unit := range periodUnits {
+		if d%unit.length == 0 {
+			return strconv.FormatInt(int64(d/unit.length), 10) + unit.suffix
+		}
+	}
+	return d.String()
+}
+
+// parsePeriod reads what formatPeriod writes and everything that
+// [time.ParseDuration] does; a day is 24 hours.
+func parsePeriod(s string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		n, err := strconv.ParseInt(days, 10, 32)
+		if err != nil {
+			return 0, fmt.Errorf("not a number of days: %q", s)
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	return time.ParseDuration(s)
+}

@@ -1,0 +1,73 @@
+package fluxgate
+
+import "time"
+
+// decide reads the decision off the outcome. failed is a rule that fails
+// closed because the store could not decide, or nil.
+func (m *making) decide(failed *compiledRule) Decision {
+	d := Decision{made: m}
+	switch {
+	case failed != nil:
+		d.Reason, d.RuleID = ReasonStoreFailure, failed.ID
+	case m.outcome.Admitted:
+		d.Allowed, d.Reason = true, ReasonOK
+		m.bindAllowed(&d)
+	default:
+		m.bindRejected(&d)
+	}
+	return d
+}
+
+// bindAllowed names the band with the smallest share left, and the longest
+// wait until all tokens are due.
+func (m *making) bindAllowed(d *Decision) {
+	smallest := 2.0
+	for i := range m.demands {
+		result := &m.outcome.Results[i]
+		if m.demands[i].Shadow || result.Status != OK {
+			continue
+		}
+		d.Wait = max(d.Wait, result.Wait)
+		for j := range result.Bands {
+			share := float64(result.Bands[j].Remaining) / float64(m.demands[i].Bands[j].Capacity)
+			if share < smallest {
+				smallest = share
+				m.bind(d, i, j)
+			}
+		}
+	}
+}
+
+// bindRejected names the band with the longest wait. A band that the cost can
+// never fit comes before all others.
+func (m *making) bindRejected(d *Decision) {
+	d.Reason = ReasonLimited
+	longest := time.Duration(-1)
+	for i := range m.demands {
+		demand, result := &m.demands[i], &m.outcome.Results[i]
+		if demand.Shadow || result.Status == OK || result.Status == Unavailable {
+			continue
+		}
+		for j := range result.Bands {
+			if demand.Cost > demand.Bands[j].Capacity {
+				d.Reason, d.RetryAfter = ReasonCostTooHigh, 0
+				m.bind(d, i, j)
+				return
+			}
+			if wait := result.Bands[j].Wait; result.Status == Rejected && wait > longest {
+				longest = wait
+				m.bind(d, i, j)
+				d.RetryAfter = wait
+			}
+		}
+	}
+}
+
+func (m *making) bind(d *Decision, i, j int) {
+	rule, result := m.rules[i], &m.outcome.Results[i]
+	d.RuleID, d.Band, d.Source = rule.ID, rule.names[j], result.Source
+	d.Limit = m.demands[i].Bands[j].Capacity
+	d.Remaining = result.Bands[j].Remaining
+	d.ResetAfter = result.Bands[j].FullAfter
+	d.Time = time.UnixMicro(result.Now)
+}

@@ -1,0 +1,140 @@
+package fluxgate
+
+import (
+	"iter"
+	"sync"
+	"time"
+)
+
+// Decision is the answer to a [Request].
+type Decision struct {
+	// Allowed is whether the request may pass, after Wait.
+	Allowed bool
+	// Reason says why.
+	Reason Reason
+	// RuleID and Band name what binds: when allowed the band with the
+	// smallest share of its capacity left, else the one with the longest
+	// wait. They are empty where no band was asked.
+	RuleID, Band string
+	// Limit, Remaining and ResetAfter are the binding band's capacity, whole
+	// tokens left and time until it is full.
+	Limit, Remaining int64
+	ResetAfter       time.Duration
+	// RetryAfter is how long until a rejected request would fit; 0 if it
+	// never will or nobody knows.
+	RetryAfter time.Duration
+	// Wait is how long the request was held, or must be.
+	Wait time.Duration
+	// Time is the store's clock when it decided, where it did.
+	Time time.Time
+	// Source is where the binding answer came from.
+	Source Source
+	// Degraded is set where the store could not be asked for every rule.
+	Degraded bool
+
+	made *making
+}
+
+// Reason is why a request was allowed or not.
+type Reason string
+
+// The reasons.
+const (
+	// ReasonOK means that every band admitted it.
+	ReasonOK Reason = "ok"
+	// ReasonExempt means that a rule allows it without limit.
+	ReasonExempt Reason = "exempt"
+	// ReasonNoRule means that no rule applies.
+	ReasonNoRule Reason = "no-rule"
+	// ReasonLimited means that a band is empty.
+	ReasonLimited Reason = "limited"
+	// ReasonCostTooHigh means that the cost is above a band's capacity.
+	ReasonCostTooHigh Reason = "cost-too-high"
+	// ReasonDenied means that a rule denies it.
+	ReasonDenied Reason = "denied"
+	// ReasonMissingIdentity means that a rule refuses requests without the
+	// identity it counts by.
+	ReasonMissingIdentity Reason = "missing-identity"
+	// ReasonStoreFailure means that the store could not decide and the rule
+	// fails closed.
+	ReasonStoreFailure Reason = "store-failure"
+)
+
+// BandStatus is one band of one rule that applied.
+type BandStatus struct {
+	Rule   *Rule
+	Band   *Band
+	Status Status
+	Source Source
+	// Limit is the band's capacity.
+	Limit int64
+	// Remaining, Wait and FullAfter are as in [BandResult].
+	BandResult
+}
+
+// Shadow reports whether the rule is only measured.
+func (b *BandStatus) Shadow() bool { return b.Rule.Mode == ModeShadow }
+
+// Bands are all bands that were asked, in the order of their rules. The rules
+// and bands it points to are not to be changed.
+func (d *Decision) Bands() iter.Seq[BandStatus] {
+	return func(yield func(BandStatus) bool) {
+		if d.made == nil {
+			return
+		}
+		for i := range d.made.rules {
+			rule, demand, result := d.made.rules[i], &d.made.demands[i], &d.made.outcome.Results[i]
+			for j := range result.Bands {
+				status := BandStatus{
+					Rule: rule.Rule, Band: &rule.Bands[j], Status: result.Status, Source: result.Source,
+					Limit: demand.Bands[j].Capacity, BandResult: result.Bands[j],
+				}
+				if !yield(status) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Receipt is what [Engine.Settle] needs, or nil if nothing was taken.
+func (d *Decision) Receipt() *Receipt {
+	if d.made == nil || !d.Allowed {
+		return nil
+	}
+	return d.made.receipt()
+}
+
+// making is what a decision is made of. It is one allocation for the usual
+// number of rules and bands, and the decision's details and receipt are read
+// from it when somebody asks.
+type making struct {
+	rules   []*compiledRule
+	demands []Demand
+	outcome Outcome
+	peek    bool
+
+	once  sync.Once
+	taken *Receipt
+
+	rulesSpace   [4]*compiledRule
+	demandsSpace [4]Demand
+	resultsSpace [4]Result
+	bandsSpace   [8]BandResult
+}
+
+func newMaking() *making {
+	m := new(making)
+	m.rules, m.demands = m.rulesSpace[:0], m.demandsSpace[:0]
+	m.outcome.Results, m.outcome.bands = m.resultsSpace[:0], m.bandsSpace[:0]
+	return m
+}
+
+func (m *making) receipt() *Receipt {
+	m.once.Do(func() {
+		if !m.peek {
+			m.taken = NewReceipt(m.demands, &m.outcome)
+		}
+	})
+	return m.taken
+}

@@ -1,0 +1,36 @@
+// Package fluxgate decides, for every request that reaches an API, whether it
+// may pass now. Rules say how fast which caller may go; token buckets, counted
+// exactly, say whether that leaves a token for this one.
+//
+// # The path of a request
+//
+//	Request ──▶ Engine ──▶ RuleSet: which rules apply ──▶ keys: whose buckets
+//	                                                         │
+//	Decision ◀── binding rule and band ◀── Outcome ◀── Store.Take: all or none
+//
+// A transport builds a [Request] from what it knows and asks an [Engine]. The
+// engine looks up the [RuleSet], finds the rules that apply, makes a [Key] for
+// each, and asks its [Store] once for all of them. The [Decision] names the
+// rule and band that bind, and can be settled when the true cost is known.
+//
+// # Starting
+//
+// A rule set is built from [Rule] values or read from JSON with
+// [ParseRuleSet]. Both check it whole and report every problem at once. A
+// store is store/memstore for one process, or one that many share.
+//
+//	rules, err := fluxgate.NewRuleSet("api", fluxgate.Rule{
+//		ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)},
+//	})
+//	store, err := memstore.New(memstore.Config{})
+//	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("api"))
+//	decision, err := engine.Check(ctx, &fluxgate.Request{IP: ip, Method: "GET", Path: "/users"})
+//
+// # What is exact
+//
+// Every decision equals that of an ideal token bucket computed in exact
+// rationals at the store's clock tick: never a token too many, never one too
+// few. A rejection changes nothing; a request takes from every band of every
+// rule that applies or from none; a rule change is not a refill. The suite in
+// store/storetest holds every store to it.
+package fluxgate

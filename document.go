@@ -1,0 +1,166 @@
+package fluxgate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+)
+
+// ParseRuleSet reads a rule set from JSON: an id and its rules in the shape of
+// the control plane. Unknown fields are errors. Like [NewRuleSet] it reports
+// everything that is wrong at once.
+func ParseRuleSet(data []byte) (*RuleSet, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var doc map[string]any
+	if err := dec.Decode(&doc); err != nil {
+		return nil, fmt.Errorf("reading a rule set: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("reading a rule set: something stands after the closing brace")
+	}
+	return DecodeRuleSet(doc)
+}
+
+// DecodeRuleSet is ParseRuleSet for a document that is already a tree of maps,
+// lists and scalars, from whatever format it came.
+func DecodeRuleSet(doc map[string]any) (*RuleSet, error) {
+	var found problems
+	top := object{fields: doc, found: &found}
+	id := top.text("id")
+	var rules []Rule
+	for _, o := range top.objects("rules") {
+		rules = append(rules, decodeRule(o))
+	}
+	top.refuseUnknown()
+	if len(found) > 0 {
+		// Say what validation has to say too, so that one look is enough.
+		// Where a value could not be read, its place is known already.
+		_, err := NewRuleSet(id, rules...)
+		var invalid *ValidationError
+		if errors.As(err, &invalid) {
+			found = append(found, newPlaces(found, invalid.Problems)...)
+		}
+		found.sort()
+		return nil, &ValidationError{RuleSetID: id, Problems: found}
+	}
+	return NewRuleSet(id, rules...)
+}
+
+// newPlaces are the problems in more that stand at no place, or inside of
+// one, that is already in known.
+func newPlaces(known, more []Problem) []Problem {
+	var fresh []Problem
+	for _, p := range more {
+		reported := false
+		for _, k := range known {
+			reported = reported || strings.HasPrefix(k.Place, p.Place) || strings.HasPrefix(p.Place, k.Place)
+		}
+		if !reported {
+			fresh = append(fresh, p)
+		}
+	}
+	return fresh
+}
+
+func decodeRule(o object) Rule {
+	r := Rule{
+		ID:                o.textOf("id", "_id"),
+		RuleSetID:         o.text("ruleSetId"),
+		Paths:             o.listOf("path", "paths"),
+		Methods:           o.listOf("method", "methods"),
+		Scope:             Scope(o.text("limitScope")),
+		KeyFields:         o.texts("compositeKeyFields"),
+		Priority:          int(o.integer("priority")),
+		Group:             o.text("group"),
+		Action:            Action(o.text("action")),
+		Disabled:          !o.boolean("enabled", true),
+		OnLimitExceed:     Policy(o.text("onLimitExceed")),
+		Mode:              Mode(o.text("mode")),
+		OnFailure:         OnFailure(o.text("onFailure")),
+		OnMissingIdentity: OnMissingIdentity(o.text("onMissingIdentity")),
+		Attributes:        o.tree("attributes"),
+		CreatedAt:         o.moment("createdAt"),
+		UpdatedAt:         o.moment("updatedAt"),
+	}
+	if when, ok := o.object("when"); ok {
+		r.When = decodeWhen(when)
+	}
+	for _, b := range o.objects("bands") {
+		r.Bands = append(r.Bands, decodeBand(b))
+	}
+	o.refuseUnknown()
+	return r
+}
+
+func decodeWhen(o object) When {
+	w := When{
+		Hosts:        o.texts("hosts"),
+		ExcludePaths: o.texts("excludePaths"),
+		Headers:      o.values("headers"),
+		Attributes:   o.values("attributes"),
+		Users:        o.texts("users"),
+		APIKeys:      o.texts("apiKeys"),
+	}
+	for i, s := range o.texts("ips") {
+		prefix, err := parsePrefix(s)
+		if err != nil {
+			o.found.add(fmt.Sprintf("%s[%d]", o.at("ips"), i), "must be a network such as 10.0.0.0/8 or an address, not %s", quote(s))
+			continue
+		}
+		w.IPs = append(w.IPs, prefix)
+	}
+	o.refuseUnknown()
+	return w
+}
+
+// parsePrefix reads a network, or an address as the network of it alone.
+func parsePrefix(s string) (netip.Prefix, error) {
+	if strings.Contains(s, "/") {
+		return netip.ParsePrefix(s)
+	}
+	addr, err := netip.ParseAddr(s)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	addr = addr.WithZone("")
+	return netip.PrefixFrom(addr, addr.BitLen()), nil
+}
+
+// decodeBand reads a band. Its period stands in refill ("100ms") or
+// refillSeconds; windowSeconds is an older spelling that says both the period
+// and that the whole capacity comes back in it.
+func decodeBand(o object) Band {
+	b := Band{
+		Kind:         BandKind(o.text("kind")),
+		Label:        o.text("label"),
+		Capacity:     o.integer("capacity"),
+		RefillTokens: o.integer("refillTokens"),
+	}
+	if o.has("refillTokens") && b.RefillTokens == 0 {
+		o.found.add(o.at("refillTokens"), "must be at least 1")
+	}
+	var said string
+	for _, name := range []string{"refill", "refillSeconds", "windowSeconds"} {
+		period, ok := o.period(name)
+		if !ok {
+			continue
+		}
+		if said != "" && period != b.Refill {
+			o.found.add(o.at(name), "says another period than %s", said)
+		}
+		b.Refill, said = period, name
+	}
+	if o.has("windowSeconds") && b.RefillTokens != 0 && b.RefillTokens != b.Capacity {
+		o.found.add(o.at("refillTokens"), "must be the capacity, or be left out, where windowSeconds is given")
+	}
+	if said == "" && !o.has("refill") && !o.has("refillSeconds") && !o.has("windowSeconds") {
+		o.found.add(o.at("refill"), "must say the period, such as 1s, here or in refillSeconds")
+	}
+	o.refuseUnknown()
+	return b
+}

@@ -1,0 +1,243 @@
+package fluxgate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/fluxgate/fluxgate/internal/match"
+)
+
+var (
+	// ErrCost is returned for a request with a negative cost.
+	ErrCost = errors.New("the cost of a request cannot be negative")
+	// ErrTooManyRules is returned for a request to which more than MaxMatches
+	// rules apply.
+	ErrTooManyRules = fmt.Errorf("more than %d rules apply to one request", MaxMatches)
+	// ErrHook is wrapped by errors of functions that the user gave the
+	// engine, and by their panics.
+	ErrHook = errors.New("a user's function failed")
+)
+
+// Engine decides requests: rule set → rules that apply → keys → one Take. It
+// is safe for use by any number of goroutines.
+type Engine struct {
+	store Store
+	rules RuleSets
+	keyer keyer
+	plans plans
+
+	ruleSetID    string
+	allowMissing bool
+	policy       Policy
+	onFailure    OnFailure
+	fallback     Store
+	share        float64
+	maxWait      time.Duration
+	waitSlots    int64
+	waiting      atomic.Int64
+	observer     Observer
+	amend        func(context.Context, *Request) error
+}
+
+// New makes an engine over a store and the rule sets to decide by.
+func New(store Store, rules RuleSets, options ...Option) (*Engine, error) {
+	if store == nil || rules == nil {
+		return nil, errors.New("an engine needs a store and rule sets")
+	}
+	e := &Engine{
+		store: store, rules: rules,
+		allowMissing: true, policy: Reject, onFailure: FailLocal,
+	}
+	e.keyer.ipv6Bits = 64
+	for _, option := range options {
+		if err := option(e); err != nil {
+			return nil, fmt.Errorf("making an engine: %w", err)
+		}
+	}
+	return e, nil
+}
+
+// Check decides a request. Where a rule says so it holds the request until
+// its tokens are there; if ctx ends meanwhile it gives back what can be given
+// back and returns the error of ctx. An error means that there is no decision.
+func (e *Engine) Check(ctx context.Context, req *Request) (Decision, error) {
+	d, err := e.check(ctx, req)
+	if e.observer != nil {
+		seen := d // a copy: only an observer makes a decision escape
+		e.observer.Decided(ctx, req, &seen, err)
+	}
+	return d, err
+}
+
+func (e *Engine) check(ctx context.Context, req *Request) (Decision, error) {
+	if e.amend != nil {
+		if err := e.callAmend(ctx, req); err != nil {
+			return Decision{}, err
+		}
+	}
+	if req.Cost < 0 {
+		return Decision{}, ErrCost
+	}
+	id := req.RuleSet
+	if id == "" {
+		id = e.ruleSetID
+	}
+	set := e.rules.RuleSet(id)
+	if set == nil {
+		return e.noRule(), nil
+	}
+
+	var space [MaxMatches + 1]int32
+	applying := set.matcher.Match(&match.Request{
+		Path: req.Path, Method: req.Method, Host: req.Host, IP: req.IP, User: req.UserID,
+		APIKey: req.APIKey, Headers: req.Headers, Attributes: req.Attributes,
+	}, space[:0])
+	if len(applying) == 0 {
+		return e.noRule(), nil
+	}
+	if len(applying) > MaxMatches {
+		return Decision{}, ErrTooManyRules
+	}
+	return e.apply(ctx, req, e.plans.of(e, set), applying)
+}
+
+// apply decides by the rules that apply, given in order. A rule that ends the
+// evaluation is the last of them.
+func (e *Engine) apply(ctx context.Context, req *Request, plan *plan, applying []int32) (Decision, error) {
+	exempt := false
+	last := &plan.set.active[applying[len(applying)-1]]
+	if !last.shadow {
+		switch last.Action {
+		case ActionDeny:
+			return Decision{Reason: ReasonDenied, RuleID: last.ID}, nil
+		case ActionAllow:
+			exempt = true
+		}
+	}
+
+	m := newMaking()
+	m.peek = req.Peek
+	enforced, waits := 0, false
+	for _, i := range applying {
+		r := &plan.set.active[i]
+		if r.Action == ActionAllow || r.Action == ActionDeny {
+			continue
+		}
+		key, ok, err := e.keyer.key(r, &plan.rules[i].prefix, req)
+		if err != nil {
+			return Decision{}, err
+		}
+		if !ok && r.shadow {
+			continue
+		}
+		if !ok {
+			return Decision{Reason: ReasonMissingIdentity, RuleID: r.ID}, nil
+		}
+		demand := Demand{
+			Key:   Key{RuleSet: plan.set.id, Rule: r.ID, ID: key},
+			Bands: r.bands, Cost: req.cost(), Shadow: r.shadow,
+		}
+		if e.maxWait > 0 && e.policyOf(r) == WaitForRefill {
+			demand.MaxWait = e.maxWait
+			waits = waits || !r.shadow
+		}
+		if !r.shadow {
+			enforced++
+		}
+		m.rules = append(m.rules, r)
+		m.demands = append(m.demands, demand)
+	}
+	if enforced == 0 && !exempt && !e.allowMissing {
+		return e.noRule(), nil
+	}
+	if len(m.demands) == 0 {
+		return e.unlimited(exempt, last.ID), nil
+	}
+	return e.take(ctx, m, plan, applyResult{enforced: enforced, exempt: exempt, last: last.ID, waits: waits})
+}
+
+// applyResult is what the rules that apply add up to.
+type applyResult struct {
+	enforced int
+	exempt   bool
+	last     string // the id of the last rule
+	waits    bool   // an enforced rule would hold the request
+}
+
+// take asks the store, or what stands in for it, and holds the request.
+func (e *Engine) take(ctx context.Context, m *making, plan *plan, a applyResult) (Decision, error) {
+	if a.waits && !m.peek {
+		if e.waiting.Add(1) > e.waitSlots {
+			for i := range m.demands {
+				m.demands[i].MaxWait = 0
+			}
+		}
+		defer e.waiting.Add(-1)
+	}
+	ask := e.store.Take
+	if m.peek {
+		ask = e.store.Peek
+	}
+	if err := ask(ctx, m.demands, &m.outcome); err != nil {
+		if ctx.Err() != nil {
+			return Decision{}, ctx.Err()
+		}
+		if errors.Is(err, ErrDemand) {
+			return Decision{}, err
+		}
+		e.storeFailed(ctx, err)
+		m.outcome.Prepare(m.demands)
+		m.outcome.Admitted = true
+		for i := range m.outcome.Results {
+			m.outcome.Results[i].Status = Unavailable
+		}
+	}
+	failed, degraded := e.standIn(ctx, m, plan)
+	d := m.decide(failed)
+	d.Degraded = degraded
+	if d.Allowed && a.enforced == 0 {
+		d = e.unlimited(a.exempt, a.last)
+		d.made = m
+	}
+	if d.Allowed && d.Wait > 0 && !m.peek {
+		return e.hold(ctx, d)
+	}
+	return d, nil
+}
+
+func (e *Engine) policyOf(r *compiledRule) Policy {
+	if r.OnLimitExceed == "" {
+		return e.policy
+	}
+	return r.OnLimitExceed
+}
+
+func (e *Engine) noRule() Decision {
+	return Decision{Allowed: e.allowMissing, Reason: ReasonNoRule}
+}
+
+// unlimited is the decision where no enforced rule limits.
+func (e *Engine) unlimited(exempt bool, rule string) Decision {
+	if exempt {
+		return Decision{Allowed: true, Reason: ReasonExempt, RuleID: rule}
+	}
+	return e.noRule()
+}
+
+// callAmend turns a panic of the user's function into that request's error.
+func (e *Engine) callAmend(ctx context.Context, req *Request) (err error) {
+	defer recoverHook(&err)
+	if err := e.amend(ctx, req); err != nil {
+		return fmt.Errorf("%w: %w", ErrHook, err)
+	}
+	return nil
+}
+
+func recoverHook(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%w: panic: %v", ErrHook, p)
+	}
+}

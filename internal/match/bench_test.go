@@ -1,0 +1,88 @@
+package match
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// distinctPaths returns rules that each have paths of their own, as the services
+// behind a gateway do, and a path for each.
+func distinctPaths(count int) (rules []Rule, paths []string) {
+	shapes := []struct{ pattern, path string }{
+		{"/api/v1/service-%d/**", "/api/v1/service-%d/items/42"},
+		{"/api/v1/service-%d/items/*", "/api/v1/service-%d/items/42"},
+		{"/api/v2/team-%d/*/export", "/api/v2/team-%d/reports/export"},
+		{"/static/bundle-%d", "/static/bundle-%d"},
+	}
+	for i := range count {
+		shape := shapes[i%len(shapes)]
+		rules = append(rules, Rule{Paths: []string{fmt.Sprintf(shape.pattern, i)}})
+		paths = append(paths, fmt.Sprintf(shape.path, i))
+	}
+	return rules, paths
+}
+
+// oneRulePerTenant returns rules for the same path that differ in the tenant, and the
+// tenants.
+func oneRulePerTenant(count int) (rules []Rule, tenants []string) {
+	for i := range count {
+		tenant := fmt.Sprintf("tenant-%d", i)
+		rules = append(rules, Rule{
+			Paths:      []string{"/api/**"},
+			Attributes: map[string][]string{"tenant": {tenant}},
+		})
+		tenants = append(tenants, tenant)
+	}
+	return rules, tenants
+}
+
+// shuffle puts requests into an order in which neighbours in memory are of no help.
+func shuffle[T any](list []T) {
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+}
+
+func benchmarkMatch(b *testing.B, count int) {
+	rules, paths := distinctPaths(count)
+	m := mustCompile(b, rules)
+	shuffle(paths)
+	req := &Request{Method: "GET", Host: "api.example.com"}
+	dst := make([]int32, 0, 64)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		req.Path = paths[i%count]
+		if dst = m.Match(req, dst[:0]); len(dst) != 1 {
+			b.Fatalf("%s: %d rules", req.Path, len(dst))
+		}
+	}
+}
+
+func benchmarkMatchAnchored(b *testing.B, count int) {
+	rules, tenants := oneRulePerTenant(count)
+	m := mustCompile(b, rules)
+	shuffle(tenants)
+	req := &Request{Path: "/api/v1/items/42", Method: "GET", Host: "api.example.com"}
+	req.Attributes = make(map[string]string) // one for all: a real request has just been built
+	dst := make([]int32, 0, 64)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		req.Attributes["tenant"] = tenants[i%count]
+		if dst = m.Match(req, dst[:0]); len(dst) != 1 {
+			b.Fatalf("%v: %d rules", req.Attributes, len(dst))
+		}
+	}
+}
+
+func BenchmarkMatch100(b *testing.B)           { benchmarkMatch(b, 100) }
+func BenchmarkMatch10000(b *testing.B)         { benchmarkMatch(b, 10_000) }
+func BenchmarkMatchAnchored100(b *testing.B)   { benchmarkMatchAnchored(b, 100) }
+func BenchmarkMatchAnchored10000(b *testing.B) { benchmarkMatchAnchored(b, 10_000) }
+
+func mustCompile(t testing.TB, rules []Rule) *Matcher {
+	t.Helper()
+	m, err := Compile(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}

@@ -1,0 +1,121 @@
+package match
+
+// CleanPath appends the normalised form of path to dst and returns the extended
+// slice. path is the request's path as sent, without the query.
+//
+// Percent-escapes are decoded first and exactly once, so that %2F separates
+// segments and %2e%2e climbs as their plain spellings do; malformed escapes stay
+// as they are. Then empty segments and "." are dropped and ".." removes the segment
+// before it, never going above the root. The result begins with "/" and does not end
+// with one, unless it is the root itself.
+//
+// Since decoding happens once, cleaning is not idempotent where an escaped
+// percent sign was sent: /a%252Fb becomes /a%2Fb, and cleaning that again would give
+// /a/b. Clean a path once, as [Matcher.Match] and [Paths.Match] do by themselves, and
+// hand them the path as sent.
+func CleanPath(dst []byte, path string) []byte {
+	root := len(dst) + 1
+	dst = append(dst, '/')
+	segment := root // where the segment being written begins
+	for i := 0; i < len(path); {
+		c, size := decode(path, i)
+		i += size
+		if c != '/' {
+			dst = append(dst, c)
+			continue
+		}
+		dst = endSegment(dst, root, segment)
+		segment = len(dst)
+	}
+	dst = endSegment(dst, root, segment)
+	if len(dst) > root {
+		dst = dst[:len(dst)-1]
+	}
+	return dst
+}
+
+// endSegment settles the segment dst[segment:]: an ordinary one is closed with a
+// slash, the others leave no trace but what ".." removes. Every byte is removed at
+// most once, so a path costs its length however often it climbs.
+func endSegment(dst []byte, root, segment int) []byte {
+	switch string(dst[segment:]) {
+	case "", ".":
+		return dst[:segment]
+	case "..":
+		if segment == root {
+			return dst[:segment]
+		}
+		parent := segment - 1 // at the slash that closed it
+		for dst[parent-1] != '/' {
+			parent--
+		}
+		return dst[:parent]
+	}
+	return append(dst, '/')
+}
+
+// IsClean reports whether CleanPath would return path as it is. A path with a
+// well-formed percent-escape is never clean; a malformed one changes nothing.
+func IsClean(path string) bool {
+	if path == "/" {
+		return true
+	}
+	if path == "" || path[0] != '/' || path[len(path)-1] == '/' {
+		return false
+	}
+	for i := 0; i < len(path); i++ {
+		switch path[i] {
+		case '/':
+			if dropsSegment(path[i+1:]) {
+				return false
+			}
+		case '%':
+			if _, size := decode(path, i); size > 1 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// dropsSegment reports whether the first segment of rest, which is not empty, is
+// one that cleaning removes.
+func dropsSegment(rest string) bool {
+	switch {
+	case rest[0] == '/':
+		return true
+	case rest[0] != '.':
+		return false
+	case len(rest) == 1 || rest[1] == '/':
+		return true
+	case rest[1] != '.':
+		return false
+	}
+	return len(rest) == 2 || rest[2] == '/'
+}
+
+// decode returns the byte that stands at path[i], decoded if it is escaped, and
+// how many bytes of path it takes.
+func decode(path string, i int) (c byte, size int) {
+	if path[i] != '%' || len(path)-i < 3 {
+		return path[i], 1
+	}
+	high, low := hexDigit(path[i+1]), hexDigit(path[i+2])
+	if high > 15 || low > 15 {
+		return '%', 1
+	}
+	return high<<4 | low, 3
+}
+
+// hexDigit returns the value of a hexadecimal digit, and 255 for any other byte.
+func hexDigit(c byte) byte {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0'
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10
+	case 'A' <= c && c <= 'F':
+		return c - 'A' + 10
+	}
+	return 255
+}

@@ -1,0 +1,216 @@
+package match
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/textproto"
+	"slices"
+	"strings"
+)
+
+// conditions are what a rule asks for beside its paths. Whatever is empty holds for
+// every request.
+type conditions struct {
+	count      int      // how many there are; every attribute and header is one
+	methods    []string // upper case
+	users      valueSet
+	attributes []named
+	headers    []named
+	hosts      hostSet
+	ips        addrRanges
+	apiKeys    map[digest]struct{}
+	exclude    *Paths
+}
+
+// named is the condition on one header or attribute.
+type named struct {
+	name   string
+	lower  string // of a header: its name as gRPC spells it
+	any    bool   // any value that is not empty will do
+	values valueSet
+}
+
+// hold reports whether all conditions hold. The cheap ones come first; the digest of
+// an API key is the dearest.
+func (c *conditions) hold(q *query) bool {
+	return c.holdMethod(q.req.Method) &&
+		(c.users.empty() || c.users.has(q.req.User)) &&
+		c.holdAttributes(q.req.Attributes) &&
+		c.holdHeaders(q.req.Headers) &&
+		(c.hosts.empty() || c.hosts.has(q.host)) &&
+		(c.ips == nil || c.ips.has(q.ip)) &&
+		(c.exclude == nil || !c.exclude.matchClean(q.path)) &&
+		(c.apiKeys == nil || c.holdAPIKey(q))
+}
+
+func (c *conditions) holdMethod(method string) bool {
+	if len(c.methods) == 0 {
+		return true
+	}
+	for _, m := range c.methods {
+		if equalUpper(method, m) {
+			return true
+		}
+	}
+	return false
+}
+
+// equalUpper reports whether s, with ASCII letters in upper case, equals upper.
+func equalUpper(s, upper string) bool {
+	if len(s) != len(upper) {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		if c != upper[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *conditions) holdAttributes(attributes map[string]string) bool {
+	for i := range c.attributes {
+		a := &c.attributes[i]
+		if value, given := attributes[a.name]; !given || !a.accepts(value) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *conditions) holdHeaders(headers map[string][]string) bool {
+	for i := range c.headers {
+		h := &c.headers[i]
+		if !slices.ContainsFunc(headers[h.name], h.accepts) &&
+			!slices.ContainsFunc(headers[h.lower], h.accepts) {
+			return false
+		}
+	}
+	return true
+}
+
+func (n *named) accepts(value string) bool {
+	return n.any && value != "" || n.values.has(value)
+}
+
+func (c *conditions) holdAPIKey(q *query) bool {
+	if q.req.APIKey == "" {
+		return false
+	}
+	_, known := c.apiKeys[q.keyDigest()]
+	return known
+}
+
+// compileConditions returns the conditions of a rule, nil if there are none, and
+// the ways in which it can be filed, the preferred one first.
+func compileConditions(r *Rule) (*conditions, []choice, error) {
+	var c conditions
+	var choices []choice
+	var err error
+	if c.methods, err = compileMethods(r.Methods); err != nil {
+		return nil, nil, err
+	}
+	if slices.Contains(r.Users, "") {
+		return nil, nil, errors.New("users: an entry is empty: write the user's id, or leave users out to match every request")
+	}
+	c.users = newValueSet(r.Users)
+	choices = appendChoice(choices, anchorID{kind: byUser}, r.Users)
+
+	if c.attributes, err = compileNamed("attributes", r.Attributes); err != nil {
+		return nil, nil, err
+	}
+	choices = appendNamedChoices(choices, byAttribute, c.attributes)
+	if c.headers, err = compileNamed("headers", r.Headers); err != nil {
+		return nil, nil, err
+	}
+	for i := range c.headers {
+		h := &c.headers[i]
+		h.lower = strings.ToLower(h.name)
+		h.name = textproto.CanonicalMIMEHeaderKey(h.name)
+	}
+	choices = appendNamedChoices(choices, byHeader, c.headers)
+
+	hosts, err := parseHosts(r.Hosts)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.hosts = newHostSet(hosts)
+	choices = appendChoice(choices, anchorID{kind: byHost}, hosts)
+
+	networks, err := plainPrefixes(r.IPs)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.ips = newAddrRanges(networks)
+	choices = appendNetworkChoice(choices, networks)
+
+	keys, err := parseAPIKeys(r.APIKeys)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.apiKeys = newDigestSet(keys)
+	choices = appendKeyChoice(choices, keys)
+
+	if len(r.ExcludePaths) > 0 {
+		if c.exclude, err = CompilePaths(r.ExcludePaths); err != nil {
+			return nil, nil, fmt.Errorf("excludePaths: %w", err)
+		}
+	}
+	if c.count = c.countAll(); c.count == 0 {
+		return nil, nil, nil
+	}
+	return &c, choices, nil
+}
+
+func (c *conditions) countAll() int {
+	count := len(c.attributes) + len(c.headers)
+	for _, given := range []bool{
+		len(c.methods) > 0, !c.users.empty(), !c.hosts.empty(), c.ips != nil, c.apiKeys != nil, c.exclude != nil,
+	} {
+		if given {
+			count++
+		}
+	}
+	return count
+}
+
+func compileMethods(methods []string) ([]string, error) {
+	if slices.Contains(methods, "") {
+		return nil, errors.New(`methods: an entry is empty: write a method, or "*" for any`)
+	}
+	if slices.Contains(methods, "*") {
+		return nil, nil
+	}
+	var upper []string
+	for _, method := range methods {
+		upper = append(upper, strings.ToUpper(method))
+	}
+	return upper, nil
+}
+
+// compileNamed returns the conditions on attributes or headers in the order of their
+// names, so that rules which could be filed under several agree on the first. Values
+// may be secrets and stay out of the errors.
+func compileNamed(field string, conditions map[string][]string) ([]named, error) {
+	var compiled []named
+	for _, name := range slices.Sorted(maps.Keys(conditions)) {
+		values := conditions[name]
+		if name == "" {
+			return nil, fmt.Errorf("%s: a name is empty", field)
+		}
+		if len(values) == 0 {
+			return nil, fmt.Errorf(`%s: %q has no values: list them, or write "*" for any`, field, name)
+		}
+		compiled = append(compiled, named{
+			name:   name,
+			any:    slices.Contains(values, "*"),
+			values: newValueSet(values),
+		})
+	}
+	return compiled, nil
+}

@@ -1,0 +1,183 @@
+package match
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// A choice is one condition under which a rule can be filed: all the values with
+// which it holds.
+type choice []anchorValue
+
+type anchorValue struct {
+	anchorID
+	value string
+}
+
+// appendChoice adds a condition with these values, if there are any.
+func appendChoice(choices []choice, id anchorID, values []string) []choice {
+	if len(values) == 0 {
+		return choices
+	}
+	c := make(choice, 0, len(values))
+	for _, value := range distinct(values) {
+		c = append(c, anchorValue{id, value})
+	}
+	return append(choices, c)
+}
+
+// appendNamedChoices adds attributes or headers; one that takes any value has none
+// to be filed under.
+func appendNamedChoices(choices []choice, kind anchorKind, conditions []named) []choice {
+	for i := range conditions {
+		if conditions[i].any {
+			continue
+		}
+		var values []string
+		conditions[i].values.each(func(v string) { values = append(values, v) })
+		choices = appendChoice(choices, anchorID{kind: kind, name: conditions[i].name}, values)
+	}
+	return choices
+}
+
+func appendNetworkChoice(choices []choice, networks []netip.Prefix) []choice {
+	if len(networks) == 0 {
+		return choices
+	}
+	c := make(choice, 0, len(networks))
+	for _, p := range distinct(networks) {
+		id := anchorID{kind: byIPv6, bits: p.Bits()}
+		if p.Addr().Is4() {
+			id.kind = byIPv4
+		}
+		c = append(c, anchorValue{id, string(p.Addr().AsSlice())})
+	}
+	return append(choices, c)
+}
+
+func appendKeyChoice(choices []choice, keys []digest) []choice {
+	values := make([]string, len(keys))
+	for i := range keys {
+		values[i] = string(keys[i][:])
+	}
+	return appendChoice(choices, anchorID{kind: byAPIKey}, values)
+}
+
+// distinct returns the values without repetitions, in the order of their first.
+func distinct[T comparable](values []T) []T {
+	seen := make(map[T]struct{}, len(values))
+	var result []T
+	for _, v := range values {
+		if _, known := seen[v]; !known {
+			seen[v] = struct{}{}
+			result = append(result, v)
+		}
+	}
+	return result
+}
+
+// An indexBuilder files rules, one place after the other.
+type indexBuilder struct {
+	rules   []rule
+	choices [][]choice // by rule
+	index   index
+	entries []entry
+}
+
+// file files ascending rules at a new place and returns its number.
+func (b *indexBuilder) file(rules []int32) int32 {
+	var open []candidate
+	var values []anchorValue // in the order of their first rule
+	filed := make(map[anchorValue][]candidate)
+	shared := b.countValues(rules)
+	for _, r := range rules {
+		best := leastShared(b.choices[r], shared)
+		if best == nil || len(rules) <= scanLimit {
+			open = append(open, newCandidate(r, b.rules[r].when == nil))
+			continue
+		}
+		c := newCandidate(r, b.rules[r].when.count == 1) // it is filed under its only condition
+		for _, v := range best {
+			if filed[v] == nil {
+				values = append(values, v)
+			}
+			filed[v] = append(filed[v], c)
+		}
+	}
+	p := place{open: b.addList(open), firstAnchor: int32(len(b.index.anchors))}
+	numbers := make(map[anchorID]int32)
+	for _, v := range values {
+		id, known := numbers[v.anchorID]
+		if !known {
+			id = int32(len(b.index.anchors))
+			numbers[v.anchorID] = id
+			b.index.anchors = append(b.index.anchors, anchor{anchorID: v.anchorID, lower: strings.ToLower(v.name)})
+		}
+		if v.kind == byHost {
+			a := &b.index.anchors[id]
+			a.longest = max(a.longest, suffixLength(v.value))
+		}
+		b.entries = append(b.entries, entry{owner: id, text: v.value, value: b.addList(filed[v])})
+	}
+	p.anchorCount = int32(len(numbers))
+	b.index.places = append(b.index.places, p)
+	return int32(len(b.index.places) - 1)
+}
+
+// countValues counts for every value how many of the rules hold with it.
+func (b *indexBuilder) countValues(rules []int32) map[anchorValue]int {
+	if len(rules) <= scanLimit {
+		return nil
+	}
+	shared := make(map[anchorValue]int)
+	for _, r := range rules {
+		for _, c := range b.choices[r] {
+			for _, v := range c {
+				shared[v]++
+			}
+		}
+	}
+	return shared
+}
+
+// leastShared returns the condition that leaves a request with the fewest other
+// rules to look at, or nil if the rule has none to be filed under.
+func leastShared(choices []choice, shared map[anchorValue]int) choice {
+	var best choice
+	fewest := 0
+	for _, c := range choices {
+		most := 0
+		for _, v := range c {
+			most = max(most, shared[v])
+		}
+		if best == nil || most < fewest {
+			best, fewest = c, most
+		}
+	}
+	return best
+}
+
+func (b *indexBuilder) addList(candidates []candidate) list {
+	switch len(candidates) {
+	case 0:
+		return none
+	case 1:
+		return listOfOne(candidates[0])
+	}
+	start := list(len(b.index.lists))
+	b.index.lists = append(b.index.lists, candidate(len(candidates)))
+	b.index.lists = append(b.index.lists, candidates...)
+	return start
+}
+
+// build returns the index. The builder is used up.
+func (b *indexBuilder) build() (index, error) {
+	values, err := newTable(b.entries)
+	if err != nil {
+		return index{}, err
+	}
+	b.index.values = values
+	b.index.lists = slices.Clip(b.index.lists)
+	return b.index, nil
+}

@@ -1,0 +1,126 @@
+package match
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxHostBytes is the length of the longest host name there is.
+const maxHostBytes = 253
+
+// hostName returns the name in a Host header: without port, without the brackets
+// of an IPv6 address, without the dot that ends a full name.
+func hostName(host string) string {
+	if strings.HasPrefix(host, "[") {
+		if end := strings.IndexByte(host, ']'); end > 0 && (end+1 == len(host) || host[end+1] == ':') {
+			return host[1:end]
+		}
+		return host
+	}
+	// With several colons it is an IPv6 address without brackets, and has no port.
+	if i := strings.IndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i+1:], ':') < 0 {
+		host = host[:i]
+	}
+	return strings.TrimSuffix(host, ".")
+}
+
+func hasUpper(s string) bool {
+	for i := range len(s) {
+		if 'A' <= s[i] && s[i] <= 'Z' {
+			return true
+		}
+	}
+	return false
+}
+
+// appendLower appends s with ASCII letters in lower case: host names know no others.
+func appendLower(dst []byte, s string) []byte {
+	for i := range len(s) {
+		c := s[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// parseHosts returns the hosts of a rule as they are kept: names in lower case, and
+// ".example.com" for "*.example.com". No name begins with a dot.
+func parseHosts(hosts []string) ([]string, error) {
+	var parsed []string
+	for _, host := range hosts {
+		given, wildcard := strings.CutPrefix(host, "*.")
+		name := string(appendLower(nil, hostName(given)))
+		switch {
+		case host == "*":
+			return nil, fmt.Errorf(`hosts: %q is not a name: leave hosts out to match every host`, host)
+		case name == "" || name[0] == '.' || strings.ContainsAny(given, "/@ "):
+			return nil, fmt.Errorf(`hosts: %q is not a name: write "api.example.com" or "*.example.com"`, host)
+		case strings.Contains(given, "*"):
+			return nil, fmt.Errorf(`hosts: %q is not possible: a star stands for all labels in front, as in "*.example.com"`, host)
+		case len(name) > maxHostBytes-1:
+			return nil, fmt.Errorf("hosts: a name is %d bytes long, at most %d are possible", len(name), maxHostBytes-1)
+		}
+		if wildcard {
+			name = "." + name
+		}
+		parsed = append(parsed, name)
+	}
+	return parsed, nil
+}
+
+// A hostSet is the hosts of one rule. The zero value is empty.
+type hostSet struct {
+	names   valueSet
+	longest int // suffix with its dot; 0 if all are names
+}
+
+func newHostSet(hosts []string) hostSet {
+	s := hostSet{names: newValueSet(hosts)}
+	for _, host := range hosts {
+		s.longest = max(s.longest, suffixLength(host))
+	}
+	return s
+}
+
+// suffixLength returns the length of a kept host that is a suffix, and 0 for a name.
+func suffixLength(host string) int {
+	if host[0] != '.' {
+		return 0
+	}
+	return len(host)
+}
+
+func (s *hostSet) empty() bool { return s.names.empty() }
+
+func (s *hostSet) has(host string) bool {
+	if host == "" {
+		return false
+	}
+	// ".example.com" is spelled like a kept suffix, but has no label in front.
+	if host[0] != '.' && s.names.has(host) {
+		return true
+	}
+	for suffix := nextSuffix(host, s.longest); suffix != ""; suffix = nextSuffix(suffix, s.longest) {
+		if s.names.has(suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+// nextSuffix returns the longest part of a host after its first byte that begins
+// with a dot and is not above longest, or "". The bound keeps a host of many
+// thousand labels from costing more than its length.
+func nextSuffix(host string, longest int) string {
+	from := max(1, len(host)-longest)
+	if from >= len(host) {
+		return ""
+	}
+	i := strings.IndexByte(host[from:], '.')
+	if i < 0 {
+		return ""
+	}
+	return host[from+i:]
+}

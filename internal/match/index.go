@@ -1,0 +1,188 @@
+package match
+
+import (
+	"crypto/sha256"
+	"net/netip"
+)
+
+// An index holds, for each place that a path can lead to, the rules filed there.
+//
+// A place may have ten thousand rules that differ only in the tenant they are for.
+// Each is filed under the values of one of its conditions, its anchor; a request
+// looks up its own value of each anchor in use at the place.
+type index struct {
+	places  []place
+	anchors []anchor
+	values  table // (anchor, value) → list
+	lists   []candidate
+}
+
+type place struct {
+	open                     list // what every request has to look at
+	firstAnchor, anchorCount int32
+}
+
+// A candidate is a rule that may match, as twice its position, and one more if it has
+// conditions that being found did not prove. Candidates sort by position.
+type candidate int32
+
+func newCandidate(rule int32, proven bool) candidate {
+	if proven {
+		return candidate(2 * rule)
+	}
+	return candidate(2*rule + 1)
+}
+
+func (c candidate) rule() int32  { return int32(c) >> 1 }
+func (c candidate) proven() bool { return c&1 == 0 }
+
+// A list tells where candidates stand: from 0 up it is the place in index.lists where
+// their number is, followed by themselves; below none it is the only candidate
+// itself, which spares the most frequent list of all a place of its own.
+type list = int32
+
+func listOfOne(c candidate) list { return none - 1 - list(c) }
+func onlyOne(l list) candidate   { return candidate(none - 1 - l) }
+
+// An anchor is a condition under whose values rules are filed at one place.
+type anchor struct {
+	anchorID
+	lower   string // of a header, as in named
+	longest int    // of hosts, as in hostSet
+}
+
+// anchorID tells anchors of one place apart.
+type anchorID struct {
+	kind anchorKind
+	name string // of the attribute or header
+	bits int    // of the networks: they are looked up by prefix length
+}
+
+// anchorKind is the kind of condition, in the order of preference where two would
+// do: an API key is last because it has to be hashed.
+type anchorKind uint8
+
+const (
+	byUser anchorKind = iota
+	byAttribute
+	byHeader
+	byHost
+	byIPv4
+	byIPv6
+	byAPIKey
+)
+
+// A query is one request while it is matched.
+type query struct {
+	req  *Request
+	path string     // clean
+	host string     // name only, in lower case; empty if no rule asks for it
+	ip   netip.Addr // plain
+
+	digest digest // of the API key, once hashed
+	hashed bool
+}
+
+// keyDigest hashes the API key when it is first asked for.
+func (q *query) keyDigest() digest {
+	if !q.hashed {
+		var buf [512]byte // converting the string would allocate
+		q.digest, q.hashed = sha256.Sum256(append(buf[:0], q.req.APIKey...)), true
+	}
+	return q.digest
+}
+
+// appendCandidates appends the rules of a place that may match the request.
+func (x *index) appendCandidates(dst []candidate, at int32, q *query) []candidate {
+	p := &x.places[at]
+	dst = x.appendList(dst, p.open)
+	for id := p.firstAnchor; id < p.firstAnchor+p.anchorCount; id++ {
+		dst = x.appendAnchored(dst, id, q)
+	}
+	return dst
+}
+
+// appendAnchored appends the rules filed under the request's own value, or values,
+// of an anchor.
+func (x *index) appendAnchored(dst []candidate, id int32, q *query) []candidate {
+	a := &x.anchors[id]
+	switch a.kind {
+	case byUser:
+		if q.req.User != "" {
+			dst = x.appendValue(dst, id, q.req.User)
+		}
+	case byAttribute:
+		if value, given := q.req.Attributes[a.name]; given {
+			dst = x.appendValue(dst, id, value)
+		}
+	case byHeader:
+		dst = x.appendLines(dst, id, q.req.Headers[a.name])
+		dst = x.appendLines(dst, id, q.req.Headers[a.lower])
+	case byHost:
+		dst = x.appendHost(dst, id, q.host)
+	case byIPv4:
+		if q.ip.Is4() {
+			network, _ := q.ip.Prefix(a.bits)
+			bytes := network.Addr().As4()
+			dst = x.appendValue(dst, id, string(bytes[:]))
+		}
+	case byIPv6:
+		if q.ip.Is6() {
+			network, _ := q.ip.Prefix(a.bits)
+			bytes := network.Addr().As16()
+			dst = x.appendValue(dst, id, string(bytes[:]))
+		}
+	case byAPIKey:
+		if q.req.APIKey != "" {
+			sum := q.keyDigest()
+			dst = x.appendValue(dst, id, string(sum[:]))
+		}
+	}
+	return dst
+}
+
+// appendLines looks up the lines of a header. The sender may repeat a line as often as
+// it likes; a long list is taken once.
+func (x *index) appendLines(dst []candidate, id int32, lines []string) []candidate {
+	if len(lines) == 0 {
+		return dst
+	}
+	var seen seenSet
+	for _, line := range lines {
+		found := x.values.find(id, x.values.hash(line), line)
+		if found < 0 || seen.add(found, int32(len(x.lists))) {
+			dst = x.appendList(dst, found)
+		}
+	}
+	return dst
+}
+
+// appendHost looks up a host by its name and by what follows each of its labels.
+func (x *index) appendHost(dst []candidate, id int32, host string) []candidate {
+	if host == "" {
+		return dst
+	}
+	if host[0] != '.' { // else it is spelled like a suffix, but has no label in front
+		dst = x.appendValue(dst, id, host)
+	}
+	longest := x.anchors[id].longest
+	for suffix := nextSuffix(host, longest); suffix != ""; suffix = nextSuffix(suffix, longest) {
+		dst = x.appendValue(dst, id, suffix)
+	}
+	return dst
+}
+
+func (x *index) appendValue(dst []candidate, id int32, value string) []candidate {
+	return x.appendList(dst, x.values.find(id, x.values.hash(value), value))
+}
+
+func (x *index) appendList(dst []candidate, l list) []candidate {
+	switch {
+	case l == none:
+		return dst
+	case l < none:
+		return append(dst, onlyOne(l))
+	}
+	from := l + 1
+	return append(dst, x.lists[from:from+int32(x.lists[l])]...)
+}

@@ -1,0 +1,243 @@
+package match
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestConditions(t *testing.T) {
+	network := func(list ...string) []netip.Prefix {
+		var networks []netip.Prefix
+		for _, n := range list {
+			networks = append(networks, netip.MustParsePrefix(n))
+		}
+		return networks
+	}
+	ip := func(s string) Request { return Request{IP: netip.MustParseAddr(s)} }
+	host := func(s string) Request { return Request{Host: s} }
+	header := func(name string, lines ...string) Request {
+		return Request{Headers: map[string][]string{name: lines}}
+	}
+	attribute := func(name, value string) Request {
+		return Request{Attributes: map[string]string{name: value}}
+	}
+	// SHA-256 of "secret".
+	const digestOfSecret = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
+
+	tests := []struct {
+		name    string
+		rule    Rule
+		matches []Request
+		others  []Request
+	}{
+		{"a rule without conditions matches every request", Rule{},
+			[]Request{{}, {Path: "/a/b", Method: "GET", User: "u"}}, nil},
+		{"one of several paths is enough", Rule{Paths: []string{"/a", "/b/*"}},
+			[]Request{{Path: "/a"}, {Path: "/b/x"}}, []Request{{Path: "/b"}, {Path: "/"}}},
+		{"an excluded path is taken out", Rule{Paths: []string{"/api/**"}, ExcludePaths: []string{"/api/health", "/**/internal"}},
+			[]Request{{Path: "/api/x"}},
+			[]Request{{Path: "/api/health"}, {Path: "/api/%68ealth/"}, {Path: "/api/x/internal"}}},
+		{"a path is decoded once, also for excluded paths", Rule{ExcludePaths: []string{"/a/b"}},
+			[]Request{{Path: "/a%252Fb"}}, []Request{{Path: "/a%2Fb"}}},
+		{"methods have no case", Rule{Methods: []string{"get", "POST"}},
+			[]Request{{Method: "GET"}, {Method: "get"}, {Method: "Post"}},
+			[]Request{{}, {Method: "PUT"}, {Method: "GETS"}, {Method: "PO\u017fT"}}},
+		{"a star is any method", Rule{Methods: []string{"GET", "*"}}, []Request{{}, {Method: "BREW"}}, nil},
+		{"a host has no case, port or trailing dot", Rule{Hosts: []string{"API.example.com"}},
+			[]Request{host("api.example.com"), host("Api.Example.Com:8443"), host("api.example.com."), host("api.example.com.:80")},
+			[]Request{host(""), host("example.com"), host("xapi.example.com"), host("api.example.com.evil.test"), host("a.api.example.com")}},
+		{"the port of a rule's host does not count either", Rule{Hosts: []string{"api.example.com:443"}},
+			[]Request{host("api.example.com"), host("api.example.com:80")}, nil},
+		{"a wildcard host wants at least one label in front", Rule{Hosts: []string{"*.example.com"}},
+			[]Request{host("a.example.com"), host("a.b.EXAMPLE.com:80"), host(strings.Repeat("a.", 2000) + "Example.com")},
+			[]Request{host("example.com"), host(".example.com"), host("aexample.com"), host("a.example.com.evil.test")}},
+		{"an IPv6 host may have brackets and a port", Rule{Hosts: []string{"[2001:DB8::1]"}},
+			[]Request{host("[2001:db8::1]"), host("[2001:db8::1]:80"), host("2001:DB8::1")},
+			[]Request{host("[2001:db8::2]"), host("[2001:db8::1"), host("2001:db8::1:80")}},
+		{"a header's name has no case", Rule{Headers: map[string][]string{"x-TIER": {"gold", "silver"}}},
+			[]Request{header("X-Tier", "gold"), header("x-tier", "silver"), header("X-Tier", "x", "gold")},
+			[]Request{{}, header("X-Tier"), header("X-Tier", "Gold"), header("X-Tier", "gold, silver"), header("X-Other", "gold")}},
+		{"a star is any header line that is not empty", Rule{Headers: map[string][]string{"X-Tier": {"*"}}},
+			[]Request{header("X-Tier", "x"), header("X-Tier", "", "y")}, []Request{{}, header("X-Tier", "")}},
+		{"an attribute's name and value have case", Rule{Attributes: map[string][]string{"tier": {"gold", "silver"}}},
+			[]Request{attribute("tier", "gold"), attribute("tier", "silver")},
+			[]Request{{}, attribute("tier", "Gold"), attribute("Tier", "gold"), attribute("tier", "")}},
+		{"a star is any attribute that is not empty", Rule{Attributes: map[string][]string{"tier": {"*"}}},
+			[]Request{attribute("tier", "x")}, []Request{{}, attribute("tier", "")}},
+		{"an absent attribute is not an empty one", Rule{Attributes: map[string][]string{"tier": {""}}},
+			[]Request{attribute("tier", "")}, []Request{{}, attribute("tier", "x")}},
+		{"every attribute must match", Rule{Attributes: map[string][]string{"tier": {"gold"}, "region": {"eu"}}},
+			[]Request{{Attributes: map[string]string{"tier": "gold", "region": "eu"}}},
+			[]Request{attribute("tier", "gold"), {Attributes: map[string]string{"tier": "gold", "region": "us"}}}},
+		{"an address may be mapped or have a zone", Rule{IPs: network("10.0.0.0/8", "fe80::/64", "fec0::1/128")},
+			[]Request{ip("10.1.2.3"), ip("::ffff:10.1.2.3"), ip("fe80::1%eth0"), ip("fec0::1%eth0"), ip("::ffff:10.1.2.3%eth0")},
+			[]Request{{}, ip("11.0.0.1"), ip("::a00:1"), ip("fe80:0:0:1::1")}},
+		{"a network may be mapped or have host bits", Rule{IPs: network("::ffff:10.0.0.9/104")},
+			[]Request{ip("10.1.2.3"), ip("::ffff:10.255.255.255")}, []Request{ip("11.0.0.0"), ip("9.255.255.255")}},
+		{"all of IPv6 holds no IPv4", Rule{IPs: network("::/0")},
+			[]Request{ip("::1")}, []Request{ip("10.0.0.1"), ip("::ffff:10.0.0.1")}},
+		{"networks may lie in one another", Rule{IPs: network("10.1.0.0/16", "10.0.0.0/8", "10.1.2.3/32", "12.0.0.0/8")},
+			[]Request{ip("10.0.0.0"), ip("10.200.0.1"), ip("10.255.255.255"), ip("12.0.0.0")},
+			[]Request{ip("11.0.0.0"), ip("13.0.0.0")}},
+		{"users are a set", Rule{Users: []string{"alice", "bob", "c", "d", "e", "f"}},
+			[]Request{{User: "alice"}, {User: "f"}}, []Request{{}, {User: "Alice"}, {User: "g"}}},
+		{"API keys may be given as keys", Rule{APIKeys: []string{"secret"}},
+			[]Request{{APIKey: "secret"}}, []Request{{}, {APIKey: "Secret"}, {APIKey: "sha256:" + digestOfSecret}}},
+		{"API keys may be given as digests", Rule{APIKeys: []string{"sha256:" + strings.ToUpper(digestOfSecret)}},
+			[]Request{{APIKey: "secret"}}, []Request{{}, {APIKey: "sha256:" + digestOfSecret}}},
+		{"all conditions must hold together", Rule{Paths: []string{"/a"}, Methods: []string{"GET"}, Users: []string{"u"}},
+			[]Request{{Path: "/a", Method: "GET", User: "u"}},
+			[]Request{{Path: "/a", Method: "GET"}, {Path: "/a", User: "u"}, {Path: "/b", Method: "GET", User: "u"}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			// Alone a rule is scanned; among many at the same place it is looked up.
+			for _, copies := range []int{1, 2 * scanLimit} {
+				m := mustCompile(t, slices.Repeat([]Rule{tt.rule}, copies))
+				for i := range tt.matches {
+					if got := m.Match(&tt.matches[i], nil); len(got) != copies {
+						t.Errorf("%d of %d copies match %+v", len(got), copies, tt.matches[i])
+					}
+				}
+				for i := range tt.others {
+					if got := m.Match(&tt.others[i], nil); len(got) != 0 {
+						t.Errorf("%d of %d copies match %+v", len(got), copies, tt.others[i])
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestGroupsShadowAndFinal(t *testing.T) {
+	var (
+		limit    = Rule{}
+		no       = Rule{Users: []string{"nobody"}}
+		final    = Rule{Final: true}
+		g        = Rule{Group: "g"}
+		h        = Rule{Group: "h"}
+		gNo      = Rule{Group: "g", Users: []string{"nobody"}}
+		gShadow  = Rule{Group: "g", Shadow: true}
+		gFinal   = Rule{Group: "g", Final: true}
+		shadow   = Rule{Shadow: true}
+		shadowFn = Rule{Shadow: true, Final: true}
+	)
+	tests := []struct {
+		name  string
+		rules []Rule
+		want  []int32
+	}{
+		{"rules without group are independent", []Rule{limit, no, limit}, []int32{0, 2}},
+		{"the first rule of a group applies", []Rule{g, g, g}, []int32{0}},
+		{"a rule that does not match displaces none", []Rule{gNo, g, g}, []int32{1}},
+		{"groups are independent", []Rule{g, h, g, limit, h}, []int32{0, 1, 3}},
+		{"a shadow rule does not displace the enforced one", []Rule{gShadow, g, g}, []int32{0, 1}},
+		{"only the first shadow rule of a group applies", []Rule{gShadow, gShadow, g}, []int32{0, 2}},
+		{"a shadow rule below the enforced one would not have applied", []Rule{g, gShadow}, []int32{0}},
+		{"a group of shadow rules alone has its first", []Rule{gShadow, gNo, gShadow}, []int32{0}},
+		{"shadow rules without group all apply", []Rule{shadow, limit, shadow}, []int32{0, 1, 2}},
+		{"a final rule is the last", []Rule{limit, final, limit, shadow}, []int32{0, 1}},
+		{"a final rule that does not match ends nothing", []Rule{no, {Final: true, Users: []string{"nobody"}}, limit}, []int32{2}},
+		{"a final rule that lost in its group ends nothing", []Rule{g, gFinal, limit}, []int32{0, 2}},
+		{"a final rule that won in its group ends all", []Rule{gFinal, g, limit}, []int32{0}},
+		{"a shadow final rule ends nothing", []Rule{shadowFn, limit, final, limit}, []int32{0, 1, 2}},
+		{"a shadow rule keeps its place when a final rule ends its group", []Rule{gShadow, final, g}, []int32{0, 1}},
+		{"no rules, no match", nil, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := mustCompile(t, tt.rules)
+			if got := m.Match(&Request{Path: "/x"}, nil); !slices.Equal(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestARuleComesOutOnce(t *testing.T) {
+	rule := Rule{
+		Paths:   []string{"/a/**", "/**/b", "/a/*", "/a/b", "/a//b/", "/**"},
+		Users:   []string{"u", "u", "v"},
+		Headers: map[string][]string{"X-Tier": {"gold", "silver"}},
+		Hosts:   []string{"a.test", "*.test"},
+	}
+	req := &Request{
+		Path: "/a/b", User: "u", Host: "a.test",
+		Headers: map[string][]string{"X-Tier": {"gold", "silver", "gold"}, "x-tier": {"gold"}},
+	}
+	for _, copies := range []int{1, 2 * scanLimit} {
+		m := mustCompile(t, slices.Repeat([]Rule{rule}, copies))
+		got := m.Match(req, nil)
+		if len(got) != copies || !slices.IsSorted(got) {
+			t.Errorf("%d copies come out as %v", copies, got)
+		}
+	}
+}
+
+func TestMatchAppendsToTheGivenSlice(t *testing.T) {
+	m := mustCompile(t, []Rule{{}, {}})
+	if got := m.Match(&Request{}, []int32{7, 3}); !slices.Equal(got, []int32{7, 3, 0, 1}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestManyGroupsInOneMatch(t *testing.T) {
+	const groups = 100
+	var rules []Rule
+	var want []int32
+	for round, r := range []struct{ shadow, applies bool }{{true, true}, {true, false}, {false, true}, {false, false}, {true, false}} {
+		for i := range groups {
+			rules = append(rules, Rule{Group: fmt.Sprint("g", i), Shadow: r.shadow})
+			if r.applies {
+				want = append(want, int32(round*groups+i))
+			}
+		}
+	}
+	if got := mustCompile(t, rules).Match(&Request{}, nil); !slices.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestCompileErrorsSayWhatToDo(t *testing.T) {
+	tests := []struct {
+		name string
+		rule Rule
+		want string
+	}{
+		{"a bad path", Rule{Paths: []string{"/ok", "/v*"}}, `rule 1: paths: pattern "/v*": a star must be a whole segment`},
+		{"a bad excluded path", Rule{ExcludePaths: []string{"health"}}, `rule 1: excludePaths: pattern "health" does not begin with a slash: write "/health"`},
+		{"an empty method", Rule{Methods: []string{""}}, `methods: an entry is empty`},
+		{"an empty user", Rule{Users: []string{"a", ""}}, `users: an entry is empty`},
+		{"an attribute without values", Rule{Attributes: map[string][]string{"tier": {}}}, `attributes: "tier" has no values`},
+		{"a header without name", Rule{Headers: map[string][]string{"": {"x"}}}, `headers: a name is empty`},
+		{"a star as host", Rule{Hosts: []string{"*"}}, `leave hosts out`},
+		{"a star inside a host", Rule{Hosts: []string{"api.*.com"}}, `"*.example.com"`},
+		{"an address as host", Rule{Hosts: []string{"https://example.com/"}}, `hosts: "https://example.com/"`},
+		{"an empty host", Rule{Hosts: []string{":80"}}, `is not a name`},
+		{"a host that is too long", Rule{Hosts: []string{strings.Repeat("a.", 200)}}, `at most 252`},
+		{"no network", Rule{IPs: []netip.Prefix{{}}}, `"10.0.0.0/8"`},
+		{"a network across both families", Rule{IPs: []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.0/90")}}, `mixes IPv4 and IPv6`},
+		{"an empty API key", Rule{APIKeys: []string{""}}, `apiKeys: entry 1 is empty`},
+		{"a malformed digest", Rule{APIKeys: []string{"k", "sha256:abcd"}}, `apiKeys: entry 2 begins with "sha256:"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Compile([]Rule{{}, tt.rule})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("got %v, want %q in it", err, tt.want)
+			}
+			var ruleError *RuleError
+			if !errors.As(err, &ruleError) || ruleError.Index != 1 {
+				t.Errorf("the error does not name the rule: %#v", err)
+			}
+		})
+	}
+	_, err := Compile([]Rule{{APIKeys: []string{"sha256:top-secret"}}})
+	if strings.Contains(err.Error(), "top-secret") {
+		t.Errorf("the error shows the key: %v", err)
+	}
+}

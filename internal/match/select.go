@@ -1,0 +1,57 @@
+package match
+
+// A rule is what is left of a Rule once it is compiled, small enough that the rules
+// of a request are all that a match has to read.
+type rule struct {
+	when   *conditions // nil if the path is all that counts
+	group  int32       // or none
+	shadow bool
+	final  bool
+}
+
+// appendApplying appends those of the candidates that apply. Candidates are in
+// priority order and may be there more than once, when several patterns or values of
+// one rule match.
+func (m *Matcher) appendApplying(dst []int32, candidates []candidate, q *query) []int32 {
+	var marks seenSet // which groups have had their enforced and their shadow rule
+	last := none
+	for _, c := range candidates {
+		i := c.rule()
+		if i == last {
+			continue // a proven candidate comes before others of its rule
+		}
+		last = i
+		r := &m.rules[i]
+		if r.group != none && displaced(&marks, r) {
+			continue
+		}
+		if !c.proven() && !r.when.hold(q) {
+			continue
+		}
+		if r.group != none {
+			marks.add(mark(r), m.marks)
+		}
+		dst = append(dst, i)
+		if r.final && !r.shadow {
+			break
+		}
+	}
+	return dst
+}
+
+// displaced reports whether a rule that matched before leaves no room for r in its
+// group: an enforced one for any, a shadow one for other shadow rules.
+func displaced(marks *seenSet, r *rule) bool {
+	if marks.has(2 * r.group) {
+		return true
+	}
+	return r.shadow && marks.has(2*r.group+1)
+}
+
+// mark is the mark a rule leaves when it applies.
+func mark(r *rule) int32 {
+	if r.shadow {
+		return 2*r.group + 1
+	}
+	return 2 * r.group
+}

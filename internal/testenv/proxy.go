@@ -1,0 +1,168 @@
+package testenv
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Proxy stands between a client and a server and disturbs what passes: it delays
+// bytes, swallows replies, cuts connections and refuses new ones. It looks at no
+// byte, so TLS passes too.
+type Proxy struct {
+	target string
+	addr   string
+	port   int
+
+	toServer, toClient atomic.Int64 // latency, in nanoseconds
+	swallow            atomic.Bool
+	accepted           atomic.Int64
+
+	mu       sync.Mutex
+	listener net.Listener // nil while new connections are refused
+	links    map[*link]struct{}
+	wg       sync.WaitGroup
+}
+
+// StartProxy starts a proxy in front of target, a host and port, and stops it
+// with the test.
+func StartProxy(tb testing.TB, target string) *Proxy {
+	tb.Helper()
+	p, err := newProxy(target)
+	if err != nil {
+		tb.Fatalf("testenv: start a proxy: %v", err)
+	}
+	tb.Cleanup(p.stop)
+	return p
+}
+
+func newProxy(target string) (*Proxy, error) {
+	const attempts = 10
+	var err error
+	for range attempts {
+		p := &Proxy{target: target, links: make(map[*link]struct{})}
+		if p.port, err = reservePort(); err != nil {
+			return nil, err
+		}
+		p.addr = loopback(p.port)
+		if err = p.Accept(); err == nil {
+			return p, nil
+		}
+		releasePort(p.port) // someone was faster
+	}
+	return nil, err
+}
+
+func (p *Proxy) stop() {
+	p.Refuse()
+	p.Cut()
+	p.wg.Wait()
+	releasePort(p.port)
+}
+
+// Addr is where clients connect.
+func (p *Proxy) Addr() string { return p.addr }
+
+// SetLatency delays bytes in each direction, from those that arrive next on.
+// Their order is kept, and bytes do not wait for each other: a thousand requests
+// in flight take one latency, not a thousand.
+func (p *Proxy) SetLatency(toServer, toClient time.Duration) {
+	p.toServer.Store(int64(toServer))
+	p.toClient.Store(int64(toClient))
+}
+
+// SwallowReplies drops, while on, what the server sends; requests still pass. A
+// connection that lost a reply stays mute after it is turned off, since a
+// stream cannot go on from its middle; Cut ends it.
+func (p *Proxy) SwallowReplies(on bool) { p.swallow.Store(on) }
+
+// Cut resets every open connection. New ones are accepted.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.reset()
+	}
+	clear(p.links)
+}
+
+// Refuse turns new connections away, as a host without a server does. Open ones
+// stay.
+func (p *Proxy) Refuse() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener != nil {
+		_ = p.listener.Close()
+		p.listener = nil
+	}
+}
+
+// Accept takes new connections again after Refuse.
+func (p *Proxy) Accept() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener != nil {
+		return nil
+	}
+	l, err := net.Listen("tcp", p.addr)
+	if err != nil {
+		return fmt.Errorf("accept connections again: %w", err)
+	}
+	p.listener = l
+	p.wg.Go(func() { p.serve(l) })
+	return nil
+}
+
+// Connections is the number of open connections.
+func (p *Proxy) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.links)
+}
+
+// Accepted is the number of connections accepted since the start.
+func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
+
+func (p *Proxy) serve(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return // refusing, or stopped
+		}
+		link := newLink(conn.(*net.TCPConn))
+		p.mu.Lock()
+		if p.listener != l {
+			p.mu.Unlock()
+			link.reset() // refused while it was being accepted
+			return
+		}
+		p.accepted.Add(1)
+		p.links[link] = struct{}{}
+		p.wg.Go(func() {
+			p.carry(link)
+			p.mu.Lock()
+			delete(p.links, link)
+			p.mu.Unlock()
+		})
+		p.mu.Unlock()
+	}
+}
+
+// carry connects the link to the server and copies both ways until both ends
+// are done or the link is cut.
+func (p *Proxy) carry(l *link) {
+	defer l.close()
+	if err := l.dial(p.target); err != nil {
+		l.reset()
+		return
+	}
+	requests := pipe{link: l, from: l.client, to: l.server, latency: &p.toServer}
+	replies := pipe{link: l, from: l.server, to: l.client, latency: &p.toClient, swallow: &p.swallow}
+	var wg sync.WaitGroup
+	wg.Go(requests.run)
+	wg.Go(replies.run)
+	wg.Wait()
+}

@@ -1,0 +1,190 @@
+package fluxgate
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"net/netip"
+	"strings"
+
+	"github.com/fluxgate/fluxgate/internal/match"
+)
+
+// Key names one bucket set: all bands of one rule for one caller.
+type Key struct {
+	RuleSet, Rule string
+	// ID is the caller: a salted hash of the scope and the identity. Nothing
+	// the caller sent can be read from it or chosen in it.
+	ID KeyID
+}
+
+// KeyID is the hashed identity in a [Key].
+type KeyID [16]byte
+
+// String is the id in hexadecimal.
+func (id KeyID) String() string { return hex.EncodeToString(id[:]) }
+
+// keyPrefix is the part of a key's encoding that its rule gives: a hash of
+// the salt, the rule set and the rule.
+type keyPrefix [sha256.Size]byte
+
+func newKeyPrefix(salt []byte, ruleSet, rule string) keyPrefix {
+	b := []byte("fluxgate key 1")
+	b = appendBytes(b, string(salt))
+	b = appendBytes(b, ruleSet)
+	b = appendBytes(b, rule)
+	return sha256.Sum256(b)
+}
+
+// keyer turns a request into keys.
+type keyer struct {
+	// ipv6Bits is how much of an IPv6 address counts: one customer has a
+	// whole network of them.
+	ipv6Bits int
+	// identity is the user's function that names the caller, or nil.
+	identity func(*Rule, *Request) string
+}
+
+// key encodes the request's identity under a rule and hashes it. ok is false
+// if the identity is missing and the rule refuses that.
+//
+// The encoding is injective: the prefix has a fixed length, and every part
+// after it says what it is and how long. So two callers share a bucket only
+// if they are the same caller.
+func (k *keyer) key(r *compiledRule, prefix *keyPrefix, req *Request) (id KeyID, ok bool, err error) {
+	var space [256]byte
+	b := append(space[:0], prefix[:]...)
+	var resolved string
+	if k.identity != nil {
+		if resolved, err = k.resolve(r.Rule, req); err != nil {
+			return id, false, err
+		}
+	}
+	if resolved != "" {
+		b, ok = appendIdentity(b, fieldResolved, resolved)
+	} else {
+		b, ok = k.encode(b, r, req)
+	}
+	sum := sha256.Sum256(b)
+	return KeyID(sum[:len(id)]), ok, nil
+}
+
+// resolve turns a panic of the user's function into that request's error.
+func (k *keyer) resolve(r *Rule, req *Request) (identity string, err error) {
+	defer recoverHook(&err)
+	return k.identity(r, req), nil
+}
+
+func (k *keyer) encode(b []byte, r *compiledRule, req *Request) (encoded []byte, ok bool) {
+	withoutIP := true
+	missing := false
+	for _, f := range r.fields {
+		withoutIP = withoutIP && f.kind != fieldIP
+		var there bool
+		if b, there = k.appendField(b, f, req); !there {
+			b = append(b, byte(fieldMissing), byte(f.kind))
+			missing = true
+		}
+	}
+	if !missing {
+		return b, true
+	}
+	switch r.OnMissingIdentity {
+	case MissingRefuse:
+		return b, false
+	case MissingAnonymous:
+		return b, true
+	}
+	// By address instead; without an address all share one bucket.
+	if withoutIP {
+		b, _ = k.appendField(b, keyField{kind: fieldIP}, req)
+	}
+	return b, true
+}
+
+// appendField appends one part, or reports that the request does not have it.
+func (k *keyer) appendField(b []byte, f keyField, req *Request) (encoded []byte, there bool) {
+	switch f.kind {
+	case fieldGlobal:
+		return append(b, byte(f.kind)), true
+	case fieldIP:
+		return k.appendIP(b, req.IP)
+	case fieldUser:
+		return appendIdentity(b, f.kind, req.UserID)
+	case fieldAPIKey:
+		return appendIdentity(b, f.kind, req.APIKey)
+	case fieldMethod:
+		return appendIdentity(b, f.kind, methodClass(req.Method))
+	case fieldPath:
+		if req.Path == "" || match.IsClean(req.Path) {
+			return appendIdentity(b, f.kind, req.Path)
+		}
+		var space [256]byte
+		return appendIdentity(b, f.kind, string(match.CleanPath(space[:0], req.Path)))
+	case fieldAttribute:
+		value := req.Attributes[f.name]
+		if value == "" {
+			return b, false
+		}
+		b = append(b, byte(f.kind))
+		return appendBytes(appendBytes(b, f.name), value), true
+	case fieldHeader:
+		values := req.Headers[f.name]
+		if len(values) == 0 || len(values) == 1 && values[0] == "" {
+			return b, false
+		}
+		b = append(b, byte(f.kind))
+		b = appendBytes(b, f.name)
+		b = binary.AppendUvarint(b, uint64(len(values)))
+		for _, v := range values {
+			b = appendBytes(b, v)
+		}
+		return b, true
+	}
+	return b, false
+}
+
+func (k *keyer) appendIP(b []byte, ip netip.Addr) (encoded []byte, there bool) {
+	if !ip.IsValid() {
+		return b, false
+	}
+	ip = ip.Unmap().WithZone("")
+	b = append(b, byte(fieldIP))
+	if ip.Is4() {
+		v4 := ip.As4()
+		b = append(b, byte(len(v4)))
+		return append(b, v4[:]...), true
+	}
+	if prefix, err := ip.Prefix(k.ipv6Bits); err == nil {
+		ip = prefix.Addr()
+	}
+	v6 := ip.As16()
+	b = append(b, byte(len(v6)))
+	return append(b, v6[:]...), true
+}
+
+func appendIdentity(b []byte, kind fieldKind, value string) (encoded []byte, there bool) {
+	if value == "" {
+		return b, false
+	}
+	return appendBytes(append(b, byte(kind)), value), true
+}
+
+func appendBytes(b []byte, value string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(value))), value...)
+}
+
+// methodClass is the method, upper-case, or "other": a caller that makes
+// methods up must not get a new bucket for each.
+func methodClass(method string) string {
+	switch method {
+	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE":
+		return method
+	case "":
+		return ""
+	}
+	if upper := strings.ToUpper(method); upper != method {
+		return methodClass(upper)
+	}
+	return "other"
+}

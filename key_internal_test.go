@@ -1,0 +1,157 @@
+package fluxgate
+
+import (
+	"bytes"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate/internal/match"
+)
+
+func compiled(t testing.TB, r Rule) *compiledRule {
+	t.Helper()
+	if len(r.Bands) == 0 {
+		r.Bands = []Band{PerSecond(1)}
+	}
+	r.ID = "r"
+	set, err := NewRuleSet("s", r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &set.active[0]
+}
+
+func keyOf(t testing.TB, r *compiledRule, req *Request) KeyID {
+	t.Helper()
+	k := keyer{ipv6Bits: 64}
+	prefix := newKeyPrefix([]byte("salt"), "s", r.ID)
+	id, ok, err := k.key(r, &prefix, req)
+	if !ok || err != nil {
+		t.Fatalf("no key for %+v: %v", req, err)
+	}
+	return id
+}
+
+func TestWhoSharesABucket(t *testing.T) {
+	ip := func(s string) Request { return Request{IP: netip.MustParseAddr(s)} }
+	user := func(s string) Request { return Request{UserID: s, IP: netip.MustParseAddr("192.0.2.1")} }
+	byIP, byUser := Rule{Scope: ScopeIP}, Rule{Scope: ScopeUser}
+	anonymous := Rule{Scope: ScopeUser, OnMissingIdentity: MissingAnonymous}
+	byPath := Rule{Scope: ScopeComposite, KeyFields: []string{"ip", "path"}}
+	byMethod := Rule{Scope: ScopeComposite, KeyFields: []string{"method"}}
+	pair := Rule{Scope: ScopeComposite, KeyFields: []string{"userId", "apiKey"}}
+	header := Rule{Scope: ScopeComposite, KeyFields: []string{"header:X-Tenant"}}
+	custom := Rule{Scope: ScopeCustom, KeyFields: []string{"attr:tenant"}}
+	for _, c := range []struct {
+		name string
+		rule Rule
+		a, b Request
+		same bool
+	}{
+		{"two addresses do not", byIP, ip("192.0.2.1"), ip("192.0.2.2"), false},
+		{"a mapped address and the same address do", byIP, ip("192.0.2.1"), ip("::ffff:192.0.2.1"), true},
+		{"two addresses of one IPv6 network do", byIP, ip("2001:db8::1"), ip("2001:db8::ffff:1"), true},
+		{"two IPv6 networks do not", byIP, ip("2001:db8::1"), ip("2001:db8:0:1::1"), false},
+		{"an address with and without zone do", byIP, ip("fe80::1%eth0"), ip("fe80::1"), true},
+		{"everyone does in GLOBAL", Rule{}, ip("192.0.2.1"), user("u"), true},
+		{"two users do not", byUser, user("a"), user("b"), false},
+		{"users differ by letter case", byUser, user("a"), user("A"), false},
+		{"one user from two addresses does", byUser, Request{UserID: "u", IP: netip.MustParseAddr("192.0.2.1")}, Request{UserID: "u", IP: netip.MustParseAddr("192.0.2.9")}, true},
+		{"nobody shares with a user who is called like an address", byUser, user(""), user("192.0.2.1"), false},
+		{"nobodies from two addresses do not", byUser, ip("192.0.2.1"), ip("192.0.2.2"), false},
+		{"nobodies do where they are anonymous", anonymous, ip("192.0.2.1"), ip("192.0.2.2"), true},
+		{"an anonymous one does not share with a user called anonymous", anonymous, ip("192.0.2.1"), user("anonymous"), false},
+		{"two spellings of a path do", byPath, Request{Path: "/a/b"}, Request{Path: "//a/./c/../%62/"}, true},
+		{"two paths do not", byPath, Request{Path: "/a/b"}, Request{Path: "/a/B"}, false},
+		{"two spellings of a method do", byMethod, Request{Method: "GET"}, Request{Method: "get"}, true},
+		{"made-up methods do", byMethod, Request{Method: "FOO1"}, Request{Method: "FOO2"}, true},
+		{"parts of a composite key do not run together", pair, Request{UserID: "ab", APIKey: "c"}, Request{UserID: "a", APIKey: "bc"}, false},
+		{"parts of a composite key do not swap", pair, Request{UserID: "a", APIKey: "b"}, Request{UserID: "b", APIKey: "a"}, false},
+		{"a missing part is not an empty neighbour", pair, Request{UserID: "a"}, Request{APIKey: "a"}, false},
+		{"two lines of a header are not one", header, Request{Headers: map[string][]string{"X-Tenant": {"a", "b"}}}, Request{Headers: map[string][]string{"X-Tenant": {"ab"}}}, false},
+		{"an attribute counts by its value", custom, Request{Attributes: map[string]string{"tenant": "a"}}, Request{Attributes: map[string]string{"tenant": "b"}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := compiled(t, c.rule)
+			if same := keyOf(t, r, &c.a) == keyOf(t, r, &c.b); same != c.same {
+				t.Errorf("share: %t, want %t", same, c.same)
+			}
+		})
+	}
+}
+
+func TestKeysDifferByRuleRuleSetAndSalt(t *testing.T) {
+	seen := map[keyPrefix]string{}
+	for name, p := range map[string]keyPrefix{
+		"one":              newKeyPrefix([]byte("salt"), "set", "rule"),
+		"another rule":     newKeyPrefix([]byte("salt"), "set", "rule2"),
+		"another rule set": newKeyPrefix([]byte("salt"), "set2", "rule"),
+		"another salt":     newKeyPrefix([]byte("salt2"), "set", "rule"),
+		"shifted":          newKeyPrefix([]byte("salt"), "setr", "ule"),
+	} {
+		if other, taken := seen[p]; taken {
+			t.Errorf("%s and %s share buckets", name, other)
+		}
+		seen[p] = name
+	}
+}
+
+func TestAMissingIdentityCanBeRefused(t *testing.T) {
+	r := compiled(t, Rule{Scope: ScopeAPIKey, OnMissingIdentity: MissingRefuse})
+	k := keyer{ipv6Bits: 64}
+	if _, ok, _ := k.key(r, &keyPrefix{}, &Request{}); ok {
+		t.Error("a request without API key has a key")
+	}
+}
+
+// identity is what a composite key of all fields depends on, as values that
+// can be compared.
+type identity struct {
+	ip                           netip.Addr
+	user, key, method, path, tag string
+	headers                      []string
+}
+
+func identityOf(req *Request) identity {
+	id := identity{user: req.UserID, key: req.APIKey, method: methodClass(req.Method), tag: req.Attributes["tag"], headers: req.Headers["X-H"]}
+	if req.IP.IsValid() {
+		id.ip = req.IP.Unmap().WithZone("")
+		if id.ip.Is6() {
+			p, _ := id.ip.Prefix(64)
+			id.ip = p.Addr()
+		}
+	}
+	if req.Path != "" {
+		id.path = string(match.CleanPath(nil, req.Path))
+	}
+	if len(id.headers) == 0 || len(id.headers) == 1 && id.headers[0] == "" {
+		id.headers = nil
+	}
+	return id
+}
+
+func FuzzKeyEncoding(f *testing.F) {
+	r := compiled(f, Rule{Scope: ScopeComposite, KeyFields: []string{"userId", "apiKey", "method", "path", "header:X-H", "attr:tag", "ip"}})
+	f.Add("u", "k", "GET", "/p", "h", "t", []byte{10, 0, 0, 1}, "u", "k", "get", "//p", "h", "t", []byte{10, 0, 0, 1})
+	f.Add("ab", "c", "GET", "/p", "h\x00h", "", []byte{}, "a", "bc", "GET", "/p", "h", "h", []byte{})
+	f.Add("", "u", "", "", "", "\x09\x02", []byte{}, "u", "", "", "", "", "", []byte{1})
+	f.Add("\x03\x01k", "", "X", "/%2f", "", "", bytes.Repeat([]byte{1}, 16), "", "k", "Y", "/", "", "", bytes.Repeat([]byte{1}, 15))
+	f.Fuzz(func(t *testing.T, u1, k1, m1, p1, h1, t1 string, ip1 []byte, u2, k2, m2, p2, h2, t2 string, ip2 []byte) {
+		request := func(u, k, m, p, h, tag string, ip []byte) *Request {
+			addr, _ := netip.AddrFromSlice(ip)
+			return &Request{
+				UserID: u, APIKey: k, Method: m, Path: p, IP: addr,
+				Headers: map[string][]string{"X-H": strings.Split(h, "\x00")}, Attributes: map[string]string{"tag": tag},
+			}
+		}
+		a, b := request(u1, k1, m1, p1, h1, t1, ip1), request(u2, k2, m2, p2, h2, t2, ip2)
+		k := keyer{ipv6Bits: 64}
+		one, _ := k.encode(nil, r, a)
+		other, _ := k.encode(nil, r, b)
+		if same, want := bytes.Equal(one, other), reflect.DeepEqual(identityOf(a), identityOf(b)); same != want {
+			t.Fatalf("%+v and %+v are encoded the same: %t, are the same: %t", a, b, same, want)
+		}
+	})
+}

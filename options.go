@@ -1,0 +1,118 @@
+package fluxgate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Option changes how an [Engine] decides.
+type Option func(*Engine) error
+
+// WithRuleSet names the rule set for requests that name none.
+func WithRuleSet(id string) Option {
+	return func(e *Engine) error {
+		e.ruleSetID = id
+		return nil
+	}
+}
+
+// WithMissingRule says what happens to a request that no rule limits. By
+// default it is allowed.
+func WithMissingRule(allow bool) Option {
+	return func(e *Engine) error {
+		e.allowMissing = allow
+		return nil
+	}
+}
+
+// WithPolicy is the policy of rules that say none. The default is Reject.
+func WithPolicy(p Policy) Option {
+	return func(e *Engine) error {
+		if p != Reject && p != WaitForRefill {
+			return fmt.Errorf("unknown policy %q", p)
+		}
+		e.policy = p
+		return nil
+	}
+}
+
+// WithWaiting lets rules with the policy WaitForRefill hold a request for up
+// to longest, and at most so many at once; one more is decided as if its
+// policy were Reject. Without it nobody waits.
+func WithWaiting(longest time.Duration, atOnce int) Option {
+	return func(e *Engine) error {
+		if longest <= 0 || longest > MaxWait {
+			return fmt.Errorf("the longest wait must be above 0 and at most %v, not %v", MaxWait, longest)
+		}
+		if atOnce < 1 {
+			return errors.New("at least one request must be able to wait at once")
+		}
+		e.maxWait, e.waitSlots = longest, int64(atOnce)
+		return nil
+	}
+}
+
+// WithOnFailure is what rules do that do not say what happens when the store
+// cannot decide. The default is FailLocal.
+func WithOnFailure(f OnFailure) Option {
+	return func(e *Engine) error {
+		if f != FailLocal && f != FailOpen && f != FailClosed {
+			return fmt.Errorf("unknown failure mode %q", f)
+		}
+		e.onFailure = f
+		return nil
+	}
+}
+
+// WithFallback is the store that decides for FailLocal rules while the shared
+// one is away, at a share of their bands: with ten gateways a share of 0.1
+// keeps the sum. Without it such rules let requests pass.
+func WithFallback(s Store, share float64) Option {
+	return func(e *Engine) error {
+		if s == nil || !(share > 0 && share <= 1) {
+			return errors.New("a fallback needs a store and a share above 0 and at most 1")
+		}
+		e.fallback, e.share = s, share
+		return nil
+	}
+}
+
+// WithObserver tells o what the engine does.
+func WithObserver(o Observer) Option {
+	return func(e *Engine) error {
+		e.observer = o
+		return nil
+	}
+}
+
+// WithIPv6Prefix is how many bits of an IPv6 address name a caller. The
+// default is 64: one customer has a whole network.
+func WithIPv6Prefix(bits int) Option {
+	return func(e *Engine) error {
+		if bits < 1 || bits > 128 {
+			return fmt.Errorf("an IPv6 prefix has 1 to 128 bits, not %d", bits)
+		}
+		e.keyer.ipv6Bits = bits
+		return nil
+	}
+}
+
+// WithIdentity asks f who the caller is before the rule's scope is looked at.
+// An empty answer leaves it to the scope. The rule is not to be changed.
+func WithIdentity(f func(rule *Rule, req *Request) string) Option {
+	return func(e *Engine) error {
+		e.keyer.identity = f
+		return nil
+	}
+}
+
+// WithAmend lets f add to every request before it is decided: a tenant from a
+// header, a plan from a table. An error ends that request.
+func WithAmend(f func(ctx context.Context, req *Request) error) Option {
+	return func(e *Engine) error {
+		e.amend = f
+		return nil
+	}
+}

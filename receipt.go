@@ -1,0 +1,73 @@
+package fluxgate
+
+import "sync/atomic"
+
+// Receipt remembers what was taken, so that it can be settled once.
+type Receipt struct {
+	// Takes are the bucket sets that were taken from.
+	Takes []Taken
+
+	settled atomic.Bool
+}
+
+// Taken is one bucket set that was taken from.
+type Taken struct {
+	Key    Key
+	Bands  []ExactBand
+	Cost   int64
+	Source Source
+	// At is when it was taken, by the store's clock in microseconds.
+	At int64
+	// Due is when the tokens of each band were due, by the store's clock in
+	// microseconds. Nil means at once.
+	Due []int64
+}
+
+// Settlement is what came of settling a receipt, in whole tokens. Where a
+// receipt covers several bands it speaks of the one that moved least.
+type Settlement struct {
+	// Returned came back. It may be less than the difference: what could
+	// have been handed out twice does not come back.
+	Returned int64
+	// Charged was taken in addition. It may be less than the difference: debt
+	// is bounded.
+	Charged int64
+}
+
+// NewReceipt is the receipt for demands that were taken. It is nil if nothing
+// was.
+func NewReceipt(demands []Demand, out *Outcome) *Receipt {
+	if !out.Admitted {
+		return nil
+	}
+	r := &Receipt{Takes: make([]Taken, 0, len(demands))}
+	for i := range demands {
+		d, result := &demands[i], &out.Results[i]
+		if result.Status != OK || d.Cost == 0 {
+			continue
+		}
+		taken := Taken{Key: d.Key, Bands: d.Bands, Cost: d.Cost, Source: result.Source, At: result.Now}
+		if result.Wait > 0 {
+			taken.Due = make([]int64, len(result.Bands))
+			for j := range result.Bands {
+				taken.Due[j] = result.Now + result.Bands[j].Wait.Microseconds()
+			}
+		}
+		r.Takes = append(r.Takes, taken)
+	}
+	if len(r.Takes) == 0 {
+		return nil
+	}
+	return r
+}
+
+// from is the part of the receipt that one source has to settle.
+func (r *Receipt) from(fallback bool) *Receipt {
+	part := new(Receipt)
+	for _, t := range r.Takes {
+		if (t.Source == FromFallback) == fallback {
+			part.Takes = append(part.Takes, t)
+		}
+	}
+	return part
+}

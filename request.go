@@ -1,0 +1,37 @@
+package fluxgate
+
+import "net/netip"
+
+// Request is what is known about a call. Every field is optional; all of them
+// are untrusted.
+type Request struct {
+	// RuleSet is the id of the rule set to decide by. Empty means the
+	// engine's default.
+	RuleSet string
+	// IP is the client's address. Who the client is behind proxies is for
+	// the transport to find out.
+	IP netip.Addr
+	// UserID and APIKey are the caller's identities, if any.
+	UserID, APIKey string
+	// Method, Path and Host are the request's, the path as it was sent,
+	// percent-encoded and without the query.
+	Method, Path, Host string
+	// Headers are the request's under their canonical names, as in
+	// [net/http.Header].
+	Headers map[string][]string
+	// Attributes are what else is known: tenant, plan, region.
+	Attributes map[string]string
+	// Cost is how many tokens the request takes. 0 means 1.
+	Cost int64
+	// Peek asks what would be decided and takes nothing. With Cost 0 it asks
+	// for the state alone.
+	Peek bool
+}
+
+// cost is what the request takes.
+func (r *Request) cost() int64 {
+	if r.Cost == 0 && !r.Peek {
+		return 1
+	}
+	return r.Cost
+}

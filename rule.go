@@ -1,0 +1,211 @@
+package fluxgate
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Rule says how fast whom may go where. The zero value of every field but ID
+// and Bands is a sensible default.
+type Rule struct {
+	// ID names the rule within its source.
+	ID string
+	// RuleSetID is the rule set it belongs to. Empty means the one it is
+	// built into.
+	RuleSetID string
+
+	// Paths are patterns: * is one segment, ** any number. None means every
+	// path.
+	Paths []string
+	// Methods are HTTP methods. None means every method.
+	Methods []string
+	// When narrows further what the rule matches.
+	When When
+
+	// Scope is whose bucket it is. Empty means ScopeGlobal.
+	Scope Scope
+	// KeyFields are the parts of a ScopeComposite key, in order (ip, userId,
+	// apiKey, method, path, header:NAME, attr:NAME), or the one attr:NAME of
+	// a ScopeCustom key.
+	KeyFields []string
+	// Bands all must admit a request. 1 to 16, unless Action is not to limit.
+	Bands []Band
+
+	// Priority orders the rules that match: higher first, ties by id.
+	Priority int
+	// Group names rules of which only the one with the highest priority
+	// applies to a request.
+	Group string
+	// Action is what the rule does. Empty means ActionLimit.
+	Action Action
+	// Disabled takes the rule out without deleting it.
+	Disabled bool
+	// OnLimitExceed is what happens when a band is empty. Empty means the
+	// engine's default.
+	OnLimitExceed Policy
+	// Mode is whether the rule is enforced. Empty means ModeEnforce.
+	Mode Mode
+	// OnFailure is what happens when the store cannot decide. Empty means the
+	// engine's default.
+	OnFailure OnFailure
+	// OnMissingIdentity is what happens to a request without the identity
+	// that Scope asks for. Empty means MissingIP.
+	OnMissingIdentity OnMissingIdentity
+
+	// Attributes are free: FluxGate keeps them and does not look at them.
+	Attributes map[string]any
+	// CreatedAt and UpdatedAt are kept by the control plane.
+	CreatedAt, UpdatedAt time.Time
+}
+
+// When narrows what a rule matches. Everything that is set must hold.
+type When struct {
+	// Hosts are names, or *.example.com for every name below it.
+	Hosts []string
+	// ExcludePaths are patterns that the rule leaves out.
+	ExcludePaths []string
+	// Headers and Attributes name what the request must carry and the values
+	// it may have; "*" is any value.
+	Headers, Attributes map[string][]string
+	// IPs are the networks the client is in.
+	IPs []netip.Prefix
+	// Users and APIKeys are sets of identities. API keys may be given as
+	// "sha256:" and 64 hexadecimal digits.
+	Users, APIKeys []string
+}
+
+// Scope is whose bucket a rule counts in.
+type Scope string
+
+// The scopes. PER_IP, PER_USER and PER_API_KEY are read as the same.
+const (
+	ScopeGlobal    Scope = "GLOBAL"
+	ScopeIP        Scope = "IP"
+	ScopeUser      Scope = "USER_ID"
+	ScopeAPIKey    Scope = "API_KEY"
+	ScopeComposite Scope = "COMPOSITE"
+	ScopeCustom    Scope = "CUSTOM"
+)
+
+// scopeSpellings are the other names that documents use.
+var scopeSpellings = map[Scope]Scope{
+	"": ScopeGlobal, "PER_IP": ScopeIP, "PER_USER": ScopeUser, "PER_API_KEY": ScopeAPIKey,
+}
+
+// Action is what a rule does with a request it matches.
+type Action string
+
+// The actions.
+const (
+	// ActionLimit takes tokens from the rule's bands.
+	ActionLimit Action = "limit"
+	// ActionAllow ends the evaluation: the request is exempt from the rules
+	// after it.
+	ActionAllow Action = "allow"
+	// ActionDeny refuses the request.
+	ActionDeny Action = "deny"
+)
+
+// Mode is whether a rule is enforced.
+type Mode string
+
+// The modes.
+const (
+	ModeEnforce Mode = "enforce"
+	// ModeShadow measures: the rule takes tokens where they are and never
+	// rejects.
+	ModeShadow Mode = "shadow"
+)
+
+// Policy is what happens to a request that a band does not admit yet.
+type Policy string
+
+// The policies.
+const (
+	// Reject refuses it now.
+	Reject Policy = "REJECT"
+	// WaitForRefill holds it until its tokens are there, within a bound.
+	WaitForRefill Policy = "WAIT_FOR_REFILL"
+)
+
+// OnFailure is what happens when the store cannot decide.
+type OnFailure string
+
+// The ways to fail.
+const (
+	// FailLocal decides by the same rule in this process, at a configured
+	// share of its bands.
+	FailLocal OnFailure = "local"
+	// FailOpen lets the request pass.
+	FailOpen OnFailure = "open"
+	// FailClosed refuses it.
+	FailClosed OnFailure = "closed"
+)
+
+// OnMissingIdentity is what happens to a request without the identity its
+// rule asks for.
+type OnMissingIdentity string
+
+// The ways to treat the nameless.
+const (
+	// MissingIP counts it by its client address instead.
+	MissingIP OnMissingIdentity = "ip"
+	// MissingAnonymous counts all such requests in one bucket.
+	MissingAnonymous OnMissingIdentity = "anonymous"
+	// MissingRefuse refuses it.
+	MissingRefuse OnMissingIdentity = "refuse"
+)
+
+// clone is a deep copy with defaults filled in and spellings unified, so that
+// nobody who built the rule can change it afterwards.
+func (r Rule) clone() Rule {
+	r.Paths = slices.Clone(r.Paths)
+	r.Methods = slices.Clone(r.Methods)
+	r.KeyFields = slices.Clone(r.KeyFields)
+	r.Bands = slices.Clone(r.Bands)
+	r.Attributes = cloneAttributes(r.Attributes)
+	r.When.Hosts = slices.Clone(r.When.Hosts)
+	r.When.ExcludePaths = slices.Clone(r.When.ExcludePaths)
+	r.When.Headers = cloneValues(r.When.Headers)
+	r.When.Attributes = cloneValues(r.When.Attributes)
+	r.When.IPs = slices.Clone(r.When.IPs)
+	r.When.Users = slices.Clone(r.When.Users)
+	r.When.APIKeys = slices.Clone(r.When.APIKeys)
+	if scope, ok := scopeSpellings[r.Scope]; ok {
+		r.Scope = scope
+	}
+	return r
+}
+
+func cloneValues(m map[string][]string) map[string][]string {
+	m = maps.Clone(m)
+	for name, values := range m {
+		m[name] = slices.Clone(values)
+	}
+	return m
+}
+
+// cloneAttributes copies what a document can hold: scalars, lists and maps.
+func cloneAttributes(m map[string]any) map[string]any {
+	m = maps.Clone(m)
+	for name, value := range m {
+		m[name] = cloneAttribute(value)
+	}
+	return m
+}
+
+func cloneAttribute(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		return cloneAttributes(v)
+	case []any:
+		v = slices.Clone(v)
+		for i := range v {
+			v[i] = cloneAttribute(v[i])
+		}
+		return v
+	}
+	return value
+}

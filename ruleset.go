@@ -1,0 +1,127 @@
+package fluxgate
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/fluxgate/fluxgate/internal/match"
+)
+
+const (
+	// MaxRules is how many rules one rule set may have.
+	MaxRules = 10_000
+	// MaxMatches is how many rules may apply to one request.
+	MaxMatches = 64
+)
+
+// RuleSet is an id and its rules, checked as a whole and compiled. It never
+// changes; a new version replaces it.
+type RuleSet struct {
+	id      string
+	rules   []Rule         // in the order they are evaluated
+	active  []compiledRule // the enabled ones, in the same order
+	matcher *match.Matcher
+}
+
+// compiledRule is what the path of a request needs of a rule.
+type compiledRule struct {
+	*Rule
+	index  int // in the rule set's active rules
+	bands  []ExactBand
+	names  []string // of the bands
+	fields []keyField
+	shadow bool
+}
+
+// NewRuleSet checks the rules and compiles them. If anything is wrong with
+// any of them the error is a [*ValidationError] that lists all of it.
+func NewRuleSet(id string, rules ...Rule) (*RuleSet, error) {
+	var found problems
+	set := &RuleSet{id: id, rules: make([]Rule, len(rules))}
+	for i, r := range rules {
+		set.rules[i] = r.clone()
+		if r.RuleSetID == "" {
+			set.rules[i].RuleSetID = id
+		}
+	}
+	validate(id, set.rules, &found)
+	if len(found) > 0 {
+		return nil, &ValidationError{RuleSetID: id, Problems: found}
+	}
+	slices.SortFunc(set.rules, func(a, b Rule) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.ID, b.ID))
+	})
+	if err := set.compile(); err != nil {
+		// Validation accepts only what compiles; if it ever does not, the
+		// caller is told instead of getting half a rule set.
+		return nil, &ValidationError{RuleSetID: id, Problems: []Problem{{Message: err.Error()}}}
+	}
+	return set, nil
+}
+
+func (s *RuleSet) compile() error {
+	patterns := make([]match.Rule, 0, len(s.rules))
+	for i := range s.rules {
+		r := &s.rules[i]
+		if r.Disabled {
+			continue
+		}
+		c := compiledRule{Rule: r, index: len(s.active), shadow: r.Mode == ModeShadow, fields: compileFields(r)}
+		for position, b := range r.Bands {
+			exact, err := b.Exact(position)
+			if err != nil {
+				return err
+			}
+			c.bands = append(c.bands, exact)
+			c.names = append(c.names, b.Name())
+		}
+		s.active = append(s.active, c)
+		patterns = append(patterns, match.Rule{
+			Paths: r.Paths, ExcludePaths: r.When.ExcludePaths, Methods: r.Methods, Hosts: r.When.Hosts,
+			Headers: r.When.Headers, Attributes: r.When.Attributes, IPs: r.When.IPs,
+			Users: r.When.Users, APIKeys: r.When.APIKeys,
+			Group: r.Group, Shadow: c.shadow, Final: r.Action == ActionAllow || r.Action == ActionDeny,
+		})
+	}
+	var err error
+	s.matcher, err = match.Compile(patterns)
+	return err
+}
+
+// ID is the rule set's id.
+func (s *RuleSet) ID() string { return s.id }
+
+// Len is how many rules there are, disabled ones included.
+func (s *RuleSet) Len() int { return len(s.rules) }
+
+// Rules are copies of the rules in the order they are evaluated: by priority,
+// ties by id.
+func (s *RuleSet) Rules() iter.Seq[Rule] {
+	return func(yield func(Rule) bool) {
+		for _, r := range s.rules {
+			if !yield(r.clone()) {
+				return
+			}
+		}
+	}
+}
+
+// RuleSets is where the engine finds rule sets. It is asked on every request
+// and must answer from memory. An unknown id is nil.
+type RuleSets interface {
+	RuleSet(id string) *RuleSet
+}
+
+// Static are rule sets that never change.
+func Static(sets ...*RuleSet) RuleSets {
+	byID := make(staticRuleSets, len(sets))
+	for _, s := range sets {
+		byID[s.id] = s
+	}
+	return byID
+}
+
+type staticRuleSets map[string]*RuleSet
+
+func (m staticRuleSets) RuleSet(id string) *RuleSet { return m[id] }

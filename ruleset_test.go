@@ -1,0 +1,234 @@
+package fluxgate_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// specDocument is the rule of the contract, to the letter.
+const specDocument = `{"id": "api-limits", "rules": [
+	{ "_id": "rule-1", "ruleSetId": "api-limits", "path": "/api/users/*", "method": "GET",
+	  "limitScope": "IP", "compositeKeyFields": null,
+	  "bands": [ { "label": "per-second", "capacity": 100, "refillTokens": 100, "refillSeconds": 1 },
+	             { "label": "per-minute", "capacity": 1000, "refillTokens": 1000, "refillSeconds": 60 } ],
+	  "priority": 10, "enabled": true, "onLimitExceed": "REJECT",
+	  "attributes": { "tenant": "enterprise", "tier": "premium" },
+	  "createdAt": "2024-01-01T00:00:00Z", "updatedAt": "2024-01-01T00:00:00Z" }]}`
+
+func rulesOf(s *fluxgate.RuleSet) []fluxgate.Rule { return slices.Collect(s.Rules()) }
+
+func TestTheDocumentOfTheContractIsRead(t *testing.T) {
+	set, err := fluxgate.ParseRuleSet([]byte(specDocument))
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+	want := fluxgate.Rule{
+		ID: "rule-1", RuleSetID: "api-limits", Paths: []string{"/api/users/*"}, Methods: []string{"GET"},
+		Scope: fluxgate.ScopeIP, Priority: 10, OnLimitExceed: fluxgate.Reject,
+		Bands: []fluxgate.Band{
+			{Label: "per-second", Capacity: 100, RefillTokens: 100, Refill: time.Second},
+			{Label: "per-minute", Capacity: 1000, RefillTokens: 1000, Refill: time.Minute},
+		},
+		Attributes: map[string]any{"tenant": "enterprise", "tier": "premium"},
+		CreatedAt:  created, UpdatedAt: created,
+	}
+	if got := rulesOf(set)[0]; !reflect.DeepEqual(got, want) {
+		t.Errorf("read\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+func TestSpellingsOfDocuments(t *testing.T) {
+	rule := func(fields string) string {
+		return `{"id": "s", "rules": [{"id": "r", ` + fields + `}]}`
+	}
+	for _, c := range []struct{ name, one, other string }{
+		{"PER_IP is IP", `"limitScope": "PER_IP", "bands": [{"capacity": 1, "refillSeconds": 1}]`, `"limitScope": "IP", "bands": [{"capacity": 1, "refillSeconds": 1}]`},
+		{"PER_USER is USER_ID", `"limitScope": "PER_USER", "bands": [{"capacity": 1, "refillSeconds": 1}]`, `"limitScope": "USER_ID", "bands": [{"capacity": 1, "refillSeconds": 1}]`},
+		{"PER_API_KEY is API_KEY", `"limitScope": "PER_API_KEY", "bands": [{"capacity": 1, "refillSeconds": 1}]`, `"limitScope": "API_KEY", "bands": [{"capacity": 1, "refillSeconds": 1}]`},
+		{"no scope is GLOBAL", `"bands": [{"capacity": 1, "refillSeconds": 1}]`, `"limitScope": "GLOBAL", "bands": [{"capacity": 1, "refillSeconds": 1}]`},
+		{"windowSeconds is the period of the whole capacity", `"bands": [{"capacity": 7, "windowSeconds": 60}]`, `"bands": [{"capacity": 7, "refillSeconds": 60}]`},
+		{"numbers may be doubles", `"priority": 1e1, "bands": [{"capacity": 100.0, "refillTokens": 1e2, "refillSeconds": 60.0}]`, `"priority": 10, "bands": [{"capacity": 100, "refillTokens": 100, "refillSeconds": 60}]`},
+		{"refill in words", `"bands": [{"capacity": 1, "refill": "1500ms"}]`, `"bands": [{"capacity": 1, "refillSeconds": 1.5}]`},
+		{"refill in days", `"bands": [{"capacity": 1, "refill": "7d"}]`, `"bands": [{"capacity": 1, "refillSeconds": 604800}]`},
+		{"one path is a list of one", `"path": "/a", "method": "GET", "bands": [{"capacity": 1, "refill": "1s"}]`, `"paths": ["/a"], "methods": ["GET"], "bands": [{"capacity": 1, "refill": "1s"}]`},
+		{"an address is a network", `"when": {"ips": ["10.0.0.1", "::1"]}, "bands": [{"capacity": 1, "refill": "1s"}]`, `"when": {"ips": ["10.0.0.1/32", "::1/128"]}, "bands": [{"capacity": 1, "refill": "1s"}]`},
+		{"one header value is a list of one", `"when": {"headers": {"X-A": "b"}}, "bands": [{"capacity": 1, "refill": "1s"}]`, `"when": {"headers": {"X-A": ["b"]}}, "bands": [{"capacity": 1, "refill": "1s"}]`},
+		{"null is absent", `"group": null, "when": null, "enabled": null, "bands": [{"capacity": 1, "refill": "1s", "label": null}]`, `"bands": [{"capacity": 1, "refill": "1s"}]`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			one, err := fluxgate.ParseRuleSet([]byte(rule(c.one)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			other, err := fluxgate.ParseRuleSet([]byte(rule(c.other)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := rulesOf(one), rulesOf(other); !reflect.DeepEqual(got, want) {
+				t.Errorf("read\n%+v\nwant\n%+v", got, want)
+			}
+		})
+	}
+}
+
+func TestARuleSetSurvivesJSON(t *testing.T) {
+	set, err := fluxgate.NewRuleSet("everything", fluxgate.Rule{
+		ID: "all", Paths: []string{"/a/*", "/b/**"}, Methods: []string{"GET", "POST"}, Scope: fluxgate.ScopeComposite,
+		KeyFields: []string{"ip", "header:X-Tenant", "attr:plan"}, Priority: -3, Group: "g", Action: fluxgate.ActionLimit,
+		Disabled: true, OnLimitExceed: fluxgate.WaitForRefill, Mode: fluxgate.ModeShadow, OnFailure: fluxgate.FailClosed,
+		OnMissingIdentity: fluxgate.MissingRefuse,
+		When: fluxgate.When{
+			Hosts: []string{"api.example.com", "*.example.org"}, ExcludePaths: []string{"/a/health"},
+			Headers: map[string][]string{"X-A": {"1", "2"}}, Attributes: map[string][]string{"tier": {"*"}},
+			IPs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Users: []string{"u"}, APIKeys: []string{"k"},
+		},
+		Bands:      []fluxgate.Band{{Label: "x", Capacity: 5, RefillTokens: 2, Refill: 1500 * time.Millisecond, Kind: fluxgate.TokenBucket}, {Capacity: 9, RefillTokens: 9, Refill: 48 * time.Hour}},
+		Attributes: map[string]any{"n": json.Number("1"), "list": []any{"a"}, "tree": map[string]any{"b": true}},
+		CreatedAt:  time.Date(2024, 1, 2, 3, 4, 5, 6000, time.UTC),
+	}, fluxgate.Rule{ID: "deny", Action: fluxgate.ActionDeny, Priority: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := fluxgate.ParseRuleSet(data)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, data)
+	}
+	if got, want := rulesOf(again), rulesOf(set); !reflect.DeepEqual(got, want) {
+		t.Errorf("read\n%+v\nwant\n%+v", got, want)
+	}
+	second, err := json.Marshal(again)
+	if err != nil || string(second) != string(data) {
+		t.Errorf("written again\n%s\nfirst\n%s (%v)", second, data, err)
+	}
+}
+
+func TestEveryProblemIsReportedWithItsPlace(t *testing.T) {
+	files, err := filepath.Glob("testdata/invalid/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = fluxgate.ParseRuleSet(data)
+			var invalid *fluxgate.ValidationError
+			if !errors.As(err, &invalid) {
+				t.Fatalf("error %v, want a ValidationError", err)
+			}
+			golden := strings.TrimSuffix(file, ".json") + ".txt"
+			if os.Getenv("UPDATE_GOLDEN") != "" {
+				if err := os.WriteFile(golden, []byte(err.Error()+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, readErr := os.ReadFile(golden)
+			if readErr != nil || err.Error()+"\n" != string(want) {
+				t.Errorf("says\n%s\nwant\n%s (%v)", err, want, readErr)
+			}
+		})
+	}
+}
+
+func TestARuleSetCannotBeChangedOnceBuilt(t *testing.T) {
+	rule := fluxgate.Rule{
+		ID: "r", Paths: []string{"/a"}, Bands: []fluxgate.Band{fluxgate.PerSecond(1)},
+		When:       fluxgate.When{Headers: map[string][]string{"X": {"1"}}},
+		Attributes: map[string]any{"tree": map[string]any{"a": 1}},
+	}
+	set, err := fluxgate.NewRuleSet("s", rule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := fmt.Sprint(rulesOf(set))
+	change := func(r fluxgate.Rule) {
+		r.Paths[0] = "/b"
+		r.Bands[0].Capacity = 99
+		r.When.Headers["X"][0] = "2"
+		r.Attributes["tree"].(map[string]any)["a"] = 2
+	}
+	change(rule)
+	change(rulesOf(set)[0])
+	if after := fmt.Sprint(rulesOf(set)); after != before {
+		t.Errorf("now\n%s\nwas\n%s", after, before)
+	}
+}
+
+func TestRulesStandInTheOrderTheyAreEvaluated(t *testing.T) {
+	rule := func(id string, priority int) fluxgate.Rule {
+		return fluxgate.Rule{ID: id, Priority: priority, Bands: []fluxgate.Band{fluxgate.PerSecond(1)}}
+	}
+	set, err := fluxgate.NewRuleSet("s", rule("b", 1), rule("c", 5), rule("a", 1), rule("d", -1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for r := range set.Rules() {
+		ids = append(ids, r.ID)
+	}
+	if want := []string{"c", "a", "b", "d"}; !slices.Equal(ids, want) {
+		t.Errorf("order %v, want %v: higher priority first, ties by id", ids, want)
+	}
+}
+
+func TestNamesOfBands(t *testing.T) {
+	for want, b := range map[string]fluxgate.Band{
+		"100-per-1m":   fluxgate.PerMinute(100),
+		"5-per-1d":     fluxgate.PerDay(5),
+		"2-per-1500ms": {Capacity: 9, RefillTokens: 2, Refill: 1500 * time.Millisecond},
+		"burst":        {Label: "burst", Capacity: 1, Refill: time.Second},
+	} {
+		if got := b.Name(); got != want {
+			t.Errorf("%+v is called %s, want %s", b, got, want)
+		}
+	}
+}
+
+func FuzzParseRuleSet(f *testing.F) {
+	f.Add([]byte(specDocument))
+	files, _ := filepath.Glob("testdata/invalid/*.json")
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		set, err := fluxgate.ParseRuleSet(data)
+		if err != nil {
+			return
+		}
+		// What was accepted can be written, and read as the same.
+		written, err := json.Marshal(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := fluxgate.ParseRuleSet(written)
+		if err != nil {
+			t.Fatalf("refused what it wrote: %v\n%s", err, written)
+		}
+		rewritten, err := json.Marshal(again)
+		if err != nil || string(rewritten) != string(written) {
+			t.Fatalf("wrote\n%s\nand then\n%s (%v)", written, rewritten, err)
+		}
+	})
+}

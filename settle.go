@@ -1,0 +1,76 @@
+package fluxgate
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrSettled is returned for a receipt that was settled before: settling it
+// again would hand out tokens twice.
+var ErrSettled = errors.New("the receipt is already settled")
+
+// giveBackTimeout bounds giving back for a caller that is gone.
+const giveBackTimeout = time.Second
+
+// Settle corrects what was taken for a request to the cost that is known now,
+// such as bytes sent or model tokens used. A cost of 0 withdraws it. A nil
+// receipt settles nothing. A receipt can be settled once.
+func (e *Engine) Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error) {
+	if receipt == nil {
+		return Settlement{}, nil
+	}
+	if actual < 0 {
+		return Settlement{}, ErrCost
+	}
+	if !receipt.settled.CompareAndSwap(false, true) {
+		return Settlement{}, ErrSettled
+	}
+	s, err := e.settle(ctx, receipt, actual)
+	if e.observer != nil {
+		e.observer.Settled(ctx, s, err)
+	}
+	return s, err
+}
+
+func (e *Engine) settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error) {
+	var parts []Settlement
+	var failures []error
+	for _, fallback := range []bool{false, true} {
+		store := e.store
+		if fallback {
+			store = e.fallback
+		}
+		part := receipt.from(fallback)
+		if len(part.Takes) == 0 || store == nil {
+			continue
+		}
+		s, err := store.Settle(ctx, part, actual)
+		if err != nil {
+			failures = append(failures, err)
+		}
+		parts = append(parts, s)
+	}
+	return Least(parts...), errors.Join(failures...)
+}
+
+// Least is the settlement of the part that moved least.
+func Least(parts ...Settlement) Settlement {
+	if len(parts) == 0 {
+		return Settlement{}
+	}
+	least := parts[0]
+	for _, s := range parts[1:] {
+		least.Returned = min(least.Returned, s.Returned)
+		least.Charged = min(least.Charged, s.Charged)
+	}
+	return least
+}
+
+// giveBack settles a receipt at 0 for a request that does not pass after all,
+// also when its caller is gone. The observer hears of failures.
+func (e *Engine) giveBack(ctx context.Context, receipt *Receipt) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+	defer cancel()
+	_, _ = e.Settle(ctx, receipt, 0)
+}

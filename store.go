@@ -1,0 +1,189 @@
+package fluxgate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Store keeps buckets and decides. Every method may be called by any number
+// of goroutines. The package store/storetest has the suite that every Store
+// must pass.
+type Store interface {
+	// Take takes from every band of every demand, or from none, and writes
+	// what happened into out, which the caller owns and may have used before
+	// (see [Outcome.Prepare]).
+	//
+	// A demand that is not shadow and does not fit, waiting included, keeps
+	// all of them from taking anything. A shadow demand takes where it fits
+	// and never keeps others from it. A demand that could not be decided is
+	// Unavailable and counts as if it were not there. An error means that
+	// nothing could be decided.
+	//
+	// The demands are the caller's again when Take returns.
+	Take(ctx context.Context, demands []Demand, out *Outcome) error
+
+	// Peek says what Take would and changes nothing.
+	Peek(ctx context.Context, demands []Demand, out *Outcome) error
+
+	// Settle corrects what a receipt says was taken to the cost that is known
+	// now: it gives back, as far as that cannot be handed out twice, or
+	// charges, into bounded debt.
+	Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error)
+
+	// Reset makes buckets full: one caller's, or without an ID all of a rule,
+	// or without a Rule all of a rule set. It costs the same however many
+	// there are.
+	Reset(ctx context.Context, what Key) error
+
+	// Salt is mixed into every key. All who share the buckets share it.
+	Salt() []byte
+
+	// Close ends what the store started itself.
+	Close() error
+}
+
+// Demand is what one request wants of one bucket set.
+type Demand struct {
+	// Key names the bucket set. The keys of one call differ.
+	Key Key
+	// Bands are what the bucket set is measured by, 1 to MaxBands. They come
+	// with the demand, so that a limit may come from anywhere.
+	Bands []ExactBand
+	// Cost is how many tokens to take from each band. A cost of 0 takes
+	// nothing.
+	Cost int64
+	// MaxWait is how long the caller would wait for its tokens.
+	MaxWait time.Duration
+	// Shadow demands are measured and never reject.
+	Shadow bool
+}
+
+// ErrDemand is wrapped by errors about demands that no store can answer.
+var ErrDemand = errors.New("invalid demand")
+
+// CheckDemands refuses demands that break the contract. Stores call it first.
+func CheckDemands(demands []Demand) error {
+	for i := range demands {
+		d := &demands[i]
+		switch {
+		case d.Cost < 0:
+			return fmt.Errorf("%w: a cost of %d", ErrDemand, d.Cost)
+		case len(d.Bands) == 0 || len(d.Bands) > MaxBands:
+			return fmt.Errorf("%w: %d bands", ErrDemand, len(d.Bands))
+		case d.MaxWait < 0 || d.MaxWait > MaxWait:
+			return fmt.Errorf("%w: a wait of %v, at most %v is possible", ErrDemand, d.MaxWait, MaxWait)
+		}
+		for j := range i {
+			if demands[j].Key == d.Key {
+				return fmt.Errorf("%w: rule %s is demanded twice", ErrDemand, d.Key.Rule)
+			}
+		}
+	}
+	return nil
+}
+
+// Status is what came of one demand.
+type Status uint8
+
+// The statuses.
+const (
+	// OK means that the demand fits: it was taken if all were admitted.
+	OK Status = iota
+	// Rejected means that it does not fit yet.
+	Rejected
+	// TooCostly means that it can never fit: a band holds less than its cost.
+	TooCostly
+	// Unavailable means that the store could not decide.
+	Unavailable
+)
+
+// String is the status in words.
+func (s Status) String() string {
+	if int(s) < len(statusNames) {
+		return statusNames[s]
+	}
+	return "unknown"
+}
+
+var statusNames = [...]string{"ok", "rejected", "too costly", "unavailable"}
+
+// Source is where an answer came from.
+type Source uint8
+
+// The sources.
+const (
+	// FromStore is the shared store, or the only one.
+	FromStore Source = iota
+	// FromLease are tokens that were taken ahead.
+	FromLease
+	// FromNegativeCache is an earlier answer that still holds.
+	FromNegativeCache
+	// FromFallback is the store in this process while the shared one is away.
+	FromFallback
+)
+
+// String is the source in words.
+func (s Source) String() string {
+	if int(s) < len(sourceNames) {
+		return sourceNames[s]
+	}
+	return "unknown"
+}
+
+var sourceNames = [...]string{"store", "lease", "negative cache", "fallback"}
+
+// Outcome is what came of a Take or a Peek.
+type Outcome struct {
+	// Admitted is whether the demands with status OK were taken, or in a Peek
+	// would have been.
+	Admitted bool
+	// Results has one entry per demand.
+	Results []Result
+
+	bands []BandResult
+}
+
+// Result is what came of one demand.
+type Result struct {
+	Status Status
+	Source Source
+	// Now is the clock that decided, in microseconds since 1970. The shards
+	// of a cluster each have their own.
+	Now int64
+	// Wait is how long until the tokens of an OK demand are due, or until a
+	// Rejected one would fit.
+	Wait time.Duration
+	// Bands has one entry per band.
+	Bands []BandResult
+}
+
+// BandResult is the state of one band after the decision.
+type BandResult struct {
+	// Remaining is how many whole tokens are left.
+	Remaining int64
+	// Wait is this band's part in the wait of its demand.
+	Wait time.Duration
+	// FullAfter is how long until the bucket is full.
+	FullAfter time.Duration
+}
+
+// Prepare makes room for the results of the demands, reusing what is there.
+func (o *Outcome) Prepare(demands []Demand) {
+	total := 0
+	for i := range demands {
+		total += len(demands[i].Bands)
+	}
+	o.Admitted = false
+	o.Results = slices.Grow(o.Results[:0], len(demands))[:len(demands)]
+	o.bands = slices.Grow(o.bands[:0], total)[:total]
+	rest := o.bands
+	for i := range demands {
+		n := len(demands[i].Bands)
+		clear(rest[:n])
+		o.Results[i] = Result{Bands: rest[:n:n]}
+		rest = rest[n:]
+	}
+}

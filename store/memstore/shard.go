@@ -1,0 +1,137 @@
+package memstore
+
+import (
+	"sync"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/bucket"
+)
+
+// entry is one remembered bucket set.
+type entry struct {
+	id    fluxgate.KeyID
+	state bucket.State
+	// full is when every band is full, in microseconds of the store's clock.
+	full int64
+	// queued is full as the queue knows it. Takes only move full further
+	// away, so the queue need not hear of each.
+	queued int64
+	// one is room for the state of a single band.
+	one [1]bucket.Slot
+}
+
+// look brings an entry to now; none is a full bucket.
+func (e *entry) look(bands []fluxgate.ExactBand, now int64, view *bucket.View) {
+	if e != nil {
+		e.state.View(bands, now, view)
+		return
+	}
+	view.Now, view.Hold = now, 0
+	clear(view.Levels[:len(bands)])
+}
+
+// adopt follows a clock that stepped back.
+func (e *entry) adopt(now int64) {
+	if e == nil {
+		return
+	}
+	if before := e.state.At; e.state.Adopt(now) {
+		e.full -= before - now
+	}
+}
+
+// forget makes the bucket full. Its place in the queue drops it later.
+func (e *entry) forget() {
+	e.state = bucket.State{Slots: e.state.Slots[:0]}
+	e.full = 0
+}
+
+// shard is a part of the store under one lock. It holds its entries by key,
+// and in a queue with those nearest to full in front.
+type shard struct {
+	mu      sync.Mutex
+	entries map[fluxgate.KeyID]*entry
+	queue   queue
+	most    int
+	evicted uint64
+	spare   *entry   // the last one dropped, to be used again
+	_       [64]byte // keeps neighbours out of this cache line
+}
+
+func (s *shard) init(most int) {
+	s.entries = make(map[fluxgate.KeyID]*entry)
+	s.most = most
+}
+
+func (s *shard) find(id fluxgate.KeyID) *entry { return s.entries[id] }
+
+// write remembers what was decided for an entry, or makes one.
+func (s *shard) write(e *entry, id fluxgate.KeyID, bands []fluxgate.ExactBand, view *bucket.View, full int64) {
+	full += view.Now
+	if e == nil {
+		if e = s.add(id, full); e == nil {
+			return
+		}
+	}
+	e.state.Store(bands, view)
+	e.full = full
+}
+
+// add makes room for a new entry and queues it. It returns nil if the new one
+// is itself the nearest to full.
+func (s *shard) add(id fluxgate.KeyID, full int64) *entry {
+	if len(s.entries) >= s.most && !s.evict(full) {
+		s.evicted++
+		return nil
+	}
+	e := s.spare
+	if s.spare = nil; e == nil {
+		e = new(entry)
+		e.state.Slots = e.one[:0]
+	}
+	e.id, e.queued = id, full
+	s.entries[id] = e
+	s.queue.push(e)
+	return e
+}
+
+// evict drops the entry nearest to full, if it is nearer than full.
+func (s *shard) evict(full int64) bool {
+	// Entries that were taken from since they were queued move back. Each
+	// step is one that an earlier take has saved; the bound is for the day
+	// on which all of them come at once.
+	for range 64 {
+		front := s.queue[0]
+		if front.queued >= front.full {
+			break
+		}
+		s.queue.delayFront(front.full)
+	}
+	if s.queue[0].queued > full {
+		return false
+	}
+	s.dropFront()
+	s.evicted++
+	return true
+}
+
+// sweep drops entries that are full by now, a few at a time.
+func (s *shard) sweep(now int64) {
+	for range 2 {
+		if len(s.queue) == 0 || s.queue[0].queued > now {
+			return
+		}
+		if front := s.queue[0]; front.full > now {
+			s.queue.delayFront(front.full)
+			continue
+		}
+		s.dropFront()
+	}
+}
+
+func (s *shard) dropFront() {
+	e := s.queue.popFront()
+	delete(s.entries, e.id)
+	*e = entry{state: bucket.State{Slots: e.state.Slots[:0]}}
+	s.spare = e
+}

@@ -1,0 +1,179 @@
+package memstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/bucket"
+)
+
+// Config is how a [Store] is made. Its zero value works.
+type Config struct {
+	// MaxBuckets bounds how many buckets are remembered. 0 means 1,000,000,
+	// which is about 200 MB.
+	MaxBuckets int
+	// Clock is the store's clock. Nil means the machine's, without its steps.
+	Clock func() time.Time
+	// Salt is mixed into the keys. Nil means a random one.
+	Salt []byte
+}
+
+// shardCount fits the bits of a word, so that the shards of a request are a
+// set of bits and are locked in their order.
+const shardCount = 64
+
+// Store is a [fluxgate.Store] in memory.
+type Store struct {
+	shards [shardCount]shard
+	clock  func() int64
+	salt   []byte
+	resets resets
+}
+
+var _ fluxgate.Store = (*Store)(nil)
+
+// New makes an empty store.
+func New(config Config) (*Store, error) {
+	if config.MaxBuckets < 0 {
+		return nil, fmt.Errorf("MaxBuckets must not be negative, it is %d", config.MaxBuckets)
+	}
+	if config.MaxBuckets == 0 {
+		config.MaxBuckets = 1_000_000
+	}
+	s := &Store{clock: steadyClock(), salt: config.Salt}
+	if config.Clock != nil {
+		s.clock = func() int64 { return config.Clock().UnixMicro() }
+	}
+	if s.salt == nil {
+		s.salt = make([]byte, 32)
+		_, _ = rand.Read(s.salt) // never fails
+	}
+	for i := range s.shards {
+		s.shards[i].init(max(1, config.MaxBuckets/shardCount))
+	}
+	return s, nil
+}
+
+// steadyClock is the wall clock at the start and the monotonic one from there
+// on: it never steps.
+func steadyClock() func() int64 {
+	start := time.Now()
+	base := start.UnixMicro()
+	return func() int64 { return base + int64(time.Since(start)/time.Microsecond) }
+}
+
+// Take implements [fluxgate.Store].
+func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	return s.decide(ctx, demands, out, true)
+}
+
+// Peek implements [fluxgate.Store].
+func (s *Store) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	return s.decide(ctx, demands, out, false)
+}
+
+// Settle implements [fluxgate.Store].
+func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
+	if err := ctx.Err(); err != nil {
+		return fluxgate.Settlement{}, err
+	}
+	if actual < 0 {
+		return fluxgate.Settlement{}, fmt.Errorf("%w: a cost of %d", fluxgate.ErrDemand, actual)
+	}
+	parts := make([]fluxgate.Settlement, len(receipt.Takes))
+	for i := range receipt.Takes {
+		parts[i] = s.settle(&receipt.Takes[i], actual)
+	}
+	return fluxgate.Least(parts...), nil
+}
+
+func (s *Store) settle(t *fluxgate.Taken, actual int64) (done fluxgate.Settlement) {
+	id := s.resets.place(&t.Key)
+	shard := &s.shards[shardOf(id)]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	now := s.clock()
+	e := shard.find(id)
+	var view bucket.View
+	e.look(t.Bands, now, &view)
+	booked := bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due}
+	tokens, changed := view.Settle(t.Bands, booked, actual)
+	if changed {
+		shard.write(e, id, t.Bands, &view, view.FullAfter(t.Bands))
+	}
+	return fluxgate.Settlement{Returned: max(0, tokens), Charged: max(0, -tokens)}
+}
+
+// Reset implements [fluxgate.Store].
+func (s *Store) Reset(ctx context.Context, what fluxgate.Key) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if what.RuleSet == "" {
+		return errors.New("resetting buckets: no rule set is named")
+	}
+	if what.ID == (fluxgate.KeyID{}) {
+		return s.resets.add(what.RuleSet, what.Rule)
+	}
+	id := s.resets.place(&what)
+	shard := &s.shards[shardOf(id)]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if e := shard.find(id); e != nil {
+		e.forget()
+	}
+	return nil
+}
+
+// Salt implements [fluxgate.Store].
+func (s *Store) Salt() []byte { return s.salt }
+
+// Close implements [fluxgate.Store]. There is nothing to end.
+func (s *Store) Close() error { return nil }
+
+// Stats is what the store holds and has lost.
+type Stats struct {
+	// Buckets is how many are remembered. Some may be full by now.
+	Buckets int
+	// Evicted is how many were forgotten before they were full, for want of
+	// room.
+	Evicted uint64
+}
+
+// Stats counts.
+func (s *Store) Stats() Stats {
+	var sum Stats
+	for i := range s.shards {
+		shard := &s.shards[i]
+		shard.mu.Lock()
+		sum.Buckets += len(shard.entries)
+		sum.Evicted += shard.evicted
+		shard.mu.Unlock()
+	}
+	return sum
+}
+
+// shardOf spreads keys, which are hashes, by their first bits.
+func shardOf(id fluxgate.KeyID) int {
+	return int(binary.LittleEndian.Uint64(id[:8]) % shardCount)
+}
+
+// lock locks a set of shards in their order, so that no two requests can wait
+// for each other.
+func (s *Store) lock(set uint64) {
+	for ; set != 0; set &= set - 1 {
+		s.shards[bits.TrailingZeros64(set)].mu.Lock()
+	}
+}
+
+func (s *Store) unlock(set uint64) {
+	for ; set != 0; set &= set - 1 {
+		s.shards[bits.TrailingZeros64(set)].mu.Unlock()
+	}
+}

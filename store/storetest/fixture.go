@@ -1,0 +1,124 @@
+package storetest
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// fixture is a backend with the words that checks are written in.
+type fixture struct {
+	testing.TB
+	Backend
+	ruleSet string
+}
+
+func newFixture(t testing.TB, b Backend) *fixture {
+	t.Helper()
+	return &fixture{TB: t, Backend: b, ruleSet: "storetest-" + rand.Text()[:12]}
+}
+
+// key is a bucket set that nobody has used.
+func (f *fixture) key(rule string) fluxgate.Key {
+	k := fluxgate.Key{RuleSet: f.ruleSet, Rule: rule}
+	_, _ = rand.Read(k.ID[:]) // never fails
+	return k
+}
+
+// bands puts bands into exact integers.
+func (f *fixture) bands(bands ...fluxgate.Band) []fluxgate.ExactBand {
+	f.Helper()
+	exact := make([]fluxgate.ExactBand, len(bands))
+	for i, b := range bands {
+		var err error
+		if exact[i], err = b.Exact(i); err != nil {
+			f.Fatal(err)
+		}
+	}
+	return exact
+}
+
+// demand is for cost tokens of a fresh key.
+func (f *fixture) demand(cost int64, bands ...fluxgate.Band) fluxgate.Demand {
+	f.Helper()
+	return fluxgate.Demand{Key: f.key("rule"), Bands: f.bands(bands...), Cost: cost}
+}
+
+func (f *fixture) take(demands ...fluxgate.Demand) *fluxgate.Outcome {
+	f.Helper()
+	var out fluxgate.Outcome
+	if err := f.Store.Take(f.Context(), demands, &out); err != nil {
+		f.Fatalf("Take: %v", err)
+	}
+	return &out
+}
+
+func (f *fixture) peek(demands ...fluxgate.Demand) *fluxgate.Outcome {
+	f.Helper()
+	var out fluxgate.Outcome
+	if err := f.Store.Peek(f.Context(), demands, &out); err != nil {
+		f.Fatalf("Peek: %v", err)
+	}
+	return &out
+}
+
+// mustTake takes and fails unless it was admitted.
+func (f *fixture) mustTake(demands ...fluxgate.Demand) *fluxgate.Outcome {
+	f.Helper()
+	out := f.take(demands...)
+	if !out.Admitted {
+		f.Fatalf("rejected, though there are tokens: %+v", out.Results)
+	}
+	return out
+}
+
+// mustReject fails if it was admitted.
+func (f *fixture) mustReject(demands ...fluxgate.Demand) *fluxgate.Outcome {
+	f.Helper()
+	out := f.take(demands...)
+	if out.Admitted {
+		f.Fatalf("admitted, though there are no tokens: %+v", out.Results)
+	}
+	return out
+}
+
+// drain takes one token at a time until rejected and returns how many.
+func (f *fixture) drain(d fluxgate.Demand) int64 {
+	f.Helper()
+	d.Cost = 1
+	for n := int64(0); ; n++ {
+		if !f.take(d).Admitted {
+			return n
+		}
+		if n > 100_000 {
+			f.Fatal("more than 100,000 tokens and no end")
+		}
+	}
+}
+
+// remaining is what is left in the first band.
+func (f *fixture) remaining(d fluxgate.Demand) int64 {
+	f.Helper()
+	d.Cost = 0
+	return f.peek(d).Results[0].Bands[0].Remaining
+}
+
+func (f *fixture) settle(actual int64, out *fluxgate.Outcome, demands ...fluxgate.Demand) fluxgate.Settlement {
+	f.Helper()
+	receipt := fluxgate.NewReceipt(demands, out)
+	if receipt == nil {
+		f.Fatal("nothing to settle")
+	}
+	s, err := f.Store.Settle(f.Context(), receipt, actual)
+	if err != nil {
+		f.Fatalf("Settle: %v", err)
+	}
+	return s
+}
+
+// band is a labelled band.
+func band(label string, capacity, tokens int64, period time.Duration) fluxgate.Band {
+	return fluxgate.Band{Label: label, Capacity: capacity, RefillTokens: tokens, Refill: period}
+}

@@ -1,0 +1,247 @@
+package storetest_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store/storetest"
+)
+
+// plain is the simplest right store: a map under a lock. It can be told to
+// make one mistake.
+type plain struct {
+	mu          sync.Mutex
+	states      map[fluxgate.KeyID]bucket.State
+	generations map[[2]string]byte
+	clock       *storetest.Clock
+	fault       string
+}
+
+func openPlain(fault string) storetest.Backend {
+	clock := storetest.NewClock()
+	return storetest.Backend{Advance: clock.Advance, Store: &plain{
+		states: map[fluxgate.KeyID]bucket.State{}, generations: map[[2]string]byte{}, clock: clock, fault: fault,
+	}}
+}
+
+func (p *plain) is(fault string) bool { return p.fault == fault }
+
+func (p *plain) place(k fluxgate.Key) fluxgate.KeyID {
+	id := k.ID
+	id[7] ^= p.generations[[2]string{k.RuleSet, k.Rule}] ^ p.generations[[2]string{k.RuleSet, ""}]<<4
+	if p.is("lets spellings collide") {
+		id[15] |= 0x20
+	}
+	return id
+}
+
+func (p *plain) view(k fluxgate.Key, bands []fluxgate.ExactBand, now int64) *bucket.View {
+	state := p.states[p.place(k)]
+	idle := now - state.At
+	switch {
+	case p.is("forgets after a day") && idle > (24*time.Hour).Microseconds(),
+		p.is("forgets after a period") && len(state.Slots) > 0 && idle > bands[0].Period.Microseconds()*4/5:
+		state = bucket.State{}
+	case p.is("makes tokens when the clock steps back") && idle < 0:
+		state.At = now + idle
+	}
+	seen := bands
+	if p.is("matches bands by position alone") {
+		seen = append([]fluxgate.ExactBand(nil), bands...)
+		for i := range seen {
+			if i < len(state.Slots) {
+				seen[i].ID = state.Slots[i].ID
+			}
+		}
+	}
+	v := new(bucket.View)
+	state.View(seen, now, v)
+	for i := range bands {
+		changed := i < len(state.Slots) && state.Slots[i].Limit != bands[i].Limit
+		switch {
+		case p.is("refills on rule change") && changed:
+			v.Levels[i] = 0
+		case p.is("drifts when versions alternate") && changed:
+			v.Levels[i] = roundUp(v.Levels[i], bands[i].Unit)
+		case p.is("rounds a rule change for the caller"):
+			v.Levels[i] -= v.Levels[i] % bands[i].Unit
+		case p.is("hands out one too many"):
+			v.Levels[i] = max(0, v.Levels[i]-bands[i].Unit)
+		case p.is("forgives debt"):
+			v.Levels[i] = min(v.Levels[i], bands[i].Limit)
+		}
+	}
+	return v
+}
+
+func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
+
+func (p *plain) write(k fluxgate.Key, bands []fluxgate.ExactBand, v *bucket.View) {
+	if p.is("loses fractions") {
+		for i := range bands {
+			v.Levels[i] = roundUp(v.Levels[i], bands[i].Unit)
+		}
+	}
+	state := bucket.State{}
+	state.Store(bands, v)
+	p.states[p.place(k)] = state
+}
+
+func (p *plain) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	return p.decide(ctx, demands, out, true)
+}
+
+func (p *plain) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	return p.decide(ctx, demands, out, p.is("takes on a peek"))
+}
+
+func (p *plain) decide(_ context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome, take bool) error {
+	if err := fluxgate.CheckDemands(demands); err != nil && !p.is("takes broken demands") {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.clock.Now().UnixMicro()
+	out.Prepare(demands)
+	out.Admitted = true
+	views := make([]*bucket.View, len(demands))
+	for i := range demands {
+		d, result := &demands[i], &out.Results[i]
+		if id := p.place(d.Key); take && !p.is("stands still when the clock steps back") && !p.is("makes tokens when the clock steps back") {
+			if state := p.states[id]; state.Adopt(now) {
+				p.states[id] = state
+			}
+		}
+		views[i] = p.view(d.Key, d.Bands, now)
+		result.Now = now
+		p.weigh(d, views[i], result)
+		if result.Status != fluxgate.OK && (!d.Shadow || p.is("lets shadow rules veto")) {
+			out.Admitted = false
+		}
+	}
+	if p.is("reads and writes apart") {
+		p.mu.Unlock()
+		runtime.Gosched()
+		p.mu.Lock()
+	}
+	for i := range demands {
+		p.commit(&demands[i], views[i], &out.Results[i], out.Admitted, take)
+	}
+	return nil
+}
+
+func (p *plain) weigh(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Result) {
+	cost := d.Cost
+	if !bucket.Affordable(d.Bands, cost) {
+		if !p.is("waits for what can never come") {
+			result.Status = fluxgate.TooCostly
+			return
+		}
+		cost = d.Bands[len(d.Bands)-1].Capacity
+	}
+	for i := range d.Bands {
+		wait := d.Bands[i].Wait(v.Levels[i], cost, v.Now)
+		if p.is("wakes waiters early") && wait > 0 {
+			wait--
+		}
+		result.Bands[i].Wait = time.Duration(wait) * time.Microsecond
+		result.Wait = max(result.Wait, result.Bands[i].Wait)
+	}
+	if result.Wait > d.MaxWait && (d.MaxWait == 0 || !p.is("accepts any wait")) {
+		result.Status = fluxgate.Rejected
+	}
+}
+
+func (p *plain) commit(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Result, admitted, take bool) {
+	cost := d.Cost
+	if p.is("takes one for nothing") {
+		cost = max(1, cost)
+	}
+	fits := result.Status == fluxgate.OK
+	switch {
+	case !take:
+	case fits && (admitted || p.is("takes from some rules only") || p.is("lets shadow rules take when vetoed") && d.Shadow) && cost > 0:
+		if d.Shadow && p.is("takes nothing for shadow rules") || result.Wait > 0 && p.is("books no waits") {
+			break
+		}
+		v.Take(d.Bands, cost)
+		p.write(d.Key, d.Bands, v)
+	case !fits && p.is("takes on rejection") && bucket.Affordable(d.Bands, cost):
+		v.Take(d.Bands, cost)
+		p.write(d.Key, d.Bands, v)
+	case !fits && p.is("takes from some bands only"):
+		for i := range d.Bands {
+			if d.Bands[i].Wait(v.Levels[i], 1, v.Now) == 0 {
+				v.Levels[i] += d.Bands[i].Unit
+			}
+		}
+		p.write(d.Key, d.Bands, v)
+	case !fits && p.is("moves time on rejection"):
+		for i := range d.Bands {
+			v.Levels[i] = roundUp(v.Levels[i], d.Bands[i].Unit)
+		}
+		p.write(d.Key, d.Bands, v)
+	}
+	for i := range d.Bands {
+		result.Bands[i].Remaining = d.Bands[i].Remaining(v.Levels[i])
+		result.Bands[i].FullAfter = time.Duration(d.Bands[i].FullAfter(v.Levels[i], v.Now)) * time.Microsecond
+		if p.is("tells the time until full in seconds") {
+			result.Bands[i].FullAfter = result.Bands[i].FullAfter.Round(time.Second)
+		}
+	}
+}
+
+func (p *plain) Settle(_ context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.clock.Now().UnixMicro()
+	var parts []fluxgate.Settlement
+	for _, t := range receipt.Takes {
+		v := p.view(t.Key, t.Bands, now)
+		booked := bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due}
+		var tokens int64
+		switch {
+		case p.is("gives nothing back") && actual < t.Cost, p.is("charges nothing") && actual > t.Cost:
+		case p.is("gives everything back") && actual < t.Cost:
+			for i := range t.Bands {
+				v.Levels[i] = max(0, v.Levels[i]-(t.Cost-actual)*t.Bands[i].Unit)
+			}
+			tokens = t.Cost - actual
+		case p.is("charges without bound") && actual > t.Cost:
+			for i := range t.Bands {
+				v.Levels[i] += min(1_000*t.Bands[i].Limit, (actual-t.Cost)*t.Bands[i].Unit)
+			}
+			tokens = t.Cost - actual
+		default:
+			if p.is("gives back past the queue") {
+				v.Hold = 0
+			}
+			tokens, _ = v.Settle(t.Bands, booked, actual)
+		}
+		p.write(t.Key, t.Bands, v)
+		parts = append(parts, fluxgate.Settlement{Returned: max(0, tokens), Charged: max(0, -tokens)})
+	}
+	return fluxgate.Least(parts...), nil
+}
+
+func (p *plain) Reset(_ context.Context, what fluxgate.Key) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.is("resets nothing"):
+	case p.is("resets everything"):
+		clear(p.states)
+	case what.ID == fluxgate.KeyID{}:
+		p.generations[[2]string{what.RuleSet, what.Rule}]++
+	default:
+		delete(p.states, p.place(what))
+	}
+	return nil
+}
+
+func (p *plain) Salt() []byte { return []byte("salt") }
+func (p *plain) Close() error { return nil }

@@ -1,0 +1,189 @@
+package storetest
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+var settleChecks = []Check{
+	{"settle gives back at once what was not used", settleGivesBack},
+	{"settle charges what was used beyond", settleCharges},
+	{"settle charges into bounded debt", settleDebtIsBounded},
+	{"settle gives back less the later it comes", settleAfterAWhile},
+	{"settle of a withdrawn wait gives back the last in the queue", settleWithdrawnWait},
+	{"settle gives nothing back to a bucket that was forgotten", settleForgotten},
+	{"I1 settle never lets tokens be handed out twice", settleNeverCreates},
+}
+
+func settleGivesBack(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	d := f.demand(80, band("a", 100, 1, time.Hour), band("b", 200, 1, time.Hour))
+	out := f.mustTake(d)
+	s := f.settle(30, out, d)
+	if s.Returned != 50 || s.Charged != 0 {
+		t.Errorf("settling 80 at 30 is %+v, want 50 returned", s)
+	}
+	d.Cost = 0
+	for i, want := range []int64{70, 170} {
+		if got := f.peek(d).Results[0].Bands[i].Remaining; got != want {
+			t.Errorf("band %d has %d left, want %d", i, got, want)
+		}
+	}
+	d.Cost = 10
+	out = f.mustTake(d)
+	if s := f.settle(10, out, d); s != (fluxgate.Settlement{}) {
+		t.Errorf("settling at the same cost is %+v, want nothing", s)
+	}
+	if left := f.remaining(d); left != 60 {
+		t.Errorf("%d left, want 60", left)
+	}
+}
+
+func settleCharges(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	d := f.demand(10, band("", 100, 1, time.Hour))
+	out := f.mustTake(d)
+	if s := f.settle(60, out, d); s.Charged != 50 || s.Returned != 0 {
+		t.Errorf("settling 10 at 60 is %+v, want 50 charged", s)
+	}
+	if left := f.remaining(d); left != 40 {
+		t.Errorf("%d left, want 40", left)
+	}
+	// Into debt: the next token is there when the debt is paid.
+	out = f.mustTake(d)
+	f.settle(60, out, d)
+	d.Cost = 1
+	if got := f.mustReject(d).Results[0].Wait; got != 21*time.Hour {
+		t.Errorf("with a debt of 20 a token is there in %v, want 21h", got)
+	}
+}
+
+func settleDebtIsBounded(t testing.TB, b Backend) {
+	for _, actual := range []int64{1_000_000, 1 << 62} {
+		f := newFixture(t, b)
+		d := f.demand(1, band("", 10, 10, time.Hour))
+		out := f.mustTake(d)
+		s := f.settle(actual, out, d)
+		most := d.Bands[0].Max/d.Bands[0].Unit - 1
+		if s.Charged != most {
+			t.Errorf("settling 1 at %d charges %d, want the %d of the largest debt", actual, s.Charged, most)
+		}
+		full := f.peek(d).Results[0].Bands[0].FullAfter
+		if want := time.Duration(d.Bands[0].Max/d.Bands[0].Rate) * time.Microsecond; full > want+time.Microsecond {
+			t.Errorf("full after %v, the largest debt is paid in %v", full, want)
+		}
+	}
+}
+
+func settleAfterAWhile(t testing.TB, b Backend) {
+	// 10 taken, none used. After e seconds the bucket may have overflowed by
+	// e tokens: 10 − e come back.
+	for elapsed := range int64(12) {
+		f := newFixture(t, b)
+		d := f.demand(10, band("", 20, 1, time.Second))
+		out := f.mustTake(d)
+		f.Advance(time.Duration(elapsed) * time.Second)
+		// Others use the bucket up meanwhile.
+		used := f.drain(d)
+		if want := 10 + min(elapsed, 10); used != want {
+			t.Fatalf("%d tokens after %d s, want %d", used, elapsed, want)
+		}
+		f.settle(0, out, d)
+		if left, want := f.remaining(d), max(0, 10-elapsed); left != want {
+			t.Errorf("%d came back after %d s, want %d", left, elapsed, want)
+		}
+	}
+}
+
+func settleWithdrawnWait(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	d := f.demand(1, band("", 1, 1, time.Second))
+	f.mustTake(d)
+	d.MaxWait = time.Minute
+	first, last := f.mustTake(d), f.mustTake(d)
+	// Behind the first somebody waits: nothing may come back, or two would
+	// be served at one tick.
+	if s := f.settle(0, first, d); s.Returned != 0 {
+		t.Errorf("a place in the middle of the queue gave %d back, want 0", s.Returned)
+	}
+	if s := f.settle(0, last, d); s.Returned != 1 {
+		t.Errorf("the last place in the queue gave %d back, want 1", s.Returned)
+	}
+	if got := f.mustTake(d).Results[0].Wait; got != 2*time.Second {
+		t.Errorf("the next one waits %v, want 2s", got)
+	}
+}
+
+func settleForgotten(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	d := f.demand(5, band("", 5, 5, time.Second))
+	out := f.mustTake(d)
+	f.Advance(time.Hour)
+	f.settle(0, out, d)
+	if n := f.drain(d); n != 5 {
+		t.Errorf("a full bucket of 5 gave %d", n)
+	}
+}
+
+// handedOut are tokens at the tick they are due.
+type handedOut struct{ due, tokens int64 }
+
+// settleNeverCreates plays random histories of takes, waits and give-backs
+// and counts what was handed out in every interval.
+func settleNeverCreates(t testing.TB, b Backend) {
+	for seed := range uint64(40) {
+		f := newFixture(t, b)
+		r := rand.New(rand.NewPCG(seed, 13))
+		capacity := 1 + r.Int64N(4)
+		d := f.demand(1, band("", capacity, 1+r.Int64N(3), time.Second))
+		var events []handedOut
+		var outs []*fluxgate.Outcome
+		var demands []fluxgate.Demand
+		for range 50 {
+			f.Advance(time.Duration(r.Int64N(int64(time.Second))).Truncate(time.Microsecond))
+			if len(outs) > 0 && r.IntN(3) == 0 {
+				i := r.IntN(len(outs))
+				if outs[i] == nil {
+					continue
+				}
+				actual := r.Int64N(demands[i].Cost)
+				f.settle(actual, outs[i], demands[i])
+				events[i].tokens, outs[i] = actual, nil
+				continue
+			}
+			d.Cost = 1 + r.Int64N(capacity)
+			d.MaxWait = time.Duration(r.Int64N(int64(10 * time.Second)))
+			if out := f.take(d); out.Admitted {
+				result := out.Results[0]
+				events = append(events, handedOut{result.Now + result.Wait.Microseconds(), d.Cost})
+				outs, demands = append(outs, out), append(demands, d)
+			}
+		}
+		if from, to, tokens, most := tooMany(d.Bands[0], events); tokens > most {
+			t.Fatalf("history %d: %d units handed out between %d and %d, at most %d are due", seed, tokens, from, to, most)
+		}
+	}
+}
+
+// tooMany finds the interval with the most units above capacity + R·T/D.
+func tooMany(b fluxgate.ExactBand, events []handedOut) (from, to, units, most int64) {
+	events = slices.Clone(events)
+	slices.SortFunc(events, func(x, y handedOut) int { return cmp.Compare(x.due, y.due) })
+	most = 1 << 62
+	for i := range events {
+		var sum int64
+		for _, e := range events[i:] {
+			sum += e.tokens * b.Unit
+			ticks := e.due/b.Tick - events[i].due/b.Tick
+			if bound := b.Limit + ticks*b.Rate; sum-bound > units-most {
+				from, to, units, most = events[i].due, e.due, sum, bound
+			}
+		}
+	}
+	return from, to, units, most
+}

@@ -1,0 +1,87 @@
+// Package storetest is the conformance suite of a [fluxgate.Store]: what a
+// store must keep to be exact, as checks that fail when it does not. Run it on
+// your own store:
+//
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, func(t testing.TB) storetest.Backend {
+//			clock := storetest.NewClock()
+//			store := mystore.New(mystore.Config{Clock: clock.Now})
+//			return storetest.Backend{Store: store, Advance: clock.Advance}
+//		})
+//	}
+//
+// Time is the suite's: it moves the store's clock and never sleeps. Every
+// check uses keys of its own, so a backend may be opened once and shared.
+package storetest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// Backend is a store under test.
+type Backend struct {
+	// Store is the store. The suite does not close it.
+	Store fluxgate.Store
+	// Advance moves the store's clock, also back. Nothing else may move it
+	// while a check runs.
+	Advance func(time.Duration)
+}
+
+// Check is one thing that every store must keep.
+type Check struct {
+	// Name begins with the invariant it belongs to and reads as a sentence.
+	Name string
+	// Run fails t if the store does not keep it.
+	Run func(t testing.TB, b Backend)
+}
+
+// Run runs every check as a subtest on a backend of its own. open may return
+// the same backend each time if its store tells keys apart.
+func Run(t *testing.T, open func(t testing.TB) Backend) {
+	t.Helper()
+	for _, c := range Checks() {
+		t.Run(c.Name, func(t *testing.T) { c.Run(t, open(t)) })
+	}
+}
+
+// Checks are all checks.
+func Checks() []Check {
+	var all []Check
+	for _, group := range [][]Check{
+		exactChecks, rejectionChecks, atomicChecks, expiryChecks, changeChecks,
+		identityChecks, clockChecks, costChecks, waitChecks, settleChecks,
+		resetChecks, concurrencyChecks,
+	} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+// Clock is a clock for stores that can be given one.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock is a clock that stands at a moment with an odd microsecond.
+func NewClock() *Clock {
+	return &Clock{now: time.UnixMicro(1_700_000_000_123_457)}
+}
+
+// Now is the time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock, also back.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}

@@ -1,0 +1,125 @@
+package storetest_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/fluxgate/fluxgate/store/storetest"
+)
+
+func TestAStoreWithoutFaultPasses(t *testing.T) {
+	storetest.Run(t, func(testing.TB) storetest.Backend { return openPlain("") })
+}
+
+// faults are mistakes that stores make, and the check that must notice. Many
+// are noticed by others too.
+var faults = map[string]string{
+	"loses fractions":                        "I2 a fraction of a token is never lost",
+	"hands out one too many":                 "I1 a burst is the capacity and not a token more",
+	"takes on rejection":                     "I3 a rejection takes nothing and moves no time",
+	"moves time on rejection":                "I3 a rejection takes nothing and moves no time",
+	"takes on a peek":                        "I3 a peek changes nothing",
+	"takes from some bands only":             "I4 a request takes from every band or from none",
+	"takes from some rules only":             "I4 a request takes from every rule or from none",
+	"lets shadow rules veto":                 "I4 a shadow rule takes where it fits and never vetoes",
+	"takes nothing for shadow rules":         "I4 a shadow rule takes where it fits and never vetoes",
+	"lets shadow rules take when vetoed":     "I4 a shadow rule takes nothing when an enforced one vetoes",
+	"forgets after a day":                    "I5 a bucket is remembered until it is full",
+	"forgets after a period":                 "I5 a bucket is remembered until it is full",
+	"tells the time until full in seconds":   "I5 the time until full is told exactly",
+	"refills on rule change":                 "I6 a rule change is not a refill",
+	"rounds a rule change for the caller":    "I6 a rule change is not a refill",
+	"drifts when versions alternate":         "I6 two versions of a rule may alternate",
+	"matches bands by position alone":        "I6 consumption follows a band that moves within its rule",
+	"lets spellings collide":                 "I7 keys that differ anywhere are different buckets",
+	"makes tokens when the clock steps back": "I8 a clock that steps back makes no token",
+	"stands still when the clock steps back": "I8 a clock that stepped back runs on from there",
+	"waits for what can never come":          "cost above the capacity is refused at once and takes nothing",
+	"takes one for nothing":                  "cost of zero takes nothing",
+	"takes broken demands":                   "demands that break the contract are refused",
+	"books no waits":                         "wait books tokens ahead, first come first served",
+	"forgives debt":                          "wait books tokens ahead, first come first served",
+	"accepts any wait":                       "wait longer than asked for is refused at once and books nothing",
+	"wakes waiters early":                    "wait ends where an ideal bucket would have the tokens",
+	"gives everything back":                  "I1 settle never lets tokens be handed out twice",
+	"gives nothing back":                     "settle gives back at once what was not used",
+	"gives back past the queue":              "settle of a withdrawn wait gives back the last in the queue",
+	"charges nothing":                        "settle charges what was used beyond",
+	"charges without bound":                  "settle charges into bounded debt",
+	"resets nothing":                         "reset makes the buckets of a rule full and no others",
+	"resets everything":                      "reset makes one caller's bucket full and no other",
+	"reads and writes apart":                 "concurrent callers get the capacity and not a token more",
+}
+
+func TestEveryFaultIsNoticed(t *testing.T) {
+	checks := map[string]storetest.Check{}
+	for _, c := range storetest.Checks() {
+		checks[c.Name] = c
+	}
+	for fault, name := range faults {
+		t.Run("a store that "+fault, func(t *testing.T) {
+			c, ok := checks[name]
+			if !ok {
+				t.Fatalf("no check is called %q", name)
+			}
+			r := record(t, func(t testing.TB) { c.Run(t, openPlain(fault)) })
+			if !r.failed {
+				t.Fatalf("passes the check %q", name)
+			}
+			t.Logf("%s: %s", name, r.said)
+		})
+	}
+}
+
+func TestEveryCheckNoticesAFault(t *testing.T) {
+	for _, c := range storetest.Checks() {
+		noticed := false
+		for fault := range faults {
+			if record(t, func(t testing.TB) { c.Run(t, openPlain(fault)) }).failed {
+				noticed = true
+				break
+			}
+		}
+		if !noticed {
+			t.Errorf("no faulty store fails the check %q", c.Name)
+		}
+	}
+}
+
+// recorder is a test that may fail without failing the test around it.
+type recorder struct {
+	testing.TB
+	mu     sync.Mutex
+	failed bool
+	said   string
+}
+
+func record(t *testing.T, run func(testing.TB)) *recorder {
+	r := &recorder{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		run(r)
+	}()
+	<-done
+	return r
+}
+
+func (r *recorder) fail(said string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.failed {
+		r.failed, r.said = true, strings.TrimSpace(said)
+	}
+}
+
+func (r *recorder) Errorf(format string, args ...any) { r.fail(fmt.Sprintf(format, args...)) }
+func (r *recorder) Error(args ...any)                 { r.fail(fmt.Sprintln(args...)) }
+func (r *recorder) Failed() bool                      { r.mu.Lock(); defer r.mu.Unlock(); return r.failed }
+func (r *recorder) FailNow()                          { r.fail("failed"); runtime.Goexit() }
+func (r *recorder) Fatal(args ...any)                 { r.Error(args...); runtime.Goexit() }
+func (r *recorder) Fatalf(format string, args ...any) { r.Errorf(format, args...); runtime.Goexit() }
+func (r *recorder) Helper()                           {}

@@ -1,0 +1,24 @@
+package fluxgate
+
+import (
+	"context"
+	"time"
+)
+
+// hold keeps a request until its tokens are due. They are booked already, so
+// nobody who comes later can be faster.
+func (e *Engine) hold(ctx context.Context, d Decision) (Decision, error) {
+	if e.observer != nil {
+		e.observer.Waiting(ctx, +1)
+		defer e.observer.Waiting(ctx, -1)
+	}
+	due := time.NewTimer(d.Wait)
+	defer due.Stop()
+	select {
+	case <-due.C:
+		return d, nil
+	case <-ctx.Done():
+		e.giveBack(ctx, d.Receipt())
+		return Decision{}, ctx.Err()
+	}
+}
