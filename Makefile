@@ -44,6 +44,9 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 	  done; \
 	done
 
+figures-core: ## measure the core against its bars, minutes
+	@cd bench && go run ./figures/core
+
 $(GOLANGCI):
 	@mkdir -p bin
 	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)

@@ -105,9 +105,8 @@ func (d *Decision) Receipt() *Receipt {
 	return d.made.receipt()
 }
 
-// making is what a decision is made of. It is one allocation for the usual
-// number of rules and bands, and the decision's details and receipt are read
-// from it when somebody asks.
+// making is what a decision is made of. The decision's details and receipt
+// are read from it when somebody asks.
 type making struct {
 	rules   []*compiledRule
 	demands []Demand
@@ -116,17 +115,35 @@ type making struct {
 
 	once  sync.Once
 	taken *Receipt
-
-	rulesSpace   [4]*compiledRule
-	demandsSpace [4]Demand
-	resultsSpace [4]Result
-	bandsSpace   [8]BandResult
 }
 
-func newMaking() *making {
-	m := new(making)
-	m.rules, m.demands = m.rulesSpace[:0], m.demandsSpace[:0]
-	m.outcome.Results, m.outcome.bands = m.resultsSpace[:0], m.bandsSpace[:0]
+// newMaking makes a making for so many rules. It is one allocation for the
+// usual number of rules and bands, and no larger than it has to be: it is most
+// of what a request leaves to the garbage collector.
+func newMaking(rules int) *making {
+	if rules == 1 {
+		m := new(struct {
+			making
+			rules   [1]*compiledRule
+			demands [1]Demand
+			results [1]Result
+			bands   [2]BandResult
+		})
+		return m.use(m.rules[:0], m.demands[:0], m.results[:0], m.bands[:0])
+	}
+	m := new(struct {
+		making
+		rules   [3]*compiledRule
+		demands [3]Demand
+		results [3]Result
+		bands   [6]BandResult
+	})
+	return m.use(m.rules[:0], m.demands[:0], m.results[:0], m.bands[:0])
+}
+
+func (m *making) use(rules []*compiledRule, demands []Demand, results []Result, bands []BandResult) *making {
+	m.rules, m.demands = rules, demands
+	m.outcome.Results, m.outcome.bands = results, bands
 	return m
 }
 

@@ -118,7 +118,7 @@ func (e *Engine) apply(ctx context.Context, req *Request, plan *plan, applying [
 		}
 	}
 
-	m := newMaking()
+	m := newMaking(len(applying))
 	m.peek = req.Peek
 	enforced, waits := 0, false
 	for _, i := range applying {
@@ -126,7 +126,7 @@ func (e *Engine) apply(ctx context.Context, req *Request, plan *plan, applying [
 		if r.Action == ActionAllow || r.Action == ActionDeny {
 			continue
 		}
-		key, ok, err := e.keyer.key(r, &plan.rules[i].prefix, req)
+		key, ok, err := plan.rules[i].key(&e.keyer, r, req)
 		if err != nil {
 			return Decision{}, err
 		}
@@ -141,7 +141,7 @@ func (e *Engine) apply(ctx context.Context, req *Request, plan *plan, applying [
 			Bands: r.bands, Cost: req.cost(), Shadow: r.shadow,
 		}
 		if e.maxWait > 0 && e.policyOf(r) == WaitForRefill {
-			demand.MaxWait = e.maxWait
+			demand.MaxWait = e.patience(ctx)
 			waits = waits || !r.shadow
 		}
 		if !r.shadow {
@@ -196,16 +196,27 @@ func (e *Engine) take(ctx context.Context, m *making, plan *plan, a applyResult)
 		}
 	}
 	failed, degraded := e.standIn(ctx, m, plan)
+	if failed != nil && ctx.Err() != nil {
+		return Decision{}, ctx.Err()
+	}
 	d := m.decide(failed)
-	d.Degraded = degraded
 	if d.Allowed && a.enforced == 0 {
 		d = e.unlimited(a.exempt, a.last)
 		d.made = m
 	}
+	d.Degraded = degraded
 	if d.Allowed && d.Wait > 0 && !m.peek {
 		return e.hold(ctx, d)
 	}
 	return d, nil
+}
+
+// patience is how long a request can be held: not beyond its caller's end.
+func (e *Engine) patience(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return max(0, min(e.maxWait, time.Until(deadline)))
+	}
+	return e.maxWait
 }
 
 func (e *Engine) policyOf(r *compiledRule) Policy {

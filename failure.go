@@ -3,15 +3,16 @@ package fluxgate
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 )
 
 // standIn decides the demands that the store could not, each as its rule
-// says. It returns the rule that fails closed, if one does, and whether
-// anything was decided without the store.
+// says. It returns the rule that fails closed, if one does, and whether there
+// was anything that the store could not decide.
 func (e *Engine) standIn(ctx context.Context, m *making, plan *plan) (failed *compiledRule, degraded bool) {
 	if !m.outcome.Admitted {
-		return nil, false
+		return nil, slices.ContainsFunc(m.outcome.Results, func(r Result) bool { return r.Status == Unavailable })
 	}
 	var local []int
 	for i := range m.demands {
@@ -51,7 +52,9 @@ func (e *Engine) takeLocally(ctx context.Context, m *making, plan *plan, indices
 	}
 	var out Outcome
 	if err := ask(ctx, demands, &out); err != nil {
-		e.storeFailed(ctx, err)
+		if ctx.Err() == nil {
+			e.storeFailed(ctx, err)
+		}
 		return m.rules[indices[0]]
 	}
 	for k, i := range indices {
@@ -70,8 +73,12 @@ func (e *Engine) withdraw(ctx context.Context, m *making) {
 	}
 	taken := m.outcome
 	taken.Admitted = true
-	if r := NewReceipt(m.demands, &taken); r != nil {
-		e.giveBack(ctx, r.from(false))
+	r := NewReceipt(m.demands, &taken)
+	if r == nil {
+		return
+	}
+	if part := r.from(false); len(part.Takes) > 0 {
+		e.giveBack(ctx, part)
 	}
 }
 

@@ -10,13 +10,15 @@ import (
 
 // weighed is one demand on the scales.
 type weighed struct {
-	id    fluxgate.KeyID
-	shard *shard
-	entry *entry
-	view  bucket.View
+	id          fluxgate.KeyID
+	shard       *shard
+	shardNumber int
+	entry       *entry
+	view        bucket.View
 }
 
-// decide weighs all demands at one moment and then takes all or none.
+// decide checks the demands and sets up scales for them. Clearing scales costs
+// more than weighing on them, so there are no more than it takes.
 func (s *Store) decide(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome, take bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -25,26 +27,33 @@ func (s *Store) decide(ctx context.Context, demands []fluxgate.Demand, out *flux
 		return err
 	}
 	out.Prepare(demands)
-
-	var space [4]weighed
-	scales := space[:]
-	if len(demands) > len(space) {
-		scales = make([]weighed, len(demands))
+	switch n := len(demands); {
+	case n <= 1:
+		var scales [1]weighed
+		s.decideOn(scales[:n], demands, out, take)
+	case n <= 4:
+		var scales [4]weighed
+		s.decideOn(scales[:n], demands, out, take)
+	default:
+		s.decideOn(make([]weighed, n), demands, out, take)
 	}
-	var set uint64
-	for i := range demands {
+	return nil
+}
+
+// decideOn weighs all demands at one moment and then takes all or none.
+func (s *Store) decideOn(scales []weighed, demands []fluxgate.Demand, out *fluxgate.Outcome, take bool) {
+	for i := range scales {
 		w := &scales[i]
 		w.id = s.resets.place(&demands[i].Key)
-		n := shardOf(w.id)
-		w.shard = &s.shards[n]
-		set |= 1 << n
+		w.shardNumber = s.shardOf(w.id)
+		w.shard = &s.shards[w.shardNumber]
 	}
-	s.lock(set)
+	s.lock(scales)
 	// The clock is read under the locks: read before, another request could
 	// have written a later moment, and time would seem to step back.
 	now := s.clock()
 	out.Admitted = true
-	for i := range demands {
+	for i := range scales {
 		w, d, result := &scales[i], &demands[i], &out.Results[i]
 		w.entry = w.shard.find(w.id)
 		if take {
@@ -57,7 +66,8 @@ func (s *Store) decide(ctx context.Context, demands []fluxgate.Demand, out *flux
 			out.Admitted = false
 		}
 	}
-	for i := range demands {
+	added := false
+	for i := range scales {
 		w, d, result := &scales[i], &demands[i], &out.Results[i]
 		taken := take && out.Admitted && result.Status == fluxgate.OK && d.Cost > 0
 		if taken {
@@ -67,17 +77,17 @@ func (s *Store) decide(ctx context.Context, demands []fluxgate.Demand, out *flux
 		if !taken {
 			continue
 		}
-		if i > 0 {
-			// Writing another one may have evicted this one's entry.
+		if added {
+			// Adding another one may have evicted this one's entry.
 			w.entry = w.shard.find(w.id)
 		}
+		added = added || w.entry == nil
 		w.shard.write(w.entry, w.id, d.Bands, &w.view, full)
 	}
-	for i := range demands {
+	for i := range scales {
 		scales[i].shard.sweep(now)
 	}
-	s.unlock(set)
-	return nil
+	s.unlock(scales)
 }
 
 // weigh says whether a demand fits, and how long each band makes it wait.

@@ -58,11 +58,6 @@ type shard struct {
 	_       [64]byte // keeps neighbours out of this cache line
 }
 
-func (s *shard) init(most int) {
-	s.entries = make(map[fluxgate.KeyID]*entry)
-	s.most = most
-}
-
 func (s *shard) find(id fluxgate.KeyID) *entry { return s.entries[id] }
 
 // write remembers what was decided for an entry, or makes one.

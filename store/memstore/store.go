@@ -3,10 +3,8 @@ package memstore
 import (
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/bits"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -24,13 +22,9 @@ type Config struct {
 	Salt []byte
 }
 
-// shardCount fits the bits of a word, so that the shards of a request are a
-// set of bits and are locked in their order.
-const shardCount = 64
-
 // Store is a [fluxgate.Store] in memory.
 type Store struct {
-	shards [shardCount]shard
+	shards []shard
 	clock  func() int64
 	salt   []byte
 	resets resets
@@ -46,16 +40,13 @@ func New(config Config) (*Store, error) {
 	if config.MaxBuckets == 0 {
 		config.MaxBuckets = 1_000_000
 	}
-	s := &Store{clock: steadyClock(), salt: config.Salt}
+	s := &Store{shards: newShards(config.MaxBuckets), clock: steadyClock(), salt: config.Salt}
 	if config.Clock != nil {
 		s.clock = func() int64 { return config.Clock().UnixMicro() }
 	}
 	if s.salt == nil {
 		s.salt = make([]byte, 32)
 		_, _ = rand.Read(s.salt) // never fails
-	}
-	for i := range s.shards {
-		s.shards[i].init(max(1, config.MaxBuckets/shardCount))
 	}
 	return s, nil
 }
@@ -95,7 +86,7 @@ func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual in
 
 func (s *Store) settle(t *fluxgate.Taken, actual int64) (done fluxgate.Settlement) {
 	id := s.resets.place(&t.Key)
-	shard := &s.shards[shardOf(id)]
+	shard := &s.shards[s.shardOf(id)]
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	now := s.clock()
@@ -122,7 +113,7 @@ func (s *Store) Reset(ctx context.Context, what fluxgate.Key) error {
 		return s.resets.add(what.RuleSet, what.Rule)
 	}
 	id := s.resets.place(&what)
-	shard := &s.shards[shardOf(id)]
+	shard := &s.shards[s.shardOf(id)]
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	if e := shard.find(id); e != nil {
@@ -157,23 +148,4 @@ func (s *Store) Stats() Stats {
 		shard.mu.Unlock()
 	}
 	return sum
-}
-
-// shardOf spreads keys, which are hashes, by their first bits.
-func shardOf(id fluxgate.KeyID) int {
-	return int(binary.LittleEndian.Uint64(id[:8]) % shardCount)
-}
-
-// lock locks a set of shards in their order, so that no two requests can wait
-// for each other.
-func (s *Store) lock(set uint64) {
-	for ; set != 0; set &= set - 1 {
-		s.shards[bits.TrailingZeros64(set)].mu.Lock()
-	}
-}
-
-func (s *Store) unlock(set uint64) {
-	for ; set != 0; set &= set - 1 {
-		s.shards[bits.TrailingZeros64(set)].mu.Unlock()
-	}
 }

@@ -1,0 +1,549 @@
+package fluxgate_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+func TestTheBandWithTheSmallestShareLeftBindsAnAllowedRequest(t *testing.T) {
+	onlyGET := func(r *fluxgate.Rule) { r.Methods = []string{"GET"} }
+	for _, c := range []struct {
+		name        string
+		rules       []fluxgate.Rule
+		before      int64 // tokens that POSTs have taken
+		want        string
+		limit, left int64
+		full        time.Duration
+	}{
+		{
+			"the smaller of two bands of a rule",
+			[]fluxgate.Rule{{ID: "r", Bands: []fluxgate.Band{perHour("big", 100), perHour("small", 10)}}},
+			0, "r.small", 10, 9, 6 * time.Minute,
+		},
+		{
+			"the smaller of two rules, though its priority is lower",
+			[]fluxgate.Rule{rule("first", 9, 100), rule("second", 1, 10)},
+			0, "second.hour", 10, 9, 6 * time.Minute,
+		},
+		{
+			"one with more tokens left that are a smaller share",
+			[]fluxgate.Rule{rule("large", 1, 1_000), with(rule("small", 9, 10), onlyGET)},
+			900, "large.hour", 1_000, 99, 3_243_600 * time.Millisecond,
+		},
+		{
+			"the rule with the higher priority where shares are equal",
+			[]fluxgate.Rule{rule("low", 1, 10), rule("high", 9, 10)},
+			0, "high.hour", 10, 9, 6 * time.Minute,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newGate(t, c.rules)
+			if c.before > 0 {
+				g.check(fluxgate.Request{Method: "POST", Cost: c.before})
+			}
+			d := g.check(fluxgate.Request{Method: "GET"})
+			if got := d.RuleID + "." + d.Band; !d.Allowed || d.Reason != fluxgate.ReasonOK || got != c.want {
+				t.Errorf("%s binds (allowed %t, %s), want %s", got, d.Allowed, d.Reason, c.want)
+			}
+			if d.Limit != c.limit || d.Remaining != c.left || d.ResetAfter != c.full {
+				t.Errorf("limit %d, %d left, full after %v; want %d, %d, %v", d.Limit, d.Remaining, d.ResetAfter, c.limit, c.left, c.full)
+			}
+			if !d.Time.Equal(g.clock.Now()) || d.Source != fluxgate.FromStore || d.Degraded || d.RetryAfter != 0 {
+				t.Errorf("decided at %v from %v, degraded %t, retry after %v", d.Time, d.Source, d.Degraded, d.RetryAfter)
+			}
+		})
+	}
+}
+
+func TestTheBandWithTheLongestWaitBindsARejectedRequest(t *testing.T) {
+	perMinute := fluxgate.Band{Label: "minute", Capacity: 1, Refill: time.Minute}
+	hour, day := perHour("hour", 1), fluxgate.Band{Label: "day", Capacity: 1, Refill: 24 * time.Hour}
+	for _, c := range []struct {
+		name  string
+		rules []fluxgate.Rule
+		want  string
+		wait  time.Duration
+	}{
+		{
+			"of the bands of one rule", []fluxgate.Rule{{ID: "r", Bands: []fluxgate.Band{perMinute, day, hour}}},
+			"r.day", 24 * time.Hour,
+		},
+		{
+			"of the bands of all rules, whatever their priority",
+			[]fluxgate.Rule{{ID: "a", Priority: 9, Bands: []fluxgate.Band{perMinute}}, {ID: "b", Bands: []fluxgate.Band{hour}}},
+			"b.hour", time.Hour,
+		},
+		{
+			"of the rules that reject, not of those with the smallest share left",
+			[]fluxgate.Rule{{ID: "a", Bands: []fluxgate.Band{perMinute}}, rule("b", 9, 2)},
+			"a.minute", time.Minute,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newGate(t, c.rules)
+			g.check(fluxgate.Request{})
+			d := g.check(fluxgate.Request{})
+			if got := d.RuleID + "." + d.Band; d.Allowed || d.Reason != fluxgate.ReasonLimited || got != c.want {
+				t.Errorf("%s binds (allowed %t, %s), want %s", got, d.Allowed, d.Reason, c.want)
+			}
+			if d.RetryAfter != c.wait || d.ResetAfter != c.wait || d.Limit != 1 || d.Remaining != 0 {
+				t.Errorf("retry after %v, full after %v, %d of %d left; want %v and 0 of 1", d.RetryAfter, d.ResetAfter, d.Remaining, d.Limit, c.wait)
+			}
+			g.clock.Advance(c.wait - time.Microsecond)
+			if g.check(fluxgate.Request{}).Allowed {
+				t.Error("passes before RetryAfter is over")
+			}
+			g.clock.Advance(time.Microsecond)
+			if !g.check(fluxgate.Request{}).Allowed {
+				t.Error("is rejected when RetryAfter is over")
+			}
+		})
+	}
+}
+
+func TestBandsAreListedInTheOrderOfTheirRules(t *testing.T) {
+	g := newGate(t, []fluxgate.Rule{
+		{ID: "late", Priority: 1, Bands: []fluxgate.Band{fluxgate.PerMinute(5)}},
+		{ID: "early", Priority: 9, Bands: []fluxgate.Band{perHour("a", 10), perHour("b", 20)}},
+		with(rule("measured", 5, 2), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow }),
+		with(rule("off", 99, 2), func(r *fluxgate.Rule) { r.Disabled = true }),
+	})
+	d := g.check(fluxgate.Request{Cost: 3})
+	want := []string{
+		"early.a ok 7 of 10", "early.b ok 17 of 20",
+		"measured.hour too costly 2 of 2 shadow", "late.5-per-1m ok 2 of 5",
+	}
+	if got := bands(&d); !slices.Equal(got, want) {
+		t.Errorf("bands\n%q\nwant\n%q", got, want)
+	}
+	d = g.check(fluxgate.Request{Cost: 3})
+	want = []string{
+		"early.a ok 7 of 10", "early.b ok 17 of 20",
+		"measured.hour too costly 2 of 2 shadow", "late.5-per-1m rejected 2 of 5",
+	}
+	if got := bands(&d); d.Allowed || !slices.Equal(got, want) {
+		t.Errorf("rejected: %t, bands\n%q\nwant\n%q", !d.Allowed, got, want)
+	}
+	for range d.Bands() {
+		break // whoever stops early is not called again
+	}
+}
+
+func TestGroupsGiveOneCallerOneOfSeveralLimits(t *testing.T) {
+	plan := func(id string, priority int, n int64, when fluxgate.When) fluxgate.Rule {
+		return fluxgate.Rule{
+			ID: id, Priority: priority, Group: "plan", Scope: fluxgate.ScopeUser, When: when,
+			Bands: []fluxgate.Band{fluxgate.PerMinute(n)},
+		}
+	}
+	g := newGate(t, []fluxgate.Rule{
+		plan("everyone", 0, 100, fluxgate.When{}),
+		plan("premium", 10, 1_000, fluxgate.When{Attributes: map[string][]string{"tier": {"premium"}}}),
+		plan("acme", 20, 5_000, fluxgate.When{Users: []string{"acme"}}),
+	})
+	premium := map[string]string{"tier": "premium"}
+	for _, c := range []struct {
+		name string
+		req  fluxgate.Request
+		rule string
+		want int
+	}{
+		{"100 a minute for everyone", fluxgate.Request{UserID: "ann"}, "everyone", 100},
+		{"1,000 for premium", fluxgate.Request{UserID: "bob", Attributes: premium}, "premium", 1_000},
+		{"5,000 for acme", fluxgate.Request{UserID: "acme", Attributes: premium}, "acme", 5_000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := g.admitted(c.want+10, c.req); got != c.want {
+				t.Errorf("%d requests pass, want %d", got, c.want)
+			}
+			if d := g.check(c.req); d.RuleID != c.rule {
+				t.Errorf("%s binds, want %s", d.RuleID, c.rule)
+			}
+		})
+	}
+}
+
+func TestAllowExemptsFromTheRulesAfterIt(t *testing.T) {
+	inside := fluxgate.Request{UserID: "monitor"}
+	rules := func(allow fluxgate.Rule) []fluxgate.Rule {
+		allow.ID, allow.Priority, allow.Action = "exempt", 50, fluxgate.ActionAllow
+		allow.When.Users = []string{"monitor"}
+		return []fluxgate.Rule{rule("before", 90, 3), allow, rule("after", 10, 1)}
+	}
+	t.Run("and not from those before it", func(t *testing.T) {
+		g := newGate(t, rules(fluxgate.Rule{}))
+		if got := g.admitted(5, inside); got != 3 {
+			t.Errorf("%d of 5 pass, want the 3 of the rule before", got)
+		}
+		if d := g.check(inside); answerOf(&d) != (answer{false, fluxgate.ReasonLimited, "before"}) {
+			t.Errorf("decided %+v", answerOf(&d))
+		}
+		if got := g.left(fluxgate.Request{})["after.hour"]; got != 1 {
+			t.Errorf("the rule after it has %d left, want 1", got)
+		}
+	})
+	t.Run("and says so where no rule stands before it", func(t *testing.T) {
+		g := newGate(t, rules(fluxgate.Rule{})[1:])
+		for range 5 {
+			d := g.check(inside)
+			if answerOf(&d) != (answer{true, fluxgate.ReasonExempt, "exempt"}) || d.Receipt() != nil {
+				t.Fatalf("decided %+v with receipt %v", answerOf(&d), d.Receipt())
+			}
+		}
+		if got := g.left(fluxgate.Request{})["after.hour"]; got != 1 {
+			t.Errorf("the rule after it has %d left, want 1", got)
+		}
+	})
+	t.Run("also where requests without a rule are refused", func(t *testing.T) {
+		g := newGate(t, rules(fluxgate.Rule{})[1:], fluxgate.WithMissingRule(false))
+		if d := g.check(inside); answerOf(&d) != (answer{true, fluxgate.ReasonExempt, "exempt"}) {
+			t.Errorf("decided %+v", answerOf(&d))
+		}
+	})
+	t.Run("unless it is in shadow", func(t *testing.T) {
+		g := newGate(t, rules(fluxgate.Rule{Mode: fluxgate.ModeShadow}))
+		if got := g.admitted(5, inside); got != 1 {
+			t.Errorf("%d of 5 pass, want the 1 of the rule after", got)
+		}
+		g = newGate(t, rules(fluxgate.Rule{Mode: fluxgate.ModeShadow})[1:2], fluxgate.WithMissingRule(false))
+		if d := g.check(inside); answerOf(&d) != (answer{false, fluxgate.ReasonNoRule, ""}) {
+			t.Errorf("alone it decides %+v", answerOf(&d))
+		}
+	})
+}
+
+func TestDenyRefusesAndTakesNothing(t *testing.T) {
+	blocked := fluxgate.Request{UserID: "mallory"}
+	deny := fluxgate.Rule{ID: "block", Priority: 50, Action: fluxgate.ActionDeny, When: fluxgate.When{Users: []string{"mallory"}}}
+	t.Run("from rules before and after it", func(t *testing.T) {
+		g := newGate(t, []fluxgate.Rule{rule("before", 90, 3), deny, rule("after", 10, 3)})
+		for range 10 {
+			d := g.check(blocked)
+			if answerOf(&d) != (answer{false, fluxgate.ReasonDenied, "block"}) || d.RetryAfter != 0 {
+				t.Fatalf("decided %+v, retry after %v", answerOf(&d), d.RetryAfter)
+			}
+		}
+		want := map[string]int64{"before.hour": 3, "after.hour": 3}
+		if got := g.left(fluxgate.Request{}); !maps.Equal(got, want) {
+			t.Errorf("left %v, want %v", got, want)
+		}
+	})
+	t.Run("unless it is in shadow", func(t *testing.T) {
+		g := newGate(t, []fluxgate.Rule{with(deny, func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow }), rule("after", 10, 3)})
+		if got := g.admitted(5, blocked); got != 3 {
+			t.Errorf("%d of 5 pass, want the 3 of the rule after", got)
+		}
+		g = newGate(t, []fluxgate.Rule{with(deny, func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow })})
+		if d := g.check(blocked); answerOf(&d) != (answer{true, fluxgate.ReasonNoRule, ""}) {
+			t.Errorf("alone it decides %+v", answerOf(&d))
+		}
+	})
+	t.Run("unless a rule before it allows", func(t *testing.T) {
+		allow := fluxgate.Rule{ID: "allow", Priority: 60, Action: fluxgate.ActionAllow}
+		g := newGate(t, []fluxgate.Rule{allow, deny})
+		if d := g.check(blocked); answerOf(&d) != (answer{true, fluxgate.ReasonExempt, "allow"}) {
+			t.Errorf("decided %+v", answerOf(&d))
+		}
+	})
+}
+
+func TestShadowRules(t *testing.T) {
+	shadow := func(id string, priority int, n int64) fluxgate.Rule {
+		return with(rule(id, priority, n), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow })
+	}
+	t.Run("take where they fit and never reject", func(t *testing.T) {
+		g := newGate(t, []fluxgate.Rule{shadow("measured", 9, 2), rule("enforced", 1, 4)})
+		for i, want := range []string{
+			"measured.hour ok 1 of 2 shadow", "measured.hour ok 0 of 2 shadow",
+			"measured.hour rejected 0 of 2 shadow", "measured.hour rejected 0 of 2 shadow",
+		} {
+			d := g.check(fluxgate.Request{})
+			if got := bands(&d)[0]; answerOf(&d) != (answer{true, fluxgate.ReasonOK, "enforced"}) || got != want {
+				t.Errorf("request %d: %+v, %s; want %s", i, answerOf(&d), got, want)
+			}
+		}
+		if d := g.check(fluxgate.Request{}); answerOf(&d) != (answer{false, fluxgate.ReasonLimited, "enforced"}) {
+			t.Errorf("the enforced rule of 4 decides %+v on the fifth", answerOf(&d))
+		}
+	})
+	t.Run("take nothing from a request that is rejected", func(t *testing.T) {
+		g := newGate(t, []fluxgate.Rule{shadow("measured", 9, 10), rule("enforced", 1, 1)})
+		g.admitted(5, fluxgate.Request{})
+		if got := g.left(fluxgate.Request{})["measured.hour"]; got != 9 {
+			t.Errorf("%d left of 10 after one of 5 passed, want 9", got)
+		}
+	})
+	t.Run("do not displace an enforced rule of their group", func(t *testing.T) {
+		inGroup := func(r *fluxgate.Rule) { r.Group = "plan" }
+		g := newGate(t, []fluxgate.Rule{with(shadow("measured", 9, 100), inGroup), with(rule("enforced", 1, 2), inGroup)})
+		if got := g.admitted(5, fluxgate.Request{}); got != 2 {
+			t.Errorf("%d of 5 pass, want the 2 of the enforced rule", got)
+		}
+		if got := g.left(fluxgate.Request{})["measured.hour"]; got != 98 {
+			t.Errorf("the shadow rule has %d left, want 98", got)
+		}
+	})
+	t.Run("that miss an identity they would refuse are left out", func(t *testing.T) {
+		g := newGate(t, []fluxgate.Rule{with(shadow("measured", 9, 5), func(r *fluxgate.Rule) {
+			r.Scope, r.OnMissingIdentity = fluxgate.ScopeUser, fluxgate.MissingRefuse
+		}), rule("enforced", 1, 5)})
+		d := g.check(fluxgate.Request{})
+		if got := bands(&d); !d.Allowed || !slices.Equal(got, []string{"enforced.hour ok 4 of 5"}) {
+			t.Errorf("allowed %t, bands %q", d.Allowed, got)
+		}
+	})
+	t.Run("alone are measured and the request passes as if there were none", func(t *testing.T) {
+		g := newGate(t, []fluxgate.Rule{shadow("measured", 9, 1)})
+		for _, want := range []string{"measured.hour ok 0 of 1 shadow", "measured.hour rejected 0 of 1 shadow"} {
+			d := g.check(fluxgate.Request{})
+			if got := bands(&d); answerOf(&d) != (answer{true, fluxgate.ReasonNoRule, ""}) || !slices.Equal(got, []string{want}) {
+				t.Errorf("decided %+v, bands %q, want %s", answerOf(&d), got, want)
+			}
+		}
+	})
+	t.Run("alone do not admit where requests without a rule are refused", func(t *testing.T) {
+		g := newGate(t, []fluxgate.Rule{shadow("measured", 9, 5)}, fluxgate.WithMissingRule(false))
+		d := g.check(fluxgate.Request{})
+		if answerOf(&d) != (answer{false, fluxgate.ReasonNoRule, ""}) || d.Receipt() != nil || len(bands(&d)) != 0 {
+			t.Errorf("decided %+v, bands %q", answerOf(&d), bands(&d))
+		}
+	})
+	t.Run("before one that exempts are measured", func(t *testing.T) {
+		allow := fluxgate.Rule{ID: "exempt", Action: fluxgate.ActionAllow}
+		g := newGate(t, []fluxgate.Rule{shadow("measured", 9, 5), allow})
+		d := g.check(fluxgate.Request{})
+		if got := bands(&d); answerOf(&d) != (answer{true, fluxgate.ReasonExempt, "exempt"}) || !slices.Equal(got, []string{"measured.hour ok 4 of 5 shadow"}) {
+			t.Errorf("decided %+v, bands %q", answerOf(&d), got)
+		}
+	})
+}
+
+func TestRequestsWithoutARule(t *testing.T) {
+	onlyUsers := with(rule("users", 0, 5), func(r *fluxgate.Rule) { r.Paths = []string{"/users/**"} })
+	for _, c := range []struct {
+		name    string
+		options []fluxgate.Option
+		req     fluxgate.Request
+		allowed bool
+	}{
+		{"pass by default", nil, fluxgate.Request{Path: "/orders"}, true},
+		{"pass where that is said", []fluxgate.Option{fluxgate.WithMissingRule(true)}, fluxgate.Request{Path: "/orders"}, true},
+		{"are refused where that is said", []fluxgate.Option{fluxgate.WithMissingRule(false)}, fluxgate.Request{Path: "/orders"}, false},
+		{"because nobody knows the rule set pass by default", nil, fluxgate.Request{RuleSet: "other", Path: "/users/1"}, true},
+		{"because nobody knows the rule set are refused where that is said", []fluxgate.Option{fluxgate.WithMissingRule(false)}, fluxgate.Request{RuleSet: "other", Path: "/users/1"}, false},
+		{"because no rule set is named at all", []fluxgate.Option{fluxgate.WithRuleSet("")}, fluxgate.Request{Path: "/users/1"}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newGate(t, []fluxgate.Rule{onlyUsers}, c.options...)
+			d := g.check(c.req)
+			if answerOf(&d) != (answer{c.allowed, fluxgate.ReasonNoRule, ""}) {
+				t.Errorf("decided %+v, want allowed %t", answerOf(&d), c.allowed)
+			}
+			if d.Receipt() != nil || len(bands(&d)) != 0 || !d.Time.IsZero() {
+				t.Errorf("receipt %v, bands %q, time %v of a decision without a rule", d.Receipt(), bands(&d), d.Time)
+			}
+		})
+	}
+}
+
+func TestARequestIsDecidedByTheRuleSetItNames(t *testing.T) {
+	one, err := fluxgate.NewRuleSet("one", rule("first", 0, 5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := fluxgate.NewRuleSet("other", rule("second", 0, 5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := fluxgate.New(newStore(t, nil), fluxgate.Static(one, other), fluxgate.WithRuleSet("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for set, want := range map[string]string{"": "first", "one": "first", "other": "second"} {
+		if d := check(t, engine, fluxgate.Request{RuleSet: set}); d.RuleID != want {
+			t.Errorf("rule set %q: rule %s binds, want %s", set, d.RuleID, want)
+		}
+	}
+}
+
+func TestCost(t *testing.T) {
+	two := []fluxgate.Rule{rule("small", 1, 10), rule("large", 9, 100)}
+	t.Run("is one where none is given", func(t *testing.T) {
+		g := newGate(t, two)
+		if got := g.admitted(20, fluxgate.Request{}); got != 10 {
+			t.Errorf("%d pass, want 10", got)
+		}
+	})
+	t.Run("is taken from every rule", func(t *testing.T) {
+		g := newGate(t, two)
+		g.check(fluxgate.Request{Cost: 7})
+		want := map[string]int64{"small.hour": 3, "large.hour": 93}
+		if got := g.left(fluxgate.Request{}); !maps.Equal(got, want) {
+			t.Errorf("left %v, want %v", got, want)
+		}
+	})
+	t.Run("that is negative is refused", func(t *testing.T) {
+		g := newGate(t, two)
+		for _, cost := range []int64{-1, math.MinInt64} {
+			for _, peek := range []bool{false, true} {
+				if _, err := g.Check(t.Context(), &fluxgate.Request{Cost: cost, Peek: peek}); !errors.Is(err, fluxgate.ErrCost) {
+					t.Errorf("cost %d, peek %t: error %v, want ErrCost", cost, peek, err)
+				}
+			}
+		}
+	})
+	t.Run("above a capacity can never pass, takes nothing and has no RetryAfter", func(t *testing.T) {
+		for _, cost := range []int64{11, 101, math.MaxInt64} {
+			g := newGate(t, two)
+			g.check(fluxgate.Request{Cost: 10}) // nothing left in the small one: it says so, too
+			d := g.check(fluxgate.Request{Cost: cost})
+			if d.Allowed || d.Reason != fluxgate.ReasonCostTooHigh || d.RetryAfter != 0 || cost <= d.Limit {
+				t.Errorf("cost %d: %+v, retry after %v, limit %d", cost, answerOf(&d), d.RetryAfter, d.Limit)
+			}
+			want := map[string]int64{"small.hour": 0, "large.hour": 90}
+			if got := g.left(fluxgate.Request{}); !maps.Equal(got, want) {
+				t.Errorf("left %v, want %v", got, want)
+			}
+		}
+	})
+	t.Run("that can never pass binds before an empty band", func(t *testing.T) {
+		g := newGate(t, []fluxgate.Rule{rule("empty", 9, 20), with(rule("tiny", 1, 5), func(r *fluxgate.Rule) { r.Methods = []string{"PUT"} })})
+		g.check(fluxgate.Request{Cost: 20})
+		d := g.check(fluxgate.Request{Cost: 6, Method: "PUT"})
+		if answerOf(&d) != (answer{false, fluxgate.ReasonCostTooHigh, "tiny"}) || d.RetryAfter != 0 {
+			t.Errorf("decided %+v, retry after %v", answerOf(&d), d.RetryAfter)
+		}
+	})
+}
+
+func TestPeekTakesNothing(t *testing.T) {
+	g := newGate(t, []fluxgate.Rule{rule("r", 0, 10)})
+	g.check(fluxgate.Request{Cost: 6})
+	for _, c := range []struct {
+		name string
+		cost int64
+		want answer
+		left int64
+	}{
+		{"without a cost and tells the state", 0, answer{true, fluxgate.ReasonOK, "r"}, 4},
+		{"with a cost that fits", 4, answer{true, fluxgate.ReasonOK, "r"}, 4},
+		{"with a cost that does not fit", 5, answer{false, fluxgate.ReasonLimited, "r"}, 4},
+		{"with a cost that never fits", 11, answer{false, fluxgate.ReasonCostTooHigh, "r"}, 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for range 3 {
+				d := g.check(fluxgate.Request{Peek: true, Cost: c.cost})
+				if answerOf(&d) != c.want || d.Remaining != c.left || d.Receipt() != nil {
+					t.Errorf("decided %+v with %d left and receipt %v", answerOf(&d), d.Remaining, d.Receipt())
+				}
+			}
+		})
+	}
+	t.Run("without a cost also where nothing is left", func(t *testing.T) {
+		g.check(fluxgate.Request{Cost: 4})
+		d := g.check(fluxgate.Request{Peek: true})
+		if answerOf(&d) != (answer{true, fluxgate.ReasonOK, "r"}) || d.Remaining != 0 || d.ResetAfter != time.Hour {
+			t.Errorf("decided %+v with %d left, full after %v", answerOf(&d), d.Remaining, d.ResetAfter)
+		}
+	})
+}
+
+func TestARejectedRequestLeavesEveryOtherRuleUntouched(t *testing.T) {
+	two := func(id string, priority int, n int64) fluxgate.Rule {
+		return fluxgate.Rule{ID: id, Priority: priority, Bands: []fluxgate.Band{perHour("a", n), perHour("b", 2*n)}}
+	}
+	g := newGate(t, []fluxgate.Rule{two("first", 9, 100), two("second", 5, 100), two("third", 1, 5)})
+	if got := g.admitted(5, fluxgate.Request{}); got != 5 {
+		t.Fatalf("%d of 5 pass", got)
+	}
+	for range 10_000 {
+		if d := g.check(fluxgate.Request{}); answerOf(&d) != (answer{false, fluxgate.ReasonLimited, "third"}) {
+			t.Fatalf("decided %+v", answerOf(&d))
+		}
+	}
+	want := map[string]int64{"first.a": 95, "first.b": 195, "second.a": 95, "second.b": 195, "third.a": 0, "third.b": 5}
+	if got := g.left(fluxgate.Request{}); !maps.Equal(got, want) {
+		t.Errorf("left %v, want %v", got, want)
+	}
+}
+
+// TestARequestTakesFromEveryRuleOrNone drives random requests through rules
+// that overlap and keeps the books beside.
+func TestARequestTakesFromEveryRuleOrNone(t *testing.T) {
+	const methods = 4
+	capacity := func(i int) int64 { return int64(40 + 37*i) }
+	var rules []fluxgate.Rule
+	for i := range methods { // rule i applies to the first i+1 methods
+		r := rule(fmt.Sprint("r", i), i, capacity(i))
+		for j := range i + 1 {
+			r.Methods = append(r.Methods, fmt.Sprint("M", j))
+		}
+		rules = append(rules, r)
+	}
+	g := newGate(t, rules)
+	r := rand.New(rand.NewPCG(1, 2))
+	used := make([]int64, methods)
+	rejected := 0
+	for range 400 {
+		method, cost := r.IntN(methods), 1+r.Int64N(6)
+		fits := true
+		for i := method; i < methods; i++ {
+			fits = fits && used[i]+cost <= capacity(i)
+		}
+		if d := g.check(fluxgate.Request{Method: fmt.Sprint("M", method), Cost: cost}); d.Allowed != fits {
+			t.Fatalf("allowed %t, the books say %t", d.Allowed, fits)
+		}
+		if !fits {
+			rejected++
+			continue
+		}
+		for i := method; i < methods; i++ {
+			used[i] += cost
+		}
+	}
+	if rejected == 0 || rejected == 400 {
+		t.Fatalf("%d of 400 were rejected: the test shows nothing", rejected)
+	}
+	for i, tokens := range used {
+		if got := g.left(fluxgate.Request{Method: "M0"})[fmt.Sprintf("r%d.hour", i)]; got != capacity(i)-tokens {
+			t.Errorf("rule %d has %d left, the books say %d", i, got, capacity(i)-tokens)
+		}
+	}
+}
+
+func TestMoreRulesThanMayApply(t *testing.T) {
+	many := func(n int, group string) []fluxgate.Rule {
+		rules := make([]fluxgate.Rule, n)
+		for i := range rules {
+			rules[i] = with(rule(fmt.Sprint("r", i), i, 5), func(r *fluxgate.Rule) { r.Group = group })
+		}
+		return rules
+	}
+	t.Run("are an error", func(t *testing.T) {
+		g := newGate(t, many(fluxgate.MaxMatches+1, ""))
+		if _, err := g.Check(t.Context(), &fluxgate.Request{}); !errors.Is(err, fluxgate.ErrTooManyRules) {
+			t.Errorf("error %v, want ErrTooManyRules", err)
+		}
+	})
+	t.Run("are none where as many as may apply do", func(t *testing.T) {
+		g := newGate(t, many(fluxgate.MaxMatches, ""))
+		d := g.check(fluxgate.Request{})
+		if got := len(bands(&d)); !d.Allowed || got != fluxgate.MaxMatches {
+			t.Errorf("allowed %t by %d rules", d.Allowed, got)
+		}
+	})
+	t.Run("are none where a group leaves one of them", func(t *testing.T) {
+		g := newGate(t, many(fluxgate.MaxMatches+1, "g"))
+		if d := g.check(fluxgate.Request{}); !d.Allowed {
+			t.Errorf("decided %+v", answerOf(&d))
+		}
+	})
+}

@@ -1,0 +1,132 @@
+package fluxgate_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/netip"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store/memstore"
+)
+
+// A hundred requests a minute for every address.
+func Example() {
+	rules, err := fluxgate.NewRuleSet("api", fluxgate.Rule{
+		ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("api"))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	decision, err := engine.Check(context.Background(), &fluxgate.Request{
+		IP: netip.MustParseAddr("192.0.2.7"), Method: "GET", Path: "/users",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("allowed: %t, %d of %d left\n", decision.Allowed, decision.Remaining, decision.Limit)
+	// Output: allowed: true, 99 of 100 left
+}
+
+// A rejection names the rule and the band that bind, and when to come again.
+// It has taken nothing from the others.
+func ExampleEngine_Check() {
+	rules, err := fluxgate.NewRuleSet("api",
+		fluxgate.Rule{ID: "everyone", Bands: []fluxgate.Band{fluxgate.PerMinute(1_000)}},
+		fluxgate.Rule{
+			ID: "exports", Paths: []string{"/export/**"}, Scope: fluxgate.ScopeUser,
+			Bands: []fluxgate.Band{{Label: "hourly", Capacity: 2, Refill: time.Hour}},
+		})
+	if err != nil {
+		log.Fatal(err)
+	}
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("api"))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	for range 3 {
+		d, err := engine.Check(context.Background(), &fluxgate.Request{UserID: "ann", Path: "/export/orders"})
+		if err != nil {
+			log.Fatal(err)
+		}
+		if !d.Allowed {
+			fmt.Printf("%s by %s.%s, again in %v\n", d.Reason, d.RuleID, d.Band, d.RetryAfter.Round(time.Minute))
+			for b := range d.Bands() {
+				fmt.Printf("  %s.%s: %d of %d left\n", b.Rule.ID, b.Band.Name(), b.Remaining, b.Limit)
+			}
+		}
+	}
+	// Output:
+	// limited by exports.hourly, again in 30m0s
+	//   everyone.1000-per-1m: 998 of 1000 left
+	//   exports.hourly: 0 of 2 left
+}
+
+// What a request costs is often known when it is done: bytes, rows, model
+// tokens. Take an estimate first and settle it then.
+func ExampleEngine_Settle() {
+	rules, err := fluxgate.NewRuleSet("llm", fluxgate.Rule{
+		ID: "model-tokens", Scope: fluxgate.ScopeAPIKey, Bands: []fluxgate.Band{fluxgate.PerDay(10_000)},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("llm"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+
+	d, err := engine.Check(ctx, &fluxgate.Request{APIKey: "secret", Cost: 4_000})
+	if err != nil || !d.Allowed {
+		log.Fatal("not allowed: ", err)
+	}
+	fmt.Println("left while it runs:", d.Remaining)
+
+	used := int64(1_500) // as the answer says
+	settled, err := engine.Settle(ctx, d.Receipt(), used)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("given back:", settled.Returned)
+	// Output:
+	// left while it runs: 6000
+	// given back: 2500
+}
+
+// A rule set as the admin API, a file or MongoDB has it.
+func ExampleParseRuleSet() {
+	rules, err := fluxgate.ParseRuleSet([]byte(`{"id": "api", "rules": [
+		{"id": "everyone", "group": "plan", "limitScope": "USER_ID", "bands": [{"capacity": 100, "refill": "1m"}]},
+		{"id": "premium", "group": "plan", "limitScope": "USER_ID", "bands": [{"capacity": 1000, "refill": "1m"}],
+		 "priority": 10, "when": {"attributes": {"tier": ["premium"]}}}
+	]}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for r := range rules.Rules() {
+		fmt.Println(r.ID, r.Bands[0].Name())
+	}
+	// Output:
+	// premium 1000-per-1m
+	// everyone 100-per-1m
+}

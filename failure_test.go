@@ -1,0 +1,308 @@
+package fluxgate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store/memstore"
+	"github.com/fluxgate/fluxgate/store/storetest"
+)
+
+var errAway = errors.New("the store is away")
+
+// failing is an engine over a store with faults. Its clock stands still.
+type failing struct {
+	gate
+	store    *faulty
+	fallback *faulty
+}
+
+// newFailing makes one with a fallback at a share, or without one at 0.
+func newFailing(t testing.TB, share float64, rules []fluxgate.Rule, options ...fluxgate.Option) *failing {
+	t.Helper()
+	clock := storetest.NewClock()
+	f := &failing{store: &faulty{Store: newStore(t, clock.Now)}, fallback: &faulty{Store: newStore(t, clock.Now)}}
+	if share > 0 {
+		options = append(options, fluxgate.WithFallback(f.fallback, share))
+	}
+	f.gate = gate{TB: t, clock: clock, Engine: newEngine(t, f.store, ruleSet(t, rules...), options...)}
+	return f
+}
+
+// away makes the demands of these rules undecidable.
+func (f *failing) away(rules ...string) {
+	f.store.away = map[string]bool{}
+	for _, id := range rules {
+		f.store.away[id] = true
+	}
+}
+
+func onFailure(r fluxgate.Rule, mode fluxgate.OnFailure) fluxgate.Rule {
+	r.OnFailure = mode
+	return r
+}
+
+// TestWhatARuleDoesWhenTheStoreCannotDecide looks at one rule, first with a
+// store that answers with an error and then with one that reaches every rule
+// but this.
+func TestWhatARuleDoesWhenTheStoreCannotDecide(t *testing.T) {
+	engineSays := func(mode fluxgate.OnFailure) []fluxgate.Option {
+		return []fluxgate.Option{fluxgate.WithOnFailure(mode)}
+	}
+	refused := answer{false, fluxgate.ReasonStoreFailure, "r"}
+	passes := answer{true, fluxgate.ReasonOK, ""}
+	for _, c := range []struct {
+		name    string
+		mode    fluxgate.OnFailure
+		options []fluxgate.Option
+		share   float64
+		want    answer
+		source  fluxgate.Source
+	}{
+		{"open lets pass", fluxgate.FailOpen, nil, 0.5, passes, fluxgate.FromStore},
+		{"closed refuses", fluxgate.FailClosed, nil, 0.5, refused, fluxgate.FromStore},
+		{"local asks the fallback", fluxgate.FailLocal, nil, 0.5, answer{true, fluxgate.ReasonOK, "r"}, fluxgate.FromFallback},
+		{"local without a fallback lets pass", fluxgate.FailLocal, nil, 0, passes, fluxgate.FromStore},
+		{"a rule that says nothing is local", "", nil, 0.5, answer{true, fluxgate.ReasonOK, "r"}, fluxgate.FromFallback},
+		{"a rule that says nothing does as the engine", "", engineSays(fluxgate.FailClosed), 0.5, refused, fluxgate.FromStore},
+		{"a rule that says open does not as the engine", fluxgate.FailOpen, engineSays(fluxgate.FailClosed), 0.5, passes, fluxgate.FromStore},
+	} {
+		for fault, breakStore := range map[string]func(*failing){
+			"an error":    func(f *failing) { f.store.fails = errAway },
+			"unavailable": func(f *failing) { f.away("r") },
+		} {
+			t.Run(c.name+" on "+fault, func(t *testing.T) {
+				f := newFailing(t, c.share, []fluxgate.Rule{onFailure(rule("r", 0, 10), c.mode)}, c.options...)
+				breakStore(f)
+				for _, peek := range []bool{true, false} {
+					d := f.check(fluxgate.Request{Peek: peek, Cost: 1})
+					if answerOf(&d) != c.want || d.Source != c.source || !d.Degraded {
+						t.Errorf("peek %t: %+v from %v, degraded %t; want %+v from %v", peek, answerOf(&d), d.Source, d.Degraded, c.want, c.source)
+					}
+					if want := map[bool]int64{true: 5, false: 4}[peek]; c.source == fluxgate.FromFallback && d.Remaining != want {
+						t.Errorf("peek %t: %d left in the fallback, want %d", peek, d.Remaining, want)
+					}
+				}
+				f.store.fails, f.store.away = nil, nil
+				d := f.check(fluxgate.Request{})
+				if answerOf(&d) != (answer{true, fluxgate.ReasonOK, "r"}) || d.Degraded || d.Source != fluxgate.FromStore || d.Remaining != 9 {
+					t.Errorf("back again: %+v from %v, degraded %t, %d left", answerOf(&d), d.Source, d.Degraded, d.Remaining)
+				}
+			})
+		}
+	}
+}
+
+func TestTheFallbackDecidesAtAShare(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		band     fluxgate.Band
+		share    float64
+		admitted int
+		next     time.Duration // until the next token
+	}{
+		{"a tenth of 100 a minute is 10", fluxgate.PerMinute(100), 0.1, 10, 6 * time.Second},
+		{"all of it is all of it", fluxgate.PerMinute(100), 1, 100, 600 * time.Millisecond},
+		{"half of a small refill of a large bucket", fluxgate.Band{Capacity: 50, RefillTokens: 4, Refill: time.Hour}, 0.5, 25, 30 * time.Minute},
+		{"a tenth of 5 a minute is one in two minutes", fluxgate.PerMinute(5), 0.1, 1, 2 * time.Minute},
+		{"a quarter of one an hour is one in four hours", fluxgate.PerHour(1), 0.25, 1, 4 * time.Hour},
+		{"a twentieth of ten a year is one", fluxgate.Band{Capacity: 10, Refill: 366 * 24 * time.Hour}, 0.05, 1, 366 * 24 * time.Hour},
+		{"a tenth of one a year comes once a year", fluxgate.Band{Capacity: 1, Refill: 366 * 24 * time.Hour}, 0.1, 1, 366 * 24 * time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFailing(t, c.share, []fluxgate.Rule{{ID: "r", Bands: []fluxgate.Band{c.band}}})
+			f.store.fails = errAway
+			if got := f.admitted(c.admitted+50, fluxgate.Request{}); got != c.admitted {
+				t.Errorf("%d requests pass, want %d", got, c.admitted)
+			}
+			d := f.check(fluxgate.Request{})
+			if answerOf(&d) != (answer{false, fluxgate.ReasonLimited, "r"}) || !d.Degraded || d.Source != fluxgate.FromFallback {
+				t.Errorf("decided %+v from %v, degraded %t", answerOf(&d), d.Source, d.Degraded)
+			}
+			if d.Limit != int64(c.admitted) || d.RetryAfter != c.next {
+				t.Errorf("limit %d, retry after %v; want %d, %v", d.Limit, d.RetryAfter, c.admitted, c.next)
+			}
+			f.clock.Advance(c.next - time.Microsecond)
+			if f.check(fluxgate.Request{}).Allowed {
+				t.Errorf("a token is there before %v", c.next)
+			}
+			f.clock.Advance(time.Microsecond)
+			if !f.check(fluxgate.Request{}).Allowed {
+				t.Errorf("no token is there after %v", c.next)
+			}
+		})
+	}
+}
+
+func TestARequestThatPassesTakesFromBothStores(t *testing.T) {
+	f := newFailing(t, 0.1, []fluxgate.Rule{rule("here", 9, 10), rule("gone", 1, 50)})
+	f.away("gone")
+	d := f.check(fluxgate.Request{Cost: 2})
+	want := []string{"here.hour ok 8 of 10", "gone.hour ok 3 of 5 from fallback"}
+	if got := bands(&d); !d.Allowed || !d.Degraded || !slices.Equal(got, want) {
+		t.Errorf("allowed %t, degraded %t, bands\n%q\nwant\n%q", d.Allowed, d.Degraded, got, want)
+	}
+	f.away()
+	if got := f.left(fluxgate.Request{}); !maps.Equal(got, map[string]int64{"here.hour": 8, "gone.hour": 50}) {
+		t.Errorf("in the store are left %v", got)
+	}
+}
+
+func TestARequestThatDoesNotPassAfterAllGivesBack(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		gone  []fluxgate.Rule
+		share float64
+		want  answer
+	}{
+		{
+			"where a rule fails closed", []fluxgate.Rule{onFailure(rule("gone", 1, 10), fluxgate.FailClosed)}, 0.5,
+			answer{false, fluxgate.ReasonStoreFailure, "gone"},
+		},
+		{
+			"where the fallback rejects", []fluxgate.Rule{rule("gone", 1, 4)}, 0.5,
+			answer{false, fluxgate.ReasonCostTooHigh, "gone"},
+		},
+		{
+			"where one rule fails closed and another is local",
+			[]fluxgate.Rule{rule("local", 2, 10), onFailure(rule("gone", 1, 10), fluxgate.FailClosed)}, 1,
+			answer{false, fluxgate.ReasonStoreFailure, "gone"},
+		},
+		{
+			"where the fallback rejects one of two rules",
+			[]fluxgate.Rule{rule("local", 2, 10), rule("gone", 1, 2)}, 1,
+			answer{false, fluxgate.ReasonCostTooHigh, "gone"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			shadow := with(rule("measured", 7, 20), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow })
+			f := newFailing(t, c.share, append([]fluxgate.Rule{rule("here", 9, 10), shadow}, c.gone...))
+			f.away("gone", "local")
+			for range 20 {
+				d := f.check(fluxgate.Request{Cost: 3})
+				if answerOf(&d) != c.want || !d.Degraded || d.Receipt() != nil {
+					t.Fatalf("decided %+v, degraded %t, receipt %v; want %+v", answerOf(&d), d.Degraded, d.Receipt(), c.want)
+				}
+			}
+			f.away()
+			for rule, tokens := range f.left(fluxgate.Request{}) {
+				if rule == "here.hour" && tokens != 10 || rule == "measured.hour" && tokens != 20 {
+					t.Errorf("%s has %d left in the store", rule, tokens)
+				}
+			}
+			if n := f.fallback.Store.(*memstore.Store).Stats().Buckets; n != 0 {
+				t.Errorf("%d buckets of the fallback were taken from", n)
+			}
+		})
+	}
+}
+
+func TestARejectionByTheStoreStandsWhateverElseIsAway(t *testing.T) {
+	f := newFailing(t, 1, []fluxgate.Rule{
+		rule("here", 9, 1), rule("local", 2, 5), onFailure(rule("gone", 1, 5), fluxgate.FailClosed),
+	})
+	f.check(fluxgate.Request{})
+	f.away("local", "gone")
+	d := f.check(fluxgate.Request{})
+	if answerOf(&d) != (answer{false, fluxgate.ReasonLimited, "here"}) || d.RetryAfter != time.Hour {
+		t.Errorf("decided %+v, retry after %v", answerOf(&d), d.RetryAfter)
+	}
+	if !d.Degraded {
+		t.Error("not degraded, though the store was not asked for every rule")
+	}
+}
+
+func TestAShadowRuleThatIsAwayRejectsNobody(t *testing.T) {
+	for _, mode := range []fluxgate.OnFailure{fluxgate.FailClosed, fluxgate.FailLocal} {
+		shadow := onFailure(with(rule("measured", 9, 1), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow }), mode)
+		for name, rules := range map[string][]fluxgate.Rule{
+			"beside an enforced one": {shadow, rule("enforced", 1, 100)}, "alone": {shadow},
+		} {
+			t.Run(fmt.Sprint(name, " that fails ", mode), func(t *testing.T) {
+				f := newFailing(t, 1, rules)
+				f.away("measured")
+				for range 5 {
+					d := f.check(fluxgate.Request{})
+					if !d.Allowed || !d.Degraded {
+						t.Fatalf("decided %+v, degraded %t", answerOf(&d), d.Degraded)
+					}
+					if got := bands(&d)[0]; got != "measured.hour unavailable 0 of 1 shadow" {
+						t.Errorf("band %s", got)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestAFallbackThatFailsTooRefuses(t *testing.T) {
+	f := newFailing(t, 1, []fluxgate.Rule{rule("here", 9, 10), rule("gone", 1, 10)})
+	f.away("gone")
+	f.fallback.fails = errors.New("out of memory")
+	d := f.check(fluxgate.Request{})
+	if answerOf(&d) != (answer{false, fluxgate.ReasonStoreFailure, "gone"}) || !d.Degraded {
+		t.Errorf("decided %+v, degraded %t", answerOf(&d), d.Degraded)
+	}
+	f.away()
+	if got := f.left(fluxgate.Request{})["here.hour"]; got != 10 {
+		t.Errorf("the other rule has %d left, want 10", got)
+	}
+}
+
+func TestARequestThatEndedIsNoFailureOfTheStore(t *testing.T) {
+	for _, mode := range []fluxgate.OnFailure{fluxgate.FailOpen, fluxgate.FailClosed, fluxgate.FailLocal} {
+		t.Run("before the store answers, by a rule that fails "+string(mode), func(t *testing.T) {
+			seen := new(recorder)
+			f := newFailing(t, 1, []fluxgate.Rule{onFailure(rule("r", 0, 10), mode)}, fluxgate.WithObserver(seen))
+			ctx, cancel := context.WithCancel(t.Context())
+			f.store.answered, f.store.fails = cancel, errAway
+			d, err := f.Check(ctx, &fluxgate.Request{})
+			if !errors.Is(err, context.Canceled) || d.Allowed || d.Reason != "" {
+				t.Errorf("decided %+v, error %v; want context.Canceled", answerOf(&d), err)
+			}
+			if want := []string{"decided: context canceled"}; !slices.Equal(seen.all(), want) {
+				t.Errorf("the observer was told %q, want %q", seen.all(), want)
+			}
+		})
+	}
+	t.Run("before it is asked", func(t *testing.T) {
+		g := newGate(t, []fluxgate.Rule{rule("r", 0, 10)})
+		ctx, cancel := context.WithTimeout(t.Context(), -time.Second)
+		defer cancel()
+		if _, err := g.Check(ctx, &fluxgate.Request{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v, want context.DeadlineExceeded", err)
+		}
+	})
+	t.Run("between the store and the fallback, and gives back", func(t *testing.T) {
+		seen := new(recorder)
+		f := newFailing(t, 1, []fluxgate.Rule{rule("here", 9, 10), rule("gone", 1, 10)}, fluxgate.WithObserver(seen))
+		ctx, cancel := context.WithCancel(t.Context())
+		f.store.answered = cancel
+		f.away("gone")
+		d, err := f.Check(ctx, &fluxgate.Request{})
+		if !errors.Is(err, context.Canceled) || d.Allowed || d.Reason != "" {
+			t.Errorf("decided %+v, error %v; want context.Canceled", answerOf(&d), err)
+		}
+		if want := []string{"settled: 1 returned, 0 charged", "decided: context canceled"}; !slices.Equal(seen.all(), want) {
+			t.Errorf("the observer was told %q, want %q", seen.all(), want)
+		}
+		f.away()
+		if got := f.left(fluxgate.Request{})["here.hour"]; got != 10 {
+			t.Errorf("the other rule has %d left, want 10", got)
+		}
+	})
+}
+
+func TestADemandThatNoStoreCanAnswerIsAnError(t *testing.T) {
+	f := newFailing(t, 1, []fluxgate.Rule{onFailure(rule("r", 0, 10), fluxgate.FailOpen)})
+	f.store.fails = fmt.Errorf("%w: 17 bands", fluxgate.ErrDemand)
+	if d, err := f.Check(t.Context(), &fluxgate.Request{}); !errors.Is(err, fluxgate.ErrDemand) || d.Allowed {
+		t.Errorf("decided %+v, error %v; want ErrDemand", answerOf(&d), err)
+	}
+}

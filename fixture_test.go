@@ -1,0 +1,209 @@
+package fluxgate_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store/memstore"
+	"github.com/fluxgate/fluxgate/store/storetest"
+)
+
+// gate is an engine over a store in memory whose clock stands still unless a
+// test moves it.
+type gate struct {
+	*fluxgate.Engine
+	testing.TB
+	clock *storetest.Clock
+}
+
+func newGate(t testing.TB, rules []fluxgate.Rule, options ...fluxgate.Option) *gate {
+	t.Helper()
+	clock := storetest.NewClock()
+	return &gate{TB: t, clock: clock, Engine: newEngine(t, newStore(t, clock.Now), ruleSet(t, rules...), options...)}
+}
+
+// newStore is a store in memory; without a clock it goes by the time of the
+// bubble it is made in.
+func newStore(t testing.TB, clock func() time.Time) *memstore.Store {
+	t.Helper()
+	store, err := memstore.New(memstore.Config{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func ruleSet(t testing.TB, rules ...fluxgate.Rule) *fluxgate.RuleSet {
+	t.Helper()
+	set, err := fluxgate.NewRuleSet("api", rules...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func newEngine(t testing.TB, store fluxgate.Store, set *fluxgate.RuleSet, options ...fluxgate.Option) *fluxgate.Engine {
+	t.Helper()
+	options = append([]fluxgate.Option{fluxgate.WithRuleSet("api")}, options...)
+	engine, err := fluxgate.New(store, fluxgate.Static(set), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
+}
+
+// check decides a request and fails the test if there is no decision.
+func (g *gate) check(req fluxgate.Request) fluxgate.Decision {
+	g.Helper()
+	return check(g, g.Engine, req)
+}
+
+func check(t testing.TB, engine *fluxgate.Engine, req fluxgate.Request) fluxgate.Decision {
+	t.Helper()
+	d, err := engine.Check(t.Context(), &req)
+	if err != nil {
+		t.Fatalf("no decision for %+v: %v", req, err)
+	}
+	return d
+}
+
+// admitted is how many of n equal requests pass.
+func (g *gate) admitted(n int, req fluxgate.Request) int {
+	g.Helper()
+	passed := 0
+	for range n {
+		if g.check(req).Allowed {
+			passed++
+		}
+	}
+	return passed
+}
+
+// left is what a request would find in each band, as "rule.band" → tokens.
+func (g *gate) left(req fluxgate.Request) map[string]int64 {
+	g.Helper()
+	return left(g, g.Engine, req)
+}
+
+func left(t testing.TB, engine *fluxgate.Engine, req fluxgate.Request) map[string]int64 {
+	t.Helper()
+	req.Peek, req.Cost = true, 0
+	d := check(t, engine, req)
+	tokens := map[string]int64{}
+	for b := range d.Bands() {
+		tokens[b.Rule.ID+"."+b.Band.Name()] = b.Remaining
+	}
+	return tokens
+}
+
+// bands are the bands of a decision in words.
+func bands(d *fluxgate.Decision) []string {
+	var all []string
+	for b := range d.Bands() {
+		words := fmt.Sprintf("%s.%s %v %d of %d", b.Rule.ID, b.Band.Name(), b.Status, b.Remaining, b.Limit)
+		if b.Shadow() {
+			words += " shadow"
+		}
+		if b.Source != fluxgate.FromStore {
+			words += " from " + b.Source.String()
+		}
+		all = append(all, words)
+	}
+	return all
+}
+
+// answer is what most tests want to know of a decision.
+type answer struct {
+	allowed bool
+	reason  fluxgate.Reason
+	rule    string
+}
+
+func answerOf(d *fluxgate.Decision) answer { return answer{d.Allowed, d.Reason, d.RuleID} }
+
+var (
+	here  = netip.MustParseAddr("192.0.2.1")
+	there = netip.MustParseAddr("192.0.2.2")
+)
+
+// perHour is a labelled band that a test without a moving clock empties.
+func perHour(label string, n int64) fluxgate.Band {
+	return fluxgate.Band{Label: label, Capacity: n, Refill: time.Hour}
+}
+
+// rule is a rule for everyone with one band of n an hour, labelled "hour".
+func rule(id string, priority int, n int64) fluxgate.Rule {
+	return fluxgate.Rule{ID: id, Priority: priority, Bands: []fluxgate.Band{perHour("hour", n)}}
+}
+
+// with changes a rule.
+func with(r fluxgate.Rule, change func(*fluxgate.Rule)) fluxgate.Rule {
+	change(&r)
+	return r
+}
+
+// faulty is a store with faults that no server gives when asked to.
+type faulty struct {
+	fluxgate.Store
+	// fails is the error of Take and Peek, settleFails that of Settle.
+	fails, settleFails error
+	// away are rules whose demands cannot be decided.
+	away map[string]bool
+	// answered is called when the store has been asked.
+	answered func()
+}
+
+func (f *faulty) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	return f.ask(ctx, demands, out, f.Store.Take)
+}
+
+func (f *faulty) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	return f.ask(ctx, demands, out, f.Store.Peek)
+}
+
+func (f *faulty) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
+	if f.settleFails != nil {
+		return fluxgate.Settlement{}, f.settleFails
+	}
+	return f.Store.Settle(ctx, receipt, actual)
+}
+
+// ask leaves out what is away, as a cluster does with a shard that is down.
+func (f *faulty) ask(
+	ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome,
+	store func(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error,
+) error {
+	if f.answered != nil {
+		defer f.answered()
+	}
+	if f.fails != nil {
+		return f.fails
+	}
+	var reached []fluxgate.Demand
+	for _, d := range demands {
+		if !f.away[d.Key.Rule] {
+			reached = append(reached, d)
+		}
+	}
+	part := fluxgate.Outcome{Admitted: true}
+	if len(reached) > 0 {
+		if err := store(ctx, reached, &part); err != nil {
+			return err
+		}
+	}
+	out.Prepare(demands)
+	out.Admitted = part.Admitted
+	for i := range demands {
+		if f.away[demands[i].Key.Rule] {
+			out.Results[i].Status = fluxgate.Unavailable
+			continue
+		}
+		out.Results[i] = part.Results[0]
+		part.Results = part.Results[1:]
+	}
+	return nil
+}

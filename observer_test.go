@@ -1,0 +1,169 @@
+package fluxgate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// recorder is an observer that writes down what it is told, in words.
+type recorder struct {
+	mu   sync.Mutex
+	told []string
+}
+
+var _ fluxgate.Observer = (*recorder)(nil)
+
+func (r *recorder) add(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told = append(r.told, fmt.Sprintf(format, args...))
+}
+
+// all is what it was told so far.
+func (r *recorder) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.told)
+}
+
+func (r *recorder) Decided(_ context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error) {
+	if err != nil {
+		r.add("decided: %v", err)
+		return
+	}
+	r.add("decided: %s %s, %d bands", req.Path, d.Reason, len(bands(d)))
+}
+
+func (r *recorder) Waiting(_ context.Context, change int) { r.add("waiting: %+d", change) }
+
+func (r *recorder) Settled(_ context.Context, s fluxgate.Settlement, err error) {
+	if err != nil {
+		r.add("settled: %v", err)
+		return
+	}
+	r.add("settled: %d returned, %d charged", s.Returned, s.Charged)
+}
+
+func (r *recorder) StoreFailed(_ context.Context, err error) { r.add("store failed: %v", err) }
+
+func TestAnObserverIsToldOfEveryDecision(t *testing.T) {
+	seen := new(recorder)
+	g := newGate(t, []fluxgate.Rule{with(rule("r", 0, 1), func(r *fluxgate.Rule) { r.Paths = []string{"/a"} })},
+		fluxgate.WithObserver(seen), fluxgate.WithAmend(func(_ context.Context, req *fluxgate.Request) error {
+			if req.Path == "/broken" {
+				return errors.New("no plan")
+			}
+			req.Path += "a"
+			return nil
+		}))
+	for _, path := range []string{"/", "/", "/b", "/broken"} {
+		g.Check(t.Context(), &fluxgate.Request{Path: path})
+	}
+	g.Check(t.Context(), &fluxgate.Request{Path: "/", Cost: -1})
+	want := []string{
+		"decided: /a ok, 1 bands", "decided: /a limited, 1 bands", "decided: /ba no-rule, 0 bands",
+		"decided: a user's function failed: no plan", "decided: the cost of a request cannot be negative",
+	}
+	if !slices.Equal(seen.all(), want) {
+		t.Errorf("told\n%q\nwant\n%q", seen.all(), want)
+	}
+}
+
+func TestAnObserverCannotChangeADecision(t *testing.T) {
+	g := newGate(t, []fluxgate.Rule{rule("r", 0, 1)}, fluxgate.WithObserver(meddler{new(recorder)}))
+	if d := g.check(fluxgate.Request{}); !d.Allowed || d.RuleID != "r" {
+		t.Errorf("decided %+v", answerOf(&d))
+	}
+}
+
+// meddler is an observer that writes into what it is given.
+type meddler struct{ *recorder }
+
+func (meddler) Decided(_ context.Context, _ *fluxgate.Request, d *fluxgate.Decision, _ error) {
+	*d = fluxgate.Decision{}
+}
+
+func TestAnObserverIsToldWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := new(recorder)
+		engine := waiting(t, []fluxgate.Rule{queueing("q", time.Second)}, fluxgate.WithWaiting(time.Minute, 5), fluxgate.WithObserver(seen))
+		check(t, engine, fluxgate.Request{})
+		go engine.Check(t.Context(), &fluxgate.Request{})
+		synctest.Wait()
+		want := []string{"decided:  ok, 1 bands", "waiting: +1"}
+		if !slices.Equal(seen.all(), want) {
+			t.Errorf("while it waits: told %q, want %q", seen.all(), want)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		want = append(want, "waiting: -1", "decided:  ok, 1 bands")
+		if !slices.Equal(seen.all(), want) {
+			t.Errorf("when it is served: told %q, want %q", seen.all(), want)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		engine.Check(ctx, &fluxgate.Request{})
+		want = append(want, "waiting: +1", "settled: 1 returned, 0 charged", "waiting: -1", "decided: context canceled")
+		if !slices.Equal(seen.all(), want) {
+			t.Errorf("when it goes away: told %q, want %q", seen.all(), want)
+		}
+	})
+}
+
+func TestAnObserverIsToldOfSettlements(t *testing.T) {
+	seen := new(recorder)
+	f := newFailing(t, 0, []fluxgate.Rule{rule("r", 0, 100)}, fluxgate.WithObserver(seen))
+	for _, actual := range []int64{3, 12} {
+		d := f.check(fluxgate.Request{Cost: 10})
+		f.settle(&d, actual)
+		f.Settle(t.Context(), d.Receipt(), actual) // ErrSettled: it was told before
+	}
+	f.Settle(t.Context(), nil, 5)
+	d := f.check(fluxgate.Request{})
+	f.store.settleFails = errAway
+	f.Settle(t.Context(), d.Receipt(), 0)
+	want := []string{
+		"decided:  ok, 1 bands", "settled: 7 returned, 0 charged",
+		"decided:  ok, 1 bands", "settled: 0 returned, 2 charged",
+		"decided:  ok, 1 bands", "settled: the store is away",
+	}
+	if !slices.Equal(seen.all(), want) {
+		t.Errorf("told\n%q\nwant\n%q", seen.all(), want)
+	}
+}
+
+func TestAnObserverIsToldOfStoresThatFail(t *testing.T) {
+	seen := new(recorder)
+	f := newFailing(t, 1, []fluxgate.Rule{rule("r", 9, 100), rule("s", 1, 1)}, fluxgate.WithObserver(seen))
+	f.store.fails = errAway
+	f.check(fluxgate.Request{})
+	f.check(fluxgate.Request{}) // the fallback rejects it and has taken nothing: nothing is settled
+	f.fallback.fails = errors.New("out of memory")
+	f.check(fluxgate.Request{})
+	want := []string{
+		"store failed: the store is away", "decided:  ok, 2 bands",
+		"store failed: the store is away", "decided:  limited, 2 bands",
+		"store failed: the store is away", "store failed: out of memory", "decided:  store-failure, 2 bands",
+	}
+	if !slices.Equal(seen.all(), want) {
+		t.Errorf("told\n%q\nwant\n%q", seen.all(), want)
+	}
+}
+
+func TestAnEngineWithoutAnObserver(t *testing.T) {
+	f := newFailing(t, 1, []fluxgate.Rule{rule("r", 0, 5)}, fluxgate.WithObserver(nil))
+	d := f.check(fluxgate.Request{})
+	f.settle(&d, 0)
+	f.store.fails, f.fallback.fails = errAway, errAway
+	if d := f.check(fluxgate.Request{}); d.Reason != fluxgate.ReasonStoreFailure {
+		t.Errorf("decided %+v", answerOf(&d))
+	}
+}

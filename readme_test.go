@@ -1,0 +1,49 @@
+package fluxgate_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// block finds the fenced blocks of a language in the README.
+func block(t *testing.T, language string) []string {
+	t.Helper()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for _, m := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(readme), -1) {
+		blocks = append(blocks, m[1])
+	}
+	if len(blocks) == 0 {
+		t.Fatalf("the README has no %s", language)
+	}
+	return blocks
+}
+
+func withoutIndent(s string) string {
+	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(s, "")
+}
+
+func TestTheFirstExampleOfTheReadmeIsTheOneThatRuns(t *testing.T) {
+	source, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if example := block(t, "go")[0]; !strings.Contains(withoutIndent(string(source)), withoutIndent(example)) {
+		t.Error("the first Go block of the README is not the body of Example in example_test.go")
+	}
+}
+
+func TestTheRulesOfTheReadmeAreARuleSet(t *testing.T) {
+	for _, document := range block(t, "json") {
+		if _, err := fluxgate.ParseRuleSet([]byte(document)); err != nil {
+			t.Errorf("%v\n%s", err, document)
+		}
+	}
+}

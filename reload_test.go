@@ -1,0 +1,106 @@
+package fluxgate_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store/storetest"
+)
+
+// reloaded is one rule set that is replaced while requests are decided.
+type reloaded struct {
+	set atomic.Pointer[fluxgate.RuleSet]
+}
+
+func (r *reloaded) RuleSet(string) *fluxgate.RuleSet { return r.set.Load() }
+
+// TestARuleChangeIsNotARefill swaps two versions of a rule while callers
+// empty its bucket. A token of the version of 1,000 an hour is a thousandth
+// of the bucket and one of the other a four-hundredth, whoever takes it.
+func TestARuleChangeIsNotARefill(t *testing.T) {
+	const large, small = 1_000, 400
+	versions := []*fluxgate.RuleSet{
+		ruleSet(t, rule("r", 0, large), rule("other", 1, 1_000_000)), ruleSet(t, rule("r", 0, small)),
+	}
+	var rules reloaded
+	rules.set.Store(versions[0])
+	engine, err := fluxgate.New(newStore(t, storetest.NewClock().Now), &rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var passed [2]atomic.Int64
+	var callers sync.WaitGroup
+	for caller := range 4 {
+		callers.Go(func() {
+			for i := range 1_000 {
+				if i%5 == caller {
+					rules.set.Store(versions[i/5%2])
+				}
+				d, err := engine.Check(t.Context(), &fluxgate.Request{})
+				switch {
+				case err != nil:
+					t.Error(err)
+				case !d.Allowed:
+				case d.Limit == large:
+					passed[0].Add(1)
+				default:
+					passed[1].Add(1)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	// In parts of 2,000: two for a token of the one, five for one of the other.
+	parts := 2*passed[0].Load() + 5*passed[1].Load()
+	if parts > 2_000 || parts < 2_000-10 {
+		t.Errorf("%d of 2,000 parts of one bucket were handed out", parts)
+	}
+	if passed[0].Load() == 0 || passed[1].Load() == 0 {
+		t.Errorf("%d passed by the one version and %d by the other: the test shows nothing", passed[0].Load(), passed[1].Load())
+	}
+}
+
+func TestAReloadIsInEffectAtOnce(t *testing.T) {
+	var rules reloaded
+	engine, err := fluxgate.New(newStore(t, nil), &rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, set := range []*fluxgate.RuleSet{
+		nil, ruleSet(t, rule("first", 0, 5)), ruleSet(t, rule("second", 0, 5)), ruleSet(t), nil,
+	} {
+		rules.set.Store(set)
+		d := check(t, engine, fluxgate.Request{})
+		if want := []string{"", "first", "second", "", ""}[i]; d.RuleID != want {
+			t.Errorf("version %d: rule %q binds, want %q", i, d.RuleID, want)
+		}
+	}
+}
+
+// TestManyRuleSetsKeepTheirBuckets has more rule sets than an engine
+// remembers the keys of.
+func TestManyRuleSetsKeepTheirBuckets(t *testing.T) {
+	const count = 1_100
+	sets := make([]*fluxgate.RuleSet, count)
+	for i := range sets {
+		set, err := fluxgate.NewRuleSet(fmt.Sprint("set-", i), rule("r", 0, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets[i] = set
+	}
+	engine, err := fluxgate.New(newStore(t, nil), fluxgate.Static(sets...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round, want := range []bool{true, true, false} {
+		for _, set := range sets {
+			if d := check(t, engine, fluxgate.Request{RuleSet: set.ID()}); d.Allowed != want {
+				t.Fatalf("round %d, %s: allowed %t, want %t", round, set.ID(), d.Allowed, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package fluxgate_test
+
+import (
+	"errors"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// settle settles what a request took and fails the test if that is an error.
+func (g *gate) settle(d *fluxgate.Decision, actual int64) fluxgate.Settlement {
+	g.Helper()
+	if d.Receipt() == nil {
+		g.Fatalf("no receipt for %+v", answerOf(d))
+	}
+	s, err := g.Settle(g.Context(), d.Receipt(), actual)
+	if err != nil {
+		g.Fatal(err)
+	}
+	return s
+}
+
+func TestSettlingCorrectsWhatWasTaken(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		cost, actual int64
+		want         fluxgate.Settlement
+		left         int64
+	}{
+		{"a cost that was less comes back", 10, 3, fluxgate.Settlement{Returned: 7}, 97},
+		{"a cost that was more is charged", 10, 15, fluxgate.Settlement{Charged: 5}, 85},
+		{"a cost that was right moves nothing", 10, 10, fluxgate.Settlement{}, 90},
+		{"a cost of nothing withdraws the request", 10, 0, fluxgate.Settlement{Returned: 10}, 100},
+		{"a cost that nobody named was one", 0, 5, fluxgate.Settlement{Charged: 4}, 95},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newGate(t, []fluxgate.Rule{rule("small", 9, 100), rule("large", 1, 1_000)})
+			d := g.check(fluxgate.Request{Cost: c.cost})
+			if got := g.settle(&d, c.actual); got != c.want {
+				t.Errorf("settled %+v, want %+v", got, c.want)
+			}
+			want := map[string]int64{"small.hour": c.left, "large.hour": c.left + 900}
+			if got := g.left(fluxgate.Request{}); !maps.Equal(got, want) {
+				t.Errorf("left %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestSettlingChargesIntoDebt(t *testing.T) {
+	g := newGate(t, []fluxgate.Rule{rule("r", 0, 10)})
+	d := g.check(fluxgate.Request{})
+	if got := g.settle(&d, 15); got != (fluxgate.Settlement{Charged: 14}) {
+		t.Errorf("settled %+v, want 14 charged", got)
+	}
+	// 5 tokens of debt and the one it asks for, at 10 an hour.
+	if d := g.check(fluxgate.Request{}); d.Allowed || d.RetryAfter != 36*time.Minute {
+		t.Errorf("decided %+v, retry after %v; want 36m", answerOf(&d), d.RetryAfter)
+	}
+}
+
+func TestAReceiptIsSettledOnce(t *testing.T) {
+	t.Run("however often it is asked for", func(t *testing.T) {
+		g := newGate(t, []fluxgate.Rule{rule("r", 0, 10)})
+		d := g.check(fluxgate.Request{Cost: 5})
+		copied := d
+		g.settle(&d, 4)
+		for _, receipt := range []*fluxgate.Receipt{d.Receipt(), copied.Receipt()} {
+			if s, err := g.Settle(t.Context(), receipt, 0); !errors.Is(err, fluxgate.ErrSettled) || s != (fluxgate.Settlement{}) {
+				t.Errorf("settled again: %+v, %v; want ErrSettled", s, err)
+			}
+		}
+		if got := g.left(fluxgate.Request{})["r.hour"]; got != 6 {
+			t.Errorf("%d left, want 6", got)
+		}
+	})
+	t.Run("also by many at once", func(t *testing.T) {
+		g := newGate(t, []fluxgate.Rule{rule("r", 0, 10)})
+		d := g.check(fluxgate.Request{Cost: 5})
+		var settled atomic.Int64
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				if _, err := g.Settle(t.Context(), d.Receipt(), 0); err == nil {
+					settled.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if got, tokens := settled.Load(), g.left(fluxgate.Request{})["r.hour"]; got != 1 || tokens != 10 {
+			t.Errorf("settled %d times with %d left, want once with 10", got, tokens)
+		}
+	})
+	t.Run("and a negative cost does not use it up", func(t *testing.T) {
+		g := newGate(t, []fluxgate.Rule{rule("r", 0, 10)})
+		d := g.check(fluxgate.Request{Cost: 5})
+		if _, err := g.Settle(t.Context(), d.Receipt(), -1); !errors.Is(err, fluxgate.ErrCost) {
+			t.Errorf("error %v, want ErrCost", err)
+		}
+		if got := g.settle(&d, 0); got.Returned != 5 {
+			t.Errorf("settled %+v, want 5 returned", got)
+		}
+	})
+}
+
+func TestNothingTakenIsNothingToSettle(t *testing.T) {
+	g := newGate(t, []fluxgate.Rule{
+		with(rule("r", 0, 1), func(r *fluxgate.Rule) { r.Paths = []string{"/a"} }),
+		{ID: "deny", Paths: []string{"/b"}, Action: fluxgate.ActionDeny},
+		{ID: "allow", Paths: []string{"/c"}, Action: fluxgate.ActionAllow},
+	})
+	peek := g.check(fluxgate.Request{Path: "/a", Peek: true, Cost: 1})
+	g.check(fluxgate.Request{Path: "/a"})
+	for name, d := range map[string]fluxgate.Decision{
+		"a peek": peek, "a rejection": g.check(fluxgate.Request{Path: "/a"}), "a denial": g.check(fluxgate.Request{Path: "/b"}),
+		"an exemption": g.check(fluxgate.Request{Path: "/c"}), "no rule": g.check(fluxgate.Request{Path: "/d"}), "no decision": {},
+	} {
+		if d.Receipt() != nil {
+			t.Errorf("%s has a receipt", name)
+		}
+		if s, err := g.Settle(t.Context(), d.Receipt(), 7); err != nil || s != (fluxgate.Settlement{}) {
+			t.Errorf("settling %s: %+v, %v", name, s, err)
+		}
+	}
+}
+
+func TestAMeasuredRuleIsSettledToo(t *testing.T) {
+	shadow := with(rule("measured", 0, 100), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow })
+	g := newGate(t, []fluxgate.Rule{shadow})
+	d := g.check(fluxgate.Request{Cost: 10})
+	if got := g.settle(&d, 4); got != (fluxgate.Settlement{Returned: 6}) {
+		t.Errorf("settled %+v, want 6 returned", got)
+	}
+	if got := g.left(fluxgate.Request{})["measured.hour"]; got != 96 {
+		t.Errorf("%d left, want 96", got)
+	}
+}
+
+// TestEachStoreSettlesWhatItTook has a receipt of which one part was taken
+// from the store and the other from the fallback.
+func TestEachStoreSettlesWhatItTook(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		fail                func(*failing)
+		fails               bool
+		settled             fluxgate.Settlement
+		inStore, inFallback int64
+	}{
+		{"where both can", func(*failing) {}, false, fluxgate.Settlement{Returned: 6}, 96, 46},
+		{"where the store cannot", func(f *failing) { f.store.settleFails = errAway }, true, fluxgate.Settlement{}, 90, 46},
+		{"where the fallback cannot", func(f *failing) { f.fallback.settleFails = errAway }, true, fluxgate.Settlement{}, 96, 40},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFailing(t, 0.5, []fluxgate.Rule{rule("here", 9, 100), rule("gone", 1, 100)})
+			f.away("gone")
+			d := f.check(fluxgate.Request{Cost: 10})
+			c.fail(f)
+			s, err := f.Settle(t.Context(), d.Receipt(), 4)
+			if s != c.settled || errors.Is(err, errAway) != c.fails {
+				t.Errorf("settled %+v, error %v; want %+v, an error: %t", s, err, c.settled, c.fails)
+			}
+			f.away()
+			want := map[string]int64{"here.hour": c.inStore, "gone.hour": 100}
+			if got := f.left(fluxgate.Request{}); !maps.Equal(got, want) {
+				t.Errorf("the store has %v left, want %v", got, want)
+			}
+			f.store.fails = errAway
+			want = map[string]int64{"here.hour": 50, "gone.hour": c.inFallback}
+			if got := f.left(fluxgate.Request{}); !maps.Equal(got, want) {
+				t.Errorf("the fallback has %v left, want %v", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,207 @@
+package memstore_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store/memstore"
+	"github.com/fluxgate/fluxgate/store/storetest"
+)
+
+// fixture is a store with a clock that stands still and one rule.
+type fixture struct {
+	testing.TB
+	*memstore.Store
+	clock *storetest.Clock
+	bands []fluxgate.ExactBand
+}
+
+func newFixture(t testing.TB, maxBuckets int, b fluxgate.Band) *fixture {
+	t.Helper()
+	clock := storetest.NewClock()
+	store, err := memstore.New(memstore.Config{MaxBuckets: maxBuckets, Clock: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exact, err := b.Exact(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fixture{TB: t, Store: store, clock: clock, bands: []fluxgate.ExactBand{exact}}
+}
+
+// demand is for one caller's bucket. Callers are spread like hashes.
+func (f *fixture) demand(caller int, cost int64) fluxgate.Demand {
+	d := fluxgate.Demand{Key: fluxgate.Key{RuleSet: "set", Rule: "rule"}, Bands: f.bands, Cost: cost}
+	binary.LittleEndian.PutUint64(d.Key.ID[:8], uint64(caller+1)*0x9e3779b97f4a7c15)
+	binary.LittleEndian.PutUint64(d.Key.ID[8:], uint64(caller+1))
+	return d
+}
+
+func (f *fixture) take(demands ...fluxgate.Demand) *fluxgate.Outcome {
+	f.Helper()
+	var out fluxgate.Outcome
+	if err := f.Take(f.Context(), demands, &out); err != nil {
+		f.Fatal(err)
+	}
+	return &out
+}
+
+func (f *fixture) left(caller int) int64 {
+	f.Helper()
+	var out fluxgate.Outcome
+	if err := f.Peek(f.Context(), []fluxgate.Demand{f.demand(caller, 0)}, &out); err != nil {
+		f.Fatal(err)
+	}
+	return out.Results[0].Bands[0].Remaining
+}
+
+func TestABucketIsDroppedWhenItIsFull(t *testing.T) {
+	// Every caller takes one token, which is back after a second; a thousand
+	// callers come in a second and never again.
+	f := newFixture(t, 0, fluxgate.PerSecond(1))
+	const perSecond, seconds = 1_000, 20
+	for caller := range perSecond * seconds {
+		f.take(f.demand(caller, 1))
+		f.clock.Advance(time.Second / perSecond)
+	}
+	stats := f.Stats()
+	if stats.Buckets < perSecond-1 || stats.Buckets > 2*perSecond {
+		t.Errorf("%d buckets are remembered; %d of %d are not full", stats.Buckets, perSecond-1, perSecond*seconds)
+	}
+	// And they go while others ask, or only look.
+	f.clock.Advance(time.Second)
+	for caller := range perSecond * 4 {
+		f.left(-2 - caller)
+	}
+	if after := f.Stats(); after.Buckets > stats.Buckets/10 || after.Evicted != 0 {
+		t.Errorf("of %d buckets that are full by now %d are remembered, %d were evicted", stats.Buckets, after.Buckets, after.Evicted)
+	}
+}
+
+func TestABucketThatIsUsedAgainIsNotDropped(t *testing.T) {
+	f := newFixture(t, 0, fluxgate.PerMinute(60)) // a token a second
+	for range 100 {
+		f.take(f.demand(0, 2))
+		f.clock.Advance(time.Second)
+	}
+	// It was first to be full after two seconds; by now it is empty.
+	if got := f.left(0); got > 2 {
+		t.Errorf("%d tokens left of a bucket that is used twice as fast as it fills", got)
+	}
+}
+
+func TestAFloodNeverExceedsTheBound(t *testing.T) {
+	for _, most := range []int{1, 2, 7, 100, 5_000} {
+		t.Run(fmt.Sprint("of ", most), func(t *testing.T) {
+			f := newFixture(t, most, fluxgate.PerHour(100))
+			for caller := range 10 * most {
+				if !f.take(f.demand(caller, 1)).Admitted {
+					t.Fatal("a new caller is rejected")
+				}
+				if got := f.Stats().Buckets; (most <= 100 || caller%997 == 0) && got > most {
+					t.Fatalf("%d buckets are remembered, at most %d may be", got, most)
+				}
+			}
+			stats := f.Stats()
+			if stats.Buckets > most || stats.Buckets < most*3/4 {
+				t.Errorf("%d buckets are remembered of at most %d", stats.Buckets, most)
+			}
+			if want := uint64(10*most - stats.Buckets); stats.Evicted != want {
+				t.Errorf("%d were evicted, want %d: all that are not remembered", stats.Evicted, want)
+			}
+		})
+	}
+}
+
+func TestCallersThatHaveUsedTheirTokensSurviveAFlood(t *testing.T) {
+	const most, heavy = 1_000, 50
+	used := func(caller int) int64 { return int64(50 + caller%50) }
+	f := newFixture(t, most, fluxgate.PerHour(100))
+	for caller := range heavy {
+		// One by one: they are queued as if they had used a single token.
+		for range used(caller) {
+			f.take(f.demand(caller, 1))
+		}
+	}
+	for caller := range 10 * most {
+		f.take(f.demand(1_000_000+caller, 1))
+	}
+	for caller := range heavy {
+		if got, want := f.left(caller), 100-used(caller); got != want {
+			t.Errorf("caller %d has %d left after the flood, want %d", caller, got, want)
+		}
+	}
+	if stats := f.Stats(); stats.Evicted != uint64(heavy+10*most-most) {
+		t.Errorf("%+v: want as many evicted as there was no room for", stats)
+	}
+}
+
+func TestANewcomerNearestToFullIsItselfForgotten(t *testing.T) {
+	f := newFixture(t, 2, fluxgate.PerHour(100))
+	f.take(f.demand(0, 50))
+	f.take(f.demand(1, 60))
+	f.take(f.demand(2, 10))
+	for caller, want := range []int64{50, 40, 100} {
+		if got := f.left(caller); got != want {
+			t.Errorf("caller %d has %d left, want %d", caller, got, want)
+		}
+	}
+	f.take(f.demand(3, 55))
+	for caller, want := range []int64{100, 40, 100, 45} {
+		if got := f.left(caller); got != want {
+			t.Errorf("then caller %d has %d left, want %d", caller, got, want)
+		}
+	}
+	if stats := f.Stats(); stats != (memstore.Stats{Buckets: 2, Evicted: 2}) {
+		t.Errorf("%+v, want 2 buckets and 2 evicted", stats)
+	}
+}
+
+// TestARequestThatEvictsItsOwnBucket takes from a bucket that the same
+// request has evicted to make room for another.
+func TestARequestThatEvictsItsOwnBucket(t *testing.T) {
+	const old, light, fresh = 0, 1, 2
+	for _, c := range []struct {
+		name  string
+		order []int
+	}{
+		{"which stands after the new one", []int{fresh, light}},
+		{"which stands before the new one", []int{light, fresh}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t, 2, fluxgate.PerHour(100))
+			f.take(f.demand(old, 10))
+			f.take(f.demand(light, 1)) // the nearest to full
+			out := f.take(f.demand(c.order[0], 50), f.demand(c.order[1], 50))
+			if !out.Admitted {
+				t.Fatal("rejected")
+			}
+			for caller, want := range []int64{100, 49, 50} {
+				if got := f.left(caller); got != want {
+					t.Errorf("caller %d has %d left, want %d", caller, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestSettlingABucketThatWasEvicted(t *testing.T) {
+	f := newFixture(t, 1, fluxgate.PerHour(100))
+	d := f.demand(0, 10)
+	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.take(d))
+	f.take(f.demand(1, 20))
+	// It is full again: nothing comes back, and a charge is not forgotten.
+	if s, err := f.Settle(t.Context(), receipt, 0); err != nil || s != (fluxgate.Settlement{}) {
+		t.Errorf("given back %+v, %v; want nothing", s, err)
+	}
+	if s, err := f.Settle(t.Context(), receipt, 60); err != nil || s != (fluxgate.Settlement{Charged: 50}) {
+		t.Errorf("charged %+v, %v; want 50", s, err)
+	}
+	if got := f.left(0); got != 50 {
+		t.Errorf("%d left, want 50", got)
+	}
+}

@@ -1,0 +1,109 @@
+package memstore_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// inParallel runs a caller's steps in several goroutines.
+func inParallel(steps int, run func(r *rand.Rand)) {
+	var wg sync.WaitGroup
+	for caller := range uint64(8) {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(caller, 7))
+			for range steps {
+				run(r)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// several are demands of different callers.
+func (f *fixture) several(r *rand.Rand, callers int) []fluxgate.Demand {
+	var demands []fluxgate.Demand
+	for _, caller := range r.Perm(callers)[:1+r.IntN(6)] {
+		demands = append(demands, f.demand(caller, 1+r.Int64N(3)))
+	}
+	return demands
+}
+
+func TestEverythingAtOnce(t *testing.T) {
+	for _, most := range []int{3, 40, 0} {
+		t.Run(fmt.Sprint("with a bound of ", most), func(t *testing.T) {
+			f := newFixture(t, most, fluxgate.PerMinute(100))
+			inParallel(300, func(r *rand.Rand) {
+				demands := f.several(r, 100)
+				var out fluxgate.Outcome
+				if err := f.Take(t.Context(), demands, &out); err != nil {
+					t.Error(err)
+				}
+				if receipt := fluxgate.NewReceipt(demands, &out); receipt != nil && r.IntN(2) == 0 {
+					if _, err := f.Settle(t.Context(), receipt, r.Int64N(5)); err != nil {
+						t.Error(err)
+					}
+				}
+				switch r.IntN(20) {
+				case 0:
+					if err := f.Reset(t.Context(), demands[0].Key); err != nil {
+						t.Error(err)
+					}
+				case 1:
+					if err := f.Reset(t.Context(), fluxgate.Key{RuleSet: "set", Rule: "rule"}); err != nil {
+						t.Error(err)
+					}
+				case 2:
+					if err := f.Peek(t.Context(), demands, &out); err != nil {
+						t.Error(err)
+					}
+				case 3:
+					f.clock.Advance(time.Duration(r.IntN(4)-1) * time.Second)
+				}
+				if got := f.Stats().Buckets; most > 0 && got > most {
+					t.Errorf("%d buckets are remembered, at most %d may be", got, most)
+				}
+			})
+		})
+	}
+}
+
+func TestNoTokenIsLostOrMadeByManyAtOnce(t *testing.T) {
+	f := newFixture(t, 0, fluxgate.PerHour(1_000))
+	const callers = 10
+	var taken [callers]atomic.Int64
+	inParallel(400, func(r *rand.Rand) {
+		cost, actual := 1+r.Int64N(5), r.Int64N(6)
+		caller := r.IntN(callers)
+		demands := []fluxgate.Demand{f.demand(caller, cost), f.demand((caller+1)%callers, cost)}
+		var out fluxgate.Outcome
+		if err := f.Take(t.Context(), demands, &out); err != nil {
+			t.Error(err)
+			return
+		}
+		receipt := fluxgate.NewReceipt(demands, &out)
+		if receipt == nil {
+			return
+		}
+		if r.IntN(2) == 0 {
+			// The clock stands still: all that was not used comes back, and
+			// all that was used beyond is charged, into debt if need be.
+			if _, err := f.Settle(t.Context(), receipt, actual); err != nil {
+				t.Error(err)
+			}
+			cost = actual
+		}
+		taken[caller].Add(cost)
+		taken[(caller+1)%callers].Add(cost)
+	})
+	for caller := range taken {
+		if got, want := f.left(caller), max(0, 1_000-taken[caller].Load()); got != want {
+			t.Errorf("caller %d has %d left, the books say %d", caller, got, want)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package memstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store/memstore"
+)
+
+func TestConfig(t *testing.T) {
+	t.Run("with a negative bound is refused", func(t *testing.T) {
+		if _, err := memstore.New(memstore.Config{MaxBuckets: -1}); err == nil {
+			t.Error("accepted")
+		}
+	})
+	t.Run("without anything works, with a salt that nobody else has", func(t *testing.T) {
+		one, err := memstore.New(memstore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := memstore.New(memstore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(one.Salt()) < 16 || bytes.Equal(one.Salt(), other.Salt()) {
+			t.Errorf("salts %x and %x", one.Salt(), other.Salt())
+		}
+		if err := one.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("with a salt keeps it", func(t *testing.T) {
+		store, err := memstore.New(memstore.Config{Salt: []byte("pepper")})
+		if err != nil || string(store.Salt()) != "pepper" {
+			t.Errorf("salt %q, %v", store.Salt(), err)
+		}
+	})
+	t.Run("with a clock goes by it", func(t *testing.T) {
+		f := newFixture(t, 0, fluxgate.PerHour(1))
+		if got, want := f.take(f.demand(0, 1)).Results[0].Now, f.clock.Now().UnixMicro(); got != want {
+			t.Errorf("decided at %d, the clock says %d", got, want)
+		}
+	})
+	t.Run("without a clock goes by the machine's", func(t *testing.T) {
+		f := newFixture(t, 0, fluxgate.PerHour(1))
+		store, err := memstore.New(memstore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Store = store
+		before := time.Now().UnixMicro()
+		got := f.take(f.demand(0, 1)).Results[0].Now
+		// The monotonic clock and the wall clock may part by a little.
+		if after := time.Now().UnixMicro(); got < before-1_000_000 || got > after+1_000_000 {
+			t.Errorf("decided at %d, between %d and %d", got, before, after)
+		}
+	})
+}
+
+func TestARequestThatEndedIsNotDecided(t *testing.T) {
+	f := newFixture(t, 0, fluxgate.PerHour(10))
+	d := f.demand(0, 1)
+	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.take(d))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out fluxgate.Outcome
+	_, settling := f.Settle(ctx, receipt, 0)
+	for what, err := range map[string]error{
+		"Take": f.Take(ctx, []fluxgate.Demand{d}, &out), "Peek": f.Peek(ctx, []fluxgate.Demand{d}, &out),
+		"Settle": settling, "Reset": f.Reset(ctx, d.Key),
+	} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: error %v, want context.Canceled", what, err)
+		}
+	}
+	if got := f.left(0); got != 9 {
+		t.Errorf("%d left, want 9", got)
+	}
+}
+
+func TestWhatCannotBeSettledOrReset(t *testing.T) {
+	f := newFixture(t, 0, fluxgate.PerHour(10))
+	d := f.demand(0, 1)
+	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.take(d))
+	if _, err := f.Settle(t.Context(), receipt, -1); !errors.Is(err, fluxgate.ErrDemand) {
+		t.Errorf("settling at -1: %v, want ErrDemand", err)
+	}
+	if err := f.Reset(t.Context(), fluxgate.Key{}); err == nil {
+		t.Error("a reset of everything is accepted")
+	}
+	if got := f.left(0); got != 9 {
+		t.Errorf("%d left, want 9", got)
+	}
+}

@@ -1,0 +1,143 @@
+package memstore
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+func TestTheQueueHandsOutTheEntryThatIsFullFirst(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	var q queue
+	var want []int64
+	for range 500 {
+		full := r.Int64N(200)
+		q.push(&entry{queued: full})
+		want = append(want, full)
+	}
+	for range 100 {
+		later := q[0].queued + r.Int64N(100)
+		want[slices.Index(want, q[0].queued)] = later
+		q.delayFront(later)
+	}
+	slices.Sort(want)
+	for i := range want {
+		if got := q.popFront().queued; got != want[i] {
+			t.Fatalf("entry %d is full at %d, want %d", i, got, want[i])
+		}
+	}
+	if len(q) != 0 {
+		t.Errorf("%d entries left", len(q))
+	}
+}
+
+// inOrder fails the test unless every shard has the entries of its map in its
+// queue, once, with none in front of its parent, and no more than it may.
+func inOrder(t *testing.T, s *Store) {
+	t.Helper()
+	for n := range s.shards {
+		shard := &s.shards[n]
+		if len(shard.entries) > shard.most || len(shard.queue) != len(shard.entries) {
+			t.Fatalf("shard %d remembers %d entries and has %d in its queue; at most %d may be", n, len(shard.entries), len(shard.queue), shard.most)
+		}
+		for i, e := range shard.queue {
+			if shard.entries[e.id] != e || s.shardOf(e.id) != n {
+				t.Fatalf("shard %d: the entry at %d of the queue is not the one in the map", n, i)
+			}
+			if i > 0 && shard.queue[(i-1)/2].queued > e.queued {
+				t.Fatalf("shard %d: the entry at %d of the queue is in front of its parent", n, i)
+			}
+			if e == shard.spare {
+				t.Fatalf("shard %d: the spare entry is in use", n)
+			}
+		}
+	}
+}
+
+// TestAnythingLeavesTheQueueInOrder does random things to small stores: at the
+// bound nearly every take evicts, often a bucket of the same request.
+func TestAnythingLeavesTheQueueInOrder(t *testing.T) {
+	for _, most := range []int{1, 2, 3, 5, 20, 3 * shardBuckets} {
+		r := rand.New(rand.NewPCG(uint64(most), 9))
+		now := time.UnixMicro(1_700_000_000_123_457)
+		store, err := New(Config{MaxBuckets: most, Clock: func() time.Time { return now }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bands := make([]fluxgate.ExactBand, 3)
+		for i, b := range []fluxgate.Band{fluxgate.PerSecond(20), fluxgate.PerMinute(50), {Capacity: 10, RefillTokens: 3, Refill: time.Second}} {
+			if bands[i], err = b.Exact(i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var receipts []*fluxgate.Receipt
+		for range 3_000 {
+			var demands []fluxgate.Demand
+			for _, caller := range r.Perm(12)[:1+r.IntN(7)] {
+				d := fluxgate.Demand{Key: fluxgate.Key{RuleSet: "s", Rule: "r"}, Cost: r.Int64N(8), Shadow: r.IntN(5) == 0}
+				binary.LittleEndian.PutUint64(d.Key.ID[:8], uint64(caller+1)*0x9e3779b97f4a7c15)
+				d.Bands = bands[:1+r.IntN(len(bands))] // rules change
+				d.MaxWait = time.Duration(r.IntN(3)) * time.Second
+				demands = append(demands, d)
+			}
+			var out fluxgate.Outcome
+			if err := store.Take(t.Context(), demands, &out); err != nil {
+				t.Fatal(err)
+			}
+			inOrder(t, store)
+			checkTaken(t, demands, &out)
+			if receipt := fluxgate.NewReceipt(demands, &out); receipt != nil {
+				receipts = append(receipts, receipt)
+			}
+			switch i := r.IntN(10); {
+			case i == 0:
+				now = now.Add(time.Duration(r.IntN(3_000)) * time.Millisecond)
+			case i == 1:
+				now = now.Add(-time.Duration(r.IntN(500)) * time.Millisecond)
+			case i == 2:
+				err = store.Reset(t.Context(), demands[0].Key)
+			case i == 3 && r.IntN(20) == 0:
+				err = store.Reset(t.Context(), fluxgate.Key{RuleSet: "s"})
+			case i < 6 && len(receipts) > 0:
+				_, err = store.Settle(t.Context(), receipts[0], r.Int64N(10))
+				receipts = receipts[1:]
+			case i == 6:
+				err = store.Peek(t.Context(), demands, &out)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			inOrder(t, store)
+		}
+	}
+}
+
+// checkTaken fails the test unless what was taken is gone from what is left,
+// and what was rejected does not fit.
+func checkTaken(t *testing.T, demands []fluxgate.Demand, out *fluxgate.Outcome) {
+	t.Helper()
+	admitted := true
+	for i := range demands {
+		d, result := &demands[i], &out.Results[i]
+		admitted = admitted && (d.Shadow || result.Status == fluxgate.OK)
+		for j, left := range result.Bands {
+			most := d.Bands[j].Capacity
+			if out.Admitted && result.Status == fluxgate.OK {
+				most -= d.Cost
+			}
+			if left.Remaining < 0 || left.Remaining > most {
+				t.Fatalf("%d left of %d after taking %d (%v)", left.Remaining, d.Bands[j].Capacity, d.Cost, result.Status)
+			}
+		}
+		if result.Status == fluxgate.Rejected && result.Wait <= d.MaxWait {
+			t.Fatalf("rejected, though it would wait %v of %v", result.Wait, d.MaxWait)
+		}
+	}
+	if admitted != out.Admitted {
+		t.Fatalf("admitted %t, by its results %t", out.Admitted, admitted)
+	}
+}

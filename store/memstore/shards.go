@@ -1,0 +1,60 @@
+package memstore
+
+import (
+	"encoding/binary"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+const (
+	// maxShards is so many that requests on a few cores seldom meet: whoever
+	// finds a shard locked waits for ten times as long as it is.
+	maxShards = 256
+	// shardBuckets is the least a shard has room for while there is more than
+	// one. Keys do not spread evenly, and less where shards are small.
+	shardBuckets = 1024
+)
+
+// newShards divides a bound over as many shards as it fills.
+func newShards(maxBuckets int) []shard {
+	count := 1
+	for count < maxShards && maxBuckets >= 2*count*shardBuckets {
+		count *= 2
+	}
+	shards := make([]shard, count)
+	for i := range shards {
+		shards[i].entries = make(map[fluxgate.KeyID]*entry)
+		shards[i].most = maxBuckets / count
+	}
+	return shards
+}
+
+// shardOf spreads keys, which are hashes, by their first bits.
+func (s *Store) shardOf(id fluxgate.KeyID) int {
+	return int(binary.LittleEndian.Uint64(id[:8]) & uint64(len(s.shards)-1))
+}
+
+// lock locks the shards of a request in their order, so that no two requests
+// can wait for each other.
+func (s *Store) lock(scales []weighed) {
+	for n := nextShard(scales, -1); n < maxShards; n = nextShard(scales, n) {
+		s.shards[n].mu.Lock()
+	}
+}
+
+func (s *Store) unlock(scales []weighed) {
+	for n := nextShard(scales, -1); n < maxShards; n = nextShard(scales, n) {
+		s.shards[n].mu.Unlock()
+	}
+}
+
+// nextShard is the number of the first shard after one, or maxShards.
+func nextShard(scales []weighed, after int) int {
+	next := maxShards
+	for i := range scales {
+		if n := scales[i].shardNumber; n > after && n < next {
+			next = n
+		}
+	}
+	return next
+}
