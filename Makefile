@@ -11,7 +11,7 @@ MODULES := $(patsubst go.mod,.,$(MODULES))
 FUZZTIME := 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help check format format-check lint vet build test fuzz figures-core
+.PHONY: help check format format-check lint vet build test fuzz figures-core figures-redis
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -44,8 +44,11 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 	  done; \
 	done
 
-figures-core: ## measure the core against its bars, minutes
+figures-core: ## measure the core against its bars (a minute or two)
 	@cd bench && go run ./figures/core
+
+figures-redis: ## measure the Redis store against its bars, minutes
+	@cd bench && go test ./figures/redis -run '^TestFigures$$' -count=1 -timeout 20m -figures
 
 $(GOLANGCI):
 	@mkdir -p bin

@@ -79,15 +79,15 @@ func (b Band) Exact(position int) (ExactBand, error) {
 	return bucket.NewBand(b.id(position), b.Capacity, b.Tokens(), b.Refill)
 }
 
-// id names the band in stored state: by label, so that consumption follows a
-// band that moves within its rule, else by position.
+// id names the band in stored state, in 24 bits: by label, so that consumption
+// follows a band that moves within its rule, else by position.
 func (b Band) id(position int) uint32 {
 	if b.Label == "" {
 		return uint32(position)
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(b.Label)) // never fails
-	return h.Sum32() | 1<<31
+	return h.Sum32()>>8 | 1<<23
 }
 
 // periodUnits are the units a period is written in, from large to small.

@@ -22,7 +22,8 @@ type Store interface {
 	// Unavailable and counts as if it were not there. An error means that
 	// nothing could be decided.
 	//
-	// The demands are the caller's again when Take returns.
+	// At most MaxMatches demands are possible at once. They are the caller's
+	// again when Take returns.
 	Take(ctx context.Context, demands []Demand, out *Outcome) error
 
 	// Peek says what Take would and changes nothing.
@@ -66,6 +67,9 @@ var ErrDemand = errors.New("invalid demand")
 
 // CheckDemands refuses demands that break the contract. Stores call it first.
 func CheckDemands(demands []Demand) error {
+	if len(demands) > MaxMatches {
+		return fmt.Errorf("%w: %d demands at once, at most %d are possible", ErrDemand, len(demands), MaxMatches)
+	}
 	for i := range demands {
 		d := &demands[i]
 		switch {

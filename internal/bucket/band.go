@@ -47,7 +47,7 @@ var ErrTooSlow = errors.New("an empty bucket would take more than 35 years to re
 // every tick of the clock. Make it with [NewBand]; the fields are there for
 // stores to read.
 type Band struct {
-	// ID names the band in stored state: see [NewBand].
+	// ID names the band in stored state, in 24 bits: see [NewBand].
 	ID uint32
 	// Capacity is the most tokens the bucket holds.
 	Capacity int64

@@ -2,10 +2,10 @@ package memstore
 
 import (
 	"context"
-	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/internal/weigh"
 )
 
 // weighed is one demand on the scales.
@@ -60,8 +60,7 @@ func (s *Store) decideOn(scales []weighed, demands []fluxgate.Demand, out *fluxg
 			w.entry.adopt(now)
 		}
 		w.entry.look(d.Bands, now, &w.view)
-		result.Now = now
-		weigh(d, &w.view, result)
+		weigh.Demand(d, &w.view, result)
 		if result.Status != fluxgate.OK && !d.Shadow {
 			out.Admitted = false
 		}
@@ -73,7 +72,7 @@ func (s *Store) decideOn(scales []weighed, demands []fluxgate.Demand, out *fluxg
 		if taken {
 			w.view.Take(d.Bands, d.Cost)
 		}
-		full := report(d.Bands, &w.view, result)
+		full := weigh.Report(d.Bands, &w.view, result)
 		if !taken {
 			continue
 		}
@@ -88,32 +87,4 @@ func (s *Store) decideOn(scales []weighed, demands []fluxgate.Demand, out *fluxg
 		scales[i].shard.sweep(now)
 	}
 	s.unlock(scales)
-}
-
-// weigh says whether a demand fits, and how long each band makes it wait.
-func weigh(d *fluxgate.Demand, view *bucket.View, result *fluxgate.Result) {
-	if !bucket.Affordable(d.Bands, d.Cost) {
-		result.Status = fluxgate.TooCostly
-		return
-	}
-	for i := range d.Bands {
-		wait := time.Duration(d.Bands[i].Wait(view.Levels[i], d.Cost, view.Now)) * time.Microsecond
-		result.Bands[i].Wait = wait
-		result.Wait = max(result.Wait, wait)
-	}
-	if result.Wait > d.MaxWait {
-		result.Status = fluxgate.Rejected
-	}
-}
-
-// report writes what is left into the result. It returns how long until every
-// band is full, in microseconds.
-func report(bands []fluxgate.ExactBand, view *bucket.View, result *fluxgate.Result) (full int64) {
-	for i := range bands {
-		after := bands[i].FullAfter(view.Levels[i], view.Now)
-		result.Bands[i].Remaining = bands[i].Remaining(view.Levels[i])
-		result.Bands[i].FullAfter = time.Duration(after) * time.Microsecond
-		full = max(full, after)
-	}
-	return full
 }

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// maxShards is so many that requests on a few cores seldom meet: whoever
-	// finds a shard locked waits for ten times as long as it is.
+	// maxShards is so many that requests with different keys seldom meet:
+	// waiting for a lock costs far more than what is done under it.
 	maxShards = 256
 	// shardBuckets is the least a shard has room for while there is more than
 	// one. Keys do not spread evenly, and less where shards are small.

@@ -109,8 +109,13 @@ func brokenDemands(t testing.TB, b Backend) {
 	negative.Cost = -1
 	without.Bands = nil
 	wait.MaxWait = fluxgate.MaxWait + 1
+	crowd := make([]fluxgate.Demand, fluxgate.MaxMatches+1)
+	for i := range crowd {
+		crowd[i] = f.demand(1, band("", 5, 5, time.Hour))
+	}
 	for name, demands := range map[string][]fluxgate.Demand{
-		"a negative cost": {negative}, "no bands": {without}, "a wait beyond all bounds": {wait},
+		"too many at once": crowd,
+		"a negative cost":  {negative}, "no bands": {without}, "a wait beyond all bounds": {wait},
 		"one key twice": {good, good},
 	} {
 		var out fluxgate.Outcome

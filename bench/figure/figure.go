@@ -1,0 +1,106 @@
+// Package figure measures what the project claims about its speed and size,
+// and says whether each claim holds.
+//
+// Machines differ and are shared, so a figure is a ratio to a control that
+// ran in the same process, in turns with it: see [Ratio].
+package figure
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Report prints figures, one line each, and remembers if one fell short.
+type Report struct {
+	out   io.Writer
+	short bool
+}
+
+// NewReport makes a report that prints to out.
+func NewReport(out io.Writer) *Report { return &Report{out: out} }
+
+// Verdict prints a figure whose bar is more than a number.
+func (r *Report) Verdict(name, value, bar string, ok bool) {
+	verdict := "ok"
+	if !ok {
+		verdict = "SHORT"
+		r.short = true
+	}
+	_, _ = fmt.Fprintf(r.out, "figure %s: %s (bar %s) %s\n", name, value, bar, verdict)
+}
+
+// AtMost prints a figure that must not be above its bar.
+func (r *Report) AtMost(name string, value, bar float64, unit string) {
+	r.Verdict(name, number(value)+unit, "at most "+number(bar)+unit, value <= bar)
+}
+
+// AtLeast prints a figure that must not be below its bar.
+func (r *Report) AtLeast(name string, value, bar float64, unit string) {
+	r.Verdict(name, number(value)+unit, "at least "+number(bar)+unit, value >= bar)
+}
+
+// Failed prints a figure that could not be measured.
+func (r *Report) Failed(name string, err error) {
+	r.Verdict(name, "not measured: "+err.Error(), "measured", false)
+}
+
+// ExitCode is 1 if a figure fell short.
+func (r *Report) ExitCode() int {
+	if r.short {
+		return 1
+	}
+	return 0
+}
+
+// number shows two digits behind the point where they mean something.
+func number(x float64) string {
+	if x == float64(int64(x)) {
+		return strconv.FormatInt(int64(x), 10)
+	}
+	return strconv.FormatFloat(x, 'f', 2, 64)
+}
+
+const (
+	turns = 201
+	turn  = 5 * time.Millisecond
+)
+
+// Ratio is how many times as long as the control the subject takes per
+// operation. Both are given how many operations to do. They run in turns of
+// some milliseconds, long enough for the garbage they make to be collected
+// in; the median of the turns counts.
+func Ratio(subject, control func(n int)) float64 {
+	subjects, controls := calibrate(subject), calibrate(control)
+	return Median(turns, func() float64 {
+		return perOperation(subject, subjects) / perOperation(control, controls)
+	})
+}
+
+// Median is the median of so many measurements.
+func Median(times int, measure func() float64) float64 {
+	values := make([]float64, times)
+	for i := range values {
+		values[i] = measure()
+	}
+	slices.Sort(values)
+	return values[times/2]
+}
+
+// calibrate finds how many operations fill a turn, and warms up by that.
+func calibrate(f func(n int)) int {
+	for n := 64; ; n *= 2 {
+		if perOperation(f, n)*float64(n) >= float64(turn) {
+			return n
+		}
+	}
+}
+
+// perOperation is the time of one of n operations, in nanoseconds.
+func perOperation(f func(n int), n int) float64 {
+	start := time.Now()
+	f(n)
+	return float64(time.Since(start)) / float64(n)
+}

@@ -1,0 +1,30 @@
+// Command core measures the core of FluxGate, in process and on one machine,
+// against the limiter that a Go programmer would write first: limiters of
+// golang.org/x/time/rate in a map under a mutex.
+//
+// It runs in the bench module's directory, as make figures-core does, and
+// exits with 1 if a figure falls short of its bar.
+package main
+
+import (
+	"os"
+
+	"github.com/fluxgate/fluxgate/bench/figure"
+)
+
+func main() {
+	report := figure.NewReport(os.Stdout)
+	speed(report)
+	cores(report)
+	matcher(report)
+	heap(report)
+	arithmetic(report)
+	os.Exit(report.ExitCode())
+}
+
+// must is for what cannot fail unless the measurement itself is wrong.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,92 @@
+// Package redis_test measures the Redis store against others on one real
+// server: see make figures-redis.
+package redis_test
+
+import (
+	_ "embed"
+	"flag"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/bench/figure"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store/redisstore"
+	"github.com/redis/go-redis/v9"
+)
+
+var measure = flag.Bool("figures", false, "measure the figures, which takes minutes")
+
+//go:embed control.lua
+var control string
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func TestFigures(t *testing.T) {
+	if !*measure {
+		t.Skip("figures are measured by make figures-redis")
+	}
+	server := testenv.StartStandalone(t, testenv.Config{})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: callers})
+	defer func() { _ = client.Close() }()
+	sha, err := client.ScriptLoad(t.Context(), control).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := redisstore.Open(t.Context(), server.URI(), redisstore.Config{Timeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+
+	minute := fluxgate.PerMinute(100)
+	one := ours(t, store, 1, minute)
+	three := ours(t, store, 3, fluxgate.PerSecond(100), minute)
+	rate := redisRate(client)
+	var vsDocuments, vsRate, vsOne, p99 []float64
+	for range 7 {
+		docs := documents(t, server.Addr(), sha)
+		own := run(t, one.spread)
+		theirs := run(t, rate)
+		rules := run(t, three.spread)
+		vsDocuments = append(vsDocuments, own.perSecond/docs)
+		vsRate = append(vsRate, own.perSecond/theirs.perSecond)
+		vsOne = append(vsOne, rules.perSecond/own.perSecond)
+		p99 = append(p99, float64(own.p99)/float64(theirs.p99))
+		t.Logf("documents %.0f/s; ours %.0f/s p99 %v; redis_rate %.0f/s p99 %v; three rules %.0f/s p99 %v",
+			docs, own.perSecond, own.p99, theirs.perSecond, theirs.p99, rules.perSecond, rules.p99)
+	}
+	report := figure.NewReport(os.Stdout)
+	report.AtLeast("redis-vs-documents", median(vsDocuments), 2.5, "×")
+	report.AtLeast("redis-vs-redis_rate", median(vsRate), 4, "×")
+	report.AtMost("redis-p99-vs-redis_rate", median(p99), 1, "×")
+	report.AtLeast("redis-three-rules-vs-one", median(vsOne), 0.35, "×")
+
+	lone := ours(t, store, 1, fluxgate.PerSecond(1_000_000))
+	call := recordCall(t, server, func() error { return lone(t.Context(), 0, 0) })
+	report.AtMost("redis-lone-latency-vs-go-redis", latencyRatio(t, server.Addr(), call, 1, 1_000), 1.15, "×")
+	proxy := testenv.StartProxy(t, server.Addr())
+	proxy.SetLatency(500*time.Microsecond, 500*time.Microsecond)
+	report.AtMost("redis-slow-network-p50-vs-go-redis", latencyRatio(t, proxy.Addr(), call, 64, 50), 1.3, "×")
+
+	day := fluxgate.PerDay(1_000)
+	hour, slow := fluxgate.PerHour(500), fluxgate.Band{Capacity: 100, RefillTokens: 1, Refill: time.Minute}
+	report.AtMost("redis-bytes-per-bucket-1-band", bytesPerBucket(t, day), 180, " B")
+	report.AtMost("redis-bytes-per-bucket-3-bands", bytesPerBucket(t, day, hour, slow), 215, " B")
+	longest, err := longestCall(t)
+	if err != nil {
+		report.Failed("redis-256-keys-hold-the-server", err)
+	} else {
+		report.AtMost("redis-256-keys-hold-the-server", float64(longest.Microseconds()), 2_000, " µs")
+	}
+	if report.ExitCode() != 0 {
+		t.Fail()
+	}
+}
+
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
+}

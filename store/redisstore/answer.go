@@ -1,0 +1,128 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/internal/weigh"
+)
+
+// errAnswer is an answer that the script cannot have given.
+var errAnswer = errors.New("the server's answer does not fit the question")
+
+// answerReader reads what the script packed.
+type answerReader struct {
+	rest string
+	bad  bool
+}
+
+func (r *answerReader) take(n int) string {
+	if len(r.rest) < n {
+		r.bad = true
+		r.rest = ""
+		return "\x00\x00\x00\x00\x00\x00\x00\x00"[:n]
+	}
+	piece := r.rest[:n]
+	r.rest = r.rest[n:]
+	return piece
+}
+
+func (r *answerReader) byte() byte { return r.take(1)[0] }
+
+// status is a status that the script gives.
+func (r *answerReader) status() fluxgate.Status {
+	s := fluxgate.Status(r.byte())
+	if s > fluxgate.Unavailable {
+		r.bad = true
+		return fluxgate.Unavailable
+	}
+	return s
+}
+
+// number is a whole number that a double holds exactly.
+func (r *answerReader) number() int64 {
+	var raw [8]byte
+	copy(raw[:], r.take(8))
+	x := math.Float64frombits(binary.LittleEndian.Uint64(raw[:]))
+	if !(math.Abs(x) <= bucket.MaxUnits) || x != math.Trunc(x) {
+		r.bad = true
+		return 0
+	}
+	return int64(x)
+}
+
+// level is a number of used units.
+func (r *answerReader) level() int64 {
+	n := r.number()
+	if n < 0 {
+		r.bad = true
+		return 0
+	}
+	return n
+}
+
+// read gives the asks of a question their answers.
+func (q *question) read(reply string) (rest string, err error) {
+	r := answerReader{rest: reply}
+	now := r.number()
+	for _, a := range q.asks {
+		if a.op == opSettle {
+			continue
+		}
+		a.now = now
+		a.admitted = r.byte() == 1
+		a.statuses, a.levels, a.unreadable = a.statuses[:0], a.levels[:0], false
+		for i := range a.demands {
+			status, first := r.status(), len(a.levels)
+			a.statuses = append(a.statuses, status)
+			for range a.demands[i].Bands {
+				a.levels = append(a.levels, r.level())
+			}
+			if status == fluxgate.Unavailable {
+				a.unreadable, a.version = true, a.levels[first]
+			}
+		}
+	}
+	for _, a := range q.asks {
+		if a.op != opSettle {
+			continue
+		}
+		a.now, a.tokens = now, a.tokens[:0]
+		for range a.takes {
+			a.tokens = append(a.tokens, r.number())
+		}
+	}
+	if r.bad {
+		return "", errAnswer
+	}
+	return r.rest, nil
+}
+
+// fill writes the answer into an outcome, each demand at the place that
+// places gives it, or in order. What the script sends are levels; everything
+// that people read off them is computed here, by the same arithmetic.
+func (a *ask) fill(out *fluxgate.Outcome, places []int) {
+	levels := a.levels
+	if places == nil {
+		out.Admitted = a.admitted
+	}
+	for i := range a.demands {
+		place := i
+		if places != nil {
+			place = places[i]
+		}
+		d, result := &a.demands[i], &out.Results[place]
+		view := bucket.View{Now: a.now}
+		copy(view.Levels[:], levels[:len(d.Bands)])
+		levels = levels[len(d.Bands):]
+		weigh.Demand(d, &view, result)
+		result.Status = a.statuses[i]
+		if a.admitted && result.Status == fluxgate.OK && a.op != opPeek {
+			view.Take(d.Bands, d.Cost)
+		}
+		weigh.Report(d.Bands, &view, result)
+	}
+}

@@ -1,0 +1,70 @@
+package redisstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/bucket"
+)
+
+// FuzzAnswer reads what no script has written: it must be refused, or be an
+// answer that the script could have given.
+func FuzzAnswer(f *testing.F) {
+	two := exactBands(f, fluxgate.PerMinute(10), fluxgate.PerHour(1_000))
+	make3 := func() *question {
+		take, peek, settle := newAsk(opTake, 0, time.Time{}), newAsk(opPeek, 0, time.Time{}), newAsk(opSettle, 0, time.Time{})
+		take.demands = []fluxgate.Demand{{Bands: two, Cost: 3, MaxWait: time.Second}, {Bands: two[:1], Cost: 1, Shadow: true}}
+		take.keys = []string{"a", "b"}
+		peek.demands, peek.keys = []fluxgate.Demand{{Bands: two[1:], Cost: 1}}, []string{"c"}
+		settle.takes, settle.keys = []fluxgate.Taken{{Bands: two, Cost: 3}}, []string{"a"}
+		return &question{asks: []*ask{take, settle, peek}}
+	}
+	whole := appendDouble(nil, 1_700_000_000_123_456)
+	whole = append(whole, 1, 0)
+	whole = appendDouble(appendDouble(whole, 0), two[1].Unit)
+	whole = appendDouble(append(whole, 0), two[0].Limit)
+	whole = appendDouble(append(whole, 1, 0), 0)
+	whole = appendDouble(whole, -2)
+	f.Add(string(whole))
+	f.Add(string(whole[:len(whole)-1]))
+	f.Add("")
+	f.Add(string(appendDouble(nil, 1)) + "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff")
+	f.Fuzz(func(t *testing.T, reply string) {
+		q := make3()
+		q.build(0)
+		rest, err := q.read(reply)
+		if err != nil {
+			return
+		}
+		if len(rest) > len(reply) {
+			t.Fatalf("%d bytes are left of %d", len(rest), len(reply))
+		}
+		for _, a := range q.asks {
+			if a.op == opSettle {
+				continue
+			}
+			for _, s := range a.statuses {
+				if s > fluxgate.Unavailable || s == fluxgate.Unavailable && !a.unreadable {
+					t.Fatalf("status %d", s)
+				}
+			}
+			for _, level := range a.levels {
+				if level < 0 || level > bucket.MaxUnits {
+					t.Fatalf("level %d", level)
+				}
+			}
+			var out fluxgate.Outcome
+			out.Prepare(a.demands)
+			a.fill(&out, nil)
+			for i, r := range out.Results {
+				for j, b := range r.Bands {
+					if b.Remaining < 0 || b.Remaining > a.demands[i].Bands[j].Capacity {
+						t.Fatalf("%d tokens left of %d", b.Remaining, a.demands[i].Bands[j].Capacity)
+					}
+				}
+			}
+			a.receipt()
+		}
+	})
+}

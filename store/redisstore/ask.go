@@ -1,0 +1,103 @@
+package redisstore
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// What an ask asks for, as the script knows it.
+const (
+	opTake      = 0
+	opPeek      = 1
+	opTakeAlone = 2 // a take whose keys nothing else in the call asks for
+	opSettle    = 3 // has a section of its own
+)
+
+// ask is one request to one shard. It owns all of its memory, since its caller
+// may leave while it is on its way.
+type ask struct {
+	op       byte
+	shard    int
+	keys     []string
+	demands  []fluxgate.Demand // of a take or a peek
+	takes    []fluxgate.Taken  // of a settle
+	actual   int64
+	deadline time.Time
+	tries    int
+	// asking says that the slot is moving to the node, for one try; alone that
+	// the ask must not share a call, since its slot is moving.
+	asking, alone bool
+
+	// The answer.
+	now      int64
+	admitted bool
+	statuses []fluxgate.Status
+	levels   []int64 // before the take, band by band
+	tokens   []int64 // of a settle, take by take
+	// unreadable says that the state of one of the keys cannot be read, and
+	// version what it calls itself.
+	unreadable bool
+	version    int64
+	err        error
+
+	state atomic.Int32
+	done  chan struct{} // has room for the answer
+}
+
+// The states of an ask: whoever moves it away from pending decides who deals
+// with its answer.
+const (
+	pending int32 = iota
+	answered
+	abandoned
+)
+
+// asks are used again by callers that were answered: each would otherwise be
+// half a dozen allocations for every decision.
+var asks = sync.Pool{New: func() any { return &ask{done: make(chan struct{}, 1)} }}
+
+func newAsk(op byte, shard int, deadline time.Time) *ask {
+	a := asks.Get().(*ask)
+	a.op, a.shard, a.deadline = op, shard, deadline
+	return a
+}
+
+// recycle gives an ask back. Only its caller may, when it was answered and
+// nobody else knows it any more.
+func (a *ask) recycle() {
+	clear(a.keys)
+	clear(a.demands)
+	*a = ask{
+		keys: a.keys[:0], demands: a.demands[:0], statuses: a.statuses[:0], levels: a.levels[:0], done: a.done,
+	}
+	asks.Put(a)
+}
+
+// finish hands the answer to the caller, or reports that it has left.
+func (a *ask) finish(err error) (callerLeft bool) {
+	a.err = err
+	if !a.state.CompareAndSwap(pending, answered) {
+		return true
+	}
+	a.done <- struct{}{}
+	return false
+}
+
+// abandon lets the caller leave. It fails if the answer has come.
+func (a *ask) abandon() bool { return a.state.CompareAndSwap(pending, abandoned) }
+
+func (a *ask) isAbandoned() bool { return a.state.Load() == abandoned }
+
+// receipt is what was taken for a caller that has left.
+func (a *ask) receipt() *fluxgate.Receipt {
+	if a.op != opTake || a.err != nil || !a.admitted {
+		return nil
+	}
+	var out fluxgate.Outcome
+	out.Prepare(a.demands)
+	a.fill(&out, nil)
+	return fluxgate.NewReceipt(a.demands, &out)
+}

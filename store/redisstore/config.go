@@ -1,0 +1,108 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// Mode is how the servers stand to each other.
+type Mode string
+
+// The modes.
+const (
+	// ModeAuto finds out: several hosts mean Cluster, and so does a server
+	// that says it is part of one.
+	ModeAuto       Mode = "auto"
+	ModeStandalone Mode = "standalone"
+	ModeSentinel   Mode = "sentinel"
+	ModeCluster    Mode = "cluster"
+)
+
+// Config is how a [Store] is made. Its zero value works.
+type Config struct {
+	// Mode is the topology. Empty means ModeAuto.
+	Mode Mode
+	// Prefix begins every key. Empty means "fluxgate".
+	Prefix string
+	// Timeout bounds a decision, waiting for a connection and for a server
+	// that moves included. 0 means 100ms.
+	Timeout time.Duration
+	// Shards is over how many slots of a cluster the keys are spread. All
+	// gateways must agree on it. 0 means 64; ten for each master is enough.
+	Shards int
+	// Secret is mixed into the salt of the keys, so that who can read Redis
+	// still cannot tell whose bucket a key is. All gateways must have the
+	// same. Empty means none.
+	Secret Secret
+	// Refresh is how often the record that gateways agree on is looked at, and
+	// with it how soon a reset by another gateway is seen. 0 means 2s.
+	Refresh time.Duration
+	// Logger hears of what the store mends by itself. Nil means nobody.
+	Logger *slog.Logger
+
+	// clock is the time for tests. Nil means the server's.
+	clock func() int64
+}
+
+// Secret is bytes that no log and no error shows.
+type Secret []byte
+
+// String hides the secret from everything that prints.
+func (s Secret) String() string {
+	if len(s) == 0 {
+		return ""
+	}
+	return hidden
+}
+
+// GoString hides it from %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// MarshalText hides it from encoders.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// hidden is what stands where a secret would.
+const hidden = "xxxxx"
+
+// maxShards keeps the search for tags and the tables small.
+const maxShards = 4_096
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Mode == "" {
+		c.Mode = ModeAuto
+	}
+	if c.Prefix == "" {
+		c.Prefix = "fluxgate"
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 100 * time.Millisecond
+	}
+	if c.Shards == 0 {
+		c.Shards = 64
+	}
+	if c.Refresh == 0 {
+		c.Refresh = 2 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch c.Mode {
+	case ModeAuto, ModeStandalone, ModeSentinel, ModeCluster:
+	default:
+		return c, fmt.Errorf("unknown mode %q: use auto, standalone, sentinel or cluster", c.Mode)
+	}
+	switch {
+	case strings.ContainsAny(c.Prefix, "{}") || len(c.Prefix) > 64:
+		return c, errors.New("a prefix has at most 64 bytes and no braces")
+	case c.Timeout < time.Millisecond:
+		return c, fmt.Errorf("the timeout must be at least 1ms, not %v", c.Timeout)
+	case c.Shards < 1 || c.Shards > maxShards:
+		return c, fmt.Errorf("there must be 1 to %d shards, not %d", maxShards, c.Shards)
+	case c.Refresh < 10*time.Millisecond:
+		return c, fmt.Errorf("the record must not be looked at more often than every 10ms, not every %v", c.Refresh)
+	}
+	return c, nil
+}

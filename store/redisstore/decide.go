@@ -1,0 +1,244 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// part is the demands of a request that live in one shard.
+type part struct {
+	shard  int
+	places []int // of its demands in the request
+	ask    *ask
+	err    error
+}
+
+func (s *Store) decide(ctx context.Context, op byte, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := fluxgate.CheckDemands(demands); err != nil {
+		return err
+	}
+	out.Prepare(demands)
+	if len(demands) == 0 {
+		out.Admitted = true
+		return nil
+	}
+	deadline := time.Now().Add(s.config.Timeout)
+	shard, one := s.onlyShard(demands)
+	if one {
+		a := s.newAsk(op, shard, demands, nil, deadline)
+		s.submit(a)
+		err := s.await(ctx, a)
+		if err == nil {
+			a.fill(out, nil)
+			a.recycle()
+			return nil
+		}
+		if !errors.Is(err, errSplit) {
+			return err
+		}
+	}
+	return s.decideParts(ctx, op, demands, out, s.split(demands, one), deadline)
+}
+
+// onlyShard is the shard of all demands, if they have one. Where one script
+// may touch every key there is only one.
+func (s *Store) onlyShard(demands []fluxgate.Demand) (int, bool) {
+	if !s.nodes.cluster {
+		return 0, true
+	}
+	shard := s.names.shard(demands[0].Key.ID)
+	for i := range demands[1:] {
+		if s.names.shard(demands[i+1].Key.ID) != shard {
+			return 0, false
+		}
+	}
+	return shard, true
+}
+
+// split sorts demands by shard, or makes each a part of its own.
+func (s *Store) split(demands []fluxgate.Demand, each bool) []*part {
+	var parts []*part
+	for i := range demands {
+		shard := s.names.shard(demands[i].Key.ID)
+		at := slices.IndexFunc(parts, func(p *part) bool { return p.shard == shard && !each })
+		if at < 0 {
+			at = len(parts)
+			parts = append(parts, &part{shard: shard})
+		}
+		parts[at].places = append(parts[at].places, i)
+	}
+	return parts
+}
+
+// newAsk copies the demands at these places, or all, and names their keys.
+func (s *Store) newAsk(op byte, shard int, demands []fluxgate.Demand, places []int, deadline time.Time) *ask {
+	a := newAsk(op, shard, deadline)
+	g := s.record.generations()
+	if places == nil {
+		a.demands = append(a.demands, demands...)
+	}
+	for _, from := range places {
+		a.demands = append(a.demands, demands[from])
+	}
+	for i := range a.demands {
+		a.keys = append(a.keys, s.names.key(&a.demands[i].Key, g))
+	}
+	return a
+}
+
+// decideParts decides a request whose keys are in several slots, which no
+// script can touch at once. It first asks all of them without taking: most
+// requests that are rejected are rejected here and have cost nobody a token.
+// Then it takes, and gives back if one of them has changed its mind meanwhile.
+//
+// The first round has half of the time: a part that is away uses up all it is
+// given, and must leave the others enough to take.
+func (s *Store) decideParts(ctx context.Context, op byte, demands []fluxgate.Demand, out *fluxgate.Outcome, parts []*part, deadline time.Time) error {
+	if op == opPeek {
+		_, err := s.askParts(ctx, opPeek, demands, out, parts, deadline)
+		return err
+	}
+	half := deadline.Add(-time.Until(deadline) / 2)
+	parts, err := s.askParts(ctx, opPeek, demands, out, parts, half)
+	if err != nil || !out.Admitted {
+		return err
+	}
+	parts, err = s.askParts(ctx, opTake, demands, out, parts, deadline)
+	if err != nil || !out.Admitted {
+		s.withdraw(ctx, parts)
+	}
+	return err
+}
+
+// askParts asks all parts at once and puts their answers together. A part that
+// cannot be asked is unavailable; it is an error only if all are. It returns
+// the parts as they were asked: one whose keys are on two nodes for the moment
+// is asked key by key.
+func (s *Store) askParts(ctx context.Context, op byte, demands []fluxgate.Demand, out *fluxgate.Outcome, parts []*part, deadline time.Time) ([]*part, error) {
+	submit := func(p *part) {
+		p.ask = s.newAsk(op, p.shard, demands, p.places, deadline)
+		s.submit(p.ask)
+	}
+	for _, p := range parts {
+		if p.err == nil {
+			submit(p)
+		}
+	}
+	out.Prepare(demands)
+	out.Admitted = true
+	asked := make([]*part, 0, len(parts))
+	var failed []error
+	for len(parts) > 0 {
+		p := parts[0]
+		parts = parts[1:]
+		if p.err == nil {
+			p.err = s.await(ctx, p.ask)
+		}
+		if errors.Is(p.err, errSplit) {
+			for _, place := range p.places {
+				single := &part{shard: p.shard, places: []int{place}}
+				submit(single)
+				parts = append(parts, single)
+			}
+			continue
+		}
+		asked = append(asked, p)
+		if p.err != nil {
+			failed = append(failed, p.err)
+			for _, place := range p.places {
+				out.Results[place].Status = fluxgate.Unavailable
+			}
+			continue
+		}
+		p.ask.fill(out, p.places)
+		out.Admitted = out.Admitted && p.ask.admitted
+	}
+	if err := ctx.Err(); err != nil {
+		return asked, err
+	}
+	if len(failed) == len(asked) {
+		return asked, failed[0]
+	}
+	return asked, nil
+}
+
+// withdraw gives back what some parts have taken for a request that does not
+// pass. A caller that has left does not wait for it.
+func (s *Store) withdraw(ctx context.Context, parts []*part) {
+	receipt := new(fluxgate.Receipt)
+	for _, p := range parts {
+		if p.err != nil {
+			continue
+		}
+		if r := p.ask.receipt(); r != nil {
+			receipt.Takes = append(receipt.Takes, r.Takes...)
+		}
+	}
+	if len(receipt.Takes) == 0 {
+		return
+	}
+	if ctx.Err() != nil {
+		s.background(func(context.Context) { s.giveBack(receipt) })
+		return
+	}
+	s.giveBack(receipt)
+}
+
+// giveBack settles a receipt at 0, whatever has become of its caller.
+func (s *Store) giveBack(receipt *fluxgate.Receipt) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
+	defer cancel()
+	if _, err := s.Settle(ctx, receipt, 0); err != nil {
+		s.log.Warn("tokens of a request that does not pass could not be given back", "error", s.clean(err))
+	}
+}
+
+// Settle implements [fluxgate.Store].
+func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
+	if err := ctx.Err(); err != nil {
+		return fluxgate.Settlement{}, err
+	}
+	if actual < 0 {
+		return fluxgate.Settlement{}, fmt.Errorf("%w: a cost of %d", fluxgate.ErrDemand, actual)
+	}
+	deadline := time.Now().Add(s.config.Timeout)
+	var asks []*ask
+	for _, t := range receipt.Takes {
+		shard := 0
+		if s.nodes.cluster {
+			shard = s.names.shard(t.Key.ID)
+		}
+		at := slices.IndexFunc(asks, func(a *ask) bool { return a.shard == shard && !s.nodes.cluster })
+		if at < 0 {
+			at = len(asks)
+			asks = append(asks, newAsk(opSettle, shard, deadline))
+		}
+		a := asks[at]
+		a.actual = actual
+		a.takes = append(a.takes, t)
+		a.keys = append(a.keys, s.names.key(&t.Key, s.record.generations()))
+	}
+	for _, a := range asks {
+		s.submit(a)
+	}
+	var parts []fluxgate.Settlement
+	var failures []error
+	for _, a := range asks {
+		if err := s.await(ctx, a); err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		for _, tokens := range a.tokens {
+			parts = append(parts, fluxgate.Settlement{Returned: max(0, tokens), Charged: max(0, -tokens)})
+		}
+	}
+	return fluxgate.Least(parts...), errors.Join(failures...)
+}

@@ -1,0 +1,144 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// dialer is how connections are opened.
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// dials keeps watch over the connections of a client that asks Sentinel where
+// the master is.
+//
+// A master that was replaced goes on for about a second before Sentinel demotes
+// it. Who then asks both hands out tokens twice, so the first connection to a
+// new master ends those to the old one.
+//
+// A dial that is under way when the client is closed would start to listen to
+// Sentinel anew, and nobody would end that.
+type dials struct {
+	dial dialer
+	// last is called when the store is closed and no dial is under way, or
+	// nil.
+	last func() error
+
+	life context.Context // of the dials
+	end  context.CancelFunc
+
+	mu       sync.Mutex
+	underWay int
+	turn     uint64 // of the latest dial
+	master   string // where the latest dials lead
+	since    uint64 // the turn of the first that led there
+	open     map[*watchedConn]struct{}
+}
+
+func watchDials(dial dialer, last func() error) *dials {
+	d := &dials{dial: dial, last: last, open: map[*watchedConn]struct{}{}}
+	d.life, d.end = context.WithCancel(context.Background())
+	return d
+}
+
+// Dial is the dialer, until it is closed.
+func (d *dials) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	d.mu.Lock()
+	if d.life.Err() != nil {
+		d.mu.Unlock()
+		return nil, redis.ErrClosed
+	}
+	d.underWay++
+	d.turn++
+	turn := d.turn
+	d.mu.Unlock()
+	defer func() { _ = d.done() }() // nobody is left to hear it
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.life, cancel)()
+	conn, err := d.dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return d.watch(conn, turn)
+}
+
+// errDemoted is a dial that was overtaken by one to a newer master.
+var errDemoted = errors.New("the server is no longer the master")
+
+// watch ends the connections to a master that is no more.
+func (d *dials) watch(conn net.Conn, turn uint64) (net.Conn, error) {
+	w := &watchedSocket{watchedConn: watchedConn{Conn: conn, dials: d}}
+	to := conn.RemoteAddr().String()
+	var stale []*watchedConn
+	d.mu.Lock()
+	switch {
+	case to != d.master && turn < d.since:
+		d.mu.Unlock()
+		_ = conn.Close()
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: conn.RemoteAddr(), Err: errDemoted}
+	case to != d.master:
+		for other := range d.open {
+			if other.RemoteAddr().String() != to {
+				stale = append(stale, other)
+			}
+		}
+		d.master, d.since = to, turn
+	}
+	d.open[&w.watchedConn] = struct{}{}
+	d.mu.Unlock()
+	for _, other := range stale {
+		_ = other.Close()
+	}
+	// The client looks into idle sockets, where there is one to look into.
+	if socket, ok := conn.(syscall.Conn); ok {
+		w.socket = socket
+		return w, nil
+	}
+	return &w.watchedConn, nil
+}
+
+// watchedConn is a connection that is known until it is closed.
+type watchedConn struct {
+	net.Conn
+	dials *dials
+}
+
+// Close implements [net.Conn].
+func (c *watchedConn) Close() error {
+	c.dials.mu.Lock()
+	delete(c.dials.open, c)
+	c.dials.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// watchedSocket is a watchedConn that is a socket.
+type watchedSocket struct {
+	watchedConn
+	socket syscall.Conn
+}
+
+// SyscallConn implements [syscall.Conn].
+func (s *watchedSocket) SyscallConn() (syscall.RawConn, error) { return s.socket.SyscallConn() }
+
+func (d *dials) done() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.underWay--; d.underWay > 0 || d.life.Err() == nil || d.last == nil {
+		return nil
+	}
+	return d.last()
+}
+
+// close ends the dials that are under way and lets no more begin.
+func (d *dials) close() error {
+	d.mu.Lock()
+	d.underWay++ // so that none of the dials is the last
+	d.mu.Unlock()
+	d.end()
+	return d.done()
+}

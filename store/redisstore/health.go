@@ -1,0 +1,115 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Health is what the servers say about themselves.
+type Health struct {
+	Mode Mode
+	// Nodes are the servers that hold buckets.
+	Nodes []NodeHealth
+	// Uncovered is how many shards no server is known for.
+	Uncovered int
+	// Record is what is wrong with the record of the fleet, or nil.
+	Record error
+	// Warnings say what should be changed, and why.
+	Warnings []string
+}
+
+// Healthy reports whether every bucket can be asked.
+func (h *Health) Healthy() bool {
+	for i := range h.Nodes {
+		if h.Nodes[i].Err != nil {
+			return false
+		}
+	}
+	return h.Uncovered == 0 && h.Record == nil && len(h.Nodes) > 0
+}
+
+// NodeHealth is one server.
+type NodeHealth struct {
+	Addr    string
+	Version string
+	// Role is master or slave, as Redis says it.
+	Role    string
+	Latency time.Duration
+	// MemoryPolicy is maxmemory-policy.
+	MemoryPolicy string
+	// Shards is how many of the store's shards it holds.
+	Shards int
+	// Err is why it could not be asked.
+	Err error
+}
+
+// Health asks every server that holds buckets.
+func (s *Store) Health(ctx context.Context) Health {
+	h := Health{Mode: s.nodes.mode}
+	if trouble := s.record.trouble.Load(); trouble != nil {
+		h.Record = s.clean(*trouble)
+	}
+	counts := map[*lane]int{}
+	for _, l := range *s.nodes.shards.Load() {
+		if l == nil {
+			h.Uncovered++
+			continue
+		}
+		counts[l]++
+	}
+	for l, shards := range counts {
+		h.Nodes = append(h.Nodes, s.nodeHealth(ctx, l, shards))
+	}
+	slices.SortFunc(h.Nodes, func(a, b NodeHealth) int { return strings.Compare(a.Addr, b.Addr) })
+	for i := range h.Nodes {
+		n := &h.Nodes[i]
+		if evicts(n.MemoryPolicy) {
+			h.Warnings = append(h.Warnings, fmt.Sprintf(
+				"%s has maxmemory-policy %s, which may evict buckets that are not full and so hand out tokens twice: use noeviction or volatile-ttl, which evicts those nearest to full",
+				n.Addr, n.MemoryPolicy))
+		}
+		if n.Role == "slave" {
+			h.Warnings = append(h.Warnings, n.Addr+" is a replica: a failover is under way, or the address is wrong")
+		}
+	}
+	if h.Uncovered > 0 {
+		h.Warnings = append(h.Warnings, fmt.Sprintf("no server is known for %d of %d shards", h.Uncovered, s.config.Shards))
+	}
+	return h
+}
+
+// evicts reports whether a policy may drop buckets that are far from full.
+func evicts(policy string) bool {
+	return policy != "" && policy != "noeviction" && policy != "volatile-ttl"
+}
+
+func (s *Store) nodeHealth(ctx context.Context, l *lane, shards int) (n NodeHealth) {
+	n.Shards = shards
+	defer func() { n.Addr = s.nodes.target.address(l) }()
+	start := time.Now()
+	if err := l.client.Ping(ctx).Err(); err != nil {
+		n.Err = s.clean(err)
+		return n
+	}
+	n.Latency = time.Since(start)
+	text, err := l.client.Info(ctx).Result()
+	if err != nil {
+		n.Err = s.clean(err)
+		return n
+	}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch name {
+		case "redis_version":
+			n.Version = value
+		case "role":
+			n.Role = value
+		case "maxmemory_policy":
+			n.MemoryPolicy = value
+		}
+	}
+	return n
+}

@@ -1,0 +1,148 @@
+package redisstore
+
+import (
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// eagerCalls may be on their way to a node at any time: one that the
+	// server works on and one that is there when it is done. What arrives
+	// meanwhile shares the next.
+	eagerCalls = 2
+	// mostCalls may be on their way where the network is what is slow, spread
+	// over the time of a round trip.
+	mostCalls = 16
+	// keyTime is about what a key costs a server, rather more than less. A
+	// server that has work for a round trip gains nothing from another call.
+	keyTime = 10 * time.Microsecond
+)
+
+// lane is the way to one node. Asks queue here, and every call takes as many
+// as are waiting. An ask that finds the lane empty is sent at once.
+type lane struct {
+	store  *Store
+	addr   string
+	client *redis.Client
+
+	mu        sync.Mutex
+	queue     []*ask
+	calls     int // on their way
+	keysOut   int // in these
+	lastStart time.Time
+	roundTrip time.Duration // of the network, about the shortest of late
+	armed     bool          // a timer will look at the queue
+
+	// healing is held while the script is brought to the node; scripts counts
+	// how often it was.
+	healing sync.Mutex
+	scripts uint64
+}
+
+// submit queues asks and sends what may be sent.
+func (l *lane) submit(asks ...*ask) {
+	l.mu.Lock()
+	l.queue = append(l.queue, asks...)
+	l.pump()
+	l.mu.Unlock()
+}
+
+// pump starts calls for what is waiting, as far as it may. The lock is held.
+func (l *lane) pump() {
+	for len(l.queue) > 0 {
+		if l.calls >= l.store.eager {
+			if l.calls >= l.store.most || time.Duration(l.keysOut)*keyTime >= l.roundTrip {
+				return // a call that ends will take what waits
+			}
+			wait := l.roundTrip/mostCalls - time.Since(l.lastStart)
+			if wait > 0 {
+				l.arm(wait)
+				return
+			}
+		}
+		batch, keys := l.cut()
+		if len(batch) == 0 {
+			return
+		}
+		l.calls++
+		l.keysOut += keys
+		l.lastStart = time.Now()
+		go l.run(batch, keys)
+	}
+}
+
+func (l *lane) arm(wait time.Duration) {
+	if l.armed {
+		return
+	}
+	l.armed = true
+	time.AfterFunc(wait, func() {
+		l.mu.Lock()
+		l.armed = false
+		l.pump()
+		l.mu.Unlock()
+	})
+}
+
+// cut takes the next batch off the queue, first come first served, without
+// those whose callers have left, and says how many keys it has. The lock is
+// held.
+func (l *lane) cut() (batch []*ask, keys int) {
+	batch = make([]*ask, 0, min(len(l.queue), maxKeys))
+	n := 0
+	for _, a := range l.queue {
+		if keys+len(a.keys) > maxKeys && len(batch) > 0 {
+			break
+		}
+		n++
+		if !a.isAbandoned() {
+			batch = append(batch, a)
+			keys += len(a.keys)
+		}
+	}
+	rest := copy(l.queue, l.queue[n:])
+	clear(l.queue[rest:])
+	l.queue = l.queue[:rest]
+	return batch, keys
+}
+
+// run sends a batch and then, for as long as there is one waiting, the next.
+func (l *lane) run(batch []*ask, keys int) {
+	for {
+		start := time.Now()
+		answeredAll := l.send(batch)
+		elapsed := time.Since(start)
+		// The callers that were just answered often ask again at once. Let
+		// them, so that they share the next call instead of the one after.
+		runtime.Gosched()
+
+		l.mu.Lock()
+		if answeredAll {
+			l.learn(elapsed - time.Duration(l.keysOut)*keyTime)
+		}
+		l.keysOut -= keys
+		batch, keys = l.cut()
+		if len(batch) == 0 {
+			l.calls--
+			l.mu.Unlock()
+			return
+		}
+		l.keysOut += keys
+		l.lastStart = time.Now()
+		l.mu.Unlock()
+	}
+}
+
+// learn keeps about the shortest time that calls have spent outside of the
+// server of late.
+func (l *lane) learn(outside time.Duration) {
+	outside = max(outside, time.Microsecond)
+	if l.roundTrip == 0 {
+		l.roundTrip = outside
+		return
+	}
+	l.roundTrip = min(outside, l.roundTrip+l.roundTrip/64+1)
+}

@@ -1,0 +1,15 @@
+-- agree.lua: what all gateways must agree on.
+--
+-- Writes those fields of the record that are not there and returns the whole
+-- record, in one step: of gateways that start together one writes all of it.
+--
+-- KEYS[1]  the record, a hash
+-- ARGV     field, value, field, value, ...
+-- Returns  the same, of all fields there are
+
+local call = redis.call
+
+for i = 1, #ARGV, 2 do
+  call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1])
+end
+return call('HGETALL', KEYS[1])

@@ -1,0 +1,124 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// commander is what is done with single keys, on the node that has them.
+type commander = redis.Cmdable
+
+// onMaster runs a few commands on the node that holds a key, following it
+// where it moves, until ctx ends, or without a deadline for a while. The
+// commands may run twice: they are such that it does no harm, or a count more
+// of it (a reset).
+func (t *topology) onMaster(ctx context.Context, key string, run func(context.Context, commander) error) error {
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, unboundedWait)
+		defer cancel()
+	}
+	var addr string
+	asking := false
+	for try := 1; ; try++ {
+		l := t.holder(key, addr)
+		err := errNoNode
+		switch {
+		case l != nil && asking:
+			err = runAsking(ctx, l, run)
+		case l != nil:
+			err = run(ctx, l.client)
+		}
+		if err == nil {
+			return nil
+		}
+		why := refusalOf(err)
+		addr, asking = "", false
+		switch why {
+		case moved:
+			addr = redirect(err)
+			t.refreshSoon()
+		case askElsewhere:
+			addr, asking = redirect(err), true
+		case ran:
+			if l != nil {
+				return fmt.Errorf("%w: %w", ErrUnavailable, err)
+			}
+			t.refreshSoon()
+		default:
+			t.refreshSoon()
+		}
+		select {
+		case <-time.After(backoff(why, try)):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+	}
+}
+
+// unboundedWait is how long a caller without a deadline waits for a server.
+const unboundedWait = 5 * time.Second
+
+// runAsking runs commands on the node that their slot is moving to.
+func runAsking(ctx context.Context, l *lane, run func(context.Context, commander) error) error {
+	conn := l.client.Conn()
+	conn.AddHook(askingHook{})
+	return errors.Join(run(ctx, conn), conn.Close())
+}
+
+// askingHook says before each command that its slot is moving.
+type askingHook struct{}
+
+func (askingHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (askingHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (askingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, c redis.Cmder) error {
+		if err := next(ctx, redis.NewStatusCmd(ctx, "ASKING")); err != nil {
+			c.SetErr(err)
+			return err
+		}
+		return next(ctx, c)
+	}
+}
+
+// holder is the node at addr, or the one that should hold a key.
+func (t *topology) holder(key, addr string) *lane {
+	if addr != "" {
+		return t.reach(addr)
+	}
+	shards := *t.shards.Load()
+	if !t.cluster {
+		return shards[0]
+	}
+	// The nearest shard below its slot is most likely on the same node; a
+	// redirect says so if not.
+	slot := int(slotOf(tagOf(key)))
+	return shards[slot*len(shards)/slotCount]
+}
+
+// tagOf is the part of a key that its slot is computed from.
+func tagOf(key string) string {
+	for i := range len(key) {
+		if key[i] != '{' {
+			continue
+		}
+		for j := i + 1; j < len(key); j++ {
+			if key[j] == '}' {
+				if j > i+1 {
+					return key[i+1 : j]
+				}
+				return key
+			}
+		}
+		return key
+	}
+	return key
+}

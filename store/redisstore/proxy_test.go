@@ -1,0 +1,141 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/redis/go-redis/v9"
+)
+
+// Every reply to a take is lost. The server must have run each take once: a
+// retry, by us or by the client, would take twice.
+func TestACallWhoseReplyIsLostIsNotSentAgain(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		open func(ctx context.Context, addr string, config Config) (*Store, error)
+	}{
+		{"Open", func(ctx context.Context, addr string, config Config) (*Store, error) {
+			return Open(ctx, "redis://"+addr, config)
+		}},
+		{"New with a client that retries", func(ctx context.Context, addr string, config Config) (*Store, error) {
+			client := redis.NewClient(&redis.Options{Addr: addr})
+			t.Cleanup(func() { _ = client.Close() })
+			if client.Options().MaxRetries < 1 {
+				t.Fatal("the client does not retry: the test tests nothing")
+			}
+			return New(ctx, client, config)
+		}},
+		{"New with a client that is impatient and retries at once", func(ctx context.Context, addr string, config Config) (*Store, error) {
+			client := redis.NewClient(&redis.Options{
+				Addr: addr, MaxRetries: 10, MinRetryBackoff: -1, MaxRetryBackoff: -1,
+				ReadTimeout: time.Second, WriteTimeout: time.Second,
+			})
+			t.Cleanup(func() { _ = client.Close() })
+			return New(ctx, client, config)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			srv := testenv.StartStandalone(t, testenv.Config{})
+			proxy := testenv.StartProxy(t, srv.Addr())
+			s, err := c.open(t.Context(), proxy.Addr(), Config{Timeout: 2 * time.Second, Refresh: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			loseReplies(trial{t, s}, srv, proxy)
+			onlyOwnKeys(t, []*testenv.Server{srv})
+		})
+	}
+}
+
+func loseReplies(tr trial, srv *testenv.Server, proxy *testenv.Proxy) {
+	const rounds = 20
+	d := tr.demand(ample)
+	tr.taken(d) // the script is there
+	before := scriptCalls(tr, srv)
+	for range rounds {
+		tr.taken(d) // a connection is open, or the take would wait for one
+		// The server runs the take, and the connection breaks before the
+		// reply arrives. A new one works: whoever wants to send the take
+		// again can.
+		proxy.SwallowReplies(true)
+		ran := scriptCalls(tr, srv)
+		take := tr.takeAndLeave(d)
+		until(tr, "the server has run the take", func() bool { return scriptCalls(tr, srv) > ran })
+		proxy.SwallowReplies(false)
+		proxy.Cut()
+		if err := <-take.done; !errors.Is(err, ErrUnavailable) {
+			tr.Errorf("a take whose reply is lost: %v, want ErrUnavailable", err)
+		}
+		take.leave()
+	}
+	ran, taken := scriptCalls(tr, srv)-before-rounds, tr.taken(d)
+	tr.Logf("%d takes whose replies were lost: the server ran %d and took %d tokens", rounds, ran, taken)
+	if ran != rounds || taken != rounds {
+		tr.Errorf("%d takes were asked for once each; the server ran %d and took %d tokens", rounds, ran, taken)
+	}
+
+	// The same for a crowd, whose calls are shared.
+	shared := tr.demand(ample)
+	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{shared} })
+	for range rounds {
+		crowd.untilAllServed(time.Now())
+		proxy.SwallowReplies(true)
+		asked := int64(-1)
+		until(tr, "everybody waits for a reply", func() bool {
+			before := asked
+			asked = crowd.all().asked
+			return asked == before
+		})
+		proxy.SwallowReplies(false)
+		proxy.Cut()
+	}
+	crowd.untilAllServed(time.Now())
+	crowd.stop()
+	all := crowd.all()
+	lost := tr.taken(shared) - all.admitted
+	tr.Logf("%d callers: %d calls were admitted, %d failed, of which the server has run %d", crowdSize, all.admitted, all.failed, lost)
+	all.onlyUnavailable(tr)
+	if lost < 1 || lost > all.failed {
+		tr.Errorf("%d calls failed and the server has run %d of them", all.failed, lost)
+	}
+}
+
+// A call that reached no server has taken nothing: it is sent when there is
+// one, within the timeout.
+func TestCallersWaitForAServerThatCannotBeReachedForAWhile(t *testing.T) {
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	proxy := testenv.StartProxy(t, srv.Addr())
+	tr := newTrial(t, "redis://"+proxy.Addr(), Config{Timeout: 5 * time.Second, Refresh: time.Hour}, srv)
+	shared := tr.demand(ample)
+	tr.mustTake(shared)
+	proxy.Refuse()
+	proxy.Cut()
+	until(t, "no connection is left", func() bool { return proxy.Connections() == 0 })
+
+	start := time.Now()
+	var takes []leaver
+	for range crowdSize {
+		takes = append(takes, tr.takeAndLeave(shared))
+	}
+	dials := func() uint32 { return tr.nodes.lane(0).client.PoolStats().Misses }
+	before := dials()
+	until(t, "the callers try again and again", func() bool { return dials() > before+5 })
+	if err := proxy.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	for _, take := range takes {
+		if err := <-take.done; err != nil {
+			t.Errorf("a caller that could have been served in time: %v", err)
+		}
+		take.leave()
+	}
+	t.Logf("%d callers were served %v after they asked; %d connections were tried", crowdSize, time.Since(start).Round(time.Millisecond), dials()-before)
+	if taken := tr.taken(shared); taken != crowdSize+1 {
+		t.Errorf("%d callers took %d tokens", crowdSize+1, taken)
+	}
+}

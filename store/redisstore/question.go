@@ -1,0 +1,186 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// question is one call of the script: the asks of one shard, or of all where
+// one script may touch every key. Its memory is used again.
+type question struct {
+	asks []*ask
+	// args are the arguments of EVALSHA and EVAL: command, script, number of
+	// keys, keys, body, answer.
+	args []any
+	body []byte
+
+	keys  map[string]place
+	lists map[bandList]uint16
+	// The sections that follow the lists in body.
+	requests, demands, settlements []byte
+	// answer is the format of the answer, as the script packs it: that of the
+	// requests, and then that of the settlements.
+	answer, settled []byte
+}
+
+// bandList is a list of bands by where it is in memory.
+type bandList struct {
+	first *fluxgate.ExactBand
+	count int
+}
+
+// place is a key of a question: its number, and the request that asked for it
+// first.
+type place struct {
+	number  uint16
+	request int // in requests, or -1
+}
+
+// maxKeys bounds the keys of one call: a call holds the server for so long.
+const maxKeys = 256
+
+// firstKey is where the keys begin in args.
+const firstKey = 3
+
+// build encodes the asks. now is 0 but in tests.
+func (q *question) build(now int64) {
+	if q.keys == nil {
+		q.keys = make(map[string]place, maxKeys)
+		q.lists = make(map[bandList]uint16)
+	}
+	clear(q.keys)
+	clear(q.lists)
+	q.args = append(q.args[:0], "EVALSHA", decideSHA, 0)
+	q.requests, q.demands, q.settlements = q.requests[:0], q.demands[:0], q.settlements[:0]
+	q.answer, q.settled = append(q.answer[:0], "<d"...), q.settled[:0]
+	q.body = appendDouble(q.body[:0], now)
+	counts := len(q.body)
+	q.body = append(q.body, 0, 0, 0, 0, 0, 0, 0, 0)
+	settlements := 0
+	for _, a := range q.asks {
+		if a.op == opSettle {
+			q.addSettle(a)
+			settlements += len(a.takes)
+		} else {
+			q.addDemands(a)
+		}
+	}
+	for i, n := range [...]int{len(q.lists), len(q.requests) / requestSize, len(q.demands) / demandSize, settlements} {
+		binary.LittleEndian.PutUint16(q.body[counts+2*i:], uint16(n))
+	}
+	q.body = append(q.body, q.requests...)
+	q.body = append(q.body, q.demands...)
+	q.body = append(q.body, q.settlements...)
+	q.answer = append(q.answer, q.settled...)
+	if now > 0 {
+		for range q.keys {
+			q.answer = append(q.answer, 'd')
+		}
+	}
+	q.args[2] = len(q.keys)
+	q.args = append(q.args, q.body, q.answer)
+}
+
+// The sizes of a request and a demand in their sections.
+const (
+	requestSize = 2
+	demandSize  = 21
+)
+
+// evaluate makes the arguments those of an EVAL, which brings the script.
+func (q *question) evaluate() []any {
+	q.args[0], q.args[1] = "EVAL", decideScript
+	return q.args
+}
+
+// evaluateSHA makes them those of an EVALSHA again.
+func (q *question) evaluateSHA() []any {
+	q.args[0], q.args[1] = "EVALSHA", decideSHA
+	return q.args
+}
+
+func (q *question) addDemands(a *ask) {
+	request := len(q.requests)
+	op := a.op
+	if op == opTake {
+		op = opTakeAlone // until somebody else asks for one of its keys
+	}
+	q.requests = append(q.requests, op, byte(len(a.demands)))
+	q.answer = append(q.answer, 'B')
+	for i := range a.demands {
+		d := &a.demands[i]
+		q.demands = q.appendPlace(q.demands, a.keys[i], d.Bands, request)
+		shadow := byte(0)
+		if d.Shadow {
+			shadow = 1
+		}
+		q.demands = append(q.demands, shadow)
+		q.demands = appendDouble(q.demands, d.Cost)
+		q.demands = appendDouble(q.demands, d.MaxWait.Microseconds())
+		q.answer = append(q.answer, 'B')
+		for range d.Bands {
+			q.answer = append(q.answer, 'd')
+		}
+	}
+}
+
+func (q *question) addSettle(a *ask) {
+	for i := range a.takes {
+		t := &a.takes[i]
+		q.settlements = q.appendPlace(q.settlements, a.keys[i], t.Bands, -1)
+		q.settlements = appendDouble(q.settlements, t.Cost)
+		q.settlements = appendDouble(q.settlements, a.actual)
+		q.settlements = appendDouble(q.settlements, t.At)
+		q.settled = append(q.settled, 'd')
+		for j := range t.Bands {
+			due := t.At
+			if len(t.Due) > j {
+				due = t.Due[j]
+			}
+			q.settlements = appendDouble(q.settlements, due)
+		}
+	}
+}
+
+// appendPlace names a key and a list of bands, each of which is sent once
+// however many asks name it. The bands of a rule are one list in memory.
+func (q *question) appendPlace(b []byte, key string, bands []fluxgate.ExactBand, request int) []byte {
+	k, known := q.keys[key]
+	if !known {
+		q.args = append(q.args, key)
+		k = place{uint16(len(q.args) - firstKey), request}
+		q.keys[key] = k
+	} else {
+		q.share(k.request)
+		q.share(request)
+	}
+	list := bandList{&bands[0], len(bands)}
+	l, known := q.lists[list]
+	if !known {
+		l = uint16(len(q.lists) + 1)
+		q.lists[list] = l
+		q.body = append(q.body, byte(len(bands)))
+		for i := range bands {
+			band := &bands[i]
+			q.body = binary.LittleEndian.AppendUint32(q.body, band.ID)
+			for _, n := range [...]int64{band.Unit, band.Rate, band.Limit, band.Max, band.Tick} {
+				q.body = appendDouble(q.body, n)
+			}
+		}
+	}
+	b = binary.LittleEndian.AppendUint16(b, k.number)
+	return binary.LittleEndian.AppendUint16(b, l)
+}
+
+// share notes that a request is not alone with one of its keys.
+func (q *question) share(request int) {
+	if request >= 0 && q.requests[request] == opTakeAlone {
+		q.requests[request] = opTake
+	}
+}
+
+func appendDouble(b []byte, n int64) []byte {
+	return binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
+}

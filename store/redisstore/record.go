@@ -1,0 +1,252 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// ErrDisagrees is wrapped by errors of gateways that were configured otherwise
+// than the ones before them. Their buckets would not be the same.
+var ErrDisagrees = errors.New("this gateway disagrees with the others")
+
+// format is the version of keys and values. Gateways of another do not start.
+const format = "1"
+
+// The fields of the record.
+const (
+	fieldFormat = "format"
+	fieldShards = "shards"
+	fieldSalt   = "salt"
+	fieldSecret = "secret-check"
+)
+
+// record is what all gateways agree on, as one hash under the prefix: format,
+// number of shards, salt, a check value of the secret, and how often what was
+// reset. The first gateway writes it, and every gateway writes back what it
+// knows when the server has lost it.
+type record struct {
+	store *Store
+	salt  []byte            // with the secret mixed in
+	own   map[string]string // what we agreed to
+
+	mu      sync.Mutex // held while resets change
+	resets  atomic.Pointer[generations]
+	soon    chan struct{}
+	trouble atomic.Pointer[error]
+}
+
+func newRecord(ctx context.Context, s *Store) (*record, error) {
+	r := &record{store: s, soon: make(chan struct{}, 1)}
+	r.resets.Store(&generations{})
+	salt := make([]byte, 16)
+	_, _ = rand.Read(salt) // never fails
+	r.own = map[string]string{
+		fieldFormat: format, fieldShards: strconv.Itoa(s.config.Shards),
+		fieldSalt: hex.EncodeToString(salt), fieldSecret: checkValue(s.config.Secret),
+	}
+	// Whoever is first writes the salt, and all take it from there.
+	found, err := r.exchange(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the record of the fleet: %w", err)
+	}
+	r.own[fieldSalt] = found[fieldSalt]
+	if err := r.compare(found); err != nil {
+		return nil, err
+	}
+	raw, err := hex.DecodeString(found[fieldSalt])
+	if err != nil || len(raw) < 16 {
+		return nil, fmt.Errorf("%w: the salt in the record is damaged", ErrDisagrees)
+	}
+	r.salt = saltWith(raw, s.config.Secret)
+	r.adopt(found)
+	return r, nil
+}
+
+// checkValue tells two secrets apart without telling either.
+func checkValue(secret []byte) string {
+	if len(secret) == 0 {
+		return "none"
+	}
+	return hex.EncodeToString(sign(secret, "fluxgate secret check")[:8])
+}
+
+// saltWith mixes the secret into the salt.
+func saltWith(salt, secret []byte) []byte {
+	if len(secret) == 0 {
+		return salt
+	}
+	return sign(secret, "fluxgate salt "+hex.EncodeToString(salt))
+}
+
+func sign(key []byte, message string) []byte {
+	mac := hmac.New(sha256.New, key)
+	_, _ = mac.Write([]byte(message)) // never fails
+	return mac.Sum(nil)
+}
+
+// exchange writes what is missing and reads the whole, at once: two gateways
+// that start together and disagree must not each write a part.
+func (r *record) exchange(ctx context.Context) (map[string]string, error) {
+	name := r.store.names.fleet()
+	own := make([]any, 0, 2*len(r.own))
+	for field, value := range r.own {
+		own = append(own, field, value)
+	}
+	var pairs []string
+	err := r.store.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
+		var err error
+		pairs, err = c.Eval(ctx, agreeScript, []string{name}, own...).StringSlice()
+		return err
+	})
+	found := make(map[string]string, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		found[pairs[i]] = pairs[i+1]
+	}
+	return found, err
+}
+
+// compare says in what the record is otherwise than we are.
+func (r *record) compare(found map[string]string) error {
+	for _, c := range []struct{ field, what string }{
+		{fieldFormat, "the format version of the buckets"},
+		{fieldShards, "the number of shards"},
+		{fieldSecret, "the secret of the keys"},
+		{fieldSalt, "the salt of the keys"},
+	} {
+		if theirs := found[c.field]; theirs != r.own[c.field] {
+			if c.field == fieldShards {
+				return fmt.Errorf("%w: %s is %s in the record %s and %s here", ErrDisagrees, c.what, theirs, r.store.names.fleet(), r.own[c.field])
+			}
+			return fmt.Errorf("%w: %s is another in the record %s", ErrDisagrees, c.what, r.store.names.fleet())
+		}
+	}
+	return nil
+}
+
+// adopt takes over the resets in the record, each at the later generation. It
+// returns those that the record has lost.
+func (r *record) adopt(found map[string]string) (lost generations) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	current := *r.resets.Load()
+	next := maps.Clone(current)
+	for field, value := range found {
+		if g, err := strconv.ParseInt(value, 10, 64); err == nil && strings.HasPrefix(field, "reset/") {
+			next[field] = max(next[field], g)
+		}
+	}
+	lost = generations{}
+	for field, g := range next {
+		if found[field] != strconv.FormatInt(g, 10) {
+			lost[field] = g
+		}
+	}
+	if !maps.Equal(next, current) {
+		r.resets.Store(&next)
+	}
+	return lost
+}
+
+func (r *record) generations() generations { return *r.resets.Load() }
+
+// keep looks at the record from time to time until the store is closed.
+func (r *record) keep(life context.Context) {
+	every := time.NewTicker(r.store.config.Refresh)
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+		case <-r.soon:
+		case <-life.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(life, time.Second)
+		err := r.look(ctx)
+		cancel()
+		if errors.Is(err, ErrDisagrees) {
+			r.store.log.Error("the record of the fleet has changed under this gateway", "error", err)
+		}
+		r.trouble.Store(&err)
+	}
+}
+
+// look restores what the record has lost and takes over what is new.
+func (r *record) look(ctx context.Context) error {
+	found, err := r.exchange(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.compare(found); err != nil {
+		return err
+	}
+	name := r.store.names.fleet()
+	for field, g := range r.adopt(found) {
+		err := r.store.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
+			return c.HSet(ctx, name, field, g).Err()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *record) wake() {
+	select {
+	case r.soon <- struct{}{}:
+	default:
+	}
+}
+
+// maxResets bounds how many rules and rule sets can have been reset.
+const maxResets = 10_000
+
+// Reset implements [fluxgate.Store]. Other gateways see the reset of a rule or
+// a rule set when they next look at the record.
+func (s *Store) Reset(ctx context.Context, what fluxgate.Key) error {
+	if what.RuleSet == "" {
+		return errors.New("resetting buckets: no rule set is named")
+	}
+	if what.ID != (fluxgate.KeyID{}) {
+		name := s.names.key(&what, s.record.generations())
+		return s.resetError(s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
+			return c.Del(ctx, name).Err()
+		}))
+	}
+	field := resetField(what.RuleSet, what.Rule)
+	if g := s.record.generations(); len(g) >= maxResets && g[field] == 0 {
+		return fmt.Errorf("resetting buckets: more than %d rules have been reset", maxResets)
+	}
+	name := s.names.fleet()
+	return s.resetError(s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
+		g, err := c.HIncrBy(ctx, name, field, 1).Result()
+		if known := s.record.generations()[field]; err == nil && g <= known {
+			// The record has lost it and nobody has restored it yet.
+			g, err = c.HIncrBy(ctx, name, field, known-g+1).Result()
+		}
+		if err == nil {
+			s.record.adopt(map[string]string{field: strconv.FormatInt(g, 10)})
+		}
+		return err
+	}))
+}
+
+func (s *Store) resetError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("resetting buckets: %w", s.clean(err))
+}

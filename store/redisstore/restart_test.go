@@ -1,0 +1,113 @@
+package redisstore
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+func TestCallersRecoverWhenTheServerIsRestarted(t *testing.T) {
+	const timeout = 200 * time.Millisecond
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	tr := newTrial(t, srv.URI(), Config{Timeout: timeout}, srv)
+	shared := tr.demand(ample)
+	crowd := tr.gather(crowdSize, 5*time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{shared} })
+	crowd.untilAllServed(time.Now())
+
+	killed := time.Now()
+	if err := srv.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	crowd.untilAllFail(killed)
+	if err := srv.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	back := time.Now()
+	recovery := crowd.untilAllServed(back)
+	crowd.stop()
+
+	all := crowd.all()
+	t.Logf("%d callers: the server was away for %v, all were served again %v after; %d of %d calls failed, the longest after %v with a timeout of %v",
+		crowdSize, back.Sub(killed).Round(time.Millisecond), recovery.Round(time.Millisecond), all.failed, all.asked, all.longestFailure.Round(time.Millisecond), timeout)
+	t.Logf("errors: %q", all.kinds())
+	all.onlyUnavailable(t)
+	if all.longest > timeout+slack {
+		t.Errorf("a call took %v", all.longest)
+	}
+	if tr.Scripts() < 2 {
+		t.Error("the new server was not brought the script")
+	}
+	// The record is written back, or the next gateway would begin with a salt
+	// of its own.
+	until(t, "the record is restored", func() bool {
+		salt, err := srv.Do(t.Context(), "HGET", tr.names.fleet(), fieldSalt)
+		return err == nil && salt == tr.record.own[fieldSalt]
+	})
+}
+
+func TestCallersOfAFrozenServerAreAnsweredInTime(t *testing.T) {
+	const timeout = 200 * time.Millisecond
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	tr := newTrial(t, srv.URI(), Config{Timeout: timeout}, srv)
+	shared := tr.demand(ample)
+	crowd := tr.gather(crowdSize, 5*time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{shared} })
+	crowd.untilAllServed(time.Now())
+
+	if err := srv.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		crowd.untilAllFail(time.Now())
+	}
+	if err := srv.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	recovery := crowd.untilAllServed(time.Now())
+	crowd.stop()
+
+	all, taken := crowd.all(), tr.taken(shared)
+	t.Logf("%d callers: %d of %d calls failed, the longest after %v with a timeout of %v; all were served again %v after the thaw",
+		crowdSize, all.failed, all.asked, all.longestFailure.Round(time.Millisecond), timeout, recovery.Round(time.Millisecond))
+	t.Logf("%d calls were admitted, %d tokens taken", all.admitted, taken)
+	all.onlyUnavailable(t)
+	if all.longest > timeout+slack {
+		t.Errorf("a call took %v", all.longest)
+	}
+	// What the server found in its sockets after the thaw it ran, once.
+	if taken < all.admitted || taken > all.admitted+all.failed {
+		t.Errorf("%d tokens were taken for %d calls admitted and %d failed", taken, all.admitted, all.failed)
+	}
+}
+
+// A master that was demoted refuses to write. Nothing was taken, so its calls
+// are sent again until somebody takes them.
+func TestCallersWaitForAServerThatIsReadOnlyForAWhile(t *testing.T) {
+	srv, other := testenv.StartStandalone(t, testenv.Config{}), testenv.StartStandalone(t, testenv.Config{})
+	tr := newTrial(t, srv.URI(), Config{Timeout: 5 * time.Second}, srv)
+	shared := tr.demand(ample)
+	host, port, err := net.SplitHostPort(other.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := srv.Do(t.Context(), "REPLICAOF", host, port); err != nil {
+		t.Fatal(err)
+	}
+	crowd := tr.gather(crowdSize, 5*time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{shared} })
+	until(t, "the server refuses", func() bool { return replies(t, "READONLY", srv) > 20 })
+	if _, err := srv.Do(t.Context(), "REPLICAOF", "NO", "ONE"); err != nil {
+		t.Fatal(err)
+	}
+	served := crowd.untilAllServed(crowd.began)
+	crowd.stop()
+
+	all := crowd.all()
+	t.Logf("%d callers: the server refused %d times, all were served after %v, %d of %d calls failed",
+		crowdSize, replies(t, "READONLY", srv), served.Round(time.Millisecond), all.failed, all.asked)
+	all.unharmed(t)
+	if taken := tr.taken(shared); taken != all.admitted {
+		t.Errorf("%d calls were admitted and %d tokens taken", all.admitted, taken)
+	}
+}

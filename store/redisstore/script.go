@@ -1,0 +1,20 @@
+package redisstore
+
+import (
+	"crypto/sha1" //nolint:gosec // the name of a script in Redis is its SHA-1
+	_ "embed"
+	"encoding/hex"
+)
+
+//go:embed lua/decide.lua
+var decideScript string
+
+// agreeScript is a dozen lines and sent every time.
+//
+//go:embed lua/agree.lua
+var agreeScript string
+
+var decideSHA = func() string {
+	sum := sha1.Sum([]byte(decideScript)) //nolint:gosec // as above
+	return hex.EncodeToString(sum[:])
+}()

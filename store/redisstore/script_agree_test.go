@@ -1,0 +1,482 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/redis/go-redis/v9"
+)
+
+var agreeSteps = flag.Int("redisstore.steps", 200_000, "random steps on which Lua and Go are compared")
+
+// scriptClient runs the script by hand, without a store around it.
+type scriptClient struct {
+	t testing.TB
+	*redis.Client
+}
+
+func newScriptClient(t testing.TB, s *testenv.Server) scriptClient {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{
+		Addr: s.Addr(), Username: s.Username(), Password: s.Password(), TLSConfig: s.TLSConfig(), MaxRetries: -1,
+	})
+	t.Cleanup(func() { c.Close() })
+	return scriptClient{t, c}
+}
+
+// ask has the script decide, and returns the expiry that it computed for each
+// key, in milliseconds, if now is passed in: 0 is a key that was deleted, -1
+// one that was not written.
+func (c scriptClient) ask(now int64, asks ...*ask) (map[string]int64, error) {
+	q := question{asks: asks}
+	q.build(now)
+	keys := slices.Clone(q.args[firstKey : firstKey+len(q.keys)])
+	reply, err := c.Do(context.Background(), q.evaluate()...).Text()
+	if err != nil {
+		return nil, err
+	}
+	rest, err := q.read(reply)
+	if err != nil {
+		return nil, err
+	}
+	expiries := make(map[string]int64, len(keys))
+	if now == 0 {
+		if rest != "" {
+			return nil, fmt.Errorf("%d bytes behind the answer", len(rest))
+		}
+		return expiries, nil
+	}
+	if len(rest) != 8*len(keys) {
+		return nil, fmt.Errorf("%d bytes of expiries for %d keys", len(rest), len(keys))
+	}
+	for i, key := range keys {
+		expiries[key.(string)] = int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(rest[8*i:]))))
+	}
+	return expiries, nil
+}
+
+// valueVersion begins every stored value.
+const valueVersion = 1
+
+// encodeValue writes a bucket set as docs/redis.md says it is stored.
+func encodeValue(s *bucket.State) []byte {
+	b := appendInteger([]byte{valueVersion}, s.At, 7)
+	for _, slot := range s.Slots {
+		b = appendInteger(b, int64(slot.ID), 3)
+		b = appendInteger(b, slot.Used, 7)
+		b = appendInteger(b, slot.Limit, 7)
+	}
+	if s.Hold > 0 {
+		b = appendInteger(b, s.Hold, 7)
+	}
+	return b
+}
+
+func appendInteger(b []byte, n int64, size int) []byte {
+	return append(b, binary.LittleEndian.AppendUint64(nil, uint64(n))[:size]...)
+}
+
+// randomBand draws a band as internal/bucket's own test does: from one per
+// millisecond to 10^9 per 366 days, as people write them and as they do not.
+func randomBand(r *rand.Rand, id uint32) fluxgate.ExactBand {
+	periods := []time.Duration{
+		time.Millisecond, 100 * time.Millisecond, time.Second, 7 * time.Second, time.Minute,
+		time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 366 * 24 * time.Hour,
+	}
+	number := func() int64 {
+		ceilings := []int64{3, 20, 1_000, 100_000, 1_000_000_000}
+		return 1 + r.Int64N(ceilings[r.IntN(len(ceilings))])
+	}
+	for {
+		period := periods[r.IntN(len(periods))]
+		if r.IntN(3) == 0 {
+			period = time.Millisecond + time.Duration(r.Int64N(int64(period)))
+			period = period.Truncate([]time.Duration{time.Microsecond, time.Millisecond, time.Second}[r.IntN(3)])
+		}
+		capacity := number()
+		tokens := capacity
+		if r.IntN(3) == 0 {
+			tokens = number()
+		}
+		if b, err := bucket.NewBand(id, capacity, tokens, period); err == nil {
+			return b
+		}
+	}
+}
+
+// agreement is the same history in Lua and in Go.
+type agreement struct {
+	t      *testing.T
+	r      *rand.Rand
+	client scriptClient
+	now    int64
+	keys   []string
+	rules  [][]fluxgate.ExactBand // of each key, for now
+	former [][]fluxgate.ExactBand // what a gateway with older rules would send
+	states map[string]*bucket.State
+	deck   []int // keys that nobody in the call at hand has asked for, or nil
+	// written is when a key that the call at hand has written is full.
+	written  map[string]int64
+	receipts []*ask // settles to come
+	steps    int
+	done     map[string]int
+}
+
+func (a *agreement) bands() []fluxgate.ExactBand {
+	bands := make([]fluxgate.ExactBand, 1+a.r.IntN(4))
+	for i, id := range a.r.Perm(6)[:len(bands)] {
+		bands[i] = randomBand(a.r, uint32(id))
+	}
+	return bands
+}
+
+// begin forgets everything and draws new keys.
+func (a *agreement) begin() {
+	a.now = 1_700_000_000_000_000 + a.r.Int64N(1e12)
+	a.keys, a.rules, a.former, a.receipts = nil, nil, nil, nil
+	a.states = map[string]*bucket.State{}
+	for i := range 120 {
+		a.keys = append(a.keys, fmt.Sprintf("fluxgate:{%d}:%d", a.steps, i))
+		a.rules = append(a.rules, a.bands())
+		a.former = append(a.former, a.rules[i])
+	}
+}
+
+// pass lets time pass between two calls, and now and then step back.
+func (a *agreement) pass() {
+	spans := []int64{1, 1_000, 50_000, 1_000_000, 60_000_000, 3_600_000_000, 400 * 24 * 3_600_000_000}
+	switch a.r.IntN(10) {
+	case 0:
+		a.now -= a.r.Int64N(spans[a.r.IntN(6)])
+		a.done["clock stepped back"]++
+	case 1: // another call in the same microsecond
+	default:
+		a.now += a.r.Int64N(spans[a.r.IntN(len(spans))])
+	}
+}
+
+// change gives a key other bands: other numbers, more, fewer, elsewhere.
+func (a *agreement) change() {
+	k := a.r.IntN(busyKeys)
+	if a.deck != nil {
+		k = a.r.IntN(len(a.keys))
+	}
+	a.former[k] = a.rules[k]
+	next := slices.Clone(a.rules[k])
+	switch a.r.IntN(4) {
+	case 0:
+		next = a.bands()
+	case 1:
+		a.r.Shuffle(len(next), func(i, j int) { next[i], next[j] = next[j], next[i] })
+	case 2:
+		i := a.r.IntN(len(next))
+		next[i].ID = uint32(10 + a.r.IntN(1_000_000)) // another label
+	default:
+		i := a.r.IntN(len(next))
+		next[i] = randomBand(a.r, next[i].ID)
+	}
+	a.rules[k] = next
+	a.done["band change"]++
+}
+
+// busyKeys are those that many requests of a call ask for.
+const busyKeys = 24
+
+// deal picks keys for a request: busy ones, or such as nobody else in the call
+// has asked for, as far as there are any.
+func (a *agreement) deal(count int) []int {
+	if len(a.deck) < count {
+		return a.r.Perm(busyKeys)[:count]
+	}
+	dealt := a.deck[:count]
+	a.deck = a.deck[count:]
+	return dealt
+}
+
+// draw makes the next request.
+func (a *agreement) draw() *ask {
+	settles := 5
+	if a.deck != nil {
+		settles = 50
+	}
+	if len(a.receipts) > 0 && a.r.IntN(settles) == 0 {
+		i := a.r.IntN(len(a.receipts))
+		s := a.receipts[i]
+		a.receipts = slices.Delete(a.receipts, i, i+1)
+		s.actual = a.r.Int64N(2*s.takes[0].Cost + 2)
+		if a.r.IntN(3) == 0 {
+			s.actual = 0
+		}
+		return s
+	}
+	next := newAsk(opTake, 0, time.Time{})
+	if a.r.IntN(6) == 0 {
+		next.op = opPeek
+	}
+	count := 1
+	if a.r.IntN(3) == 0 {
+		count += a.r.IntN(4)
+	}
+	for _, k := range a.deal(count) {
+		d := fluxgate.Demand{Bands: a.rules[k], Shadow: a.r.IntN(5) == 0}
+		if a.r.IntN(8) == 0 {
+			d.Bands = a.former[k]
+		}
+		most := d.Bands[0].Capacity // perhaps above another band's
+		for _, b := range d.Bands[:a.r.IntN(5)*len(d.Bands)/4] {
+			most = min(most, b.Capacity)
+		}
+		d.Cost = a.r.Int64N(min(most, 1+a.r.Int64N(1_000_000)) + 1)
+		if a.r.IntN(40) == 0 {
+			d.Cost = a.r.Int64()
+		}
+		if a.r.IntN(2) == 0 {
+			d.MaxWait = time.Duration(a.r.Int64N(bucket.MaxWait.Microseconds()+1)) * time.Microsecond
+		}
+		next.demands = append(next.demands, d)
+		next.keys = append(next.keys, a.keys[k])
+	}
+	return next
+}
+
+func (a *agreement) state(key string) *bucket.State {
+	if a.states[key] == nil {
+		a.states[key] = new(bucket.State)
+	}
+	return a.states[key]
+}
+
+// carries counts the slots that change their numbers, and those whose product
+// no double can hold.
+func (a *agreement) carries(s *bucket.State, bands []fluxgate.ExactBand) {
+	for i := range bands {
+		for _, slot := range s.Slots {
+			if slot.ID != bands[i].ID || slot.Limit == bands[i].Limit || slot.Used == 0 {
+				continue
+			}
+			a.done["carried over"]++
+			if hi, lo := bits.Mul64(uint64(slot.Used), uint64(bands[i].Limit)); hi > 0 || lo >= bucket.MaxUnits {
+				a.done["carried over beyond 2^53"]++
+			}
+		}
+	}
+}
+
+// replay does in Go what the script was asked, and compares.
+func (a *agreement) replay(got *ask) {
+	if got.op == opSettle {
+		a.replaySettle(got)
+		return
+	}
+	admitted, levels := true, got.levels
+	views := make([]bucket.View, len(got.demands))
+	statuses := make([]fluxgate.Status, len(got.demands))
+	for i := range got.demands {
+		d, v := &got.demands[i], &views[i]
+		state := a.state(got.keys[i])
+		a.carries(state, d.Bands)
+		state.View(d.Bands, a.now, v)
+		if !slices.Equal(levels[:len(d.Bands)], v.Levels[:len(d.Bands)]) {
+			a.t.Fatalf("step %d, demand %d: levels %v in Lua, %v in Go; bands %+v, state %+v, now %d",
+				a.steps, i, levels[:len(d.Bands)], v.Levels[:len(d.Bands)], d.Bands, *state, a.now)
+		}
+		levels = levels[len(d.Bands):]
+		switch {
+		case !bucket.Affordable(d.Bands, d.Cost):
+			statuses[i] = fluxgate.TooCostly
+		case v.Wait(d.Bands, d.Cost) > d.MaxWait.Microseconds():
+			statuses[i] = fluxgate.Rejected
+		}
+		a.done[statuses[i].String()]++
+		if statuses[i] != fluxgate.OK && d.Shadow {
+			a.done["shadow did not fit"]++
+		}
+		admitted = admitted && (statuses[i] == fluxgate.OK || d.Shadow)
+	}
+	if !slices.Equal(statuses, got.statuses) || admitted != got.admitted || got.now != a.now {
+		a.t.Fatalf("step %d: statuses %v, admitted %t at %d in Lua; %v, %t at %d in Go",
+			a.steps, got.statuses, got.admitted, got.now, statuses, admitted, a.now)
+	}
+	if got.op == opPeek {
+		a.done["peek"]++
+		return
+	}
+	for i := range got.demands {
+		a.finish(got, i, admitted && statuses[i] == fluxgate.OK, &views[i])
+	}
+	if r := got.receipt(); r != nil {
+		s := newAsk(opSettle, 0, time.Time{})
+		for _, t := range r.Takes {
+			for i := range got.demands {
+				if &got.demands[i].Bands[0] == &t.Bands[0] {
+					s.takes, s.keys = append(s.takes, t), append(s.keys, got.keys[i])
+				}
+			}
+		}
+		a.receipts = append(a.receipts, s)
+	}
+}
+
+// finish books a demand, or follows a clock that stepped back.
+func (a *agreement) finish(got *ask, i int, fits bool, v *bucket.View) {
+	d, key := &got.demands[i], got.keys[i]
+	state := a.state(key)
+	switch {
+	case fits && d.Cost > 0:
+		if v.Wait(d.Bands, d.Cost) > 0 {
+			a.done["waited"]++
+		}
+		v.Take(d.Bands, d.Cost)
+		state.Store(d.Bands, v)
+	case !state.Adopt(a.now):
+		return
+	default:
+		a.done["clock adopted"]++
+	}
+	a.written[key] = a.now + v.FullAfter(d.Bands)
+}
+
+func (a *agreement) replaySettle(got *ask) {
+	for i := range got.takes {
+		t, key := &got.takes[i], got.keys[i]
+		state := a.state(key)
+		var v bucket.View
+		state.View(t.Bands, a.now, &v)
+		tokens, changed := v.Settle(t.Bands, bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due}, got.actual)
+		if got.tokens[i] != tokens {
+			a.t.Fatalf("step %d: settled %d tokens in Lua, %d in Go; %+v to %d at %d", a.steps, got.tokens[i], tokens, *t, got.actual, a.now)
+		}
+		switch {
+		case tokens > 0:
+			a.done["given back"]++
+		case tokens < 0:
+			a.done["charged"]++
+		default:
+			a.done["settled to nothing"]++
+		}
+		if changed {
+			state.Store(t.Bands, &v)
+			a.written[key] = a.now + v.FullAfter(t.Bands)
+		}
+	}
+}
+
+// call puts many requests into one call and compares all of it.
+func (a *agreement) call() {
+	asks := make([]*ask, 50+a.r.IntN(50))
+	a.deck = nil
+	if a.r.IntN(2) == 0 {
+		a.deck = a.r.Perm(len(a.keys))
+	}
+	for i := range asks {
+		if a.r.IntN(12) == 0 {
+			a.change()
+		}
+		asks[i] = a.draw()
+	}
+	expiries, err := a.client.ask(a.now, asks...)
+	if err != nil {
+		a.t.Fatalf("step %d: %v", a.steps, err)
+	}
+	a.written = map[string]int64{}
+	a.countAlone(asks)
+	// A call decides first and settles then.
+	slices.SortStableFunc(asks, func(x, y *ask) int { return int(x.op/opSettle) - int(y.op/opSettle) })
+	for _, got := range asks {
+		a.replay(got)
+		a.steps++
+	}
+	for key, got := range expiries {
+		want := int64(-1)
+		if full, written := a.written[key]; written && full > a.now {
+			want = (full + 999) / 1_000
+		} else if written {
+			want = 0
+			delete(a.states, key)
+			a.done["full again"]++
+		}
+		if got != want {
+			a.t.Fatalf("before step %d: %s expires at %d ms in Lua, %d in Go (now %d µs)", a.steps, key, got, want, a.now)
+		}
+	}
+}
+
+// countAlone counts the takes that passed and shared no key with others: the
+// script has a way of its own for them.
+func (a *agreement) countAlone(asks []*ask) {
+	named := map[string]int{}
+	for _, got := range asks {
+		for _, key := range got.keys {
+			named[key]++
+		}
+	}
+	for _, got := range asks {
+		alone := got.op == opTake && got.admitted
+		for _, key := range got.keys {
+			alone = alone && named[key] == 1
+		}
+		switch {
+		case alone && len(got.levels) == 1:
+			a.done["alone, one band"]++
+		case alone:
+			a.done["alone, several"]++
+		}
+	}
+}
+
+// compareValues holds what is stored against what should be, byte by byte.
+func (a *agreement) compareValues() {
+	for _, key := range a.keys {
+		stored, err := a.client.Get(a.t.Context(), key).Bytes()
+		want := a.states[key]
+		if err != nil || want == nil || len(want.Slots) == 0 {
+			if stored != nil || want != nil && len(want.Slots) > 0 {
+				a.t.Fatalf("before step %d: %s holds %x (%v), and %+v in Go", a.steps, key, stored, err, want)
+			}
+			continue
+		}
+		if !slices.Equal(stored, encodeValue(want)) {
+			a.t.Fatalf("before step %d: %s holds %x, and %x in Go", a.steps, key, stored, encodeValue(want))
+		}
+		a.done["value compared"]++
+	}
+}
+
+func TestLuaAndGoAgree(t *testing.T) {
+	server := testenv.StartStandalone(t, testenv.Config{})
+	a := &agreement{t: t, r: rand.New(rand.NewPCG(3, 4)), client: newScriptClient(t, server), done: map[string]int{}}
+	start, calls := time.Now(), 0
+	for a.steps < *agreeSteps {
+		a.begin()
+		for range 12 {
+			a.pass()
+			a.call()
+			calls++
+		}
+		a.compareValues()
+		if err := a.client.Del(t.Context(), a.keys...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d steps in %d calls, 0 differences, in %v: %v", a.steps, calls, time.Since(start).Round(time.Millisecond), a.done)
+	for _, what := range []string{
+		"ok", "rejected", "too costly", "peek", "waited", "given back", "charged", "settled to nothing", "band change", "shadow did not fit",
+		"carried over", "carried over beyond 2^53", "clock stepped back", "clock adopted", "full again", "value compared",
+		"alone, one band", "alone, several",
+	} {
+		if a.done[what] < *agreeSteps/2_000 {
+			t.Errorf("%q happened %d times only", what, a.done[what])
+		}
+	}
+}

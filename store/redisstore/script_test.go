@@ -1,0 +1,453 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+// probe is a store with the words that tests are written in.
+type probe struct {
+	*Store
+	t       testing.TB
+	ruleSet string
+}
+
+func newProbe(t testing.TB, s *Store) probe {
+	return probe{s, t, "set-" + rand.Text()[:12]}
+}
+
+// demand is for cost tokens of a bucket that nobody has used.
+func (p probe) demand(rule string, cost int64, bands ...fluxgate.Band) fluxgate.Demand {
+	p.t.Helper()
+	d := fluxgate.Demand{Key: fluxgate.Key{RuleSet: p.ruleSet, Rule: rule}, Cost: cost, Bands: exactBands(p.t, bands...)}
+	_, _ = rand.Read(d.Key.ID[:]) // never fails
+	return d
+}
+
+func exactBands(t testing.TB, bands ...fluxgate.Band) []fluxgate.ExactBand {
+	t.Helper()
+	exact := make([]fluxgate.ExactBand, len(bands))
+	for i, b := range bands {
+		var err error
+		if exact[i], err = b.Exact(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return exact
+}
+
+func (p probe) take(demands ...fluxgate.Demand) *fluxgate.Outcome {
+	p.t.Helper()
+	var out fluxgate.Outcome
+	if err := p.Take(p.t.Context(), demands, &out); err != nil {
+		p.t.Fatalf("Take: %v", err)
+	}
+	return &out
+}
+
+// left is what the first band of a bucket has left.
+func (p probe) left(d fluxgate.Demand) int64 {
+	p.t.Helper()
+	var out fluxgate.Outcome
+	if err := p.Peek(p.t.Context(), []fluxgate.Demand{d}, &out); err != nil {
+		p.t.Fatalf("Peek: %v", err)
+	}
+	return out.Results[0].Bands[0].Remaining
+}
+
+// name is the key of a bucket in Redis.
+func (p probe) name(d fluxgate.Demand) string { return p.names.key(&d.Key, p.record.generations()) }
+
+// year is a band that gives back a token in 122 days.
+var year = fluxgate.Band{Capacity: 3, Refill: 366 * 24 * time.Hour}
+
+// scriptCommands are the commands that our scripts may use, each of Redis 6.2
+// or older, with the options they may use.
+var scriptCommands = map[string][]string{
+	"TIME": nil, "MGET": nil, "SET": nil, "PSETEX": nil, "DEL": nil, "HSETNX": nil, "HGETALL": nil,
+}
+
+var (
+	luaComment  = regexp.MustCompile(`--[^\n]*`)
+	luaCall     = regexp.MustCompile(`\bp?call\s*\(([^\n]*)`)
+	luaCommand  = regexp.MustCompile(`^'([A-Z]+)'(?:\)|, (KEYS\[|unpack\(KEYS\)))`)
+	luaWord     = regexp.MustCompile(`'([A-Z]{2,})'`)
+	luaOfRedis  = regexp.MustCompile(`\bredis\.\w+`)
+	luaElsewise = regexp.MustCompile(`\b(loadstring|load|dofile|require|getfenv|setfenv|_G)\b`)
+)
+
+func TestScriptsUseOnlyCommandsOfRedis62OnDeclaredKeys(t *testing.T) {
+	files, err := filepath.Glob("lua/*.lua")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	used := map[string]bool{}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code := luaComment.ReplaceAllString(string(source), "")
+		for _, word := range luaOfRedis.FindAllString(code, -1) {
+			if word != "redis.call" {
+				t.Errorf("%s uses %s: this test only understands redis.call", file, word)
+			}
+		}
+		if word := luaElsewise.FindString(code); word != "" {
+			t.Errorf("%s uses %s", file, word)
+		}
+		for _, call := range luaCall.FindAllStringSubmatch(code, -1) {
+			m := luaCommand.FindStringSubmatch(call[1])
+			if m == nil {
+				t.Errorf("%s: call(%s names no command, or a key that is not of KEYS", file, call[1])
+				continue
+			}
+			options, allowed := scriptCommands[m[1]]
+			if !allowed || m[2] == "" && m[1] != "TIME" {
+				t.Errorf("%s: call(%s is not on the list", file, call[1])
+			}
+			for _, word := range luaWord.FindAllStringSubmatch(call[1], -1)[1:] {
+				if !slices.Contains(options, word[1]) {
+					t.Errorf("%s: %s with %s is not on the list", file, m[1], word[1])
+				}
+			}
+			used[m[1]] = true
+		}
+	}
+	for command := range scriptCommands {
+		if !used[command] {
+			t.Errorf("%s is on the list and not used, or this test does not see it", command)
+		}
+	}
+}
+
+func TestServerSeesNoCommandsButOurs(t *testing.T) {
+	server := testenv.StartStandalone(t, testenv.Config{})
+	if _, err := server.Do(t.Context(), "CONFIG", "RESETSTAT"); err != nil {
+		t.Fatal(err)
+	}
+	p := newProbe(t, openStore(t, server.URI(), Config{Refresh: 10 * time.Millisecond}))
+	useEverything(p)
+	info, err := server.Info(t.Context(), "commandstats")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := slices.Sorted(maps.Keys(info))
+	t.Logf("the server has seen %v", seen)
+	ours := []string{"hello", "ping", "info", "evalsha", "eval", "hincrby", "config|resetstat"}
+	for command := range scriptCommands {
+		ours = append(ours, strings.ToLower(command))
+	}
+	for _, name := range seen {
+		if command := strings.TrimPrefix(name, "cmdstat_"); !slices.Contains(ours, command) {
+			t.Errorf("the server was sent %s", command)
+		}
+	}
+	if info["cmdstat_evalsha"] == "" || info["cmdstat_hincrby"] == "" {
+		t.Error("it was not used")
+	}
+}
+
+// useEverything does all that a gateway does with a store.
+func useEverything(p probe) {
+	p.t.Helper()
+	if err := p.everything(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p probe) everything() error {
+	ctx := p.t.Context()
+	d := p.demand("rule", 2, fluxgate.PerHour(10))
+	other := p.demand("other", 2, fluxgate.PerHour(10))
+	demands := []fluxgate.Demand{d, other}
+	var out, after fluxgate.Outcome
+	if err := p.Take(ctx, demands, &out); err != nil || !out.Admitted {
+		return fmt.Errorf("taking: %w, %+v", err, out)
+	}
+	if err := p.Peek(ctx, demands, &after); err != nil || after.Results[1].Bands[0].Remaining != 8 {
+		return fmt.Errorf("peeking: %w, %+v", err, after)
+	}
+	if _, err := p.Settle(ctx, fluxgate.NewReceipt(demands, &out), 0); err != nil {
+		return fmt.Errorf("settling: %w", err)
+	}
+	for _, what := range []fluxgate.Key{d.Key, {RuleSet: p.ruleSet, Rule: "rule"}, {RuleSet: p.ruleSet}} {
+		if err := p.Reset(ctx, what); err != nil {
+			return err
+		}
+	}
+	if h := p.Health(ctx); !h.Healthy() {
+		return fmt.Errorf("not healthy: %+v", h)
+	}
+	return nil
+}
+
+func TestStateOfAnotherVersionIsAnErrorThatNamesIt(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	p := newProbe(t, openStore(t, server.URI(), Config{}))
+	client := newScriptClient(t, server)
+	good, bad := p.demand("rule", 1, year), p.demand("rule", 1, year)
+	p.take(good)
+	for name, value := range map[string]string{
+		"version 7":        "\x07 what a later gateway wrote, and we cannot read",
+		"empty":            "",
+		"truncated":        string(encodeValue(&bucket.State{At: 1, Slots: []bucket.Slot{{Used: 1, Limit: 9}}})[:20]),
+		"without bands":    string(encodeValue(&bucket.State{At: 1})),
+		"too many bands":   string(encodeValue(&bucket.State{At: 1, Slots: make([]bucket.Slot, 17)})),
+		"somebody's value": "hello",
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			client.Set(ctx, p.name(bad), value, time.Minute)
+			before := client.Get(ctx, p.name(good)).Val()
+			var out fluxgate.Outcome
+			err := p.Take(ctx, []fluxgate.Demand{good, bad}, &out)
+			if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "a bucket has state of version") {
+				t.Fatalf("the error is %v", err)
+			}
+			if name == "version 7" && !strings.Contains(err.Error(), "version 7") {
+				t.Errorf("the error does not name the version: %v", err)
+			}
+			if got := client.Get(ctx, p.name(bad)).Val(); got != value {
+				t.Errorf("the value was changed to %x", got)
+			}
+			if got := client.Get(ctx, p.name(good)).Val(); got != before {
+				t.Errorf("the other bucket of the request was changed to %x", got)
+			}
+			if err := p.Reset(ctx, bad.Key); err != nil {
+				t.Fatal(err)
+			}
+			if out := p.take(bad); !out.Admitted {
+				t.Errorf("rejected after a reset of the key: %+v", out)
+			}
+		})
+	}
+}
+
+func TestDamagedBucketHurtsNobodyElse(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	p := newProbe(t, openStore(t, server.URI(), Config{}))
+	bad := p.demand("rule", 1, year)
+	newScriptClient(t, server).Set(t.Context(), p.name(bad), "hello", time.Minute)
+	var failed sync.Map
+	for range 20 {
+		var wg sync.WaitGroup
+		for i := range 64 {
+			d := p.demand("rule", 1, year)
+			if i%16 == 1 {
+				d = bad
+			}
+			wg.Go(func() {
+				var out fluxgate.Outcome
+				if err := p.Take(t.Context(), []fluxgate.Demand{d}, &out); err != nil {
+					failed.Store(d.Key, err)
+				} else if left := p.left(d); left != 2 {
+					t.Errorf("a neighbour has %d of 3 tokens left after one was taken", left)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	failed.Range(func(key, err any) bool {
+		if key != bad.Key {
+			t.Errorf("a neighbour in the same call failed: %v", err)
+		}
+		return true
+	})
+	if _, ok := failed.Load(bad.Key); !ok {
+		t.Error("the damaged bucket itself was answered")
+	}
+}
+
+func TestValueOfAnotherTypeCountsAsAbsent(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	p := newProbe(t, openStore(t, server.URI(), Config{}))
+	client := newScriptClient(t, server)
+	d := p.demand("rule", 1, year)
+	client.HSet(t.Context(), p.name(d), "field", "value")
+	if left := p.left(d); left != 3 {
+		t.Errorf("%d left of 3", left)
+	}
+	if kind := client.Type(t.Context(), p.name(d)).Val(); kind != "hash" {
+		t.Errorf("a peek made it a %s", kind)
+	}
+	if p.take(d); p.left(d) != 2 {
+		t.Errorf("%d left of 3 after one was taken", p.left(d))
+	}
+}
+
+func TestExpiryIsTheTimeToFull(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	p := newProbe(t, openStore(t, server.URI(), Config{}))
+	client := newScriptClient(t, server)
+	for name, test := range map[string]struct {
+		band fluxgate.Band
+		cost int64
+		full time.Duration
+	}{
+		"one per millisecond":       {fluxgate.Band{Capacity: 5_000, RefillTokens: 1, Refill: time.Millisecond}, 2_000, 2 * time.Second},
+		"three per 366 days":        {year, 3, 366 * 24 * time.Hour},
+		"a day's quota in one take": {fluxgate.PerDay(1_000), 1_000, 24 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := p.demand("rule", test.cost, test.band)
+			out := p.take(d)
+			pipe := client.TxPipeline()
+			ttl, now := pipe.PTTL(t.Context(), p.name(d)), pipe.Time(t.Context())
+			if _, err := pipe.Exec(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if full := out.Results[0].Bands[0].FullAfter; full != test.full {
+				t.Errorf("full after %v, not %v", full, test.full)
+			}
+			want := time.UnixMicro(out.Results[0].Now).Add(test.full)
+			// PTTL counts from the millisecond it is asked in, or the one before.
+			got := now.Val().Truncate(time.Millisecond).Add(ttl.Val())
+			t.Logf("it expires %v after the moment it is full", got.Sub(want))
+			if late := got.Sub(want); late < 0 || late > 3*time.Millisecond {
+				t.Errorf("it expires %v after the moment it is full, %v", late, want)
+			}
+		})
+	}
+}
+
+func TestExpiredBucketIsFull(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	p := newProbe(t, openStore(t, server.URI(), Config{}))
+	client := newScriptClient(t, server)
+	d := p.demand("rule", 5, fluxgate.Band{Capacity: 5, Refill: 50 * time.Millisecond})
+	out := p.take(d)
+	for client.Exists(t.Context(), p.name(d)).Val() == 1 {
+		if t.Context().Err() != nil {
+			t.Fatal("it never expires")
+		}
+	}
+	var after fluxgate.Outcome
+	if err := p.Peek(t.Context(), []fluxgate.Demand{d}, &after); err != nil {
+		t.Fatal(err)
+	}
+	if got := after.Results[0].Bands[0].Remaining; got != 5 {
+		t.Errorf("%d left of 5", got)
+	}
+	if gone := time.Duration(after.Results[0].Now-out.Results[0].Now) * time.Microsecond; gone < 50*time.Millisecond {
+		t.Errorf("it was gone after %v", gone)
+	}
+}
+
+func TestSettlingEverythingDeletesTheKey(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	p := newProbe(t, openStore(t, server.URI(), Config{}))
+	client := newScriptClient(t, server)
+	d := p.demand("rule", 3, year)
+	out := p.take(d)
+	if n := client.Exists(t.Context(), p.name(d)).Val(); n != 1 {
+		t.Fatal("nothing was written")
+	}
+	s, err := p.Settle(t.Context(), fluxgate.NewReceipt([]fluxgate.Demand{d}, out), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := client.Exists(t.Context(), p.name(d)).Val(); n != 0 || p.left(d) != 3 {
+		t.Errorf("%d keys and %d of 3 tokens are left after %+v", n, p.left(d), s)
+	}
+}
+
+func TestRejectionWritesNothing(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	p := newProbe(t, openStore(t, server.URI(), Config{}))
+	client := newScriptClient(t, server)
+	d := p.demand("rule", 3, year)
+	p.take(d)
+	value, ttl := client.Get(t.Context(), p.name(d)).Val(), client.PExpireTime(t.Context(), p.name(d)).Val()
+	for range 50 {
+		if p.take(d).Admitted {
+			t.Fatal("admitted")
+		}
+	}
+	if got := client.Get(t.Context(), p.name(d)).Val(); got != value {
+		t.Errorf("the value changed from %x to %x", value, got)
+	}
+	if got := client.PExpireTime(t.Context(), p.name(d)).Val(); got != ttl {
+		t.Errorf("the expiry changed from %v to %v", ttl, got)
+	}
+}
+
+func TestFullestCallFits(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	p := newProbe(t, openStore(t, server.URI(), Config{}))
+	bands := make([]fluxgate.Band, fluxgate.MaxBands)
+	for i := range bands {
+		bands[i] = fluxgate.PerHour(int64(i + 10))
+	}
+	demands := make([]fluxgate.Demand, fluxgate.MaxMatches)
+	for i := range demands {
+		demands[i] = p.demand("rule", 1, bands...)
+	}
+	start := time.Now()
+	out := p.take(demands...)
+	t.Logf("%d demands of %d bands each in one call: %v", len(demands), len(bands), time.Since(start))
+	if !out.Admitted {
+		t.Fatal("rejected")
+	}
+	if _, err := p.Settle(t.Context(), fluxgate.NewReceipt(demands, out), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Take(t.Context(), append(demands, p.demand("rule", 1, bands...)), out); !errors.Is(err, fluxgate.ErrDemand) {
+		t.Errorf("one demand more: %v", err)
+	}
+
+	// As many callers, in as few calls as the store makes of them.
+	var wg sync.WaitGroup
+	for _, d := range slices.Concat(demands, demands) {
+		wg.Go(func() {
+			var out fluxgate.Outcome
+			if err := p.Take(context.Background(), []fluxgate.Demand{d}, &out); err != nil || !out.Admitted {
+				t.Errorf("Take: %v, %+v", err, out)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestListsOfBandsThatShareMemoryAreToldApart(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	client := newScriptClient(t, server)
+	bands := exactBands(t, fluxgate.PerHour(10), fluxgate.PerHour(20), fluxgate.PerHour(30))
+	var asks []*ask
+	for n := 1; n <= len(bands); n++ {
+		a := newAsk(opTake, 0, time.Time{})
+		a.keys = []string{"fluxgate:{shared}:" + rand.Text()}
+		a.demands = []fluxgate.Demand{{Bands: bands[:n], Cost: 15}}
+		asks = append(asks, a)
+	}
+	for n := len(bands); n > 0; n-- {
+		a := newAsk(opTake, 0, time.Time{})
+		a.keys = []string{"fluxgate:{shared}:" + rand.Text()}
+		a.demands = []fluxgate.Demand{{Bands: bands[n-1:], Cost: 15}}
+		asks = append(asks, a)
+	}
+	if _, err := client.ask(0, asks...); err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range asks {
+		want := a.demands[0].Bands[0].Capacity >= 15
+		if a.admitted != want || len(a.levels) != len(a.demands[0].Bands) {
+			t.Errorf("ask %d of %d bands: admitted %t, levels %v", i, len(a.demands[0].Bands), a.admitted, a.levels)
+		}
+	}
+}

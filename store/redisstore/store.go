@@ -1,0 +1,239 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/redis/go-redis/v9"
+)
+
+// Store is a [fluxgate.Store] in Redis.
+type Store struct {
+	config Config
+	log    *slog.Logger
+	names  names
+	nodes  *topology
+	record *record
+	clean  func(error) error
+
+	// eager and most are how many calls may be on their way to a node.
+	eager, most int
+
+	scripts atomic.Uint64 // how often the script was brought to a node
+
+	closed   <-chan struct{} // is closed by end
+	end      context.CancelFunc
+	life     context.Context // of what runs in the background
+	starting sync.Mutex      // held while something starts to run, or the store is closed
+	ended    bool            // nothing starts any more
+	running  sync.WaitGroup
+}
+
+var _ fluxgate.Store = (*Store)(nil)
+
+// New makes a store that asks the servers of a client. It opens connections of
+// its own, with the client's options but without its retries: a call that was
+// sent and not answered must not be sent again. The client itself is not used
+// and stays the caller's to close.
+func New(ctx context.Context, client redis.UniversalClient, config Config) (*Store, error) {
+	target, err := targetOf(client)
+	if err != nil {
+		return nil, fmt.Errorf("making a Redis store: %w", err)
+	}
+	return open(ctx, target, config)
+}
+
+// Open makes a store from a URI:
+//
+//	redis://user:password@host:6379/0                one server, or a cluster if it is part of one
+//	redis://host1:6379,host2:6379                    a cluster
+//	redis-sentinel://host1:26379,host2:26379/master  behind Sentinel
+//
+// rediss:// and rediss-sentinel:// are the same over TLS.
+func Open(ctx context.Context, uri string, config Config) (*Store, error) {
+	target, err := parseURI(uri)
+	if err != nil {
+		return nil, fmt.Errorf("making a Redis store: %w", err)
+	}
+	return open(ctx, target, config)
+}
+
+func open(ctx context.Context, target target, config Config) (*Store, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("making a Redis store: %w", err)
+	}
+	s := &Store{
+		config: config, log: config.Logger, names: newNames(config.Prefix, config.Shards),
+		clean: target.clean, eager: eagerCalls, most: mostCalls,
+	}
+	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
+	s.closed = s.life.Done()
+	if config.clock != nil {
+		// The time that tests pass in must arrive in the order it was read.
+		s.eager, s.most = 1, 1
+	}
+	if s.nodes, err = newTopology(ctx, s, target); err != nil {
+		_ = s.Close()
+		return nil, fmt.Errorf("making a Redis store: %w", s.clean(err))
+	}
+	if s.record, err = newRecord(ctx, s); err != nil {
+		_ = s.Close()
+		return nil, fmt.Errorf("making a Redis store: %w", s.clean(err))
+	}
+	s.background(s.record.keep)
+	return s, nil
+}
+
+// String is where the store is. It shows no secret.
+func (s *Store) String() string {
+	return fmt.Sprintf("redisstore %s at %s (%s)", s.config.Prefix, strings.Join(s.nodes.target.addrs, ","), s.nodes.mode)
+}
+
+// Take implements [fluxgate.Store].
+func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	return s.decide(ctx, opTake, demands, out)
+}
+
+// Peek implements [fluxgate.Store].
+func (s *Store) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	return s.decide(ctx, opPeek, demands, out)
+}
+
+// Salt implements [fluxgate.Store].
+func (s *Store) Salt() []byte { return s.record.salt }
+
+// Close ends the store's connections. Calls on their way fail.
+func (s *Store) Close() error {
+	s.starting.Lock()
+	again := s.ended
+	s.ended = true
+	s.end()
+	s.starting.Unlock()
+	s.running.Wait()
+	if again || s.nodes == nil {
+		return nil
+	}
+	return s.nodes.close()
+}
+
+// background runs something that Close ends and waits for. After Close it does
+// nothing.
+func (s *Store) background(run func(context.Context)) {
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	if !s.ended {
+		s.running.Go(func() { run(s.life) })
+	}
+}
+
+// Scripts is how often the script was brought to a server that did not have
+// it.
+func (s *Store) Scripts() uint64 { return s.scripts.Load() }
+
+// now is the time to pass to the script: none, but in tests.
+func (s *Store) now() int64 {
+	if s.config.clock == nil {
+		return 0
+	}
+	return s.config.clock()
+}
+
+// wakeRecord has the record looked at soon: a server that lost its scripts may
+// have lost more.
+func (s *Store) wakeRecord() { s.record.wake() }
+
+// submit sends an ask to the node of its shard.
+func (s *Store) submit(a *ask) {
+	l := s.nodes.lane(a.shard)
+	if l == nil {
+		s.again([]*ask{a}, notReached, errNoNode)
+		return
+	}
+	l.submit(a)
+}
+
+var errNoNode = errors.New("no server is known for this part of the keys")
+
+// await waits for an ask, or for the end of its caller, which then leaves.
+// When the store is closed its calls fail, so that need not be waited for.
+func (s *Store) await(ctx context.Context, a *ask) error {
+	select {
+	case <-a.done:
+		return a.err
+	case <-ctx.Done():
+	}
+	if a.abandon() {
+		return ctx.Err()
+	}
+	<-a.done
+	return a.err
+}
+
+// answer ends an ask. What was taken for a caller that has left is given back.
+func (s *Store) answer(a *ask, err error) {
+	if !a.finish(err) {
+		return
+	}
+	receipt := a.receipt()
+	if receipt == nil {
+		return
+	}
+	s.background(func(context.Context) { s.giveBack(receipt) })
+}
+
+// again asks once more after a while, where the servers now say the keys are,
+// unless there is no time left.
+func (s *Store) again(asks []*ask, why refusal, err error) {
+	switch why {
+	case moved:
+		s.nodes.learn(asks[0].shard, redirect(err))
+	case askElsewhere:
+		if to := s.nodes.reach(redirect(err)); to != nil {
+			for _, a := range asks {
+				a.asking, a.alone = true, true
+			}
+			if asks[0].tries++; asks[0].tries < maxRedirects {
+				to.submit(asks...)
+				return
+			}
+		}
+	case tryAgain:
+		for _, a := range asks {
+			a.alone = true
+		}
+	default:
+		s.nodes.refreshSoon()
+	}
+	for _, a := range asks {
+		a.tries++
+		wait := backoff(why, a.tries)
+		if time.Until(a.deadline) <= wait || a.tries > maxRedirects {
+			s.answer(a, fmt.Errorf("%w: %w", ErrUnavailable, s.clean(err)))
+			continue
+		}
+		if wait == 0 {
+			s.submit(a)
+			continue
+		}
+		time.AfterFunc(wait, func() { s.submit(a) })
+	}
+}
+
+// maxRedirects bounds how often one ask is sent about.
+const maxRedirects = 64
+
+// backoff is how long to wait before the next try.
+func backoff(why refusal, tries int) time.Duration {
+	if why == moved && tries <= 2 {
+		return 0
+	}
+	return min(50*time.Millisecond, time.Millisecond<<min(tries, 6))
+}

@@ -1,0 +1,142 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// target is where the servers are and how to connect to them.
+type target struct {
+	mode  Mode // ModeAuto where the servers must be asked
+	addrs []string
+	// connect makes a client of one node, without retries.
+	connect func(addr string) *redis.Client
+	// close ends what connect shares.
+	close func() error
+	// client is set where a client finds the master itself.
+	client *redis.Client
+	// master is the address that it last found, where a client finds it.
+	master *atomic.Pointer[string]
+	// secrets must not stand in any error.
+	secrets []string
+}
+
+// clean takes the secrets out of an error. Errors of drivers and servers are
+// text from elsewhere.
+func (t target) clean(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for _, s := range t.secrets {
+		if s != "" {
+			text = strings.ReplaceAll(text, s, hidden)
+		}
+	}
+	if text == err.Error() {
+		return err
+	}
+	return &cleanError{text: text, err: err}
+}
+
+// cleanError is an error whose text had a secret in it. It can be tested with
+// [errors.Is]; what it stands for cannot be unwrapped and printed.
+type cleanError struct {
+	text string
+	err  error
+}
+
+func (e *cleanError) Error() string { return e.text }
+
+func (e *cleanError) Is(target error) bool { return errors.Is(e.err, target) }
+
+// targetOf reads the options of a client that somebody else has made.
+func targetOf(client redis.UniversalClient) (target, error) {
+	switch c := client.(type) {
+	case *redis.Client:
+		options := c.Options()
+		t := target{
+			mode: ModeAuto, addrs: []string{options.Addr}, secrets: []string{options.Password},
+			connect: func(addr string) *redis.Client { return connect(*options, addr) },
+		}
+		if options.Addr == failoverAddr {
+			t.mode, t.client = ModeSentinel, c
+			own := *options
+			dials := watchDials(own.Dialer, nil)
+			own.Dialer, t.close = dials.Dial, dials.close
+			t.master = rememberMaster(&own)
+			t.connect = func(addr string) *redis.Client { return connect(own, addr) }
+		}
+		return t, nil
+	case *redis.ClusterClient:
+		options := c.Options()
+		return target{
+			mode: ModeCluster, addrs: options.Addrs, secrets: []string{options.Password},
+			connect: func(addr string) *redis.Client { return connect(nodeOptions(options), addr) },
+		}, nil
+	}
+	return target{}, fmt.Errorf("cannot use a %T: use *redis.Client or *redis.ClusterClient", client)
+}
+
+// failoverAddr is what go-redis calls the address of a client that asks
+// Sentinel where the master is.
+const failoverAddr = "FailoverClient"
+
+// rememberMaster keeps the address that a dialer connects to: where it asks
+// Sentinel, nobody else knows.
+func rememberMaster(options *redis.Options) *atomic.Pointer[string] {
+	master, dial := new(atomic.Pointer[string]), options.Dialer
+	options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err == nil {
+			found := conn.RemoteAddr().String()
+			master.Store(&found)
+		}
+		return conn, err
+	}
+	return master
+}
+
+// address is how people know a node.
+func (t target) address(l *lane) string {
+	if t.master != nil {
+		if found := t.master.Load(); found != nil {
+			return *found
+		}
+	}
+	return l.addr
+}
+
+// connect makes a client that sends every call once, and as soon as its
+// context says.
+func connect(options redis.Options, addr string) *redis.Client {
+	options.Addr = addr
+	options.MaxRetries = -1
+	options.DialerRetries = 1
+	options.ContextTimeoutEnabled = true
+	options.PoolSize = max(options.PoolSize, mostCalls+4)
+	return redis.NewClient(&options)
+}
+
+// nodeOptions are a cluster client's options for one of its nodes.
+func nodeOptions(c *redis.ClusterOptions) redis.Options {
+	return redis.Options{
+		ClientName: c.ClientName, Dialer: c.Dialer, OnConnect: c.OnConnect, Protocol: c.Protocol,
+		Username: c.Username, Password: c.Password, CredentialsProvider: c.CredentialsProvider,
+		CredentialsProviderContext:   c.CredentialsProviderContext,
+		StreamingCredentialsProvider: c.StreamingCredentialsProvider,
+		DialTimeout:                  c.DialTimeout, ReadTimeout: c.ReadTimeout, WriteTimeout: c.WriteTimeout,
+		PoolFIFO: c.PoolFIFO, PoolSize: c.PoolSize, PoolTimeout: c.PoolTimeout,
+		MinIdleConns: c.MinIdleConns, MaxIdleConns: c.MaxIdleConns, MaxActiveConns: c.MaxActiveConns,
+		ConnMaxIdleTime: c.ConnMaxIdleTime, ConnMaxLifetime: c.ConnMaxLifetime,
+		ReadBufferSize: c.ReadBufferSize, WriteBufferSize: c.WriteBufferSize, TLSConfig: c.TLSConfig,
+		DisableIdentity: c.DisableIdentity, IdentitySuffix: c.IdentitySuffix,
+		MaintNotificationsConfig: c.MaintNotificationsConfig,
+	}
+}

@@ -1,0 +1,249 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// topology knows which node holds which shard. Outside of a cluster one node
+// holds everything.
+type topology struct {
+	store   *Store
+	target  target
+	cluster bool
+	mode    Mode
+
+	// shards is the lane of each shard's master.
+	shards atomic.Pointer[[]*lane]
+
+	mu     sync.Mutex
+	lanes  map[string]*lane // by address
+	closed bool             // no more of them
+
+	refreshing atomic.Bool
+}
+
+// newTopology finds out who holds what. What it returns must be closed, also
+// with an error.
+func newTopology(ctx context.Context, s *Store, target target) (*topology, error) {
+	t := &topology{store: s, target: target, mode: s.config.Mode, lanes: map[string]*lane{}}
+	if t.mode == ModeAuto {
+		t.mode = target.mode
+	}
+	if target.client == nil && t.mode == ModeSentinel {
+		return t, errors.New("mode sentinel needs a redis-sentinel:// URI or a client made for Sentinel")
+	}
+	first := t.reach(target.addrs[0])
+	if t.mode == ModeAuto {
+		t.mode = ModeStandalone
+		info, err := first.client.InfoMap(ctx, "cluster").Result()
+		if err != nil {
+			return t, fmt.Errorf("asking %s for its topology: %w", first.addr, err)
+		}
+		if info["Cluster"]["cluster_enabled"] == "1" {
+			t.mode = ModeCluster
+		}
+	}
+	t.cluster = t.mode == ModeCluster
+	if !t.cluster {
+		all := make([]*lane, s.config.Shards)
+		for i := range all {
+			all[i] = first
+		}
+		t.shards.Store(&all)
+		return t, nil
+	}
+	err := t.refresh(ctx)
+	return t, err
+}
+
+// lane is the way to a shard's master, or nil if none is known.
+func (t *topology) lane(shard int) *lane { return (*t.shards.Load())[shard] }
+
+// reach is the way to the node at an address, or nil if it has none or the
+// store is closed.
+func (t *topology) reach(addr string) *lane {
+	if addr == "" {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l, ok := t.lanes[addr]; ok {
+		return l
+	}
+	if t.closed {
+		return nil
+	}
+	l := &lane{store: t.store, addr: addr, client: t.target.connect(addr)}
+	t.lanes[addr] = l
+	return l
+}
+
+// learn notes what a MOVED reply says, and has the rest looked up.
+func (t *topology) learn(shard int, addr string) {
+	if to := t.reach(addr); to != nil && t.cluster {
+		t.mu.Lock()
+		next := append([]*lane(nil), *t.shards.Load()...)
+		next[shard] = to
+		t.shards.Store(&next)
+		t.mu.Unlock()
+	}
+	t.refreshSoon()
+}
+
+// refreshSoon looks the cluster up again, once for all who ask for it.
+func (t *topology) refreshSoon() {
+	if !t.cluster || !t.refreshing.CompareAndSwap(false, true) {
+		return
+	}
+	t.store.background(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		err := t.refresh(ctx)
+		if err != nil {
+			t.store.log.Warn("the cluster's slots could not be looked up", "error", t.store.clean(err))
+		}
+		// Not more often than this, whatever happens to how many asks.
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-t.store.closed:
+		}
+		t.refreshing.Store(false)
+	})
+}
+
+// refresh asks the nodes, one after the other, who holds which slots.
+func (t *topology) refresh(ctx context.Context) error {
+	failures := []error{errNoNode}
+	for _, l := range t.known() {
+		own, cancel := context.WithTimeout(ctx, t.store.config.Timeout+200*time.Millisecond)
+		slots, err := l.client.ClusterSlots(own).Result() //nolint:staticcheck // CLUSTER SHARDS is of Redis 7, and we keep to 6.2
+		cancel()
+		if err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", l.addr, err))
+			continue
+		}
+		t.adopt(l.addr, slots)
+		return nil
+	}
+	return errors.Join(failures...)
+}
+
+// known are the nodes to ask: those that hold shards, then all others, then
+// the ones we began with.
+func (t *topology) known() []*lane {
+	var order []*lane
+	seen := map[*lane]bool{}
+	add := func(l *lane) {
+		if l != nil && !seen[l] {
+			seen[l] = true
+			order = append(order, l)
+		}
+	}
+	if shards := t.shards.Load(); shards != nil {
+		for _, l := range *shards {
+			add(l)
+		}
+	}
+	t.mu.Lock()
+	for _, l := range t.lanes {
+		add(l)
+	}
+	t.mu.Unlock()
+	for _, addr := range t.target.addrs {
+		add(t.reach(addr))
+	}
+	return order
+}
+
+// adopt puts each shard on the master of its slot.
+func (t *topology) adopt(from string, slots []redis.ClusterSlot) {
+	n := t.store.config.Shards
+	next := make([]*lane, n)
+	for i := range next {
+		slot := int(slotOfShard(i, n))
+		for _, r := range slots {
+			if slot >= r.Start && slot <= r.End && len(r.Nodes) > 0 {
+				next[i] = t.reach(withHost(r.Nodes[0].Addr, from))
+			}
+		}
+	}
+	t.mu.Lock()
+	t.shards.Store(&next)
+	t.mu.Unlock()
+	t.prune(next)
+}
+
+// withHost fills in the host of the node that answered, where it does not know
+// its own.
+func withHost(addr, from string) string {
+	if !strings.HasPrefix(addr, ":") {
+		return addr
+	}
+	return from[:strings.LastIndexByte(from, ':')] + addr
+}
+
+// prune closes connections to nodes that are long gone, where there are many:
+// in some places every restart has a new address.
+func (t *topology) prune(current []*lane) {
+	inUse := map[*lane]bool{}
+	for _, l := range current {
+		inUse[l] = true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.lanes) <= 4*len(inUse)+16 {
+		return
+	}
+	for addr, l := range t.lanes {
+		l.mu.Lock()
+		idle := l.calls == 0 && len(l.queue) == 0
+		l.mu.Unlock()
+		if idle && !inUse[l] {
+			delete(t.lanes, addr)
+			_ = l.client.Close()
+		}
+	}
+}
+
+func (t *topology) close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	var failures []error
+	for _, l := range t.lanes {
+		failures = append(failures, l.client.Close())
+	}
+	if t.target.close != nil {
+		failures = append(failures, t.target.close())
+	}
+	return errors.Join(failures...)
+}
+
+// group makes the calls for a batch: one, or in a cluster one for each shard,
+// and one for each ask that must be alone.
+func (s *Store) group(batch []*ask) []*question {
+	var groups []*question
+	for _, a := range batch {
+		var q *question
+		for _, g := range groups {
+			if first := g.asks[0]; !a.alone && !first.alone && (first.shard == a.shard || !s.nodes.cluster) {
+				q = g
+				break
+			}
+		}
+		if q == nil {
+			q = questions.Get().(*question)
+			groups = append(groups, q)
+		}
+		q.asks = append(q.asks, a)
+	}
+	return groups
+}
