@@ -48,7 +48,7 @@ figures-core: ## measure the core against its bars (a minute or two)
 	@cd bench && go run ./figures/core
 
 figures-redis: ## measure the Redis store against its bars, minutes
-	@cd bench && go test ./figures/redis -run '^TestFigures$$' -count=1 -timeout 20m -figures
+	@cd bench && go test ./figures/redis -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
 $(GOLANGCI):
 	@mkdir -p bin

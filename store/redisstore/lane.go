@@ -10,9 +10,10 @@ import (
 
 const (
 	// eagerCalls may be on their way to a node at any time: one that the
-	// server works on and one that is there when it is done. What arrives
-	// meanwhile shares the next.
-	eagerCalls = 2
+	// server works on, and others that are there when it is done, while the
+	// callers of those before are being answered. What arrives meanwhile
+	// shares the next.
+	eagerCalls = 4
 	// mostCalls may be on their way where the network is what is slow, spread
 	// over the time of a round trip.
 	mostCalls = 16
@@ -30,6 +31,7 @@ type lane struct {
 
 	mu        sync.Mutex
 	queue     []*ask
+	waiting   int // keys in the queue
 	calls     int // on their way
 	keysOut   int // in these
 	lastStart time.Time
@@ -46,6 +48,9 @@ type lane struct {
 func (l *lane) submit(asks ...*ask) {
 	l.mu.Lock()
 	l.queue = append(l.queue, asks...)
+	for _, a := range asks {
+		l.waiting += len(a.keys)
+	}
 	l.pump()
 	l.mu.Unlock()
 }
@@ -88,16 +93,19 @@ func (l *lane) arm(wait time.Duration) {
 }
 
 // cut takes the next batch off the queue, first come first served, without
-// those whose callers have left, and says how many keys it has. The lock is
-// held.
+// those whose callers have left, and says how many keys it has. Calls are
+// small enough to be answered while the next is decided, and larger where much
+// is waiting. The lock is held.
 func (l *lane) cut() (batch []*ask, keys int) {
-	batch = make([]*ask, 0, min(len(l.queue), maxKeys))
+	most := min(max(goodKeys, l.waiting/2), maxKeys)
+	batch = make([]*ask, 0, min(len(l.queue), most))
 	n := 0
 	for _, a := range l.queue {
-		if keys+len(a.keys) > maxKeys && len(batch) > 0 {
+		if keys+len(a.keys) > most && len(batch) > 0 {
 			break
 		}
 		n++
+		l.waiting -= len(a.keys)
 		if !a.isAbandoned() {
 			batch = append(batch, a)
 			keys += len(a.keys)
@@ -115,9 +123,12 @@ func (l *lane) run(batch []*ask, keys int) {
 		start := time.Now()
 		answeredAll := l.send(batch)
 		elapsed := time.Since(start)
-		// The callers that were just answered often ask again at once. Let
-		// them, so that they share the next call instead of the one after.
-		runtime.Gosched()
+		if len(batch) > 1 {
+			// The callers that were just answered often ask again at once.
+			// Let them, so that they share the next call instead of the one
+			// after.
+			runtime.Gosched()
+		}
 
 		l.mu.Lock()
 		if answeredAll {

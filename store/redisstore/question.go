@@ -38,8 +38,12 @@ type place struct {
 	request int // in requests, or -1
 }
 
-// maxKeys bounds the keys of one call: a call holds the server for so long.
-const maxKeys = 256
+const (
+	// goodKeys fill a call: more of them cost a server no less each.
+	goodKeys = 64
+	// maxKeys bounds the keys of one call: a call holds the server for so long.
+	maxKeys = 256
+)
 
 // firstKey is where the keys begin in args.
 const firstKey = 3

@@ -17,8 +17,7 @@ var questions = sync.Pool{New: func() any { return new(question) }}
 func (l *lane) send(batch []*ask) bool {
 	all := true
 	groups := l.store.group(batch)
-	ctx, cancel := context.WithDeadline(context.Background(), latest(batch))
-	defer cancel()
+	ctx := deadlineContext{context.Background(), latest(batch)}
 	commands := make([]*redis.Cmd, len(groups))
 	scripts := l.scriptsSeen()
 	for i, q := range groups {
@@ -123,6 +122,16 @@ func (l *lane) deliver(q *question, err error) {
 // errSplit says that the keys of an ask are on two nodes for the moment: it
 // must be asked key by key.
 var errSplit = errors.New("the keys are on two nodes")
+
+// deadlineContext is a context with a deadline and no timer: connections look at the
+// deadline, and nothing else waits for a call.
+type deadlineContext struct {
+	context.Context
+	deadline time.Time
+}
+
+// Deadline implements [context.Context].
+func (c deadlineContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
 // latest is the latest deadline of a batch: one caller's must not end the
 // call of the others.

@@ -1,7 +1,9 @@
 package redis_test
 
 import (
+	"bufio"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,26 +21,31 @@ import (
 // sees it.
 func recordCall(t *testing.T, server *testenv.Server, decide func() error) []any {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer func() { _ = client.Close() }()
-	lines := make(chan string, 1_000)
-	monitor := client.Monitor(t.Context(), lines)
-	monitor.Start()
-	defer monitor.Stop()
-	deadline := time.After(10 * time.Second)
-	for {
-		if err := decide(); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case line := <-lines:
-			if i := strings.Index(line, `"EVALSHA"`); i >= 0 && !strings.Contains(line, " lua]") {
-				return parseMonitor(t, line[i:])
+	connection, err := net.Dial("tcp", server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	if err := connection.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connection.Write([]byte("MONITOR\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(connection)
+	for lines.Scan() {
+		line := lines.Text()
+		if line == "+OK" { // it listens now
+			if err := decide(); err != nil {
+				t.Fatal(err)
 			}
-		case <-deadline:
-			t.Fatal("the server saw no call of the store")
+		}
+		if i := strings.Index(line, `"EVALSHA"`); i >= 0 {
+			return parseMonitor(t, line[i:])
 		}
 	}
+	t.Fatalf("the server saw no call of the store: %v", lines.Err())
+	return nil
 }
 
 // parseMonitor reads the quoted arguments of a line of MONITOR.
