@@ -36,6 +36,9 @@ func (m *making) bindAllowed(d *Decision) {
 			}
 		}
 	}
+	if d.RuleID == "" {
+		d.Reason = ReasonStoreFailure
+	}
 }
 
 // bindRejected names the band with the longest wait. A band that the cost can

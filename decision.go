@@ -17,7 +17,7 @@ type Decision struct {
 	// wait. They are empty where no band was asked.
 	RuleID, Band string
 	// Limit, Remaining and ResetAfter are the binding band's capacity, whole
-	// tokens left and time until it is full.
+	// tokens left and time until it is full; in the fallback, of its share.
 	Limit, Remaining int64
 	ResetAfter       time.Duration
 	// RetryAfter is how long until a rejected request would fit; 0 if it
@@ -40,12 +40,14 @@ type Reason string
 
 // The reasons.
 const (
-	// ReasonOK means that every band admitted it.
+	// ReasonOK means that every band that could be asked admitted it.
 	ReasonOK Reason = "ok"
 	// ReasonExempt means that a rule allows it without limit.
 	ReasonExempt Reason = "exempt"
 	// ReasonNoRule means that no rule applies.
 	ReasonNoRule Reason = "no-rule"
+	// ReasonNoRuleSet means that there is no such rule set.
+	ReasonNoRuleSet Reason = "no-rule-set"
 	// ReasonLimited means that a band is empty.
 	ReasonLimited Reason = "limited"
 	// ReasonCostTooHigh means that the cost is above a band's capacity.
@@ -55,8 +57,8 @@ const (
 	// ReasonMissingIdentity means that a rule refuses requests without the
 	// identity it counts by.
 	ReasonMissingIdentity Reason = "missing-identity"
-	// ReasonStoreFailure means that the store could not decide and the rule
-	// fails closed.
+	// ReasonStoreFailure means that the store could not decide: the request
+	// is refused if a rule fails closed, and else allowed with no band asked.
 	ReasonStoreFailure Reason = "store-failure"
 )
 

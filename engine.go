@@ -57,6 +57,16 @@ func New(store Store, rules RuleSets, options ...Option) (*Engine, error) {
 			return nil, fmt.Errorf("making an engine: %w", err)
 		}
 	}
+	if static, ok := rules.(staticRuleSets); ok {
+		if e.ruleSetID == "" && len(static) == 1 {
+			for id := range static {
+				e.ruleSetID = id
+			}
+		}
+		if e.ruleSetID != "" && static[e.ruleSetID] == nil {
+			return nil, fmt.Errorf("making an engine: there is no rule set %s", quote(e.ruleSetID))
+		}
+	}
 	return e, nil
 }
 
@@ -87,7 +97,7 @@ func (e *Engine) check(ctx context.Context, req *Request) (Decision, error) {
 	}
 	set := e.rules.RuleSet(id)
 	if set == nil {
-		return e.noRule(), nil
+		return Decision{Allowed: e.allowMissing, Reason: ReasonNoRuleSet}, nil
 	}
 
 	var space [MaxMatches + 1]int32

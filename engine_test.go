@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -333,24 +334,41 @@ func TestRequestsWithoutARule(t *testing.T) {
 		options []fluxgate.Option
 		req     fluxgate.Request
 		allowed bool
+		reason  fluxgate.Reason
 	}{
-		{"pass by default", nil, fluxgate.Request{Path: "/orders"}, true},
-		{"pass where that is said", []fluxgate.Option{fluxgate.WithMissingRule(true)}, fluxgate.Request{Path: "/orders"}, true},
-		{"are refused where that is said", []fluxgate.Option{fluxgate.WithMissingRule(false)}, fluxgate.Request{Path: "/orders"}, false},
-		{"because nobody knows the rule set pass by default", nil, fluxgate.Request{RuleSet: "other", Path: "/users/1"}, true},
-		{"because nobody knows the rule set are refused where that is said", []fluxgate.Option{fluxgate.WithMissingRule(false)}, fluxgate.Request{RuleSet: "other", Path: "/users/1"}, false},
-		{"because no rule set is named at all", []fluxgate.Option{fluxgate.WithRuleSet("")}, fluxgate.Request{Path: "/users/1"}, true},
+		{"pass by default", nil, fluxgate.Request{Path: "/orders"}, true, fluxgate.ReasonNoRule},
+		{"pass where that is said", []fluxgate.Option{fluxgate.WithMissingRule(true)}, fluxgate.Request{Path: "/orders"}, true, fluxgate.ReasonNoRule},
+		{"are refused where that is said", []fluxgate.Option{fluxgate.WithMissingRule(false)}, fluxgate.Request{Path: "/orders"}, false, fluxgate.ReasonNoRule},
+		{"because nobody knows the rule set pass by default", nil, fluxgate.Request{RuleSet: "other", Path: "/users/1"}, true, fluxgate.ReasonNoRuleSet},
+		{"because nobody knows the rule set are refused where that is said", []fluxgate.Option{fluxgate.WithMissingRule(false)}, fluxgate.Request{RuleSet: "other", Path: "/users/1"}, false, fluxgate.ReasonNoRuleSet},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGate(t, []fluxgate.Rule{onlyUsers}, c.options...)
 			d := g.check(c.req)
-			if answerOf(&d) != (answer{c.allowed, fluxgate.ReasonNoRule, ""}) {
-				t.Errorf("decided %+v, want allowed %t", answerOf(&d), c.allowed)
+			if want := (answer{c.allowed, c.reason, ""}); answerOf(&d) != want {
+				t.Errorf("decided %+v, want %+v", answerOf(&d), want)
 			}
 			if d.Receipt() != nil || len(bands(&d)) != 0 || !d.Time.IsZero() {
 				t.Errorf("receipt %v, bands %q, time %v of a decision without a rule", d.Receipt(), bands(&d), d.Time)
 			}
 		})
+	}
+}
+
+func TestARequestThatNamesNoRuleSetIsDecidedByTheOnlyOne(t *testing.T) {
+	g := newGate(t, []fluxgate.Rule{rule("only", 0, 5)}, fluxgate.WithRuleSet(""))
+	if d := g.check(fluxgate.Request{}); answerOf(&d) != (answer{true, fluxgate.ReasonOK, "only"}) {
+		t.Errorf("decided %+v", answerOf(&d))
+	}
+}
+
+func TestAnEngineWithoutItsRuleSetIsRefused(t *testing.T) {
+	set, err := fluxgate.NewRuleSet("api", rule("r", 0, 5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fluxgate.New(new(faulty), fluxgate.Static(set), fluxgate.WithRuleSet("apj")); err == nil || !strings.Contains(err.Error(), "apj") {
+		t.Errorf("error %v for a rule set that is not there", err)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestWhatARuleDoesWhenTheStoreCannotDecide(t *testing.T) {
 		return []fluxgate.Option{fluxgate.WithOnFailure(mode)}
 	}
 	refused := answer{false, fluxgate.ReasonStoreFailure, "r"}
-	passes := answer{true, fluxgate.ReasonOK, ""}
+	passes := answer{true, fluxgate.ReasonStoreFailure, ""}
 	for _, c := range []struct {
 		name    string
 		mode    fluxgate.OnFailure

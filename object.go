@@ -54,9 +54,18 @@ func (o *object) refuseUnknown() {
 	}
 }
 
+// otherNames are what fields are called elsewhere.
+var otherNames = map[string]string{
+	"scope": "limitScope", "policy": "onLimitExceed", "onlimitexceedpolicy": "onLimitExceed", "keyfields": "compositeKeyFields",
+	"disabled": "enabled", "limit": "capacity", "tokens": "refillTokens", "period": "refill", "window": "refill", "interval": "refill",
+}
+
 // suggest is the known field that was probably meant.
 func (o *object) suggest(name string) string {
 	if o.known != nil {
+		if meant := otherNames[strings.ToLower(name)]; slices.Contains(*o.known, meant) {
+			return fmt.Sprintf(": did you mean %s?", meant)
+		}
 		for _, k := range *o.known {
 			if strings.EqualFold(k, name) || strings.EqualFold(k, name+"s") || strings.EqualFold(k, strings.ReplaceAll(name, "_", "")) {
 				return fmt.Sprintf(": did you mean %s?", k)
@@ -193,7 +202,7 @@ func (o *object) period(name string) (time.Duration, bool) {
 	if !strings.HasSuffix(name, "Seconds") {
 		s, ok := value.(string)
 		if !ok {
-			o.wrong(name, "a period such as 100ms", value)
+			o.wrong(name, "a text such as \"60s\" (a number goes into refillSeconds)", value)
 			return 0, false
 		}
 		d, err := parsePeriod(s)

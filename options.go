@@ -10,7 +10,9 @@ import (
 // Option changes how an [Engine] decides.
 type Option func(*Engine) error
 
-// WithRuleSet names the rule set for requests that name none.
+// WithRuleSet names the rule set for requests that name none. The default is
+// the one of [Static], if it has one. An id that is not known limits nothing:
+// such requests are decided as [WithMissingRule] says.
 func WithRuleSet(id string) Option {
 	return func(e *Engine) error {
 		e.ruleSetID = id
@@ -18,8 +20,8 @@ func WithRuleSet(id string) Option {
 	}
 }
 
-// WithMissingRule says what happens to a request that no rule limits. By
-// default it is allowed.
+// WithMissingRule says what happens to a request that no rule limits, or whose
+// rule set is not known. By default it is allowed.
 func WithMissingRule(allow bool) Option {
 	return func(e *Engine) error {
 		e.allowMissing = allow
@@ -39,8 +41,8 @@ func WithPolicy(p Policy) Option {
 }
 
 // WithWaiting lets rules with the policy WaitForRefill hold a request for up
-// to longest, and at most so many at once; one more is decided as if its
-// policy were Reject. Without it nobody waits.
+// to longest, which is at most MaxWait, and at most atOnce requests at a time;
+// one more is decided as if its policy were Reject. Without it nobody waits.
 func WithWaiting(longest time.Duration, atOnce int) Option {
 	return func(e *Engine) error {
 		if longest <= 0 || longest > MaxWait {

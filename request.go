@@ -23,8 +23,8 @@ type Request struct {
 	Attributes map[string]string
 	// Cost is how many tokens the request takes. 0 means 1.
 	Cost int64
-	// Peek asks what would be decided and takes nothing. With Cost 0 it asks
-	// for the state alone.
+	// Peek asks what would be decided and takes nothing: what remains is told
+	// as it is. With Cost 0 it asks for the state alone.
 	Peek bool
 }
 

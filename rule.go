@@ -126,7 +126,9 @@ type Policy string
 const (
 	// Reject refuses it now.
 	Reject Policy = "REJECT"
-	// WaitForRefill holds it until its tokens are there, within a bound.
+	// WaitForRefill holds it until its tokens are there, if the engine has
+	// [WithWaiting]; else it is Reject. A request whose caller would be gone
+	// by then is refused at once.
 	WaitForRefill Policy = "WAIT_FOR_REFILL"
 )
 
@@ -135,8 +137,8 @@ type OnFailure string
 
 // The ways to fail.
 const (
-	// FailLocal decides by the same rule in this process, at a configured
-	// share of its bands.
+	// FailLocal decides by the same rule in this process, at a share of its
+	// bands: see [WithFallback]. Without a fallback it is FailOpen.
 	FailLocal OnFailure = "local"
 	// FailOpen lets the request pass.
 	FailOpen OnFailure = "open"
@@ -150,7 +152,8 @@ type OnMissingIdentity string
 
 // The ways to treat the nameless.
 const (
-	// MissingIP counts it by its client address instead.
+	// MissingIP counts it by its client address instead; without an address
+	// all such requests share one bucket.
 	MissingIP OnMissingIdentity = "ip"
 	// MissingAnonymous counts all such requests in one bucket.
 	MissingAnonymous OnMissingIdentity = "anonymous"

@@ -108,7 +108,9 @@ func (s *RuleSet) Rules() iter.Seq[Rule] {
 }
 
 // RuleSets is where the engine finds rule sets. It is asked on every request
-// and must answer from memory. An unknown id is nil.
+// and must answer from memory. An unknown id is nil. To change rules while
+// requests run, answer with another RuleSet: an atomic pointer is enough, and
+// consumption carries over.
 type RuleSets interface {
 	RuleSet(id string) *RuleSet
 }

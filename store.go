@@ -26,7 +26,9 @@ type Store interface {
 	// again when Take returns.
 	Take(ctx context.Context, demands []Demand, out *Outcome) error
 
-	// Peek says what Take would and changes nothing.
+	// Peek says whether Take would admit the demands and after which wait,
+	// and changes nothing: what remains and when it is full are told as they
+	// are, with nothing taken.
 	Peek(ctx context.Context, demands []Demand, out *Outcome) error
 
 	// Settle corrects what a receipt says was taken to the cost that is known

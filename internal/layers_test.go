@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"store/lease"},
 	{"store/resilient"},
 	{"store/redisstore", "store/memstore", "store/storetest", "clientip"},
-	{"internal/weigh"},
+	{"store/weigh"},
 	{""}, // the root package: rules, engine, interfaces
 	{"internal/ideal"},
 	{"internal/match", "internal/bucket", "internal/testenv"},

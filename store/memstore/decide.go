@@ -5,7 +5,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
-	"github.com/fluxgate/fluxgate/internal/weigh"
+	"github.com/fluxgate/fluxgate/store/weigh"
 )
 
 // weighed is one demand on the scales.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store/weigh"
 )
 
 // Config is how a [Store] is made. Its zero value works.
@@ -93,12 +94,11 @@ func (s *Store) settle(t *fluxgate.Taken, actual int64) (done fluxgate.Settlemen
 	e := shard.find(id)
 	var view bucket.View
 	e.look(t.Bands, now, &view)
-	booked := bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due}
-	tokens, changed := view.Settle(t.Bands, booked, actual)
+	tokens, changed := view.Settle(t.Bands, weigh.Booked(t), actual)
 	if changed {
 		shard.write(e, id, t.Bands, &view, view.FullAfter(t.Bands))
 	}
-	return fluxgate.Settlement{Returned: max(0, tokens), Charged: max(0, -tokens)}
+	return weigh.Settlement(tokens)
 }
 
 // Reset implements [fluxgate.Store].

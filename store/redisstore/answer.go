@@ -7,7 +7,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
-	"github.com/fluxgate/fluxgate/internal/weigh"
+	"github.com/fluxgate/fluxgate/store/weigh"
 )
 
 // errAnswer is an answer that the script cannot have given.

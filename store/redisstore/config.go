@@ -41,6 +41,8 @@ type Config struct {
 	// with it how soon a reset by another gateway is seen. 0 means 2s.
 	Refresh time.Duration
 	// Logger hears of what the store mends by itself. Nil means nobody.
+	// go-redis has a logger of its own for connections that fail, which
+	// writes to standard error: see its SetLogger.
 	Logger *slog.Logger
 
 	// clock is the time for tests. Nil means the server's.

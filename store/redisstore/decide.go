@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store/weigh"
 )
 
 // part is the demands of a request that live in one shard.
@@ -237,7 +238,7 @@ func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual in
 			continue
 		}
 		for _, tokens := range a.tokens {
-			parts = append(parts, fluxgate.Settlement{Returned: max(0, tokens), Charged: max(0, -tokens)})
+			parts = append(parts, weigh.Settlement(tokens))
 		}
 	}
 	return fluxgate.Least(parts...), errors.Join(failures...)

@@ -45,7 +45,7 @@ func newTopology(ctx context.Context, s *Store, target target) (*topology, error
 		t.mode = ModeStandalone
 		info, err := first.client.InfoMap(ctx, "cluster").Result()
 		if err != nil {
-			return t, fmt.Errorf("asking %s for its topology: %w", first.addr, err)
+			return t, fmt.Errorf("%w: asking %s for its topology: %w", ErrUnavailable, first.addr, err)
 		}
 		if info["Cluster"]["cluster_enabled"] == "1" {
 			t.mode = ModeCluster

@@ -44,7 +44,13 @@ type Check struct {
 func Run(t *testing.T, open func(t testing.TB) Backend) {
 	t.Helper()
 	for _, c := range Checks() {
-		t.Run(c.Name, func(t *testing.T) { c.Run(t, open(t)) })
+		t.Run(c.Name, func(t *testing.T) {
+			b := open(t)
+			if b.Store == nil || b.Advance == nil {
+				t.Fatal("a Backend needs a Store and a function that moves its clock")
+			}
+			c.Run(t, b)
+		})
 	}
 }
 

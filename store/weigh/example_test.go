@@ -1,0 +1,39 @@
+package weigh_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store/weigh"
+)
+
+// One bucket, decided by hand: what a store does for each key.
+func Example() {
+	band, err := fluxgate.Band{Capacity: 2, RefillTokens: 1, Refill: time.Second}.Exact(0)
+	if err != nil {
+		panic(err)
+	}
+	demands := []fluxgate.Demand{{Bands: []fluxgate.ExactBand{band}, Cost: 1}}
+	var state weigh.State
+	now := int64(1_700_000_000_000_000) // microseconds of the store's clock
+	for range 3 {
+		var out fluxgate.Outcome
+		out.Prepare(demands)
+		d, result := &demands[0], &out.Results[0]
+		var view weigh.View
+		state.View(d.Bands, now, &view)
+		weigh.Demand(d, &view, result)
+		if result.Status == fluxgate.OK {
+			view.Take(d.Bands, d.Cost)
+			state.Store(d.Bands, &view)
+		}
+		weigh.Report(d.Bands, &view, result)
+		fmt.Println(result.Status, result.Bands[0].Remaining, "left, full after", result.Bands[0].FullAfter, "wait", result.Wait)
+		now += 250_000
+	}
+	// Output:
+	// ok 1 left, full after 1s wait 0s
+	// ok 0 left, full after 1.75s wait 0s
+	// rejected 0 left, full after 1.5s wait 500ms
+}
