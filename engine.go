@@ -27,7 +27,6 @@ type Engine struct {
 	store Store
 	rules RuleSets
 	keyer keyer
-	plans plans
 
 	ruleSetID    string
 	allowMissing bool
@@ -111,7 +110,7 @@ func (e *Engine) check(ctx context.Context, req *Request) (Decision, error) {
 	if len(applying) > MaxMatches {
 		return Decision{}, ErrTooManyRules
 	}
-	return e.apply(ctx, req, e.plans.of(e, set), applying)
+	return e.apply(ctx, req, e.planOf(set), applying)
 }
 
 // apply decides by the rules that apply, given in order. A rule that ends the

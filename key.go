@@ -13,8 +13,10 @@ import (
 // Key names one bucket set: all bands of one rule for one caller.
 type Key struct {
 	RuleSet, Rule string
-	// ID is the caller: a salted hash of the scope and the identity. Nothing
-	// the caller sent can be read from it or chosen in it.
+	// ID is the bucket set: a salted hash of rule set, rule, scope and
+	// identity. It alone names the bucket; rule set and rule say what it
+	// belongs to when they are reset. Nothing the caller sent can be read from
+	// it or chosen in it.
 	ID KeyID
 }
 
@@ -130,6 +132,9 @@ func (k *keyer) appendField(b []byte, f keyField, req *Request) (encoded []byte,
 		return appendBytes(appendBytes(b, f.name), value), true
 	case fieldHeader:
 		values := req.Headers[f.name]
+		if len(values) == 0 {
+			values = req.Headers[f.lower]
+		}
 		if len(values) == 0 || len(values) == 1 && values[0] == "" {
 			return b, false
 		}

@@ -30,7 +30,9 @@ const (
 // keyField is one part of a key.
 type keyField struct {
 	kind fieldKind
-	name string // of the header or attribute
+	name string // of the header, canonical, or of the attribute
+	// lower is the header's name as gRPC and Envoy spell it.
+	lower string
 }
 
 // parseKeyField reads one entry of compositeKeyFields.
@@ -48,10 +50,10 @@ func parseKeyField(s string) (keyField, bool) {
 		return keyField{kind: fieldPath}, true
 	}
 	if name, ok := strings.CutPrefix(s, "header:"); ok {
-		return keyField{fieldHeader, textproto.CanonicalMIMEHeaderKey(name)}, isToken(name)
+		return keyField{fieldHeader, textproto.CanonicalMIMEHeaderKey(name), strings.ToLower(name)}, isToken(name)
 	}
 	if name, ok := strings.CutPrefix(s, "attr:"); ok {
-		return keyField{fieldAttribute, name}, isAttributeName(name)
+		return keyField{kind: fieldAttribute, name: name}, isAttributeName(name)
 	}
 	return keyField{}, false
 }

@@ -42,7 +42,8 @@ func WithPolicy(p Policy) Option {
 
 // WithWaiting lets rules with the policy WaitForRefill hold a request for up
 // to longest, which is at most MaxWait, and at most atOnce requests at a time;
-// one more is decided as if its policy were Reject. Without it nobody waits.
+// one more is decided as if its policy were Reject. A request counts from when
+// it is decided. Without it nobody waits.
 func WithWaiting(longest time.Duration, atOnce int) Option {
 	return func(e *Engine) error {
 		if longest <= 0 || longest > MaxWait {
@@ -69,8 +70,9 @@ func WithOnFailure(f OnFailure) Option {
 }
 
 // WithFallback is the store that decides for FailLocal rules while the shared
-// one is away, at a share of their bands: with ten gateways a share of 0.1
-// keeps the sum. Without it such rules let requests pass.
+// one is away, at a share of their bands, at least a token each: with ten
+// gateways a share of 0.1 keeps the sum. Without it such rules let requests
+// pass.
 func WithFallback(s Store, share float64) Option {
 	return func(e *Engine) error {
 		if s == nil || !(share > 0 && share <= 1) {

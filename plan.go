@@ -1,7 +1,5 @@
 package fluxgate
 
-import "sync"
-
 // plan is a rule set as one engine uses it: with the store's salt in its keys
 // and the fallback's share in its bands.
 type plan struct {
@@ -40,9 +38,14 @@ func newPlan(e *Engine, set *RuleSet) *plan {
 			continue
 		}
 		for position, b := range r.Bands {
-			exact, err := shareOf(b, e.share).Exact(position)
+			share := shareOf(b, e.share)
+			exact, err := share.Exact(position)
+			for err != nil && share.RefillTokens > 1 {
+				share.RefillTokens /= 2 // rather too slow than not exact
+				exact, err = share.Exact(position)
+			}
 			if err != nil {
-				exact = r.bands[position] // the share is not exact: the whole is
+				exact = r.bands[position]
 			}
 			p.rules[i].local = append(p.rules[i].local, exact)
 		}
@@ -50,33 +53,12 @@ func newPlan(e *Engine, set *RuleSet) *plan {
 	return p
 }
 
-// maxPlans bounds how many rule sets an engine remembers the plan of.
-const maxPlans = 1_024
-
-// plans holds the plan of every rule set in use, by its id.
-type plans struct {
-	byID sync.Map // string → *plan
-
-	mu    sync.Mutex
-	count int
-}
-
-// of is the plan of a rule set, made when the rule set is first seen.
-func (p *plans) of(e *Engine, set *RuleSet) *plan {
-	if known, ok := p.byID.Load(set.id); ok {
-		if plan := known.(*plan); plan.set == set {
-			return plan
-		}
+// planOf is the plan of a rule set, made when the engine first sees it. It is
+// kept with the rule set, and goes with it.
+func (e *Engine) planOf(set *RuleSet) *plan {
+	if known, ok := set.plans.Load(e); ok {
+		return known.(*plan)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	fresh := newPlan(e, set)
-	if _, replaced := p.byID.Swap(set.id, fresh); !replaced {
-		p.count++
-	}
-	if p.count > maxPlans {
-		p.byID.Clear()
-		p.count = 0
-	}
-	return fresh
+	known, _ := set.plans.LoadOrStore(e, newPlan(e, set))
+	return known.(*plan)
 }

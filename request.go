@@ -17,7 +17,7 @@ type Request struct {
 	// percent-encoded and without the query.
 	Method, Path, Host string
 	// Headers are the request's under their canonical names, as in
-	// [net/http.Header].
+	// [net/http.Header], or all in lower case, as in gRPC.
 	Headers map[string][]string
 	// Attributes are what else is known: tenant, plan, region.
 	Attributes map[string]string

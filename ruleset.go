@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/fluxgate/fluxgate/internal/match"
 )
@@ -22,6 +23,7 @@ type RuleSet struct {
 	rules   []Rule         // in the order they are evaluated
 	active  []compiledRule // the enabled ones, in the same order
 	matcher *match.Matcher
+	plans   sync.Map // *Engine → *plan
 }
 
 // compiledRule is what the path of a request needs of a rule.

@@ -15,7 +15,8 @@ const giveBackTimeout = time.Second
 
 // Settle corrects what was taken for a request to the cost that is known now,
 // such as bytes sent or model tokens used. A cost of 0 withdraws it. A nil
-// receipt settles nothing. A receipt can be settled once.
+// receipt settles nothing. A receipt can be settled once, and one that failed
+// is not settled again: it may have been.
 func (e *Engine) Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error) {
 	if receipt == nil {
 		return Settlement{}, nil

@@ -50,10 +50,11 @@ type Store interface {
 
 // Demand is what one request wants of one bucket set.
 type Demand struct {
-	// Key names the bucket set. The keys of one call differ.
+	// Key names the bucket set. The ids of the keys in one call differ.
 	Key Key
 	// Bands are what the bucket set is measured by, 1 to MaxBands. They come
-	// with the demand, so that a limit may come from anywhere.
+	// with the demand, so that a limit may come from anywhere. The list must
+	// not be changed once it was handed to a store.
 	Bands []ExactBand
 	// Cost is how many tokens to take from each band. A cost of 0 takes
 	// nothing.
@@ -83,8 +84,8 @@ func CheckDemands(demands []Demand) error {
 			return fmt.Errorf("%w: a wait of %v, at most %v is possible", ErrDemand, d.MaxWait, MaxWait)
 		}
 		for j := range i {
-			if demands[j].Key == d.Key {
-				return fmt.Errorf("%w: rule %s is demanded twice", ErrDemand, d.Key.Rule)
+			if demands[j].Key.ID == d.Key.ID {
+				return fmt.Errorf("%w: one bucket set is demanded twice, by rule %s", ErrDemand, d.Key.Rule)
 			}
 		}
 	}

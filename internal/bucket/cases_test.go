@@ -226,3 +226,28 @@ func TestBandsThatCannotBeExactAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestGivingBackAfterARuleChangeCreatesNothing(t *testing.T) {
+	now := int64(1_700_000_000_000_000)
+	slow, quick := []Band{band(t, 10, 10, 24*time.Hour)}, []Band{band(t, 10, 10, time.Second)}
+	s := single{bands: slow}
+	if !s.take(10, now) {
+		t.Fatal("refused")
+	}
+	booked := Booking{Cost: 10, At: now}
+	// The rule becomes quick; a second later somebody takes what has come back.
+	now += second
+	s.bands = quick
+	if !s.take(10, now) {
+		t.Fatal("refused")
+	}
+	var v View
+	s.state.View(slow, now, &v)
+	if tokens, changed := v.Settle(slow, booked, 0); tokens != 0 || changed {
+		t.Errorf("%d tokens came back, though the bucket was full in between", tokens)
+	}
+	// What was used beyond is charged all the same.
+	if tokens, _ := v.Settle(slow, booked, 12); tokens != -2 {
+		t.Errorf("charged %d tokens, want 2", -tokens)
+	}
+}

@@ -5,8 +5,12 @@ import "math"
 // refund is what may come back to band i, in units, when tokens of the cost
 // that was due at the moment due are not wanted after all. It never creates
 // tokens: what may have overflowed since, or was promised to others behind
-// it, is gone. The package comment has the reason.
+// it, is gone. The package comment has the reason. Under other numbers it may
+// have overflowed by more than can be told, so nothing comes back.
 func (v *View) refund(b *Band, i int, cost, tokens, due int64) int64 {
+	if v.Carried&(1<<i) != 0 {
+		return 0
+	}
 	most := cost*b.Unit - b.regain(b.ticks(due, v.Now+v.Hold))
 	return max(0, min(tokens*b.Unit, most, v.Levels[i]))
 }

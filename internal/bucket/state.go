@@ -30,13 +30,16 @@ type View struct {
 	Hold int64
 	// Levels are the used units per band.
 	Levels [MaxBands]int64
+	// Carried has a bit for each band whose level was written under other
+	// numbers and carried over.
+	Carried uint16
 }
 
 // View brings the state to now. Bands are matched by id; a band that was not
 // stored takes over the slot at its position if that belongs to no other band
 // (its label was changed), and is full otherwise.
 func (s *State) View(bands []Band, now int64, v *View) {
-	v.Now, v.Hold = now, s.Hold
+	v.Now, v.Hold, v.Carried = now, s.Hold, 0
 	if elapsed := now - s.At; elapsed > 0 {
 		v.Hold = max(0, s.Hold-elapsed)
 	}
@@ -44,6 +47,9 @@ func (s *State) View(bands []Band, now int64, v *View) {
 		v.Levels[i] = 0
 		if slot, ok := s.slot(bands, i); ok {
 			v.Levels[i] = bands[i].Level(slot, s.At, now)
+			if slot.Limit != bands[i].Limit {
+				v.Carried |= 1 << i
+			}
 		}
 	}
 }

@@ -140,12 +140,12 @@ func TestCallersThatHaveUsedTheirTokensSurviveAFlood(t *testing.T) {
 	}
 }
 
-func TestANewcomerNearestToFullIsItselfForgotten(t *testing.T) {
+func TestTheBucketNearestToFullMakesRoom(t *testing.T) {
 	f := newFixture(t, 2, fluxgate.PerHour(100))
 	f.take(f.demand(0, 50))
 	f.take(f.demand(1, 60))
 	f.take(f.demand(2, 10))
-	for caller, want := range []int64{50, 40, 100} {
+	for caller, want := range []int64{100, 40, 90} {
 		if got := f.left(caller); got != want {
 			t.Errorf("caller %d has %d left, want %d", caller, got, want)
 		}
@@ -158,6 +158,31 @@ func TestANewcomerNearestToFullIsItselfForgotten(t *testing.T) {
 	}
 	if stats := f.Stats(); stats != (memstore.Stats{Buckets: 2, Evicted: 2}) {
 		t.Errorf("%+v, want 2 buckets and 2 evicted", stats)
+	}
+}
+
+// Long periods that fill the store must not switch the limits of short ones
+// off: a caller that comes again and again is counted.
+func TestShortLimitsHoldInAStoreFullOfLongOnes(t *testing.T) {
+	const most = 1_000
+	f := newFixture(t, most, fluxgate.PerDay(10))
+	for caller := range 2 * most {
+		f.take(f.demand(caller, 1))
+	}
+	login, err := fluxgate.PerMinute(5).Exact(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed := 0
+	for range 1_000 {
+		d := f.demand(1_000_000, 1)
+		d.Bands = []fluxgate.ExactBand{login}
+		if f.take(d).Admitted {
+			passed++
+		}
+	}
+	if passed != 5 {
+		t.Errorf("%d of 1,000 passed a limit of 5", passed)
 	}
 }
 

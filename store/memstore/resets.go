@@ -33,7 +33,7 @@ func (r *resets) add(ruleSet, rule string) error {
 	if old := r.generation.Load(); old != nil {
 		next = maps.Clone(*old)
 	}
-	if len(next) >= maxResets {
+	if len(next) >= maxResets && next[target{ruleSet, rule}] == 0 {
 		return errors.New("resetting buckets: too many rules have been reset")
 	}
 	next[target{ruleSet, rule}]++

@@ -13,8 +13,9 @@ type entry struct {
 	state bucket.State
 	// full is when every band is full, in microseconds of the store's clock.
 	full int64
-	// queued is full as the queue knows it. Takes only move full further
-	// away, so the queue need not hear of each.
+	// queued is full as the queue knows it. Takes move full further away, and
+	// the queue hears of it when the entry comes to its front; what is given
+	// back or reset brings it nearer, and stays queued until then.
 	queued int64
 	// one is room for the state of a single band.
 	one [1]bucket.Slot
@@ -26,7 +27,7 @@ func (e *entry) look(bands []fluxgate.ExactBand, now int64, view *bucket.View) {
 		e.state.View(bands, now, view)
 		return
 	}
-	view.Now, view.Hold = now, 0
+	view.Now, view.Hold, view.Carried = now, 0, 0
 	clear(view.Levels[:len(bands)])
 }
 
@@ -64,20 +65,18 @@ func (s *shard) find(id fluxgate.KeyID) *entry { return s.entries[id] }
 func (s *shard) write(e *entry, id fluxgate.KeyID, bands []fluxgate.ExactBand, view *bucket.View, full int64) {
 	full += view.Now
 	if e == nil {
-		if e = s.add(id, full); e == nil {
-			return
-		}
+		e = s.add(id, full)
 	}
 	e.state.Store(bands, view)
 	e.full = full
 }
 
-// add makes room for a new entry and queues it. It returns nil if the new one
-// is itself the nearest to full.
+// add makes room for a new entry and queues it. The new one always gets a
+// place: where long periods have filled the store, the limits of short ones
+// would otherwise not be counted at all.
 func (s *shard) add(id fluxgate.KeyID, full int64) *entry {
-	if len(s.entries) >= s.most && !s.evict(full) {
-		s.evicted++
-		return nil
+	if len(s.entries) >= s.most {
+		s.evict()
 	}
 	e := s.spare
 	if s.spare = nil; e == nil {
@@ -90,8 +89,8 @@ func (s *shard) add(id fluxgate.KeyID, full int64) *entry {
 	return e
 }
 
-// evict drops the entry nearest to full, if it is nearer than full.
-func (s *shard) evict(full int64) bool {
+// evict drops the entry nearest to full.
+func (s *shard) evict() {
 	// Entries that were taken from since they were queued move back. Each
 	// step is one that an earlier take has saved; the bound is for the day
 	// on which all of them come at once.
@@ -102,12 +101,8 @@ func (s *shard) evict(full int64) bool {
 		}
 		s.queue.delayFront(front.full)
 	}
-	if s.queue[0].queued > full {
-		return false
-	}
 	s.dropFront()
 	s.evicted++
-	return true
 }
 
 // sweep drops entries that are full by now, a few at a time.

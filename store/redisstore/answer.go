@@ -115,6 +115,11 @@ func (a *ask) fill(out *fluxgate.Outcome, places []int) {
 			place = places[i]
 		}
 		d, result := &a.demands[i], &out.Results[place]
+		if a.statuses[i] == fluxgate.Unavailable {
+			result.Status = fluxgate.Unavailable
+			levels = levels[len(d.Bands):]
+			continue
+		}
 		view := bucket.View{Now: a.now}
 		copy(view.Levels[:], levels[:len(d.Bands)])
 		levels = levels[len(d.Bands):]

@@ -16,8 +16,8 @@ const (
 	opSettle    = 3 // has a section of its own
 )
 
-// ask is one request to one shard. It owns all of its memory, since its caller
-// may leave while it is on its way.
+// ask is one request to one shard. It owns its memory, since its caller may
+// leave while it is on its way; only the bands are shared, which never change.
 type ask struct {
 	op       byte
 	shard    int
@@ -45,6 +45,17 @@ type ask struct {
 
 	state atomic.Int32
 	done  chan struct{} // has room for the answer
+}
+
+// nothingReadable reports whether no demand of a take or a peek could be
+// decided. One that could not counts as if it were not there.
+func (a *ask) nothingReadable() bool {
+	for _, s := range a.statuses {
+		if s != fluxgate.Unavailable {
+			return false
+		}
+	}
+	return a.unreadable
 }
 
 // The states of an ask: whoever moves it away from pending decides who deals

@@ -101,6 +101,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("a prefix has at most 64 bytes and no braces")
 	case c.Timeout < time.Millisecond:
 		return c, fmt.Errorf("the timeout must be at least 1ms, not %v", c.Timeout)
+	case len(c.Secret) > 0 && len(c.Secret) < 16:
+		return c, errors.New("a secret has at least 16 bytes: a short one can be guessed from its check value")
 	case c.Shards < 1 || c.Shards > maxShards:
 		return c, fmt.Errorf("there must be 1 to %d shards, not %d", maxShards, c.Shards)
 	case c.Refresh < 10*time.Millisecond:

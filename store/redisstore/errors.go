@@ -57,11 +57,12 @@ func refusalOf(err error) refusal {
 	return ran
 }
 
-// redirect is the address in a MOVED or ASK reply.
-func redirect(err error) string {
+// redirect is the address in a MOVED or ASK reply of the node at from. One
+// without a host means the same host.
+func redirect(err error, from string) string {
 	fields := strings.Fields(err.Error())
 	if len(fields) < 3 {
 		return ""
 	}
-	return fields[2]
+	return withHost(fields[2], from)
 }

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -41,7 +42,7 @@ type lane struct {
 	// healing is held while the script is brought to the node; scripts counts
 	// how often it was.
 	healing sync.Mutex
-	scripts uint64
+	scripts atomic.Uint64
 }
 
 // submit queues asks and sends what may be sent.
@@ -93,20 +94,24 @@ func (l *lane) arm(wait time.Duration) {
 }
 
 // cut takes the next batch off the queue, first come first served, without
-// those whose callers have left, and says how many keys it has. Calls are
+// those whose callers have left or whose time is up, and says how many keys it has. Calls are
 // small enough to be answered while the next is decided, and larger where much
 // is waiting. The lock is held.
 func (l *lane) cut() (batch []*ask, keys int) {
 	most := min(max(goodKeys, l.waiting/2), maxKeys)
 	batch = make([]*ask, 0, min(len(l.queue), most))
-	n := 0
+	n, now := 0, time.Now()
 	for _, a := range l.queue {
 		if keys+len(a.keys) > most && len(batch) > 0 {
 			break
 		}
 		n++
 		l.waiting -= len(a.keys)
-		if !a.isAbandoned() {
+		switch {
+		case a.isAbandoned():
+		case now.After(a.deadline):
+			l.store.answer(a, errLate)
+		default:
 			batch = append(batch, a)
 			keys += len(a.keys)
 		}

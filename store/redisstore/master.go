@@ -40,10 +40,10 @@ func (t *topology) onMaster(ctx context.Context, key string, run func(context.Co
 		addr, asking = "", false
 		switch why {
 		case moved:
-			addr = redirect(err)
+			addr = redirect(err, l.addr)
 			t.refreshSoon()
 		case askElsewhere:
-			addr, asking = redirect(err), true
+			addr, asking = redirect(err, l.addr), true
 		case ran:
 			if l != nil {
 				return fmt.Errorf("%w: %w", ErrUnavailable, err)

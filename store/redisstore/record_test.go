@@ -53,7 +53,7 @@ func TestOneSideStartsWhenGatewaysDisagree(t *testing.T) {
 		for i := range 16 {
 			config := Config{Prefix: prefix, Timeout: 2 * time.Second, Shards: 16}
 			if i%2 == 1 {
-				config.Shards, config.Secret = 32, []byte("other")
+				config.Shards, config.Secret = 32, []byte("the other secret, as long")
 			}
 			wg.Go(func() {
 				s, err := Open(t.Context(), uri, config)
@@ -76,14 +76,14 @@ func TestOneSideStartsWhenGatewaysDisagree(t *testing.T) {
 func TestGatewayThatDisagreesDoesNotStart(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	prefix := "agree-" + rand.Text()
-	first := Config{Prefix: prefix, Shards: 32, Secret: []byte("one secret"), Timeout: time.Second}
+	first := Config{Prefix: prefix, Shards: 32, Secret: []byte("one secret of many bytes"), Timeout: time.Second}
 	openStore(t, server.URI(), first)
 	for name, test := range map[string]struct {
 		change func(*Config)
 		says   string
 	}{
 		"in the shards":        {func(c *Config) { c.Shards = 64 }, "is 32 in the record " + prefix + ":fleet and 64 here"},
-		"in the secret":        {func(c *Config) { c.Secret = []byte("another") }, "secret"},
+		"in the secret":        {func(c *Config) { c.Secret = []byte("another secret of many bytes") }, "secret"},
 		"by having no secret":  {func(c *Config) { c.Secret = nil }, "secret"},
 		"by an empty secret":   {func(c *Config) { c.Secret = []byte{} }, "secret"},
 		"in secret and shards": {func(c *Config) { c.Secret, c.Shards = nil, 1 }, "disagrees"},
@@ -198,7 +198,7 @@ func TestSecretChangesTheSaltAndIsNotInRedis(t *testing.T) {
 	if again := openStore(t, server.URI(), Config{Secret: []byte(secret)}).Salt(); !bytes.Equal(again, with.Salt()) {
 		t.Errorf("the same secret gives the salts %x and %x", again, with.Salt())
 	}
-	if bytes.Equal(saltWith(raw, []byte("other")), with.Salt()) {
+	if bytes.Equal(saltWith(raw, []byte("the other secret, as long")), with.Salt()) {
 		t.Error("another secret gives the same salt")
 	}
 	keys, err := server.Do(t.Context(), "KEYS", "*")
@@ -242,7 +242,7 @@ func TestShardsAndSecretChangeWhenTheRecordIsDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	before.Close()
-	after := Config{Shards: 128, Secret: []byte("new"), Timeout: time.Second}
+	after := Config{Shards: 128, Secret: []byte("another secret, as long"), Timeout: time.Second}
 	if _, err := Open(t.Context(), server.URI(), after); !errors.Is(err, ErrDisagrees) {
 		t.Fatalf("before: %v", err)
 	}

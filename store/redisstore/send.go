@@ -17,9 +17,12 @@ var questions = sync.Pool{New: func() any { return new(question) }}
 func (l *lane) send(batch []*ask) bool {
 	all := true
 	groups := l.store.group(batch)
-	ctx := deadlineContext{context.Background(), latest(batch)}
+	// A context that ends, not only a deadline: a connection that is neither
+	// opened nor refused is waited for by nothing else.
+	ctx, cancel := context.WithDeadline(context.Background(), latest(batch))
+	defer cancel()
 	commands := make([]*redis.Cmd, len(groups))
-	scripts := l.scriptsSeen()
+	scripts := l.scripts.Load()
 	for i, q := range groups {
 		q.build(l.store.now())
 		commands[i] = redis.NewCmd(ctx, q.args...)
@@ -57,26 +60,20 @@ func (l *lane) process(ctx context.Context, groups []*question, commands []*redi
 	_, _ = pipe.Exec(ctx) // the commands have the errors
 }
 
-func (l *lane) scriptsSeen() uint64 {
-	l.healing.Lock()
-	defer l.healing.Unlock()
-	return l.scripts
-}
-
 // heal runs a call on a node that does not have the script. Of all that notice
 // one brings it, with its own call; the others then find it there.
 func (l *lane) heal(ctx context.Context, q *question, seen uint64) (string, error) {
 	for {
 		l.healing.Lock()
-		if l.scripts == seen {
-			l.scripts++
+		if l.scripts.Load() == seen {
 			l.store.scripts.Add(1)
 			reply, err := l.one(ctx, q, q.evaluate())
+			l.scripts.Add(1) // now, so that who began before does not bring it too
 			l.healing.Unlock()
 			l.store.wakeRecord()
 			return reply, err
 		}
-		seen = l.scripts
+		seen = l.scripts.Load()
 		l.healing.Unlock()
 		reply, err := l.one(ctx, q, q.evaluateSHA())
 		if refusalOf(err) != noScript {
@@ -102,7 +99,7 @@ func (l *lane) deliver(q *question, err error) {
 	for _, a := range q.asks {
 		a.asking = false
 		switch {
-		case err == nil && a.unreadable:
+		case err == nil && a.nothingReadable():
 			l.store.answer(a, fmt.Errorf("%w: a bucket has state of version %d that this gateway cannot read", ErrUnavailable, a.version))
 		case err == nil:
 			l.store.answer(a, nil)
@@ -115,23 +112,13 @@ func (l *lane) deliver(q *question, err error) {
 		}
 	}
 	if len(again) > 0 {
-		l.store.again(again, why, err)
+		l.store.again(again, why, err, l.addr)
 	}
 }
 
 // errSplit says that the keys of an ask are on two nodes for the moment: it
 // must be asked key by key.
 var errSplit = errors.New("the keys are on two nodes")
-
-// deadlineContext is a context with a deadline and no timer: connections look at the
-// deadline, and nothing else waits for a call.
-type deadlineContext struct {
-	context.Context
-	deadline time.Time
-}
-
-// Deadline implements [context.Context].
-func (c deadlineContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
 // latest is the latest deadline of a batch: one caller's must not end the
 // call of the others.

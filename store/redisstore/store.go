@@ -40,8 +40,8 @@ var _ fluxgate.Store = (*Store)(nil)
 
 // New makes a store that asks the servers of a client. It opens connections of
 // its own, with the client's options but without its retries: a call that was
-// sent and not answered must not be sent again. The client itself is not used
-// and stays the caller's to close.
+// sent and not answered must not be sent again. The client stays the caller's
+// to close; one made for Sentinel must stay open, since it finds the master.
 func New(ctx context.Context, client redis.UniversalClient, config Config) (*Store, error) {
 	target, err := targetOf(client)
 	if err != nil {
@@ -154,13 +154,16 @@ func (s *Store) wakeRecord() { s.record.wake() }
 func (s *Store) submit(a *ask) {
 	l := s.nodes.lane(a.shard)
 	if l == nil {
-		s.again([]*ask{a}, notReached, errNoNode)
+		s.again([]*ask{a}, notReached, errNoNode, "")
 		return
 	}
 	l.submit(a)
 }
 
-var errNoNode = errors.New("no server is known for this part of the keys")
+var (
+	errNoNode = errors.New("no server is known for this part of the keys")
+	errLate   = fmt.Errorf("%w: its time was up before it could be asked", ErrUnavailable)
+)
 
 // await waits for an ask, or for the end of its caller, which then leaves.
 // When the store is closed its calls fail, so that need not be waited for.
@@ -191,12 +194,12 @@ func (s *Store) answer(a *ask, err error) {
 
 // again asks once more after a while, where the servers now say the keys are,
 // unless there is no time left.
-func (s *Store) again(asks []*ask, why refusal, err error) {
+func (s *Store) again(asks []*ask, why refusal, err error, from string) {
 	switch why {
 	case moved:
-		s.nodes.learn(asks[0].shard, redirect(err))
+		s.nodes.learn(asks[0].shard, redirect(err, from))
 	case askElsewhere:
-		if to := s.nodes.reach(redirect(err)); to != nil {
+		if to := s.nodes.reach(redirect(err, from)); to != nil {
 			for _, a := range asks {
 				a.asking, a.alone = true, true
 			}

@@ -184,7 +184,7 @@ func (t *topology) adopt(from string, slots []redis.ClusterSlot) {
 // withHost fills in the host of the node that answered, where it does not know
 // its own.
 func withHost(addr, from string) string {
-	if !strings.HasPrefix(addr, ":") {
+	if !strings.HasPrefix(addr, ":") || !strings.Contains(from, ":") {
 		return addr
 	}
 	return from[:strings.LastIndexByte(from, ':')] + addr

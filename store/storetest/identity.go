@@ -109,6 +109,8 @@ func brokenDemands(t testing.TB, b Backend) {
 	negative.Cost = -1
 	without.Bands = nil
 	wait.MaxWait = fluxgate.MaxWait + 1
+	other := good
+	other.Key.Rule = "another"
 	crowd := make([]fluxgate.Demand, fluxgate.MaxMatches+1)
 	for i := range crowd {
 		crowd[i] = f.demand(1, band("", 5, 5, time.Hour))
@@ -116,7 +118,7 @@ func brokenDemands(t testing.TB, b Backend) {
 	for name, demands := range map[string][]fluxgate.Demand{
 		"too many at once": crowd,
 		"a negative cost":  {negative}, "no bands": {without}, "a wait beyond all bounds": {wait},
-		"one key twice": {good, good},
+		"one key twice": {good, good}, "one key under two rules": {good, other},
 	} {
 		var out fluxgate.Outcome
 		if err := f.Store.Take(f.Context(), demands, &out); !errors.Is(err, fluxgate.ErrDemand) {

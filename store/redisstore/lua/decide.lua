@@ -179,7 +179,7 @@ end
 
 -- The used units that belong to band i where the rule has changed: those of the slot
 -- with its id, else of the slot at its position if that is no other band's, else none;
--- carried over in proportion if the numbers are others.
+-- carried over in proportion if the numbers are others, which the second result says.
 local function carried(state, list, i)
   local b, slot = list[i], nil
   for p = 3, #state, 3 do
@@ -188,28 +188,29 @@ local function carried(state, list, i)
   if not slot then
     slot = 3 * i
     for j = 1, list.count do
-      if list[j].id == state[slot] then return 0 end
+      if list[j].id == state[slot] then return 0, false end
     end
-    if not state[slot] then return 0 end
+    if not state[slot] then return 0, false end
   end
   local used, limit = state[slot + 1], state[slot + 2]
-  if limit == b.limit then return used end
-  if limit <= 0 then return b.limit end
-  return muldiv(used, b.limit, limit, b.max)
+  if limit == b.limit then return used, false end
+  if limit <= 0 then return b.limit, true end
+  return muldiv(used, b.limit, limit, b.max), true
 end
 
 -- The used units of band i now: less what has come back since they were written. A
--- clock that stepped back counts as no time.
+-- clock that stepped back counts as no time. The second result is whether they were
+-- written under other numbers.
 local function level_of(state, list, i)
-  local b, used = list[i], state[3 * i + 1]
-  if state[3 * i] ~= b.id or state[3 * i + 2] ~= b.limit then used = carried(state, list, i) end
+  local b, used, changed = list[i], state[3 * i + 1], false
+  if state[3 * i] ~= b.id or state[3 * i + 2] ~= b.limit then used, changed = carried(state, list, i) end
   local written = state[2]
   if now > written then
     -- The product may pass 2^53 and be rounded; used is below, so the sign is right.
     used = used - (b.edge - (written / b.tick - written / b.tick % 1)) * b.rate
-    if used < 0 then return 0 end
+    if used < 0 then used = 0 end
   end
-  return used
+  return used, changed
 end
 
 -- The moment at which units of a band will have come back, at a tick's edge.
@@ -288,7 +289,7 @@ local function decide(op, asked, d)
     if status == OK and longest > demands[e + 5] then status = REJECTED end
     if status ~= OK and demands[e + 3] == 0 then admitted = 0 end
     if unreadable[k] then
-      status, admitted, levels[n - list.count + 1] = UNREADABLE, 0, unreadable[k]
+      status, levels[n - list.count + 1] = UNREADABLE, unreadable[k]
     end
     statuses[j] = status
     e = e + 5
@@ -460,9 +461,12 @@ for _ = 1, settlement_count do
   local difference, changed, held = cost - actual, false, hold_of(k, state)
   local tokens = difference
   for i = 1, list.count do
-    local b, level, units, due = list[i], level_of(state, list, i), 0, nil
+    local b, units, due = list[i], 0, nil
+    local level, carried_over = level_of(state, list, i)
     due, pos = unpack_from('<d', question, pos)
-    if difference > 0 and now >= taken_at then
+    if difference > 0 and (carried_over or now < taken_at) then
+      tokens = 0 -- how much has overflowed since cannot be told
+    elseif difference > 0 then
       local last, first = (now + held) / b.tick, due / b.tick
       local gone = ((last - last % 1) - (first - first % 1)) * b.rate
       if gone < 0 then gone = 0 end

@@ -1,0 +1,62 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/redis/go-redis/v9"
+)
+
+// A host that is gone without a word neither opens a connection nor refuses
+// it. The timeout bounds that too, though the client would wait for seconds.
+func TestAConnectionThatNeitherOpensNorFailsIsNotWaitedFor(t *testing.T) {
+	server := testenv.StartStandalone(t, testenv.Config{})
+	proxy := testenv.StartProxy(t, server.Addr())
+	var gone atomic.Bool
+	client := redis.NewClient(&redis.Options{
+		Addr: proxy.Addr(),
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if gone.Load() {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		},
+	})
+	defer client.Close()
+	const timeout = 200 * time.Millisecond
+	s, err := New(t.Context(), client, Config{Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	band, err := fluxgate.PerHour(100).Exact(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	demands := []fluxgate.Demand{{Bands: []fluxgate.ExactBand{band}, Cost: 1}}
+	var out fluxgate.Outcome
+	if err := s.Take(t.Context(), demands, &out); err != nil {
+		t.Fatal(err)
+	}
+	gone.Store(true)
+	proxy.Cut()
+	for range 3 {
+		start := time.Now()
+		err := s.Take(t.Context(), demands, &out)
+		elapsed := time.Since(start)
+		t.Logf("%v after %v", err, elapsed.Round(time.Millisecond))
+		if !errors.Is(err, ErrUnavailable) {
+			t.Errorf("error %v, want %v", err, ErrUnavailable)
+		}
+		if elapsed > 3*timeout {
+			t.Errorf("a decision took %v with a timeout of %v", elapsed, timeout)
+		}
+	}
+}
