@@ -45,6 +45,7 @@ type ask struct {
 
 	state atomic.Int32
 	done  chan struct{} // has room for the answer
+	timer *time.Timer   // of its caller
 }
 
 // nothingReadable reports whether no demand of a take or a peek could be
@@ -82,7 +83,7 @@ func (a *ask) recycle() {
 	clear(a.keys)
 	clear(a.demands)
 	*a = ask{
-		keys: a.keys[:0], demands: a.demands[:0], statuses: a.statuses[:0], levels: a.levels[:0], done: a.done,
+		keys: a.keys[:0], demands: a.demands[:0], statuses: a.statuses[:0], levels: a.levels[:0], done: a.done, timer: a.timer,
 	}
 	asks.Put(a)
 }

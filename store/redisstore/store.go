@@ -162,19 +162,29 @@ func (s *Store) submit(a *ask) {
 
 var (
 	errNoNode = errors.New("no server is known for this part of the keys")
-	errLate   = fmt.Errorf("%w: its time was up before it could be asked", ErrUnavailable)
+	errLate   = fmt.Errorf("%w: no answer in time", ErrUnavailable)
 )
 
-// await waits for an ask, or for the end of its caller, which then leaves.
-// When the store is closed its calls fail, so that need not be waited for.
+// await waits for an ask, or for the end of its caller or its time, and then
+// leaves. A call that others share may go on for longer. When the store is
+// closed its calls fail, so that need not be waited for.
 func (s *Store) await(ctx context.Context, a *ask) error {
+	if a.timer == nil {
+		a.timer = time.NewTimer(time.Until(a.deadline))
+	} else {
+		a.timer.Reset(time.Until(a.deadline))
+	}
+	defer a.timer.Stop()
+	err := errLate
 	select {
 	case <-a.done:
 		return a.err
 	case <-ctx.Done():
+		err = ctx.Err()
+	case <-a.timer.C:
 	}
 	if a.abandon() {
-		return ctx.Err()
+		return err
 	}
 	<-a.done
 	return a.err
