@@ -38,6 +38,8 @@ type lane struct {
 	lastStart time.Time
 	roundTrip time.Duration // of the network, about the shortest of late
 	armed     bool          // a timer will look at the queue
+	idle      int           // goroutines that wait for work
+	work      chan call
 
 	// healing is held while the script is brought to the node; scripts counts
 	// how often it was.
@@ -76,7 +78,46 @@ func (l *lane) pump() {
 		l.calls++
 		l.keysOut += keys
 		l.lastStart = time.Now()
-		go l.run(batch, keys)
+		if l.idle > 0 {
+			l.idle--
+			l.work <- call{batch, keys} // has room for all
+		} else {
+			go l.serve(call{batch, keys})
+		}
+	}
+}
+
+// call is a batch on its way, and how many keys it has.
+type call struct {
+	batch []*ask
+	keys  int
+}
+
+// serve makes calls. It stays when there are none, since a new goroutine would
+// spend a quarter of a call's time on growing its stack.
+func (l *lane) serve(c call) {
+	for {
+		l.run(c.batch, c.keys)
+		l.mu.Lock()
+		if l.idle >= eagerCalls {
+			l.mu.Unlock()
+			return
+		}
+		l.idle++
+		l.mu.Unlock()
+		select {
+		case c = <-l.work:
+		case <-l.store.life.Done():
+			l.mu.Lock()
+			select {
+			case c = <-l.work: // it was given one meanwhile
+				l.mu.Unlock()
+			default:
+				l.idle--
+				l.mu.Unlock()
+				return
+			}
+		}
 	}
 }
 

@@ -8,8 +8,8 @@
 --
 -- The arithmetic is that of internal/bucket, line by line; its package comment
 -- says why it is exact. All numbers are integers below 2^53, which Lua's doubles
--- hold exactly. A product may pass 2^53 in one place only (regain), where it is
--- compared with a smaller number and rounding cannot change the answer.
+-- hold exactly. Only a product of time and rate may pass 2^53, where it is compared
+-- with a smaller number and rounding cannot change the answer.
 --
 -- KEYS     the keys, each once
 -- ARGV[1]  what is asked, packed little-endian:
