@@ -3,64 +3,58 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math"
-	"os"
+	"math/rand/v2"
 	"os/exec"
-	"path/filepath"
 	"regexp"
-	"strconv"
 
 	"github.com/fluxgate/fluxgate/bench/figure"
+	"github.com/fluxgate/fluxgate/internal/match"
 )
-
-// What is internal to the product cannot be imported here. Its own tests and
-// benchmarks measure it, and are run here and read.
 
 // product is the directory of the product's module.
 const product = ".."
 
-// matcher compares the matcher's benchmark at 10,000 rules with that at 100.
+// matcher compares the matcher at 10,000 rules with itself at 100, each with
+// paths of their own and requests for all of them in turn.
 func matcher(report *figure.Report) {
-	const name = "matcher-10000-rules"
-	small, large, allocations, err := matcherTimes()
-	if err != nil {
-		report.Failed(name, err)
-		return
-	}
-	report.AtMost(name, large/small, 1.5, "× 100 rules")
-	report.AtMost(name+"-allocs", allocations, 0, " allocs/op")
+	small, large := matching(100), matching(10_000)
+	report.AtMost("matcher-10000-rules", figure.Ratio(large, small), 1.5, "× 100 rules")
+	report.AtMost("matcher-10000-rules-allocs", max(allocations(small), allocations(large)), 0, " allocs/op")
 }
 
-// matcherTimes are the times of the fastest turns, in nanoseconds, and the
-// most allocations of any. The benchmarks take turns because the test is
-// built once and run often.
-func matcherTimes() (small, large, allocations float64, err error) {
-	dir, err := os.MkdirTemp("", "figures")
-	if err != nil {
-		return 0, 0, 0, err
+// matching matches requests against so many rules.
+func matching(count int) func(n int) {
+	shapes := []struct{ pattern, path string }{
+		{"/api/v1/service-%d/**", "/api/v1/service-%d/items/42"},
+		{"/api/v1/service-%d/items/*", "/api/v1/service-%d/items/42"},
+		{"/api/v2/team-%d/*/export", "/api/v2/team-%d/reports/export"},
+		{"/static/bundle-%d", "/static/bundle-%d"},
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	binary := filepath.Join(dir, "match.test")
-	if _, err := output("go", "test", "-c", "-o", binary, "./internal/match"); err != nil {
-		return 0, 0, 0, err
+	rules, paths := make([]match.Rule, count), make([]string, count)
+	for i := range rules {
+		shape := shapes[i%len(shapes)]
+		rules[i].Paths = []string{fmt.Sprintf(shape.pattern, i)}
+		paths[i] = fmt.Sprintf(shape.path, i)
 	}
-	small, large = math.Inf(1), math.Inf(1)
-	for range 15 {
-		text, err := output(binary, "-test.run=^$", "-test.bench=^BenchmarkMatch(100|10000)$", "-test.benchtime=20ms")
-		if err != nil {
-			return 0, 0, 0, err
+	// In an order in which neighbours in memory are of no help.
+	rand.New(rand.NewPCG(1, 2)).Shuffle(count, func(i, j int) { paths[i], paths[j] = paths[j], paths[i] }) //nolint:gosec // the same order every time
+	m, err := match.Compile(rules)
+	must(err)
+	request := &match.Request{Method: "GET", Host: "api.example.com"}
+	found := make([]int32, 0, 64)
+	next := 0
+	return func(n int) {
+		for range n {
+			request.Path = paths[next]
+			if next++; next == count {
+				next = 0
+			}
+			if found = m.Match(request, found[:0]); len(found) != 1 {
+				panic(request.Path)
+			}
 		}
-		found := benchmarkLine.FindAllStringSubmatch(text, -1)
-		if len(found) != 2 {
-			return 0, 0, 0, fmt.Errorf("the matcher's benchmarks printed: %s", text)
-		}
-		small, large = min(small, number(found[0][1])), min(large, number(found[1][1]))
-		allocations = max(allocations, number(found[0][2]), number(found[1][2]))
 	}
-	return small, large, allocations, nil
 }
-
-var benchmarkLine = regexp.MustCompile(`(?m)^BenchmarkMatch.*\s([0-9.]+) ns/op.*\s([0-9.]+) allocs/op$`)
 
 // arithmetic compares the bucket with exact rationals, and replays histories
 // in which tokens are given back.
@@ -104,11 +98,4 @@ func output(name string, arguments ...string) (string, error) {
 		return "", fmt.Errorf("%s: %w\n%s", command, err, text)
 	}
 	return string(text), nil
-}
-
-// number reads what a regular expression has found to be one.
-func number(s string) float64 {
-	x, err := strconv.ParseFloat(s, 64)
-	must(err)
-	return x
 }
