@@ -220,6 +220,9 @@ func (p *plain) Settle(_ context.Context, receipt *fluxgate.Receipt, actual int6
 			if p.is("gives back past the queue") {
 				v.Hold = 0
 			}
+			if p.is("gives back under changed numbers") {
+				v.Carried = 0
+			}
 			tokens, _ = v.Settle(t.Bands, booked, actual)
 		}
 		p.write(t.Key, t.Bands, v)

@@ -17,6 +17,7 @@ var settleChecks = []Check{
 	{"settle gives back less the later it comes", settleAfterAWhile},
 	{"settle of a withdrawn wait gives back the last in the queue", settleWithdrawnWait},
 	{"settle gives nothing back to a bucket that was forgotten", settleForgotten},
+	{"settle gives nothing back where the rule has changed, and charges", settleAfterAChange},
 	{"I1 settle never lets tokens be handed out twice", settleNeverCreates},
 }
 
@@ -127,6 +128,26 @@ func settleForgotten(t testing.TB, b Backend) {
 	f.settle(0, out, d)
 	if n := f.drain(d); n != 5 {
 		t.Errorf("a full bucket of 5 gave %d", n)
+	}
+}
+
+// settleAfterAChange: under the new numbers the bucket may have overflowed by
+// more than the receipt can tell.
+func settleAfterAChange(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	slow := f.demand(10, band("x", 10, 10, 24*time.Hour))
+	out := f.mustTake(slow)
+	quick := slow
+	quick.Bands = f.bands(band("x", 10, 10, time.Second))
+	f.Advance(time.Second)
+	f.mustTake(quick)
+	if s := f.settle(0, out, slow); s.Returned != 0 {
+		t.Errorf("%d came back, though the bucket was full in between", s.Returned)
+	}
+	quick.Cost = 1
+	f.mustReject(quick)
+	if s := f.settle(12, out, slow); s.Charged != 2 {
+		t.Errorf("charged %d, want 2", s.Charged)
 	}
 }
 

@@ -47,6 +47,7 @@ var faults = map[string]string{
 	"gives everything back":                  "I1 settle never lets tokens be handed out twice",
 	"gives nothing back":                     "settle gives back at once what was not used",
 	"gives back past the queue":              "settle of a withdrawn wait gives back the last in the queue",
+	"gives back under changed numbers":       "settle gives nothing back where the rule has changed, and charges",
 	"charges nothing":                        "settle charges what was used beyond",
 	"charges without bound":                  "settle charges into bounded debt",
 	"resets nothing":                         "reset makes the buckets of a rule full and no others",
