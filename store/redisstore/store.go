@@ -28,7 +28,6 @@ type Store struct {
 
 	scripts atomic.Uint64 // how often the script was brought to a node
 
-	closed   <-chan struct{} // is closed by end
 	end      context.CancelFunc
 	life     context.Context // of what runs in the background
 	starting sync.Mutex      // held while something starts to run, or the store is closed
@@ -75,7 +74,6 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 		clean: target.clean, eager: eagerCalls, most: mostCalls,
 	}
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	s.closed = s.life.Done()
 	if config.clock != nil {
 		// The time that tests pass in must arrive in the order it was read.
 		s.eager, s.most = 1, 1

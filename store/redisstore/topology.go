@@ -113,7 +113,7 @@ func (t *topology) refreshSoon() {
 		// Not more often than this, whatever happens to how many asks.
 		select {
 		case <-time.After(20 * time.Millisecond):
-		case <-t.store.closed:
+		case <-t.store.life.Done():
 		}
 		t.refreshing.Store(false)
 	})
