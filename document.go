@@ -26,11 +26,33 @@ func ParseRuleSet(data []byte) (*RuleSet, error) {
 	return DecodeRuleSet(doc)
 }
 
+// DecodeOption changes how a document is read.
+type DecodeOption func(*object)
+
+// IgnoreUnknown reads over fields that are not known. Files and people who
+// write rules want to hear of them; documents that others may extend have them
+// on purpose.
+func IgnoreUnknown() DecodeOption {
+	return func(o *object) { o.lenient = true }
+}
+
+// DecodeRule reads one rule from a document that is already a tree of maps,
+// lists and scalars. It reports fields that cannot be read, with places inside
+// of the rule; whether the rule makes sense is for [NewRuleSet] to say.
+func DecodeRule(doc map[string]any, options ...DecodeOption) (Rule, error) {
+	var found problems
+	rule := decodeRule(newObject(doc, &found, options))
+	if len(found) > 0 {
+		return Rule{}, &ValidationError{RuleSetID: rule.RuleSetID, Problems: found}
+	}
+	return rule, nil
+}
+
 // DecodeRuleSet is ParseRuleSet for a document that is already a tree of maps,
 // lists and scalars, from whatever format it came.
-func DecodeRuleSet(doc map[string]any) (*RuleSet, error) {
+func DecodeRuleSet(doc map[string]any, options ...DecodeOption) (*RuleSet, error) {
 	var found problems
-	top := object{fields: doc, found: &found}
+	top := newObject(doc, &found, options)
 	id := top.text("id")
 	var rules []Rule
 	for _, o := range top.objects("rules") {
@@ -44,6 +66,7 @@ func DecodeRuleSet(doc map[string]any) (*RuleSet, error) {
 		var invalid *ValidationError
 		if errors.As(err, &invalid) {
 			found = append(found, newPlaces(found, invalid.Problems)...)
+			found = found[:min(len(found), maxProblems)]
 		}
 		found.sort()
 		return nil, &ValidationError{RuleSetID: id, Problems: found}

@@ -94,7 +94,7 @@ func (e *Engine) check(ctx context.Context, req *Request) (Decision, error) {
 	if id == "" {
 		id = e.ruleSetID
 	}
-	set := e.rules.RuleSet(id)
+	set := e.rules.RuleSet(ctx, id)
 	if set == nil {
 		return Decision{Allowed: e.allowMissing, Reason: ReasonNoRuleSet}, nil
 	}

@@ -19,6 +19,16 @@ type object struct {
 	fields map[string]any
 	found  *problems
 	known  *[]string // the names that were asked for
+	// lenient objects have fields that are not known.
+	lenient bool
+}
+
+func newObject(fields map[string]any, found *problems, options []DecodeOption) object {
+	o := object{fields: fields, found: found}
+	for _, option := range options {
+		option(&o)
+	}
+	return o
 }
 
 func (o *object) at(name string) string {
@@ -42,6 +52,9 @@ func (o *object) get(name string) any {
 
 // refuseUnknown notes every field that nobody asked for.
 func (o *object) refuseUnknown() {
+	if o.lenient {
+		return
+	}
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
 		if o.known != nil && slices.Contains(*o.known, name) {
 			continue
@@ -289,7 +302,7 @@ func (o *object) object(name string) (object, bool) {
 		o.wrong(name, "an object", value)
 		return object{}, false
 	}
-	return object{place: o.at(name), fields: fields, found: o.found}, true
+	return object{place: o.at(name), fields: fields, found: o.found, lenient: o.lenient}, true
 }
 
 func (o *object) objects(name string) []object {
@@ -309,7 +322,7 @@ func (o *object) objects(name string) []object {
 		if !ok {
 			o.wrong(place, "an object", v)
 		}
-		out[i] = object{place: o.at(place), fields: fields, found: o.found}
+		out[i] = object{place: o.at(place), fields: fields, found: o.found, lenient: o.lenient}
 	}
 	return out
 }

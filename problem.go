@@ -23,7 +23,11 @@ func (p Problem) String() string {
 	return p.Place + ": " + p.Message
 }
 
-// ValidationError is every problem of a rule set at once.
+// maxProblems is how many problems are collected. A document of ten thousand
+// broken rules is untrusted like any other.
+const maxProblems = 100
+
+// ValidationError is every problem of a rule set at once, or the first 100.
 type ValidationError struct {
 	RuleSetID string
 	Problems  []Problem
@@ -32,7 +36,11 @@ type ValidationError struct {
 // Error has a line for each problem.
 func (e *ValidationError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "rule set %q has %d problem", e.RuleSetID, len(e.Problems))
+	most := ""
+	if len(e.Problems) >= maxProblems {
+		most = "at least "
+	}
+	fmt.Fprintf(&b, "rule set %q has %s%d problem", e.RuleSetID, most, len(e.Problems))
 	if len(e.Problems) != 1 {
 		b.WriteByte('s')
 	}
@@ -47,6 +55,9 @@ func (e *ValidationError) Error() string {
 type problems []Problem
 
 func (p *problems) add(place, format string, args ...any) {
+	if len(*p) == maxProblems {
+		return
+	}
 	*p = append(*p, Problem{Place: place, Message: fmt.Sprintf(format, args...)})
 }
 

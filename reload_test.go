@@ -1,6 +1,7 @@
 package fluxgate_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -15,7 +16,7 @@ type reloaded struct {
 	set atomic.Pointer[fluxgate.RuleSet]
 }
 
-func (r *reloaded) RuleSet(string) *fluxgate.RuleSet { return r.set.Load() }
+func (r *reloaded) RuleSet(context.Context, string) *fluxgate.RuleSet { return r.set.Load() }
 
 // TestARuleChangeIsNotARefill swaps two versions of a rule while callers
 // empty its bucket. A token of the version of 1,000 an hour is a thousandth

@@ -2,6 +2,7 @@ package fluxgate
 
 import (
 	"cmp"
+	"context"
 	"iter"
 	"slices"
 	"sync"
@@ -110,11 +111,12 @@ func (s *RuleSet) Rules() iter.Seq[Rule] {
 }
 
 // RuleSets is where the engine finds rule sets. It is asked on every request
-// and must answer from memory. An unknown id is nil. To change rules while
-// requests run, answer with another RuleSet: an atomic pointer is enough, and
-// consumption carries over.
+// and answers from memory, but for a rule set that was not asked for before:
+// that may take a while, and ends with ctx. An unknown id is nil. To change
+// rules while requests run, answer with another RuleSet: an atomic pointer is
+// enough, and consumption carries over. Package rules/reload does all of this.
 type RuleSets interface {
-	RuleSet(id string) *RuleSet
+	RuleSet(ctx context.Context, id string) *RuleSet
 }
 
 // Static are rule sets that never change.
@@ -128,4 +130,4 @@ func Static(sets ...*RuleSet) RuleSets {
 
 type staticRuleSets map[string]*RuleSet
 
-func (m staticRuleSets) RuleSet(id string) *RuleSet { return m[id] }
+func (m staticRuleSets) RuleSet(_ context.Context, id string) *RuleSet { return m[id] }

@@ -19,6 +19,7 @@ var layers = [][]string{
 	{"httplimit", "grpclimit", "client"},
 	{"rules/reload"},
 	{"rules/filerules", "rules/mongorules", "rules/redisrules", "rules/rulestest"},
+	{"rules"},
 	{"store/lease"},
 	{"store/resilient"},
 	{"store/redisstore", "store/memstore", "store/storetest", "clientip"},

@@ -1,0 +1,142 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// Editor is a source that can be written.
+type Editor interface {
+	Source
+
+	// Put makes a rule set current, kept as it is to the byte of its JSON.
+	// It returns the revision that it got.
+	//
+	// A change that was based on another revision than the current one is a
+	// [*ConflictError]. A rule id that another rule set of the source has is
+	// a [*fluxgate.ValidationError]. Any other error may mean that the change
+	// was made and only the answer was lost: look before you try again.
+	Put(ctx context.Context, set *fluxgate.RuleSet, change Change) (revision int64, err error)
+
+	// Delete takes a rule set away. Its history stays.
+	Delete(ctx context.Context, id string, change Change) (revision int64, err error)
+
+	// List has the rule sets that exist, by id, at most limit of those that
+	// come after the given one.
+	List(ctx context.Context, after string, limit int) ([]Entry, error)
+
+	// History has the revisions of a rule set, newest first, at most limit of
+	// those before the given one. Before 0 starts with the current one. Old
+	// revisions are forgotten beyond the source's bound.
+	History(ctx context.Context, id string, before int64, limit int) ([]Entry, error)
+
+	// Version reads a rule set as it was at a revision.
+	Version(ctx context.Context, id string, revision int64) (*Version, error)
+}
+
+const (
+	// MaxPage is how many entries List and History return at most.
+	MaxPage = 1_000
+	// DefaultHistory is how many revisions of a rule set editors keep unless
+	// they are told otherwise.
+	DefaultHistory = 1_000
+	// MaxDocument is how long the JSON of a rule set that is put may be.
+	MaxDocument = 12 << 20
+
+	maxAuthor  = 256
+	maxComment = 1_024
+)
+
+// Change is who changes a rule set, based on what, and why.
+type Change struct {
+	// Base is the revision that the author has seen. 0 means that the rule
+	// set must not exist.
+	Base int64
+	// Author is required.
+	Author  string
+	Comment string
+}
+
+// Check refuses a change that is not signed, or whose words could garble a
+// listing. Editors call it first.
+func (c Change) Check() error {
+	if c.Base < 0 {
+		return errors.New("a change cannot be based on a negative revision")
+	}
+	if strings.TrimSpace(c.Author) == "" {
+		return errors.New("a change needs an author")
+	}
+	if err := checkWords("author", c.Author, maxAuthor, ""); err != nil {
+		return err
+	}
+	return checkWords("comment", c.Comment, maxComment, "\n\t")
+}
+
+func checkWords(what, s string, most int, allowed string) error {
+	if len(s) > most {
+		return fmt.Errorf("the %s of a change can have %d bytes, not %d", what, most, len(s))
+	}
+	if !utf8.ValidString(s) {
+		return fmt.Errorf("the %s of a change must be UTF-8", what)
+	}
+	for _, r := range s {
+		if !unicode.IsGraphic(r) && !strings.ContainsRune(allowed, r) {
+			return fmt.Errorf("the %s of a change cannot contain %U", what, r)
+		}
+	}
+	return nil
+}
+
+// CheckHead refuses a change that is not based on head, which is the zero
+// Head where the rule set never existed. Editors call it before they commit.
+func (c Change) CheckHead(id string, head Head) error {
+	current := head.Revision
+	if head.Deleted {
+		current = 0
+	}
+	if c.Base != current {
+		return &ConflictError{RuleSetID: id, Base: c.Base, Current: current}
+	}
+	return nil
+}
+
+// ConflictError is returned for a change that was based on another revision
+// than the current one.
+type ConflictError struct {
+	RuleSetID string
+	// Base is what the change was based on. Current is what stands there now,
+	// 0 if the rule set does not exist.
+	Base, Current int64
+}
+
+func (e *ConflictError) Error() string {
+	switch {
+	case e.Base == 0:
+		return fmt.Sprintf("rule set %q exists already, at revision %d", e.RuleSetID, e.Current)
+	case e.Current == 0:
+		return fmt.Sprintf("rule set %q is not at revision %d: it does not exist", e.RuleSetID, e.Base)
+	}
+	return fmt.Sprintf("rule set %q is at revision %d, not at %d: somebody else has changed it", e.RuleSetID, e.Current, e.Base)
+}
+
+// Restore makes the rules of a former revision current again, under a new
+// revision. The zero Comment becomes one that says so.
+func Restore(ctx context.Context, e Editor, id string, revision int64, change Change) (int64, error) {
+	former, err := e.Version(ctx, id, revision)
+	if err != nil {
+		return 0, fmt.Errorf("restoring revision %d of rule set %q: %w", revision, id, err)
+	}
+	if former.RuleSet == nil {
+		return 0, fmt.Errorf("restoring revision %d of rule set %q: it is a deletion: %w", revision, id, ErrNotFound)
+	}
+	if change.Comment == "" {
+		change.Comment = fmt.Sprintf("restore revision %d", revision)
+	}
+	return e.Put(ctx, former.RuleSet, change)
+}

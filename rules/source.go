@@ -1,0 +1,74 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// Source is where rule sets live. Its methods may be called by any number of
+// goroutines.
+type Source interface {
+	// Revisions says where the rule sets with these ids stand, in one small
+	// read however large they are. An id that the source knows nothing of is
+	// not in the answer; one that was deleted is, so that a source that has
+	// lost its data is not mistaken for one whose rules were taken away.
+	Revisions(ctx context.Context, ids []string) (map[string]Head, error)
+
+	// Load reads the current version of a rule set. A rule set that does not
+	// exist, or no longer, is [ErrNotFound]; one that breaks the rules of the
+	// language is a [*fluxgate.ValidationError].
+	Load(ctx context.Context, id string) (*Version, error)
+}
+
+// Watcher is a source that notices changes by itself.
+type Watcher interface {
+	Source
+
+	// Watch calls changed with the id of a rule set that may have changed, or
+	// with "" if any may have, until ctx ends. It may call it for nothing and
+	// may miss a change: whoever needs to be sure asks for revisions too.
+	Watch(ctx context.Context, changed func(id string)) error
+}
+
+// Mender is a source that looks after its own content. Mend is called from
+// time to time with the ids in use: it finishes what a writer left half done
+// and takes in what was changed behind the source's back. An error is about
+// content that could not be taken in; what was current stays so.
+type Mender interface {
+	Source
+
+	Mend(ctx context.Context, ids []string) error
+}
+
+// Head is where a rule set stands.
+type Head struct {
+	// Revision differs whenever the content does. Editors count it up from 1
+	// and never use one twice, not even after a deletion. A file has no
+	// history, so its revision is made from its content.
+	Revision int64
+	// Deleted rule sets existed once.
+	Deleted bool
+}
+
+// Version is a rule set at one revision.
+type Version struct {
+	Entry
+	RuleSet *fluxgate.RuleSet // nil if this revision is a deletion
+}
+
+// Entry is one line of the history.
+type Entry struct {
+	RuleSetID string
+	Head
+	// Author made the change at the time At, and says why in the Comment.
+	// Files know neither.
+	Author, Comment string
+	At              time.Time
+}
+
+// ErrNotFound is wrapped by errors about rule sets and revisions that do not
+// exist.
+var ErrNotFound = errors.New("not found")
