@@ -179,6 +179,8 @@ func (r Rule) clone() Rule {
 	if scope, ok := scopeSpellings[r.Scope]; ok {
 		r.Scope = scope
 	}
+	// Documents tell times in UTC: who reads the rule back gets the same.
+	r.CreatedAt, r.UpdatedAt = r.CreatedAt.UTC(), r.UpdatedAt.UTC()
 	return r
 }
 
@@ -188,27 +190,4 @@ func cloneValues(m map[string][]string) map[string][]string {
 		m[name] = slices.Clone(values)
 	}
 	return m
-}
-
-// cloneAttributes copies what a document can hold: scalars, lists and maps.
-func cloneAttributes(m map[string]any) map[string]any {
-	m = maps.Clone(m)
-	for name, value := range m {
-		m[name] = cloneAttribute(value)
-	}
-	return m
-}
-
-func cloneAttribute(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		return cloneAttributes(v)
-	case []any:
-		v = slices.Clone(v)
-		for i := range v {
-			v[i] = cloneAttribute(v[i])
-		}
-		return v
-	}
-	return value
 }

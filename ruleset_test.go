@@ -1,9 +1,11 @@
 package fluxgate_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -231,4 +233,44 @@ func FuzzParseRuleSet(f *testing.F) {
 			t.Fatalf("wrote\n%s\nand then\n%s (%v)", written, rewritten, err)
 		}
 	})
+}
+
+// TestARuleSetIsTheSameAfterItWasWrittenAndRead has what a program can put
+// into a rule and a document cannot hold as it is.
+func TestARuleSetIsTheSameAfterItWasWrittenAndRead(t *testing.T) {
+	made := time.Date(2026, 5, 6, 7, 8, 9, 0, time.FixedZone("elsewhere", 3600))
+	r := rule("r", 0, 5)
+	r.CreatedAt, r.UpdatedAt = made, made
+	r.Attributes = map[string]any{"n": 1.5, "list": []any{"a", map[string]any{"b": nil}}, "big": int64(1 << 60)}
+	set := ruleSet(t, r)
+	text, err := json.Marshal(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := fluxgate.ParseRuleSet(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := json.Marshal(again); err != nil || !bytes.Equal(text, second) {
+		t.Errorf("%v\n%s\n%s", err, text, second)
+	}
+	deep := any("x")
+	for range 40 {
+		deep = []any{deep}
+	}
+	for name, bad := range map[string]fluxgate.Rule{
+		"attributes: a struct":    {Attributes: map[string]any{"s": struct{ A int }{1}}},
+		"attributes: raw JSON":    {Attributes: map[string]any{"s": json.RawMessage(`{}`)}},
+		"attributes: not a text":  {Attributes: map[string]any{"s": "\xff"}},
+		"attributes: not a name":  {Attributes: map[string]any{"\xff": 1}},
+		"attributes: not a value": {Attributes: map[string]any{"s": math.NaN()}},
+		"attributes: too deep":    {Attributes: map[string]any{"s": deep}},
+		"users: not a text":       {When: fluxgate.When{Users: []string{"\xff"}}},
+		"headers: not a text":     {When: fluxgate.When{Headers: map[string][]string{"X": {"\xff"}}}},
+	} {
+		bad.ID, bad.Bands = "r", r.Bands
+		if _, err := fluxgate.NewRuleSet("set", bad); err == nil || !strings.Contains(err.Error(), strings.SplitN(name, ":", 2)[0]) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

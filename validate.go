@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/fluxgate/fluxgate/internal/match"
 )
@@ -59,6 +60,7 @@ func validateRule(r *Rule, place string, found *problems) {
 	validateWhen(&r.When, place+".when", found)
 	validateKeyFields(r, place, found)
 	validateBands(r, place, found)
+	validateAttribute(r.Attributes, place+".attributes", 0, found)
 	checkEnum(found, place+".limitScope", r.Scope, ScopeGlobal, ScopeIP, ScopeUser, ScopeAPIKey, ScopeComposite, ScopeCustom)
 	checkEnum(found, place+".action", r.Action, "", ActionLimit, ActionAllow, ActionDeny)
 	checkEnum(found, place+".mode", r.Mode, "", ModeEnforce, ModeShadow)
@@ -122,8 +124,8 @@ func validateValues(m map[string][]string, place string, validName func(string) 
 		}
 		if checkLength(found, at, len(values), maxIdentities) {
 			for i, v := range values {
-				if len(v) > maxValueLength {
-					found.add(fmt.Sprintf("%s[%d]", at, i), "must be at most %d bytes", maxValueLength)
+				if len(v) > maxValueLength || !utf8.ValidString(v) {
+					found.add(fmt.Sprintf("%s[%d]", at, i), "must be at most %d bytes of UTF-8", maxValueLength)
 				}
 			}
 		}
@@ -135,9 +137,9 @@ func validateIdentities(values []string, place string, found *problems) {
 		return
 	}
 	for i, v := range values {
-		if v == "" || len(v) > maxValueLength {
+		if v == "" || len(v) > maxValueLength || !utf8.ValidString(v) {
 			// The value is not shown: it may be a secret.
-			found.add(fmt.Sprintf("%s[%d]", place, i), "must have 1 to %d bytes", maxValueLength)
+			found.add(fmt.Sprintf("%s[%d]", place, i), "must have 1 to %d bytes of UTF-8", maxValueLength)
 		}
 	}
 }
@@ -226,14 +228,16 @@ func checkLength(found *problems, place string, n, most int) bool {
 }
 
 func checkID(found *problems, place, id string) bool {
-	if !isID(id) {
+	if !ValidID(id) {
 		found.add(place, "must be 1 to %d of the characters A-Z a-z 0-9 . _ -, not %s", maxIDLength, quote(id))
 		return false
 	}
 	return true
 }
 
-func isID(s string) bool {
+// ValidID reports whether s can be the id of a rule or a rule set, or a label:
+// 1 to 64 of A-Z a-z 0-9 . _ -
+func ValidID(s string) bool {
 	return len(s) > 0 && len(s) <= maxIDLength && only(s, "._-")
 }
 
@@ -243,7 +247,7 @@ func isToken(s string) bool {
 }
 
 func isAttributeName(s string) bool {
-	return len(s) > 0 && len(s) <= maxValueLength
+	return len(s) > 0 && len(s) <= maxValueLength && utf8.ValidString(s)
 }
 
 func isHost(s string) bool {

@@ -18,7 +18,8 @@ var layers = [][]string{
 	{"server"},
 	{"httplimit", "grpclimit", "client"},
 	{"rules/reload"},
-	{"rules/filerules", "rules/mongorules", "rules/redisrules", "rules/rulestest"},
+	{"rules/rulestest"},
+	{"rules/filerules", "rules/mongorules", "rules/redisrules", "rules/memrules"},
 	{"rules"},
 	{"store/lease"},
 	{"store/resilient"},
@@ -26,7 +27,7 @@ var layers = [][]string{
 	{"store/weigh"},
 	{""}, // the root package: rules, engine, interfaces
 	{"internal/ideal"},
-	{"internal/match", "internal/bucket", "internal/testenv"},
+	{"internal/match", "internal/bucket", "internal/testenv", "internal/secret"},
 }
 
 func layerOf(pkg string) int {

@@ -3,7 +3,8 @@
 //
 // A [Source] is asked for the revision of a rule set, cheaply and often, and
 // for its content when that has changed. Files, MongoDB and Redis are sources
-// (filerules, mongorules, redisrules); package reload keeps what they say in
+// (filerules, mongorules, redisrules), and so is a program that makes its own
+// rules (memrules); package reload keeps what they say in
 // memory for the engine. Writing a source of your own takes two methods, and
 // rulestest checks it.
 //

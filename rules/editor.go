@@ -24,19 +24,23 @@ type Editor interface {
 	// was made and only the answer was lost: look before you try again.
 	Put(ctx context.Context, set *fluxgate.RuleSet, change Change) (revision int64, err error)
 
-	// Delete takes a rule set away. Its history stays.
+	// Delete takes a rule set away. Its history stays. Conflicts are those of
+	// Put; a rule set that does not exist, and that the change does not claim
+	// to have seen, is [ErrNotFound].
 	Delete(ctx context.Context, id string, change Change) (revision int64, err error)
 
-	// List has the rule sets that exist, by id, at most limit of those that
-	// come after the given one.
+	// List has the rule sets that exist, in the order of the bytes of their
+	// ids, at most [PageSize] of those that come after the given one.
 	List(ctx context.Context, after string, limit int) ([]Entry, error)
 
-	// History has the revisions of a rule set, newest first, at most limit of
-	// those before the given one. Before 0 starts with the current one. Old
-	// revisions are forgotten beyond the source's bound.
+	// History has the revisions of a rule set, newest first, at most
+	// [PageSize] of those before the given one. Before 0 starts with the
+	// current one. A rule set that never existed has none. Old revisions are
+	// forgotten beyond the source's bound.
 	History(ctx context.Context, id string, before int64, limit int) ([]Entry, error)
 
-	// Version reads a rule set as it was at a revision.
+	// Version reads a rule set as it was at a revision. One that is not there,
+	// or no longer, is [ErrNotFound]; a deletion is a version without rules.
 	Version(ctx context.Context, id string, revision int64) (*Version, error)
 }
 
@@ -52,6 +56,16 @@ const (
 	maxAuthor  = 256
 	maxComment = 1_024
 )
+
+// PageSize is how many entries List and History return at most when they are
+// asked for limit of them: that many, or MaxPage where the limit is beyond it
+// or not positive.
+func PageSize(limit int) int {
+	if limit <= 0 || limit > MaxPage {
+		return MaxPage
+	}
+	return limit
+}
 
 // Change is who changes a rule set, based on what, and why.
 type Change struct {

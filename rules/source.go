@@ -28,7 +28,8 @@ type Watcher interface {
 	Source
 
 	// Watch calls changed with the id of a rule set that may have changed, or
-	// with "" if any may have, until ctx ends. It may call it for nothing and
+	// with "" if any may have, until ctx ends. It does so with "" when it has
+	// begun to watch, for what changed before. It may call it for nothing and
 	// may miss a change: whoever needs to be sure asks for revisions too.
 	Watch(ctx context.Context, changed func(id string)) error
 }

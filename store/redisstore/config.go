@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/secret"
 )
 
 // Mode is how the servers stand to each other.
@@ -50,24 +52,7 @@ type Config struct {
 }
 
 // Secret is bytes that no log and no error shows.
-type Secret []byte
-
-// String hides the secret from everything that prints.
-func (s Secret) String() string {
-	if len(s) == 0 {
-		return ""
-	}
-	return hidden
-}
-
-// GoString hides it from %#v.
-func (s Secret) GoString() string { return s.String() }
-
-// MarshalText hides it from encoders.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// hidden is what stands where a secret would.
-const hidden = "xxxxx"
+type Secret = secret.Bytes
 
 // maxShards keeps the search for tags and the tables small.
 const maxShards = 4_096

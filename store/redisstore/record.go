@@ -14,8 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/fluxgate/fluxgate"
 )
 
 // ErrDisagrees is wrapped by errors of gateways that were configured otherwise
@@ -209,44 +207,4 @@ func (r *record) wake() {
 	case r.soon <- struct{}{}:
 	default:
 	}
-}
-
-// maxResets bounds how many rules and rule sets can have been reset.
-const maxResets = 10_000
-
-// Reset implements [fluxgate.Store]. Other gateways see the reset of a rule or
-// a rule set when they next look at the record.
-func (s *Store) Reset(ctx context.Context, what fluxgate.Key) error {
-	if what.RuleSet == "" {
-		return errors.New("resetting buckets: no rule set is named")
-	}
-	if what.ID != (fluxgate.KeyID{}) {
-		name := s.names.key(&what, s.record.generations())
-		return s.resetError(s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
-			return c.Del(ctx, name).Err()
-		}))
-	}
-	field := resetField(what.RuleSet, what.Rule)
-	if g := s.record.generations(); len(g) >= maxResets && g[field] == 0 {
-		return fmt.Errorf("resetting buckets: more than %d rules have been reset", maxResets)
-	}
-	name := s.names.fleet()
-	return s.resetError(s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
-		g, err := c.HIncrBy(ctx, name, field, 1).Result()
-		if known := s.record.generations()[field]; err == nil && g <= known {
-			// The record has lost it and nobody has restored it yet.
-			g, err = c.HIncrBy(ctx, name, field, known-g+1).Result()
-		}
-		if err == nil {
-			s.record.adopt(map[string]string{field: strconv.FormatInt(g, 10)})
-		}
-		return err
-	}))
-}
-
-func (s *Store) resetError(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("resetting buckets: %w", s.clean(err))
 }

@@ -9,10 +9,13 @@ import (
 //go:embed lua/decide.lua
 var decideScript string
 
-// agreeScript is a dozen lines and sent every time.
+// agreeScript and resetScript are short, and sent every time.
 //
 //go:embed lua/agree.lua
 var agreeScript string
+
+//go:embed lua/reset.lua
+var resetScript string
 
 var decideSHA = func() string {
 	sum := sha1.Sum([]byte(decideScript)) //nolint:gosec // as above

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/fluxgate/fluxgate/internal/secret"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -36,7 +37,7 @@ func (t target) clean(err error) error {
 	text := err.Error()
 	for _, s := range t.secrets {
 		if s != "" {
-			text = strings.ReplaceAll(text, s, hidden)
+			text = strings.ReplaceAll(text, s, secret.Hidden)
 		}
 	}
 	if text == err.Error() {

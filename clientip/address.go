@@ -1,0 +1,86 @@
+package clientip
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// maxAddr bounds the text of an address: 45 bytes and room for brackets, a
+// port and a zone.
+const maxAddr = 128
+
+// parseAddr reads an address with or without brackets, port and zone, as peers
+// are named and as proxies write them. It returns the address alone. An
+// address that nobody can have, 0.0.0.0 or ::, is not one, nor is any spelling
+// that programs disagree about: octal, hexadecimal and shortened IPv4.
+func parseAddr(s string) (addr netip.Addr, ok bool) {
+	if len(s) > maxAddr {
+		return netip.Addr{}, false
+	}
+	host, port := splitPort(s)
+	if port != "" && !isPort(port) {
+		return netip.Addr{}, false
+	}
+	// The zone is cut before it is parsed, since netip would remember it.
+	if before, zone, found := strings.Cut(host, "%"); found {
+		if zone == "" || !strings.Contains(before, ":") {
+			return netip.Addr{}, false
+		}
+		host = before
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	addr = addr.Unmap()
+	if addr.IsUnspecified() {
+		return netip.Addr{}, false
+	}
+	return addr, true
+}
+
+// splitPort cuts off the port with its colon. Without brackets only an IPv4
+// address can have one. Brackets around anything but IPv6 leave no host.
+func splitPort(s string) (host, port string) {
+	if inside, ok := strings.CutPrefix(s, "["); ok {
+		host, port, _ = strings.Cut(inside, "]")
+		if len(host) == len(inside) || !strings.Contains(host, ":") {
+			return "", ""
+		}
+		return host, port
+	}
+	if colon := strings.IndexByte(s, ':'); colon >= 0 && strings.IndexByte(s[colon+1:], ':') < 0 {
+		return s[:colon], s[colon:]
+	}
+	return s, ""
+}
+
+// isPort reports whether s is a colon and a port of RFC 7239: one to five
+// digits, or an underscore and what stands for the number.
+func isPort(s string) bool {
+	s, found := strings.CutPrefix(s, ":")
+	if !found {
+		return false
+	}
+	if hidden, found := strings.CutPrefix(s, "_"); found {
+		return hidden != "" && isToken(hidden)
+	}
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return len(s) >= 1 && len(s) <= 5
+}
+
+// trim removes the whitespace that may stand around an entry: spaces and tabs,
+// nothing else.
+func trim(s string) string {
+	for s != "" && (s[0] == ' ' || s[0] == '\t') {
+		s = s[1:]
+	}
+	for s != "" && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+		s = s[:len(s)-1]
+	}
+	return s
+}

@@ -1,0 +1,75 @@
+package clientip
+
+import "net/netip"
+
+// How much of a chain is looked at.
+const (
+	maxEntries = 32
+	maxBytes   = 4096
+)
+
+// walk goes from the right of a chain, which the nearest proxy wrote, to the
+// first address that is not trusted. addr is the peer's, and always the
+// address of the hop whose entry is next, so it is also the answer when that
+// entry does not say who came before.
+func (r *Resolver) walk(addr netip.Addr, lines []string) netip.Addr {
+	entries, bytes := maxEntries, maxBytes
+	for i := len(lines) - 1; i >= 0; i-- {
+		rest, more := lines[i], true
+		for more {
+			var entry string
+			entry, rest, more = cutLast(rest, bytes)
+			entries--
+			bytes -= len(entry) + len(",")
+			if entries < 0 || bytes < 0 {
+				return addr
+			}
+			before, ok := r.entryAddr(trim(entry))
+			if !ok {
+				return addr
+			}
+			addr = before
+			if !r.trusted.contain(addr) {
+				return addr
+			}
+		}
+	}
+	return addr
+}
+
+func (r *Resolver) entryAddr(entry string) (addr netip.Addr, ok bool) {
+	if r.format == forwardedList {
+		if entry, ok = forwardedFor(entry); !ok {
+			return netip.Addr{}, false
+		}
+	}
+	return parseAddr(entry)
+}
+
+// cutLast cuts the last entry off a list of entries with commas between them,
+// and reports whether others are left. It looks at no more than the last most
+// bytes and returns an entry that is too long rather than search on.
+//
+// Commas in quoted strings do not count. It reads from the right and not, as a
+// parser of RFC 7239 would, from the left, because what stands on the left is
+// the client's: a quote that it opens and never closes would swallow what the
+// proxies wrote. What they write is well-formed, and of that both directions
+// make the same entries: the first quote from the right closes a string, those
+// with a backslash before them are inside, and the next one opens it.
+func cutLast(list string, most int) (entry, rest string, more bool) {
+	first := max(0, len(list)-most)
+	quoted := false
+	for i := len(list) - 1; i >= first; i-- {
+		switch list[i] {
+		case ',':
+			if !quoted {
+				return list[i+1:], list[:i], true
+			}
+		case '"':
+			if !quoted || i == 0 || list[i-1] != '\\' {
+				quoted = !quoted
+			}
+		}
+	}
+	return list, "", false
+}

@@ -1,0 +1,62 @@
+// Package clientip finds the address of the client behind the proxies that
+// you run, so that no caller can choose the bucket it is counted in.
+//
+// A [Resolver] starts with the peer, the only address that nobody can make
+// up. While the address at hand is a trusted proxy's, it steps left in the
+// chain that the proxies wrote into one header, and the first address that is
+// not trusted is the client. What stands further left came from the client:
+// it is never looked at. A resolver without trusted proxies, the default,
+// takes the peer and reads no header at all.
+//
+// # What goes where
+//
+//	deployment                      TrustedProxies                     Header
+//	directly on the internet        none                               none
+//	one nginx                       nginx: 192.0.2.10                  X-Forwarded-For
+//	nginx behind an AWS ALB         nginx, and the ALB's subnets       X-Forwarded-For
+//	Cloudflare                      Cloudflare's published networks    CF-Connecting-IP
+//	Cloudflare, then nginx          nginx, and Cloudflare's networks   X-Forwarded-For
+//	Kubernetes ingress              the network of the ingress pods    X-Forwarded-For
+//	nginx on a unix socket          none, but TrustUnixSocket          X-Forwarded-For
+//
+// Trust a proxy only if it writes the header itself. What it passes on
+// untouched is what the client wrote:
+//
+//   - nginx appends with "proxy_set_header X-Forwarded-For
+//     $proxy_add_x_forwarded_for" and otherwise passes the client's header on.
+//   - An ALB appends, unless its xff_header_processing.mode is "preserve".
+//   - A chain stays safe when a client reaches the inner proxy past the outer
+//     one: it is then the first address that is not trusted. A header of a
+//     single address does not, so it is for servers that only the CDN reaches.
+//   - Not every CDN overwrites its header. Fastly keeps a Fastly-Client-IP that
+//     the client sent until your VCL sets it to client.ip, and a CDN that was
+//     not asked for True-Client-IP passes the client's on.
+//   - A Kubernetes service with externalTrafficPolicy Cluster may hide the
+//     client behind a node's address before any proxy sees it: use Local.
+//
+// List proxies, not the networks where clients live too: whoever sits in a
+// trusted network can name any address. Networks wider than /8 in IPv4 and
+// /7 in IPv6, 0.0.0.0/0 and ::/0 among them, trust strangers and are refused,
+// and there is no switch to allow them: the peers of every hosting platform
+// fit into a smaller one.
+//
+// # When a proxy does not name its client
+//
+// An entry that is no address ("unknown", "_hidden", an empty one, garbage)
+// ends the walk, and the answer is the address of the trusted proxy that wrote
+// it. So do the bounds: 32 entries and 4 KiB are looked at. The alternatives
+// are worse: skipping the entry would count by what stands left of it, which
+// is the client's to choose, and no address at all would depend on what a
+// rule does with callers that it cannot name. This way all clients that one
+// proxy cannot name share the bucket of that proxy.
+//
+// If every address is trusted, the left-most is the client: a proxy that calls
+// for itself, or a service beside it.
+//
+// # Spelling
+//
+// Ports and zones are dropped, and IPv4 addresses that are mapped into IPv6
+// are unmapped, in the list of proxies too. The answer is the whole address. Counting an IPv6 network as one caller is the
+// engine's part: it does so by /64 unless fluxgate.WithIPv6Prefix says
+// otherwise.
+package clientip

@@ -1,0 +1,161 @@
+package clientip
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/textproto"
+	"strings"
+)
+
+// The headers that carry a chain, one entry of each proxy. Any other header
+// carries a single address.
+const (
+	XForwardedFor = "X-Forwarded-For"
+	Forwarded     = "Forwarded" // RFC 7239
+)
+
+// Config is who is trusted to name the client, and where. Its zero value
+// trusts nobody.
+type Config struct {
+	// TrustedProxies are addresses and networks, such as "192.0.2.10" and
+	// "10.1.0.0/16".
+	TrustedProxies []string
+	// Header is where the trusted proxies name the client. No other is read.
+	// Empty means X-Forwarded-For. A name other than [XForwardedFor] and
+	// [Forwarded], such as CF-Connecting-IP, is a header that has a single
+	// address and that every trusted proxy overwrites.
+	Header string
+	// TrustUnixSocket trusts peers that have no address because they came
+	// through a unix socket.
+	TrustUnixSocket bool
+}
+
+// Resolver finds the client's address. Its zero value trusts nobody. It can be
+// used by any number of goroutines.
+type Resolver struct {
+	trusted   networks
+	trustUnix bool
+	// header is the canonical name and lower the one that gRPC uses.
+	header, lower string
+	format        format
+}
+
+// format is how a header is to be read.
+type format int
+
+const (
+	addressList   format = iota // X-Forwarded-For
+	forwardedList               // Forwarded
+	singleAddress
+)
+
+// New makes a resolver. The error has everything that is wrong with the
+// configuration.
+func New(config Config) (*Resolver, error) {
+	r := &Resolver{trustUnix: config.TrustUnixSocket}
+	var problems []error
+	for _, s := range config.TrustedProxies {
+		network, err := parseNetwork(s)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("trusted proxy %q %w", s, err))
+			continue
+		}
+		r.trusted = append(r.trusted, network)
+	}
+	r.trusted = r.trusted.disjoint()
+	if config.Header != "" && len(config.TrustedProxies) == 0 && !config.TrustUnixSocket {
+		problems = append(problems, fmt.Errorf("header %q would never be read: say which proxies are trusted to write it", config.Header))
+	}
+	if !isToken(config.Header) {
+		problems = append(problems, fmt.Errorf("%q is not the name of a header", config.Header))
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("client addresses: %w", errors.Join(problems...))
+	}
+	r.setHeader(config.Header)
+	return r, nil
+}
+
+func (r *Resolver) setHeader(name string) {
+	if name == "" {
+		name = XForwardedFor
+	}
+	r.header = textproto.CanonicalMIMEHeaderKey(name)
+	r.lower = strings.ToLower(name)
+	switch r.header {
+	case XForwardedFor:
+		r.format = addressList
+	case Forwarded:
+		r.format = forwardedList
+	default:
+		r.format = singleAddress
+	}
+}
+
+// isToken reports whether s has only characters that the name of a header can
+// have.
+func isToken(s string) bool {
+	for _, c := range []byte(s) {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		digit := '0' <= c && c <= '9'
+		if !letter && !digit && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Addr is the address of the client that sent a request. It is the zero Addr
+// if there is none: the peer's cannot be read, or the peer came through a unix
+// socket that is not trusted or whose proxy did not name the client.
+func (r *Resolver) Addr(req *http.Request) netip.Addr {
+	unix := isUnixPeer(req.RemoteAddr)
+	// The server's end of the connection knows better: a client names its
+	// own end of a unix socket as it likes, also like an address.
+	if local, ok := req.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		unix = strings.HasPrefix(local.Network(), "unix")
+	}
+	return r.resolve(req.RemoteAddr, unix, req.Header)
+}
+
+// Resolve is [Resolver.Addr] for other transports: peer is the address, with
+// or without a port, at the other end of the connection, and empty for a unix
+// socket. The header's names are canonical, or all in lower case as in gRPC.
+func (r *Resolver) Resolve(peer string, header http.Header) netip.Addr {
+	return r.resolve(peer, isUnixPeer(peer), header)
+}
+
+// isUnixPeer tells the peers that have no address, nameless, abstract or with
+// a path, from garbage.
+func isUnixPeer(peer string) bool {
+	return peer == "" || peer[0] == '@' || peer[0] == '/'
+}
+
+func (r *Resolver) resolve(peer string, unix bool, header http.Header) netip.Addr {
+	var addr netip.Addr
+	trusted := r.trustUnix
+	if !unix {
+		addr, _ = parseAddr(peer)
+		trusted = r.trusted.contain(addr)
+	}
+	if !trusted {
+		return addr
+	}
+	lines := header[r.header]
+	if len(lines) == 0 {
+		lines = header[r.lower]
+	}
+	if r.format != singleAddress {
+		return r.walk(addr, lines)
+	}
+	// Of two lines one may be the client's, and nobody knows which.
+	if len(lines) == 1 {
+		if client, ok := parseAddr(trim(lines[0])); ok {
+			return client
+		}
+	}
+	return addr
+}

@@ -1,0 +1,181 @@
+package rules_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/memrules"
+)
+
+func TestAChangeIsChecked(t *testing.T) {
+	for name, c := range map[string]struct {
+		change rules.Change
+		want   string // in the error; empty if there is none
+	}{
+		"signed":                            {rules.Change{Author: "ada"}, ""},
+		"signed in any script":              {rules.Change{Author: "Ада Лавлейс 艾达 <ada@example.com>"}, ""},
+		"based on the largest revision":     {rules.Change{Base: math.MaxInt64, Author: "ada"}, ""},
+		"explained in lines":                {rules.Change{Author: "ada", Comment: "one\n\ttwo"}, ""},
+		"by an author of 256 bytes":         {rules.Change{Author: strings.Repeat("ü", 128)}, ""},
+		"explained in 1,024 bytes":          {rules.Change{Author: "ada", Comment: strings.Repeat("x", 1024)}, ""},
+		"based on less than nothing":        {rules.Change{Base: -1, Author: "ada"}, "negative"},
+		"by nobody":                         {rules.Change{Comment: "why"}, "needs an author"},
+		"by blanks":                         {rules.Change{Author: " \u00a0\u3000"}, "needs an author"},
+		"by an author of 257 bytes":         {rules.Change{Author: strings.Repeat("x", 257)}, "author of a change can have 256 bytes, not 257"},
+		"explained in 1,025 bytes":          {rules.Change{Author: "ada", Comment: strings.Repeat("x", 1025)}, "comment of a change can have 1024 bytes, not 1025"},
+		"by an author of two lines":         {rules.Change{Author: "ada\nroot"}, "author of a change cannot contain U+000A"},
+		"by an author with a tab":           {rules.Change{Author: "ada\troot"}, "U+0009"},
+		"by an author with an escape":       {rules.Change{Author: "ada\x1b[31m"}, "U+001B"},
+		"by an author turned around":        {rules.Change{Author: "ada\u202e"}, "U+202E"},
+		"by an author with something hid":   {rules.Change{Author: "a\u200bda"}, "U+200B"},
+		"by an author that is not UTF-8":    {rules.Change{Author: "ada\xff"}, "author of a change must be UTF-8"},
+		"explained with a carriage return":  {rules.Change{Author: "ada", Comment: "a\rb"}, "comment of a change cannot contain U+000D"},
+		"explained with a zero":             {rules.Change{Author: "ada", Comment: "\x00"}, "U+0000"},
+		"explained in what is not UTF-8":    {rules.Change{Author: "ada", Comment: "\xc3\x28"}, "comment of a change must be UTF-8"},
+		"explained with a new line control": {rules.Change{Author: "ada", Comment: "\u0085"}, "U+0085"},
+	} {
+		err := c.change.Check()
+		if c.want == "" {
+			if err != nil {
+				t.Errorf("a change %s is refused: %v", name, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("a change %s: error %v, want one with %q", name, err, c.want)
+		}
+	}
+}
+
+func TestAChangeIsMadeOnlyToTheRevisionItIsBasedOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		base    int64
+		head    rules.Head
+		current int64 // in the conflict; -1 if there is none
+		text    string
+	}{
+		"a first change":              {0, rules.Head{}, -1, ""},
+		"a change of what is current": {3, rules.Head{Revision: 3}, -1, ""},
+		"a change that brings back":   {0, rules.Head{Revision: 3, Deleted: true}, -1, ""},
+		"a first change too late": {0, rules.Head{Revision: 3}, 3,
+			`rule set "api" exists already, at revision 3`},
+		"a change of what is old": {2, rules.Head{Revision: 3}, 3,
+			`rule set "api" is at revision 3, not at 2: somebody else has changed it`},
+		"a change of what is yet to come": {4, rules.Head{Revision: 3}, 3,
+			`rule set "api" is at revision 3, not at 4: somebody else has changed it`},
+		"a change of what never was": {1, rules.Head{}, 0,
+			`rule set "api" is not at revision 1: it does not exist`},
+		"a change of what was deleted": {2, rules.Head{Revision: 3, Deleted: true}, 0,
+			`rule set "api" is not at revision 2: it does not exist`},
+		"a change of the deletion itself": {3, rules.Head{Revision: 3, Deleted: true}, 0,
+			`rule set "api" is not at revision 3: it does not exist`},
+	} {
+		err := rules.Change{Base: c.base}.CheckHead("api", c.head)
+		if c.current < 0 {
+			if err != nil {
+				t.Errorf("%s is refused: %v", name, err)
+			}
+			continue
+		}
+		var conflict *rules.ConflictError
+		want := rules.ConflictError{RuleSetID: "api", Base: c.base, Current: c.current}
+		if !errors.As(err, &conflict) || *conflict != want {
+			t.Errorf("%s: %#v, want %#v", name, err, want)
+			continue
+		}
+		if err.Error() != c.text {
+			t.Errorf("%s says %q, want %q", name, err, c.text)
+		}
+	}
+}
+
+func TestAPageHasABound(t *testing.T) {
+	for limit, want := range map[int]int{
+		1: 1, 50: 50, rules.MaxPage: rules.MaxPage,
+		0: rules.MaxPage, -1: rules.MaxPage, math.MinInt: rules.MaxPage,
+		rules.MaxPage + 1: rules.MaxPage, math.MaxInt: rules.MaxPage,
+	} {
+		if got := rules.PageSize(limit); got != want {
+			t.Errorf("a page of %d has %d entries, want %d", limit, got, want)
+		}
+	}
+}
+
+func TestRestore(t *testing.T) {
+	editor := memrules.New(memrules.Config{})
+	put := func(n, base int64) {
+		t.Helper()
+		set, err := fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "rule", Bands: []fluxgate.Band{fluxgate.PerMinute(n)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := editor.Put(t.Context(), set, rules.Change{Base: base, Author: "ada"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(1, 0)
+	put(2, 1)
+	if _, err := editor.Delete(t.Context(), "api", rules.Change{Base: 2, Author: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	put(4, 0)
+
+	restore := func(revision, base int64, comment string) (*rules.Version, error) {
+		t.Helper()
+		got, err := rules.Restore(t.Context(), editor, "api", revision, rules.Change{Base: base, Author: "bob", Comment: comment})
+		if err != nil {
+			return nil, err
+		}
+		v, err := editor.Load(t.Context(), "api")
+		if err != nil || v.Revision != got {
+			t.Fatalf("restored as revision %d, loaded as %+v, error %v", got, v, err)
+		}
+		return v, nil
+	}
+	for _, c := range []struct {
+		revision      int64
+		comment, want string
+	}{
+		{1, "", "restore revision 1"},
+		{2, "as it was on Monday", "as it was on Monday"},
+	} {
+		v, err := restore(c.revision, 3+c.revision, c.comment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for r := range v.RuleSet.Rules() {
+			if got := r.Bands[0].Capacity; got != c.revision {
+				t.Errorf("revision %d came back with a capacity of %d", c.revision, got)
+			}
+		}
+		if v.Author != "bob" || v.Comment != c.want {
+			t.Errorf("revision %d came back by %q because %q, want bob and %q", c.revision, v.Author, v.Comment, c.want)
+		}
+	}
+	for name, c := range map[string]struct {
+		revision int64
+		want     string
+	}{
+		"a deletion":         {3, `restoring revision 3 of rule set "api": it is a deletion: not found`},
+		"an unknown version": {99, `restoring revision 99 of rule set "api": `},
+	} {
+		_, err := restore(c.revision, 6, "")
+		if !errors.Is(err, rules.ErrNotFound) || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("restoring %s: %v, want ErrNotFound with %q", name, err, c.want)
+		}
+	}
+	var conflict *rules.ConflictError
+	if _, err := restore(1, 5, ""); !errors.As(err, &conflict) || conflict.Current != 6 {
+		t.Errorf("restoring on another base: %v, want a conflict with revision 6", err)
+	}
+	if _, err := rules.Restore(t.Context(), editor, "api", 1, rules.Change{Base: 6}); err == nil {
+		t.Error("a restoration that nobody has signed is made")
+	}
+	if history, err := editor.History(t.Context(), "api", 0, 0); err != nil || len(history) != 6 {
+		t.Errorf("the history has %d entries (error %v), want 6: refused restorations change nothing", len(history), err)
+	}
+}

@@ -1,0 +1,29 @@
+package filerules_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules/filerules"
+	"github.com/fluxgate/fluxgate/rules/rulestest"
+)
+
+func TestConformance(t *testing.T) {
+	rulestest.Run(t, func(t testing.TB) rulestest.Subject {
+		dir := t.TempDir()
+		write(t, "ruleSets: []\n", dir, "none.yaml") // a folder without files is an accident
+		return rulestest.Subject{
+			Source: open(t, dir, filerules.Config{}),
+			Write: func(t testing.TB, set *fluxgate.RuleSet) {
+				t.Helper()
+				replace(t, canonical(t, set), dir, set.ID()+".json")
+			},
+			Remove: func(t testing.TB, id string) {
+				t.Helper()
+				do(t, os.Remove(filepath.Join(dir, id+".json")))
+			},
+		}
+	})
+}

@@ -1,0 +1,267 @@
+package filerules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+func rulesOf(capacity, rules int) string {
+	var b strings.Builder
+	b.WriteString("id: a\nrules:\n")
+	for i := range rules {
+		fmt.Fprintf(&b, "  - id: rule-%d\n    bands:\n      - label: only\n        capacity: %d\n        refill: 1m\n", i, capacity)
+	}
+	return b.String()
+}
+
+// replace changes a file at one stroke.
+func replace(t *testing.T, file, content string) {
+	t.Helper()
+	if err := errors.Join(os.WriteFile(file+".new", []byte(content), 0o600), os.Rename(file+".new", file)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func openHidden(t *testing.T, config Config) (*Source, string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte(rulesOf(1000, 12)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source, err := Open(file, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source, file
+}
+
+// A writer takes a file from empty to whole in steps of 50 bytes. Every step
+// is read, and many of them are good YAML: nobody gets one of them.
+func TestAHalfWrittenFileIsNotRead(t *testing.T) {
+	source, file := openHidden(t, Config{})
+	source.pause = func(context.Context, time.Duration) error { return nil }
+	before, err := source.Load(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := rulesOf(2000, 12)
+	// However far the writer is when the reader comes, it goes on writing
+	// while the reader waits.
+	for start := 0; start <= len(content); start += 50 {
+		written, good := start, 0
+		step := func() {
+			if err := os.WriteFile(file, []byte(content[:written]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if sets, err := Parse(file, []byte(content[:written])); err == nil && sets[0].Len() < 12 {
+				good++
+			}
+		}
+		step()
+		source.pause = func(context.Context, time.Duration) error {
+			if written < len(content) {
+				written = min(written+50, len(content))
+				step()
+			}
+			return nil
+		}
+		version, err := source.Load(t.Context(), "a")
+		switch {
+		case err != nil: // too long
+		case version.Revision == before.Revision:
+		case version.RuleSet.Len() == 12:
+			for r := range version.RuleSet.Rules() {
+				if r.Bands[0].Capacity != 2000 {
+					t.Fatalf("begun at %d: rule %s has the capacity %d", start, r.ID, r.Bands[0].Capacity)
+				}
+			}
+		default:
+			t.Fatalf("begun at %d: %d rules", start, version.RuleSet.Len())
+		}
+		if start == 0 && good == 0 {
+			t.Fatal("no step was good YAML: the test shows nothing")
+		}
+	}
+}
+
+func TestFilesThatDoNotStopChangingAreAnError(t *testing.T) {
+	source, file := openHidden(t, Config{})
+	n := 0
+	source.pause = func(context.Context, time.Duration) error {
+		n++
+		return os.WriteFile(file, []byte(rulesOf(n, 1)), 0o600)
+	}
+	if _, err := source.Load(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "do not stop changing") {
+		t.Errorf("Load: %v", err)
+	}
+}
+
+func TestAFileThatIsAwayForAMomentIsWaitedFor(t *testing.T) {
+	source, file := openHidden(t, Config{})
+	if err := os.Rename(file, file+"~"); err != nil {
+		t.Fatal(err)
+	}
+	back := false
+	source.pause = func(context.Context, time.Duration) error {
+		if back {
+			return nil
+		}
+		back = true
+		return os.Rename(file+"~", file)
+	}
+	if _, err := source.Load(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+}
+
+// watched runs Watch and returns what it tells.
+func watched(t *testing.T, run func(ctx context.Context, changed func(string)) error) <-chan string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	told, ended := make(chan string, 100), make(chan error, 1)
+	go func() { ended <- run(ctx, func(id string) { told <- id }) }()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	return told
+}
+
+func next(t *testing.T, told <-chan string) string {
+	t.Helper()
+	select {
+	case id := <-told:
+		return id
+	case <-time.After(30 * time.Second):
+		t.Fatal("nothing was told")
+		return ""
+	}
+}
+
+func TestWithoutNoticesTheIntervalIsEnough(t *testing.T) {
+	var log strings.Builder
+	source, file := openHidden(t, Config{Interval: 10 * time.Millisecond, Settle: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	source.notify = func() (*fsnotify.Watcher, error) { return nil, errors.New("too many open files") }
+	told := watched(t, source.Watch)
+	next(t, told)
+	if !strings.Contains(log.String(), "not noticed at once") || !strings.Contains(log.String(), "too many open files") {
+		t.Errorf("the log says %q", log.String())
+	}
+	replace(t, file, rulesOf(7, 1))
+	if id := next(t, told); id != "a" {
+		t.Errorf("told of %q", id)
+	}
+}
+
+func TestLostNoticesMeanThatAnythingMayHaveChanged(t *testing.T) {
+	source, _ := openHidden(t, Config{Interval: time.Hour, Settle: time.Millisecond})
+	failures := make(chan error)
+	told := watched(t, func(ctx context.Context, changed func(string)) error {
+		w := watch{source: source, changed: changed}
+		return w.run(ctx, nil, failures)
+	})
+	next(t, told)
+	failures <- fsnotify.ErrEventOverflow
+	if id := next(t, told); id != "" {
+		t.Errorf("told of %q, want any", id)
+	}
+}
+
+// Events that never pause for long enough must not keep a change from being
+// told.
+func TestAStormOfEventsDelaysNoChangeForLong(t *testing.T) {
+	source, file := openHidden(t, Config{Interval: time.Hour, Settle: time.Millisecond})
+	events := make(chan fsnotify.Event)
+	told := watched(t, func(ctx context.Context, changed func(string)) error {
+		w := watch{source: source, changed: changed, quiet: time.Hour, maxQuiet: maxQuiet}
+		return w.run(ctx, events, nil)
+	})
+	next(t, told)
+	replace(t, file, rulesOf(7, 1))
+	for deadline := time.After(30 * time.Second); ; {
+		select {
+		case events <- fsnotify.Event{Name: "noise"}:
+		case id := <-told:
+			if id != "a" {
+				t.Errorf("told of %q", id)
+			}
+			return
+		case <-deadline:
+			t.Fatal("nothing was told")
+		}
+	}
+}
+
+// An edit that leaves the size and an old time as they were is for the
+// thorough look alone to see.
+func TestAThoroughLookReadsTheContent(t *testing.T) {
+	source, file := openHidden(t, Config{Interval: time.Hour, Settle: time.Millisecond})
+	old := time.Now().Add(-time.Hour)
+	look := func(content string, thorough bool) int {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(file, []byte(content), 0o600), os.Chtimes(file, old, old)); err != nil {
+			t.Fatal(err)
+		}
+		now, err := source.look(t.Context(), thorough)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for r := range now.versions["a"].RuleSet.Rules() {
+			return int(r.Bands[0].Capacity)
+		}
+		return 0
+	}
+	for _, c := range []struct {
+		capacity, want int
+		thorough       bool
+	}{{1, 1, false}, {2, 1, false}, {3, 3, true}} {
+		if got := look(rulesOf(c.capacity, 1), c.thorough); got != c.want {
+			t.Errorf("with the capacity %d in the file, a look (thorough: %v) has %d, want %d", c.capacity, c.thorough, got, c.want)
+		}
+	}
+}
+
+func TestAFileThatHasNotChangedIsNotParsedAgain(t *testing.T) {
+	source, file := openHidden(t, Config{Settle: time.Millisecond})
+	other := filepath.Join(filepath.Dir(file), "other.yaml")
+	source.path = filepath.Dir(file)
+	documents := func(content string) map[string]*document {
+		replace(t, other, content)
+		now, err := source.look(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		byName := map[string]*document{}
+		for key, d := range now.documents {
+			byName[key.name] = d
+		}
+		return byName
+	}
+	before, after := documents("id: b\nrules: []\n"), documents("id: c\nrules: []\n")
+	if before[file] != after[file] || before[other] == after[other] {
+		t.Error("the file that has not changed was parsed again, or the one that has was not")
+	}
+}
+
+func TestRuleSetsThatAreGoneAreForgottenBeyondABound(t *testing.T) {
+	before := &state{heads: map[string]rules.Head{}}
+	for i := range 2 * maxGone {
+		before.heads[fmt.Sprint(i)] = rules.Head{Revision: 1}
+	}
+	now := &state{heads: map[string]rules.Head{"there": {Revision: 2}}}
+	now.remember(before)
+	if len(now.heads) != maxGone+1 {
+		t.Errorf("%d heads are kept, want %d", len(now.heads), maxGone+1)
+	}
+}

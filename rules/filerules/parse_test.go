@@ -1,0 +1,77 @@
+package filerules_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules/filerules"
+)
+
+func TestProblemsAreShownWhereTheyStand(t *testing.T) {
+	for _, pattern := range []string{"testdata/*.yaml", "testdata/*.json"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no cases: %v", err)
+		}
+		for _, file := range files {
+			t.Run(filepath.Base(file), func(t *testing.T) {
+				data, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = filerules.Parse(filepath.ToSlash(file), data)
+				var problems *filerules.Error
+				var invalid *fluxgate.ValidationError
+				if !errors.As(err, &problems) || !errors.As(err, &invalid) {
+					t.Fatalf("error %v, want an Error that reaches a ValidationError", err)
+				}
+				golden := file + ".golden"
+				if os.Getenv("UPDATE_GOLDEN") != "" {
+					if err := os.WriteFile(golden, []byte(err.Error()+"\n"), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want, readErr := os.ReadFile(golden)
+				if readErr != nil || err.Error()+"\n" != string(want) {
+					t.Errorf("says\n%s\nwant\n%s (%v)", err, want, readErr)
+				}
+			})
+		}
+	}
+}
+
+// The words that are secrets in the files of testdata.
+var secrets = []string{"not-hexadecimal", "12345678", "a key", "over two", "inline-key", "commented-out-key", "misplaced-key", "7777777", "the-secret"}
+
+func TestNoErrorShowsASecret(t *testing.T) {
+	for _, file := range []string{"testdata/secrets.yaml", "testdata/syntax-after-a-secret.yaml"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = filerules.Parse(file, data)
+		if err == nil {
+			t.Fatalf("%s is accepted", file)
+		}
+		var invalid *fluxgate.ValidationError
+		errors.As(err, &invalid)
+		for _, secret := range secrets {
+			if strings.Contains(err.Error(), secret) || strings.Contains(invalid.Error(), secret) {
+				t.Errorf("%s: the error shows %q:\n%v", file, secret, err)
+			}
+		}
+		// Nor may one that is broken off anywhere.
+		for cut := range data {
+			_, err := filerules.Parse(file, data[:cut])
+			for _, secret := range secrets {
+				if err != nil && strings.Contains(err.Error(), secret) {
+					t.Errorf("%s, cut after %d bytes: the error shows %q:\n%v", file, cut, secret, err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package memrules_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/memrules"
+)
+
+// Rules that a program makes itself, changed by two people at once and put
+// back.
+func ExampleNew() {
+	ctx := context.Background()
+	source := memrules.New(memrules.Config{})
+	perMinute := func(n int64) *fluxgate.RuleSet {
+		set, err := fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "everyone", Bands: []fluxgate.Band{fluxgate.PerMinute(n)}})
+		if err != nil {
+			log.Fatal(err)
+		}
+		return set
+	}
+
+	first, err := source.Put(ctx, perMinute(100), rules.Change{Author: "ada"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	second, err := source.Put(ctx, perMinute(200), rules.Change{Base: first, Author: "ada", Comment: "twice as much"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = source.Put(ctx, perMinute(50), rules.Change{Base: first, Author: "bob"})
+	var conflict *rules.ConflictError
+	fmt.Println(errors.As(err, &conflict), err)
+	if _, err := rules.Restore(ctx, source, "api", first, rules.Change{Base: second, Author: "bob"}); err != nil {
+		log.Fatal(err)
+	}
+
+	history, err := source.History(ctx, "api", 0, 10)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, e := range history {
+		fmt.Println(e.Revision, e.Author, e.Comment)
+	}
+	// Output:
+	// true rule set "api" is at revision 2, not at 1: somebody else has changed it
+	// 3 bob restore revision 1
+	// 2 ada twice as much
+	// 1 ada
+}

@@ -1,0 +1,191 @@
+package memrules
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// Config is how a [Source] is made. Its zero value works.
+type Config struct {
+	// History is how many revisions of a rule set are kept. 0 means
+	// [rules.DefaultHistory].
+	History int
+	// MaxRuleSets is how many rule sets there may be, deleted ones included:
+	// their revisions are never used again, so they are never forgotten. 0
+	// means 10,000.
+	MaxRuleSets int
+	// Now is the time of a change. Nil means the machine's.
+	Now func() time.Time
+}
+
+// Source keeps rule sets in memory.
+type Source struct {
+	history     int
+	maxRuleSets int
+	now         func() time.Time
+
+	mu       sync.RWMutex
+	sets     map[string]*ruleSet
+	owners   map[string]string // rule id → id of the rule set that has it
+	watchers map[*watcher]struct{}
+}
+
+var (
+	_ rules.Editor  = (*Source)(nil)
+	_ rules.Watcher = (*Source)(nil)
+)
+
+// ruleSet is a rule set and where it came from.
+type ruleSet struct {
+	versions []version         // oldest first, without a gap
+	current  *fluxgate.RuleSet // nil if it is deleted
+}
+
+// version is a former revision. It has no document if it is a deletion.
+type version struct {
+	rules.Entry
+	document []byte
+}
+
+// New makes a source without rules.
+func New(config Config) *Source {
+	s := &Source{
+		history: rules.DefaultHistory, maxRuleSets: 10_000, now: time.Now,
+		sets: map[string]*ruleSet{}, owners: map[string]string{}, watchers: map[*watcher]struct{}{},
+	}
+	if config.History > 0 {
+		s.history = config.History
+	}
+	if config.MaxRuleSets > 0 {
+		s.maxRuleSets = config.MaxRuleSets
+	}
+	if config.Now != nil {
+		s.now = config.Now
+	}
+	return s
+}
+
+// last is the newest entry, the zero Entry where there never was one.
+func (r *ruleSet) last() rules.Entry {
+	if r == nil || len(r.versions) == 0 {
+		return rules.Entry{}
+	}
+	return r.versions[len(r.versions)-1].Entry
+}
+
+// Put implements [rules.Editor].
+func (s *Source) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Change) (int64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := change.Check(); err != nil {
+		return 0, err
+	}
+	document, err := json.Marshal(set)
+	if err != nil {
+		return 0, fmt.Errorf("writing a rule set as JSON: %w", err)
+	}
+	if len(document) > rules.MaxDocument {
+		return 0, fmt.Errorf("rule set %q has %d bytes as JSON, at most %d can be kept", set.ID(), len(document), rules.MaxDocument)
+	}
+	// Read it back, since free attributes may still be in the caller's hands.
+	own, err := fluxgate.ParseRuleSet(document)
+	if err != nil {
+		return 0, err
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := s.sets[own.ID()]
+	if err := change.CheckHead(own.ID(), kept.last().Head); err != nil {
+		return 0, err
+	}
+	if err := s.checkRuleIDs(own); err != nil {
+		return 0, err
+	}
+	if kept == nil {
+		if len(s.sets) >= s.maxRuleSets {
+			return 0, fmt.Errorf("rule set %q: there are %d rule sets already, deleted ones included", own.ID(), len(s.sets))
+		}
+		kept = &ruleSet{}
+		s.sets[own.ID()] = kept
+	}
+	return s.commit(own.ID(), kept, own, document, change), nil
+}
+
+// Delete implements [rules.Editor].
+func (s *Source) Delete(ctx context.Context, id string, change rules.Change) (int64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := change.Check(); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := s.sets[id]
+	if err := change.CheckHead(id, kept.last().Head); err != nil {
+		return 0, err
+	}
+	if kept == nil || kept.current == nil {
+		return 0, fmt.Errorf("deleting rule set %q: %w", id, rules.ErrNotFound)
+	}
+	return s.commit(id, kept, nil, nil, change), nil
+}
+
+// checkRuleIDs refuses rules whose ids another rule set has.
+func (s *Source) checkRuleIDs(set *fluxgate.RuleSet) error {
+	var taken []fluxgate.Problem
+	i := 0
+	for r := range set.Rules() {
+		if owner, ok := s.owners[r.ID]; ok && owner != set.ID() && len(taken) < maxProblems {
+			taken = append(taken, fluxgate.Problem{
+				Place:   fmt.Sprintf("rules[%d].id", i),
+				Message: fmt.Sprintf("%q is already the id of a rule in rule set %q", r.ID, owner),
+			})
+		}
+		i++
+	}
+	if len(taken) > 0 {
+		return &fluxgate.ValidationError{RuleSetID: set.ID(), Problems: taken}
+	}
+	return nil
+}
+
+// maxProblems is how many problems an error lists.
+const maxProblems = 100
+
+// commit makes a rule set, or none, the current one and tells everybody.
+func (s *Source) commit(id string, kept *ruleSet, set *fluxgate.RuleSet, document []byte, change rules.Change) int64 {
+	entry := rules.Entry{
+		RuleSetID: id,
+		Head:      rules.Head{Revision: kept.last().Revision + 1, Deleted: set == nil},
+		Author:    change.Author, Comment: change.Comment, At: s.now().UTC().Round(0),
+	}
+	if kept.current != nil {
+		for r := range kept.current.Rules() {
+			delete(s.owners, r.ID)
+		}
+	}
+	if set != nil {
+		for r := range set.Rules() {
+			s.owners[r.ID] = id
+		}
+	}
+	kept.current = set
+	kept.versions = append(kept.versions, version{entry, document})
+	if extra := len(kept.versions) - s.history; extra > 0 {
+		kept.versions = slices.Delete(kept.versions, 0, extra)
+	}
+	for w := range s.watchers {
+		w.tell(id)
+	}
+	return entry.Revision
+}

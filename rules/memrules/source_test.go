@@ -1,0 +1,141 @@
+package memrules_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/memrules"
+	"github.com/fluxgate/fluxgate/rules/rulestest"
+)
+
+func TestConformance(t *testing.T) {
+	rulestest.Run(t, func(testing.TB) rulestest.Subject {
+		source := memrules.New(memrules.Config{})
+		return rulestest.Subject{
+			Editor: source, RestoreAll: true,
+			Open: func(testing.TB) rules.Editor { return source },
+		}
+	})
+}
+
+func TestConformanceWithAShortHistory(t *testing.T) {
+	for _, c := range rulestest.Checks() {
+		if strings.HasPrefix(c.Name, "what is put can be as long") {
+			continue // takes seconds and has nothing to do with it
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			c.Run(t, rulestest.Subject{Editor: memrules.New(memrules.Config{History: 20}), History: 20, Changes: 100})
+		})
+	}
+}
+
+func set(t *testing.T, id string, attributes map[string]any) *fluxgate.RuleSet {
+	t.Helper()
+	s, err := fluxgate.NewRuleSet(id, fluxgate.Rule{
+		ID: id, Bands: []fluxgate.Band{fluxgate.PerMinute(1)}, Attributes: attributes,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func put(t *testing.T, s *memrules.Source, set *fluxgate.RuleSet, base int64) {
+	t.Helper()
+	if _, err := s.Put(t.Context(), set, rules.Change{Base: base, Author: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatIsPutIsOutOfTheCallersHands(t *testing.T) {
+	s := memrules.New(memrules.Config{})
+	shared := []string{"a", "b"} // a list that a rule set does not copy
+	put(t, s, set(t, "api", map[string]any{"list": shared}), 0)
+	shared[0] = "changed"
+	v, err := s.Load(t.Context(), "api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := range v.RuleSet.Rules() {
+		if got := fmt.Sprint(r.Attributes["list"]); got != "[a b]" {
+			t.Errorf("the list that was put as [a b] is %s", got)
+		}
+	}
+}
+
+func TestWhatIsNoRuleSetIsRefused(t *testing.T) {
+	s := memrules.New(memrules.Config{})
+	var invalid *fluxgate.ValidationError
+	if _, err := s.Put(t.Context(), nil, rules.Change{Author: "ada"}); !errors.As(err, &invalid) {
+		t.Errorf("Put of nothing: error %v, want a ValidationError", err)
+	}
+}
+
+func TestAChangeIsDatedByTheClockItWasGiven(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 1, time.FixedZone("", 3600))
+	s := memrules.New(memrules.Config{Now: func() time.Time { return now }})
+	put(t, s, set(t, "api", nil), 0)
+	v, err := s.Load(t.Context(), "api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.At != now.UTC() {
+		t.Errorf("dated %v, want %v", v.At, now.UTC())
+	}
+}
+
+func TestThereAreAtMostAsManyRuleSetsAsItWasTold(t *testing.T) {
+	s := memrules.New(memrules.Config{MaxRuleSets: 2})
+	put(t, s, set(t, "a", nil), 0)
+	put(t, s, set(t, "b", nil), 0)
+	if _, err := s.Delete(t.Context(), "b", rules.Change{Base: 1, Author: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put(t.Context(), set(t, "c", nil), rules.Change{Author: "ada"}); err == nil {
+		t.Error("a third rule set was put, at most two can be, deleted ones included")
+	}
+	put(t, s, set(t, "b", nil), 0)
+	put(t, s, set(t, "a", nil), 1)
+}
+
+func TestAPageIsBoundedHoweverLongTheHistoryIs(t *testing.T) {
+	s := memrules.New(memrules.Config{History: 2 * rules.MaxPage})
+	for i := range int64(rules.MaxPage + 10) {
+		put(t, s, set(t, "api", nil), i)
+		put(t, s, set(t, fmt.Sprintf("set-%d", i), nil), 0)
+	}
+	for _, limit := range []int{0, -1, rules.MaxPage, rules.MaxPage + 1} {
+		history, err := s.History(t.Context(), "api", 0, limit)
+		if err != nil || len(history) != rules.MaxPage {
+			t.Errorf("History with a limit of %d has %d entries (error %v)", limit, len(history), err)
+		}
+		list, err := s.List(t.Context(), "", limit)
+		if err != nil || len(list) != rules.MaxPage {
+			t.Errorf("List with a limit of %d has %d entries (error %v)", limit, len(list), err)
+		}
+	}
+}
+
+func TestTheProblemsOfOneChangeAreBounded(t *testing.T) {
+	s := memrules.New(memrules.Config{})
+	var many []fluxgate.Rule
+	for i := range 500 {
+		many = append(many, fluxgate.Rule{ID: fmt.Sprintf("rule-%d", i), Bands: []fluxgate.Band{fluxgate.PerMinute(1)}})
+	}
+	for _, id := range []string{"one", "other"} {
+		all, err := fluxgate.NewRuleSet(id, many...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var invalid *fluxgate.ValidationError
+		_, err = s.Put(t.Context(), all, rules.Change{Author: "ada"})
+		if id == "other" && (!errors.As(err, &invalid) || len(invalid.Problems) != 100) {
+			t.Errorf("500 rule ids that are taken: %v, want 100 problems", err)
+		}
+	}
+}

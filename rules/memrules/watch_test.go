@@ -1,0 +1,116 @@
+package memrules_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate/rules/memrules"
+)
+
+const patience = 30 * time.Second
+
+// watch runs a watcher until the test ends and returns when it has begun.
+func watch(t *testing.T, s *memrules.Source, changed func(id string)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	began, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		var once sync.Once
+		ended <- s.Watch(ctx, func(id string) {
+			first := false
+			once.Do(func() { first = true; began <- id })
+			if !first {
+				changed(id)
+			}
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("Watch ended with %v", err)
+			}
+		case <-time.After(patience):
+			t.Error("Watch goes on after its context has ended")
+		}
+	})
+	if got := receive(t, began); got != "" {
+		t.Errorf("a watcher that begins is told of %q, want that any rule set may have changed before", got)
+	}
+}
+
+func receive(t *testing.T, from <-chan string) string {
+	t.Helper()
+	select {
+	case id := <-from:
+		return id
+	case <-time.After(patience):
+		t.Fatal("nothing was told")
+		return ""
+	}
+}
+
+func TestAWatcherIsToldOfEveryRuleSetThatChanged(t *testing.T) {
+	s := memrules.New(memrules.Config{})
+	told := make(chan string, 10)
+	watch(t, s, func(id string) { told <- id })
+	for _, id := range []string{"a", "b"} {
+		put(t, s, set(t, id, nil), 0)
+		if got := receive(t, told); got != id {
+			t.Errorf("told of %q, %q was changed", got, id)
+		}
+	}
+}
+
+func TestAWatcherThatStandsStillHoldsUpNobody(t *testing.T) {
+	s := memrules.New(memrules.Config{})
+	told, goOn := make(chan string, 3000), make(chan struct{})
+	watch(t, s, func(id string) {
+		told <- id
+		<-goOn
+	})
+	defer close(goOn)
+	put(t, s, set(t, "a", nil), 0)
+	receive(t, told) // and there it stands
+	for i := range int64(100) {
+		put(t, s, set(t, "b", nil), i)
+	}
+	goOn <- struct{}{}
+	if got := receive(t, told); got != "b" {
+		t.Errorf("told of %q, want b", got)
+	}
+	for i := range 2000 {
+		put(t, s, set(t, fmt.Sprintf("set-%d", i), nil), 0)
+	}
+	goOn <- struct{}{}
+	if got := receive(t, told); got != "" {
+		t.Errorf("told of %q, want that any of 2,000 rule sets may have changed", got)
+	}
+	put(t, s, set(t, "c", nil), 0)
+	goOn <- struct{}{}
+	if got := receive(t, told); got != "c" {
+		t.Errorf("told of %q, want c: 100 changes of b are one", got)
+	}
+}
+
+func TestAWatcherMayAskTheSource(t *testing.T) {
+	s := memrules.New(memrules.Config{})
+	told := make(chan string, 10)
+	watch(t, s, func(id string) {
+		v, err := s.Load(t.Context(), id)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		told <- v.RuleSet.ID()
+	})
+	put(t, s, set(t, "a", nil), 0)
+	if got := receive(t, told); got != "a" {
+		t.Errorf("loaded %q", got)
+	}
+}

@@ -1,0 +1,48 @@
+package redisrules
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// Config is how a [Source] is made. Its zero value works.
+type Config struct {
+	// Prefix begins every key. Empty means "fluxgate". It may be that of a
+	// redisstore: the two never touch each other's keys.
+	Prefix string
+	// History is how many revisions of a rule set are kept, the current one
+	// included. 0 means [rules.DefaultHistory]. Each takes the length of its
+	// JSON in the server's memory.
+	History int
+	// Timeout bounds an operation, waiting for a connection included, whatever
+	// the client's own timeouts are. 0 means 5s.
+	Timeout time.Duration
+}
+
+// maxHistory is beyond what anybody reads, and what a server can hold.
+const maxHistory = 1_000_000
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Prefix == "" {
+		c.Prefix = "fluxgate"
+	}
+	if c.History == 0 {
+		c.History = rules.DefaultHistory
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 5 * time.Second
+	}
+	switch {
+	case strings.ContainsAny(c.Prefix, "{}") || len(c.Prefix) > 64:
+		return c, errors.New("a prefix has at most 64 bytes and no braces")
+	case c.History < 1 || c.History > maxHistory:
+		return c, fmt.Errorf("1 to %d revisions can be kept, not %d", maxHistory, c.History)
+	case c.Timeout < time.Millisecond:
+		return c, fmt.Errorf("the timeout must be at least 1ms, not %v", c.Timeout)
+	}
+	return c, nil
+}

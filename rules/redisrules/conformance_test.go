@@ -1,0 +1,58 @@
+package redisrules
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/rulestest"
+	"github.com/redis/go-redis/v9"
+)
+
+// conformance runs the suite, each check with keys of its own and with two
+// clients. The subject says what else it needs.
+func conformance(t *testing.T, options *redis.UniversalOptions, subject rulestest.Subject) {
+	t.Helper()
+	one, other := dial(t, options), dial(t, options)
+	open := func(t testing.TB) rulestest.Subject {
+		s := newSource(t, one, Config{History: subject.History})
+		subject := subject
+		subject.Editor = s
+		subject.Open = func(t testing.TB) rules.Editor { return newSource(t, other, s.config) }
+		subject.Corrupt = func(t testing.TB, id, document string) {
+			heads, err := s.Revisions(t.Context(), []string{id})
+			if err == nil {
+				err = one.HSet(t.Context(), s.keys.documents(id), heads[id].Revision, document).Err()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return subject
+	}
+	for _, check := range rulestest.Checks() {
+		// The longest documents take seconds, and are no longer elsewhere than
+		// on the one server that gets the whole suite.
+		if subject.Changes == 0 || !strings.Contains(check.Name, "as long as a document may be") {
+			t.Run(check.Name, func(t *testing.T) { check.Run(t, open(t)) })
+		}
+	}
+}
+
+// On one server with all the writers and changes that the suite asks for.
+func TestConformanceStandalone(t *testing.T) {
+	conformance(t, toServer(t, testenv.SharedStandalone(t)), rulestest.Subject{})
+}
+
+func TestConformanceStandaloneWithAShortHistory(t *testing.T) {
+	conformance(t, toServer(t, testenv.SharedStandalone(t)), rulestest.Subject{History: 20, Writers: 10, Changes: 60})
+}
+
+func TestConformanceSentinel(t *testing.T) {
+	conformance(t, toSentinel(testenv.SharedSentinel(t)), rulestest.Subject{Writers: 10, Changes: 60})
+}
+
+func TestConformanceCluster(t *testing.T) {
+	conformance(t, toCluster(testenv.SharedCluster(t)), rulestest.Subject{Writers: 10, Changes: 60})
+}

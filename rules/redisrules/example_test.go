@@ -1,0 +1,57 @@
+package redisrules_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/redisrules"
+	"github.com/redis/go-redis/v9"
+)
+
+// A rule set is changed by who has seen its current revision, and the former
+// one is kept.
+func Example() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	defer client.Close()
+	source, err := redisrules.New(client, redisrules.Config{History: 100})
+	if err != nil {
+		log.Print(err)
+		return
+	}
+
+	set, err := fluxgate.NewRuleSet("api-limits", fluxgate.Rule{
+		ID: "per-ip", Paths: []string{"/api/**"}, Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)},
+	})
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	first, err := source.Put(ctx, set, rules.Change{Author: "alice", Comment: "to begin with"})
+	var conflict *rules.ConflictError
+	switch {
+	case errors.As(err, &conflict):
+		fmt.Println("somebody has made it already, at revision", conflict.Current)
+		return
+	case err != nil:
+		log.Print(err) // it may have been made: look before you try again
+		return
+	}
+
+	history, err := source.History(ctx, "api-limits", 0, 10)
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	for _, entry := range history {
+		fmt.Println(entry.Revision, entry.At.Format(time.DateTime), entry.Author, entry.Comment)
+	}
+	if _, err := source.Delete(ctx, "api-limits", rules.Change{Base: first, Author: "bob"}); err != nil {
+		log.Print(err)
+	}
+}

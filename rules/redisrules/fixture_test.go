@@ -1,0 +1,201 @@
+package redisrules
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
+
+// patience is for machines with something else to do; nothing takes that long.
+const patience = 20 * time.Second
+
+// dial makes a client that is closed with the test.
+func dial(t testing.TB, options *redis.UniversalOptions) redis.UniversalClient {
+	t.Helper()
+	client := redis.NewUniversalClient(options)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func toServer(t testing.TB, srv *testenv.Server) *redis.UniversalOptions {
+	t.Helper()
+	o, err := redis.ParseURL(srv.URI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &redis.UniversalOptions{Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig}
+}
+
+func toCluster(c *testenv.Cluster) *redis.UniversalOptions {
+	return &redis.UniversalOptions{Addrs: c.Addrs(), IsClusterMode: true, Username: c.Username(), Password: c.Password()}
+}
+
+func toSentinel(s *testenv.Sentinel) *redis.UniversalOptions {
+	return &redis.UniversalOptions{Addrs: s.Addrs(), MasterName: s.MasterName()}
+}
+
+// newSource makes a source with keys of its own, unless config names them.
+func newSource(t testing.TB, client redis.UniversalClient, config Config) *Source {
+	t.Helper()
+	if config.Prefix == "" {
+		config.Prefix = "test-" + rand.Text()
+	}
+	if config.Timeout == 0 {
+		config.Timeout = patience
+	}
+	s, err := New(client, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// ruleSet has a rule for each id.
+func ruleSet(t testing.TB, id string, ruleIDs ...string) *fluxgate.RuleSet {
+	t.Helper()
+	var list []fluxgate.Rule
+	for _, rule := range ruleIDs {
+		list = append(list, fluxgate.Rule{
+			ID: rule, Paths: []string{"/" + rule + "/**"}, Scope: fluxgate.ScopeIP,
+			Bands: []fluxgate.Band{{Label: "per-minute", Capacity: 100, Refill: time.Minute}},
+		})
+	}
+	set, err := fluxgate.NewRuleSet(id, list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// by is a change of alice's.
+func by(base int64, comment string) rules.Change {
+	return rules.Change{Base: base, Author: "alice", Comment: comment}
+}
+
+// mustPut puts and expects the revision after base.
+func mustPut(t testing.TB, s *Source, set *fluxgate.RuleSet, base int64) int64 {
+	t.Helper()
+	revision, err := s.Put(t.Context(), set, by(base, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return revision
+}
+
+func document(t testing.TB, set *fluxgate.RuleSet) string {
+	t.Helper()
+	data, err := json.Marshal(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// do runs a command on the server, with all rights.
+func do(t testing.TB, srv *testenv.Server, args ...any) any {
+	t.Helper()
+	answer, err := srv.Do(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// until waits for a condition.
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited %v in vain: %s", patience, what)
+		}
+	}
+}
+
+// calls is how often the server has run a command, and for how long.
+func calls(t testing.TB, srv *testenv.Server, command string) (count int, took time.Duration) {
+	t.Helper()
+	stats, err := srv.Info(t.Context(), "commandstats")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, ok := stats["cmdstat_"+command]
+	if !ok {
+		return 0, 0
+	}
+	var usec int64
+	if _, err := fmt.Sscanf(line, "calls=%d,usec=%d", &count, &usec); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	return count, time.Duration(usec) * time.Microsecond
+}
+
+// scripts is how often the server has run scripts.
+func scripts(t testing.TB, srv *testenv.Server) int {
+	t.Helper()
+	bySHA, _ := calls(t, srv, "evalsha")
+	whole, _ := calls(t, srv, "eval")
+	return bySHA + whole
+}
+
+// everything does all that a source can do, with ids of its own.
+func everything(ctx context.Context, t testing.TB, s *Source) error {
+	t.Helper()
+	id := "set-" + strings.ToLower(rand.Text())
+	one, two := ruleSet(t, id, id+"-a", id+"-b"), ruleSet(t, id, id+"-b", id+"-c")
+	first, err := s.Put(ctx, one, by(0, "one"))
+	if err != nil {
+		return err
+	}
+	second, err := s.Put(ctx, two, by(first, "two"))
+	if err != nil {
+		return err
+	}
+	if v, err := s.Load(ctx, id); err != nil {
+		return err
+	} else if v.Revision != second || document(t, v.RuleSet) != document(t, two) {
+		return fmt.Errorf("loaded revision %d", v.Revision)
+	}
+	if v, err := s.Version(ctx, id, first); err != nil {
+		return err
+	} else if document(t, v.RuleSet) != document(t, one) {
+		return errors.New("another version than was put")
+	}
+	third, err := s.Delete(ctx, id, by(second, "gone"))
+	if err != nil {
+		return err
+	}
+	if _, err := rules.Restore(ctx, s, id, second, by(0, "")); err != nil {
+		return err
+	}
+	heads, err := s.Revisions(ctx, []string{id, "nobody"})
+	if err != nil {
+		return err
+	}
+	if len(heads) != 1 || heads[id] != (rules.Head{Revision: third + 1}) {
+		return fmt.Errorf("the heads are %v", heads)
+	}
+	if list, err := s.List(ctx, "", 10); err != nil {
+		return err
+	} else if len(list) == 0 {
+		return errors.New("the list is empty")
+	}
+	if history, err := s.History(ctx, id, 0, 10); err != nil {
+		return err
+	} else if len(history) != min(4, s.config.History) {
+		return fmt.Errorf("the history has %d entries", len(history))
+	}
+	return nil
+}

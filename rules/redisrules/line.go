@@ -1,0 +1,63 @@
+package redisrules
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// What Redis holds is untrusted: these read what the scripts write and nothing
+// else.
+var (
+	errHead = errors.New("its head is not a revision")
+	errLine = errors.New("its line of history cannot be read")
+)
+
+// What a change did.
+const (
+	wasPut     = "put"
+	wasDeleted = "deleted"
+)
+
+// parseHead reads "7" or "7 deleted".
+func parseHead(s string) (rules.Head, error) {
+	number, state, more := strings.Cut(s, " ")
+	revision, ok := parseNumber(number)
+	if !ok || more && state != wasDeleted {
+		return rules.Head{}, errHead
+	}
+	return rules.Head{Revision: revision, Deleted: more}, nil
+}
+
+// parseNumber reads a positive number that a script has counted.
+func parseNumber(s string) (int64, bool) {
+	const most = 1 << 53 // where doubles end
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil && n > 0 && n < most && strconv.FormatInt(n, 10) == s
+}
+
+// parseLine reads a line of the history:
+//
+//	7 put 1767225600000000 MFZWIZTBNZSG4ZDF
+//	alice
+//	twice as much for premium
+func parseLine(id, s string) (rules.Entry, error) {
+	entry := rules.Entry{RuleSetID: id}
+	first, words, _ := strings.Cut(s, "\n")
+	author, comment, ok := strings.Cut(words, "\n")
+	fields := strings.Split(first, " ")
+	if !ok || len(fields) != 4 || fields[1] != wasPut && fields[1] != wasDeleted {
+		return entry, errLine
+	}
+	revision, isRevision := parseNumber(fields[0])
+	at, isMoment := parseNumber(fields[2])
+	if !isRevision || !isMoment || (rules.Change{Author: author, Comment: comment}).Check() != nil {
+		return entry, errLine
+	}
+	entry.Head = rules.Head{Revision: revision, Deleted: fields[1] == wasDeleted}
+	entry.Author, entry.Comment, entry.At = author, comment, time.UnixMicro(at).UTC()
+	return entry, nil
+}

@@ -1,0 +1,210 @@
+package redisrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/redis/go-redis/v9"
+)
+
+func TestTenThousandRules(t *testing.T) {
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	s := newSource(t, dial(t, toServer(t, srv)), Config{})
+	ids := func(end string) []string {
+		list := make([]string, fluxgate.MaxRules)
+		for i := range list {
+			list[i] = fmt.Sprintf("a-rule-with-a-name-of-some-length-%05d-%s", i, end)
+		}
+		return list
+	}
+	set := ruleSet(t, "limits", ids("1")...)
+	data := document(t, set)
+	took := func(what string, ask func() error) {
+		t.Helper()
+		before := scriptTime(t, srv)
+		if err := ask(); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%d rules, %d bytes: the server took %v to %s", set.Len(), len(data), scriptTime(t, srv)-before, what)
+	}
+	// with is a change of the rules' ids, without the time to check them.
+	with := func(base int64, ids []string) func() error {
+		return func() error {
+			_, err := s.commit(t.Context(), &commit{id: "limits", change: by(base, ""), what: wasPut, ruleIDs: ids, document: []byte(data)})
+			return err
+		}
+	}
+	took("put them", func() error { _, err := s.Put(t.Context(), set, by(0, "")); return err })
+	took("put others in their place", with(1, ids("2")))
+	took("put them back", with(2, ids("1")))
+	took("put them with the same ids", with(3, ids("1")))
+	took("load them", func() error {
+		v, err := s.Load(t.Context(), "limits")
+		if err == nil && (v.Revision != 4 || v.RuleSet.Len() != fluxgate.MaxRules) {
+			err = errors.New("loaded something else")
+		}
+		return err
+	})
+	consistent(t, srv, s)
+
+	// Many ids are taken, and as many are named as an error lists.
+	thief := ruleSet(t, "thief", append([]string{"0-own"}, ids("1")[9_000:9_500]...)...)
+	_, err := s.Put(t.Context(), thief, by(0, ""))
+	if invalid := asInvalid(t, err); len(invalid.Problems) != 100 || invalid.Problems[0].Place != "rules[1].id" ||
+		!strings.Contains(invalid.Problems[0].Message, `rule set "limits"`) {
+		t.Errorf("%d problems, the first %v", len(invalid.Problems), invalid.Problems[0])
+	}
+	took("delete them", func() error { _, err := s.Delete(t.Context(), "limits", by(4, "")); return err })
+	mustPut(t, s, thief, 0)
+	consistent(t, srv, s)
+}
+
+// scriptTime is how long the server has spent in scripts.
+func scriptTime(t testing.TB, srv *testenv.Server) time.Duration {
+	t.Helper()
+	_, bySHA := calls(t, srv, "evalsha")
+	_, whole := calls(t, srv, "eval")
+	return bySHA + whole
+}
+
+// countedConn counts what passes.
+type countedConn struct {
+	net.Conn
+	sent, received *atomic.Int64
+}
+
+func (c countedConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.sent.Add(int64(n))
+	return n, err
+}
+
+func (c countedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.received.Add(int64(n))
+	return n, err
+}
+
+// However large the rule sets are, asking whether they have changed is small.
+func TestAnUnchangedPollIsAFewBytes(t *testing.T) {
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	var sent, received atomic.Int64
+	client := redis.NewClient(&redis.Options{
+		Addr: srv.Addr(),
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			return countedConn{conn, &sent, &received}, err
+		},
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	s := newSource(t, client, Config{Prefix: "fluxgate"})
+	var ids []string
+	for i := range 10 {
+		id := fmt.Sprintf("api-limits-%d", i)
+		mustPut(t, s, ruleSet(t, id, id), 0)
+		ids = append(ids, id)
+	}
+	for _, n := range []int{1, 10} {
+		before, _ := calls(t, srv, "hmget")
+		sentBefore, receivedBefore := sent.Load(), received.Load()
+		heads, err := s.Revisions(t.Context(), ids[:n])
+		if err != nil || len(heads) != n {
+			t.Fatal(heads, err)
+		}
+		up, down := sent.Load()-sentBefore, received.Load()-receivedBefore
+		t.Logf("an unchanged poll of %d rule sets: %d bytes sent, %d received", n, up, down)
+		if after, _ := calls(t, srv, "hmget"); after != before+1 {
+			t.Errorf("%d reads instead of one", after-before)
+		}
+		if most := int64(60 + 25*n); up > most || down > most {
+			t.Errorf("%d bytes sent and %d received for %d rule sets, more than %d", up, down, n, most)
+		}
+	}
+}
+
+// After many changes Redis holds no more than after as many as are kept.
+func TestTheHistoryIsBounded(t *testing.T) {
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	client := dial(t, toServer(t, srv))
+	s := newSource(t, client, Config{History: 10})
+	a, b := ruleSet(t, "limits", "a", "common"), ruleSet(t, "limits", "b", "common")
+	size := func() string {
+		var sizes []any
+		for _, key := range []string{s.keys.heads, s.keys.current, s.keys.owners, s.keys.members, s.keys.history("limits"), s.keys.documents("limits"), s.keys.changes("limits")} {
+			sizes = append(sizes, do(t, srv, "HLEN", key))
+		}
+		return fmt.Sprintf("%v keys, %v fields, %v names", do(t, srv, "DBSIZE"), sizes, do(t, srv, "ZCARD", s.keys.names))
+	}
+	change := func(times int) {
+		t.Helper()
+		for range times {
+			heads, err := s.Revisions(t.Context(), []string{"limits"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			set := a
+			if heads["limits"].Revision%2 == 1 {
+				set = b
+			}
+			mustPut(t, s, set, heads["limits"].Revision)
+		}
+	}
+	change(10)
+	small := size()
+	change(300)
+	t.Logf("after 310 changes: %s", size())
+	if size() != small {
+		t.Errorf("after 10 changes %s, after 310 %s", small, size())
+	}
+	consistent(t, srv, s)
+
+	// Who keeps less forgets the rest with the next changes.
+	s = newSource(t, client, Config{Prefix: s.config.Prefix, History: 200})
+	change(200)
+	s = newSource(t, client, Config{Prefix: s.config.Prefix, History: 5})
+	change(2)
+	consistent(t, srv, s)
+	history, err := s.History(t.Context(), "limits", 0, 0)
+	if err != nil || len(history) != 5 || history[4].Revision != 508 {
+		t.Errorf("the history is %v (%v)", history, err)
+	}
+}
+
+func TestNothingLooksThroughAllKeys(t *testing.T) {
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	s := newSource(t, dial(t, toServer(t, srv)), Config{})
+	if err := everything(t.Context(), t, s); err != nil {
+		t.Fatal(err)
+	}
+	stats, err := srv.Info(t.Context(), "commandstats")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range stats {
+		command, _ := strings.CutPrefix(name, "cmdstat_")
+		for _, never := range []string{"keys", "scan", "flush", "hgetall", "hkeys", "hvals", "del", "expire"} {
+			if strings.Contains(command, never) && command != "hdel" {
+				t.Errorf("%s was sent", command)
+			}
+		}
+	}
+	if _, ok := stats["cmdstat_evalsha"]; !ok {
+		t.Error("no script was run, so that this has tested nothing")
+	}
+	for _, key := range do(t, srv, "KEYS", "*").([]any) {
+		if !strings.HasPrefix(key.(string), s.config.Prefix+":{rules}:") {
+			t.Errorf("a key %q", key)
+		}
+		if do(t, srv, "PTTL", key) != int64(-1) {
+			t.Errorf("the key %q expires", key)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+-- commit.lua: one change of one rule set, whole or not at all.
+--
+-- Compares what the change is based on with what stands there, sees that the rule ids
+-- are free, and then writes everything: the document, the line of the history, who owns
+-- which rule id, and last the head, which makes it all current.
+--
+-- A client that hears no answer may send the same change again. So a change has a token,
+-- kept for as long as its revision is: a token that is known is a change that was made,
+-- whatever has happened since, and the answer is the one that was lost.
+--
+-- Redis does not take back what a script has written when a later command fails. So every
+-- key is read before the first write, which finds those of a wrong type; the first write
+-- is one that a full server refuses; and the head comes last: what was written for a
+-- revision that the head has not reached is seen by nobody and written over by the next.
+--
+-- Revisions are compared as text and counted as doubles, which are exact to 2^53. No key
+-- is touched that is not in KEYS.
+--
+-- KEYS[1]  heads      hash    rule set id -> "REVISION" or "REVISION deleted"
+-- KEYS[2]  names      zset    ids of the rule sets that exist, all with score 0
+-- KEYS[3]  current    hash    rule set id -> its newest line of history
+-- KEYS[4]  owners     hash    rule id -> rule set id
+-- KEYS[5]  members    hash    rule set id -> its rule ids, sorted, one to a line
+-- KEYS[6]  history    hash    revision -> line, of this rule set
+-- KEYS[7]  documents  hash    revision -> JSON, of this rule set
+-- KEYS[8]  changes    hash    token -> revision, of this rule set
+-- ARGV[1]  id         of the rule set
+-- ARGV[2]  base       the revision that the author has seen, 0 for none
+-- ARGV[3]  token      of this change
+-- ARGV[4]  keep       how many revisions are kept
+-- ARGV[5]  what       put or deleted
+-- ARGV[6]  words      author, newline, comment
+-- ARGV[7]  ids        the rule ids, sorted, one to a line; empty for a deletion
+-- ARGV[8]  document   JSON; empty for a deletion
+-- Returns  { 'done', revision }
+--          { 'conflict', current revision, 0 if there is none }
+--          { 'taken', rule id, its rule set, rule id, its rule set, ... }
+--          { 'missing' }      there is nothing to delete
+--          { 'damaged', what stands there as the head }
+--
+-- A line of the history is "REVISION WHAT MICROSECONDS TOKEN\nAUTHOR\nCOMMENT".
+
+local heads, names, current, owners, members, history, documents, changes = unpack(KEYS)
+local id, base, token, keep, what, words, ids, document = unpack(ARGV)
+local call, format = redis.call, string.format
+
+local CHUNK = 1000      -- Lua can hand some 8,000 values to a function, not 20,000
+local MOST_TAKEN = 100  -- as many problems as a validation error lists
+local MOST_PRUNED = 100 -- when keep was made smaller; otherwise it is one
+local MOST_DIGITS = 15  -- below 2^53
+
+-- Has this very change been made already?
+local made = call('HGET', changes, token)
+if made then return { 'done', made } end
+
+-- Is it based on what stands there?
+local head = call('HGET', heads, id)
+local revision, state = '0', ' deleted'
+if head then
+  revision, state = head:match('^([1-9]%d*)(.*)$')
+  if not revision or #revision > MOST_DIGITS or (state ~= '' and state ~= ' deleted') then
+    return { 'damaged', head }
+  end
+end
+local standing = state == '' and revision or '0'
+if base ~= standing then return { 'conflict', standing } end
+if what == 'deleted' and standing == '0' then return { 'missing' } end
+
+-- Which rule ids are new to the rule set, and which does it give up? Most changes leave
+-- them as they are.
+local former = call('HGET', members, id) or ''
+local added, given_up = {}, {}
+if ids ~= former then
+  local had, has = {}, {}
+  for rule in former:gmatch('[^\n]+') do had[rule] = true end
+  for rule in ids:gmatch('[^\n]+') do
+    has[rule] = true
+    if not had[rule] then added[#added + 1] = rule end
+  end
+  for rule in former:gmatch('[^\n]+') do
+    if not has[rule] then given_up[#given_up + 1] = rule end
+  end
+end
+
+local taken = {}
+for first = 1, #added, CHUNK do
+  local last = math.min(first + CHUNK - 1, #added)
+  local found = call('HMGET', owners, unpack(added, first, last))
+  for i = 1, #found do
+    if found[i] and found[i] ~= id and #taken < 2 * MOST_TAKEN then
+      taken[#taken + 1] = added[first + i - 1]
+      taken[#taken + 1] = found[i]
+    end
+  end
+end
+if #taken > 0 then return { 'taken', unpack(taken) } end
+
+-- The keys that have not been read yet, for their type alone.
+call('HLEN', owners)
+call('HLEN', current)
+call('ZCARD', names)
+call('HLEN', history)
+call('HLEN', documents)
+
+local now = call('TIME')
+revision = format('%.0f', tonumber(revision) + 1)
+local line = format('%s %s %s%06d %s\n', revision, what, now[1], now[2], token) .. words
+
+call('HSET', history, revision, line)
+if what == 'put' then
+  call('HSET', documents, revision, document)
+  call('ZADD', names, 0, id)
+else
+  call('ZREM', names, id)
+end
+call('HSET', current, id, line)
+call('HSET', changes, token, revision)
+
+-- The index of rule ids.
+for first = 1, #added, CHUNK do
+  local pairs = {}
+  for i = first, math.min(first + CHUNK - 1, #added) do
+    pairs[#pairs + 1] = added[i]
+    pairs[#pairs + 1] = id
+  end
+  call('HSET', owners, unpack(pairs))
+end
+for first = 1, #given_up, CHUNK do
+  call('HDEL', owners, unpack(given_up, first, math.min(first + CHUNK - 1, #given_up)))
+end
+if ids == '' then
+  call('HDEL', members, id)
+elseif ids ~= former then
+  call('HSET', members, id, ids)
+end
+
+-- Forget what is beyond the bound. Revisions have no gaps, so the number of lines says
+-- which one is the oldest.
+local lines = call('HLEN', history)
+local oldest = tonumber(revision) - lines + 1
+for old = oldest, math.min(oldest + MOST_PRUNED, tonumber(revision) - tonumber(keep) + 1) - 1 do
+  local field = format('%.0f', old)
+  local gone = call('HGET', history, field)
+  local its_token = gone and gone:match('^%d+ %l+ %d+ (%w+)\n')
+  if its_token then call('HDEL', changes, its_token) end
+  call('HDEL', history, field)
+  call('HDEL', documents, field)
+end
+
+call('HSET', heads, id, what == 'put' and revision or revision .. ' deleted')
+return { 'done', revision }

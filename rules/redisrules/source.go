@@ -1,0 +1,171 @@
+package redisrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/redis/go-redis/v9"
+)
+
+// Source is rule sets in Redis. Its methods may be called by any number of
+// goroutines, and by any number of processes for the same server.
+type Source struct {
+	client redis.UniversalClient
+	config Config
+	keys   keys
+}
+
+var _ rules.Editor = (*Source)(nil)
+
+// New makes a source that asks the client's servers. It sends nothing yet. The
+// client stays the caller's, who closes it when the source is no longer used.
+func New(client redis.UniversalClient, config Config) (*Source, error) {
+	if client == nil {
+		return nil, errors.New("rule sets in Redis: there is no client")
+	}
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("rule sets in Redis: %w", err)
+	}
+	return &Source{client: client, config: config, keys: newKeys(config.Prefix)}, nil
+}
+
+// unreadable stands for the revision of a rule set whose head is damaged. It
+// is none that anybody has, so that whoever asks loads the rule set and hears
+// what is wrong with it, while the others stay as they are.
+const unreadable = -1
+
+// Revisions implements [rules.Source], with one HMGET.
+func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
+	known := make([]string, 0, len(ids))
+	for _, id := range ids {
+		if fluxgate.ValidID(id) { // no other can be there
+			known = append(known, id)
+		}
+	}
+	heads := make(map[string]rules.Head, len(known))
+	if len(known) == 0 {
+		return heads, nil
+	}
+	found, err := within(ctx, s.config, func(ctx context.Context) (reply, error) {
+		return s.client.HMGet(ctx, s.keys.heads, known...).Result()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("asking for the revisions of %d rule sets: %w", len(known), err)
+	}
+	for i, id := range known {
+		text, ok := found.text(i)
+		if !ok {
+			continue
+		}
+		head, err := parseHead(text)
+		if err != nil {
+			head.Revision = unreadable
+		}
+		heads[id] = head
+	}
+	return heads, nil
+}
+
+// Load implements [rules.Source].
+func (s *Source) Load(ctx context.Context, id string) (*rules.Version, error) {
+	v, err := s.version(ctx, id, 0)
+	if err == nil && v.Deleted {
+		err = fmt.Errorf("it was deleted: %w", rules.ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("loading rule set %q: %w", id, err)
+	}
+	return v, nil
+}
+
+// Version implements [rules.Editor].
+func (s *Source) Version(ctx context.Context, id string, revision int64) (*rules.Version, error) {
+	if revision < 1 {
+		return nil, fmt.Errorf("loading revision %d of rule set %q: %w", revision, id, rules.ErrNotFound)
+	}
+	v, err := s.version(ctx, id, revision)
+	if err != nil {
+		return nil, fmt.Errorf("loading revision %d of rule set %q: %w", revision, id, err)
+	}
+	return v, nil
+}
+
+// version reads a revision, or the current one for 0.
+func (s *Source) version(ctx context.Context, id string, revision int64) (*rules.Version, error) {
+	if !fluxgate.ValidID(id) {
+		return nil, rules.ErrNotFound
+	}
+	which := ""
+	if revision > 0 {
+		which = strconv.FormatInt(revision, 10)
+	}
+	found, err := s.run(ctx, loadScript, []string{s.keys.heads, s.keys.history(id), s.keys.documents(id)},
+		id, which, rules.MaxDocument)
+	if err != nil {
+		return nil, err
+	}
+	text, ok := found.text(0)
+	if !ok {
+		return nil, rules.ErrNotFound
+	}
+	head, err := parseHead(text)
+	if err != nil {
+		return nil, damaged(id, 0, err)
+	}
+	line, ok := found.text(1)
+	switch {
+	case revision > head.Revision, revision > 0 && !ok:
+		return nil, rules.ErrNotFound
+	case revision == 0 || revision == head.Revision:
+		revision = head.Revision
+	default:
+		head = rules.Head{} // that of a former revision is in its line
+	}
+	return readVersion(id, revision, head, line, found)
+}
+
+// readVersion makes a version of what the script has found. Head is what the
+// line must say too, if it is known.
+func readVersion(id string, revision int64, head rules.Head, line string, found reply) (*rules.Version, error) {
+	entry, err := parseLine(id, line)
+	if err != nil {
+		return nil, damaged(id, revision, err)
+	}
+	if entry.Revision != revision || head.Revision != 0 && entry.Head != head {
+		return nil, damaged(id, revision, errors.New("its line of history is that of another"))
+	}
+	version := &rules.Version{Entry: entry}
+	if entry.Deleted {
+		return version, nil
+	}
+	document, ok := found.text(3)
+	if !ok {
+		var length int64
+		if len(found) > 2 {
+			length, _ = found[2].(int64)
+		}
+		return nil, damaged(id, revision, fmt.Errorf("its document has %d bytes; 1 to %d can be read", length, rules.MaxDocument))
+	}
+	version.RuleSet, err = fluxgate.ParseRuleSet([]byte(document))
+	if err != nil {
+		return nil, damaged(id, revision, err)
+	}
+	if other := version.RuleSet.ID(); other != id {
+		return nil, damaged(id, revision, fmt.Errorf("its document is of rule set %q", other))
+	}
+	return version, nil
+}
+
+// damaged is an error about what stands in Redis and is not ours, or no longer
+// in the language of rules.
+func damaged(id string, revision int64, err error) error {
+	if revision == 0 {
+		return fmt.Errorf("rule set %q is damaged in Redis: %w", id, err)
+	}
+	return fmt.Errorf("rule set %q is damaged in Redis at revision %d: %w", id, revision, err)
+}

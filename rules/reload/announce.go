@@ -1,0 +1,111 @@
+package reload
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/redis/go-redis/v9"
+)
+
+// Announcer tells gateways that rules have changed.
+type Announcer struct {
+	client  redis.UniversalClient
+	channel string
+	secret  Secret
+	source  string
+}
+
+// AnnouncerConfig is how an [Announcer] is made. Its zero value works.
+type AnnouncerConfig struct {
+	// Channel empty means DefaultChannel.
+	Channel string
+	// Secret signs the announcements. Empty means that they are not signed.
+	Secret Secret
+	// Source says who announces, for those who read along.
+	Source string
+}
+
+// NewAnnouncer makes an announcer. The client stays the caller's.
+func NewAnnouncer(client redis.UniversalClient, config AnnouncerConfig) (*Announcer, error) {
+	setDefault(&config.Channel, DefaultChannel)
+	if client == nil {
+		return nil, errors.New("making an announcer: there is no Redis client")
+	}
+	if err := checkSecret(config.Secret); err != nil {
+		return nil, fmt.Errorf("making an announcer: %w", err)
+	}
+	return &Announcer{client: client, channel: config.Channel, secret: config.Secret, source: config.Source}, nil
+}
+
+// Announce says that a rule set is at a new revision.
+func (a *Announcer) Announce(ctx context.Context, id string, revision int64) error {
+	return a.publish(ctx, message{RuleSetID: id, Revision: revision})
+}
+
+// AnnounceAll has every gateway look at all its rule sets.
+func (a *Announcer) AnnounceAll(ctx context.Context) error {
+	return a.publish(ctx, message{FullReload: true})
+}
+
+func (a *Announcer) publish(ctx context.Context, m message) error {
+	m.Source, m.Timestamp = a.source, time.Now().UnixMilli()
+	if len(a.secret) > 0 {
+		m.Signature = m.sign(a.secret, a.channel)
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("announcing a change: %w", err)
+	}
+	if err := a.client.Publish(ctx, a.channel, text).Err(); err != nil {
+		return fmt.Errorf("announcing a change: %w", err)
+	}
+	return nil
+}
+
+// Announcing is an editor whose changes are announced. An announcement that
+// fails does not undo the change: gateways that poll see it anyway.
+func Announcing(editor rules.Editor, announcer *Announcer, logger *slog.Logger) rules.Editor {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &announcing{Editor: editor, announcer: announcer, log: logger}
+}
+
+type announcing struct {
+	rules.Editor
+	announcer *Announcer
+	log       *slog.Logger
+}
+
+// Put implements [rules.Editor].
+func (a *announcing) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Change) (int64, error) {
+	revision, err := a.Editor.Put(ctx, set, change)
+	if err == nil {
+		a.announce(ctx, set.ID(), revision)
+	}
+	return revision, err
+}
+
+// Delete implements [rules.Editor].
+func (a *announcing) Delete(ctx context.Context, id string, change rules.Change) (int64, error) {
+	revision, err := a.Editor.Delete(ctx, id, change)
+	if err == nil {
+		a.announce(ctx, id, revision)
+	}
+	return revision, err
+}
+
+func (a *announcing) announce(ctx context.Context, id string, revision int64) {
+	// The change is made: who made it may leave, gateways shall hear of it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := a.announcer.Announce(ctx, id, revision); err != nil {
+		a.log.Warn("a change was made but not announced", "ruleSet", id, "revision", revision, "error", err)
+	}
+}

@@ -1,0 +1,146 @@
+package reload
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/secret"
+	"github.com/redis/go-redis/v9"
+)
+
+// Strategy is how a gateway hears of changes.
+type Strategy string
+
+// The strategies.
+const (
+	// Polling asks for revisions every interval.
+	Polling Strategy = "POLLING"
+	// PubSub listens for announcements in Redis, and asks for revisions when
+	// it begins to listen. What is announced while the connection is away is
+	// not missed, since it then begins anew.
+	PubSub Strategy = "REDIS_PUBSUB"
+	// Auto does both: announcements are fast, and polling is sure.
+	Auto Strategy = "AUTO"
+)
+
+// DefaultChannel is where changes are announced.
+const DefaultChannel = "fluxgate:rule-reload"
+
+// Secret is bytes that no log and no error shows.
+type Secret = secret.Bytes
+
+// Config is how a [Reloader] works. Its zero value polls every 30 seconds.
+type Config struct {
+	// RuleSets are loaded before Start returns and are never dropped. Others
+	// are loaded when a request first asks for them.
+	RuleSets []string
+
+	// Strategy is how changes are noticed. Empty means Auto with Redis, and
+	// Polling without.
+	Strategy Strategy
+	// Interval is how often revisions are polled. 0 means 30s.
+	Interval time.Duration
+	// Jitter is the longest random delay before a look at the source, so that
+	// a thousand gateways do not ask at once. 0 means 50ms, less none.
+	Jitter time.Duration
+	// Timeout bounds each read of the source. 0 means 5s.
+	Timeout time.Duration
+	// FirstWait is how long the first request of a rule set waits for it.
+	// After that the request is decided as if there were none, while loading
+	// goes on. 0 means 1s.
+	FirstWait time.Duration
+	// MendEvery is how often a source that looks after its own content is
+	// asked to. 0 means 60s.
+	MendEvery time.Duration
+
+	// Redis is where announcements are heard. Channel empty means
+	// DefaultChannel. With a Secret only announcements signed with the same
+	// are heard.
+	Redis   redis.UniversalClient
+	Channel string
+	Secret  Secret
+
+	// Copies is the folder for the last good version of each rule set. Empty
+	// means that none are kept.
+	Copies string
+
+	// MaxRuleSets bounds how many rule sets are kept; beyond it the one that
+	// was used longest ago is dropped. A quarter as many unknown ids are
+	// remembered. 0 means 1000.
+	MaxRuleSets int
+	// IdleAfter is when a rule set that nobody asks for is dropped. 0 means
+	// 1h.
+	IdleAfter time.Duration
+
+	// ResetBuckets is the store whose buckets of a rule set are made full
+	// when a new version of it arrives. A store with the method of
+	// [OnceResetter] does it once for all gateways that share it. Nil means
+	// that consumption carries over, which is what you want: a reset is a
+	// free burst for everyone.
+	ResetBuckets fluxgate.Store
+
+	// Logger hears of versions that arrive and of what is wrong. Nil means
+	// nobody.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Strategy == "" {
+		c.Strategy = Polling
+		if c.Redis != nil {
+			c.Strategy = Auto
+		}
+	}
+	setDefault(&c.Interval, 30*time.Second)
+	setDefault(&c.Jitter, 50*time.Millisecond)
+	setDefault(&c.Timeout, 5*time.Second)
+	setDefault(&c.FirstWait, time.Second)
+	setDefault(&c.MendEvery, time.Minute)
+	setDefault(&c.IdleAfter, time.Hour)
+	setDefault(&c.MaxRuleSets, 1_000)
+	setDefault(&c.Channel, DefaultChannel)
+	c.Jitter = max(0, c.Jitter)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch c.Strategy {
+	case Polling:
+	case PubSub, Auto:
+		if c.Redis == nil {
+			return c, fmt.Errorf("strategy %s needs a Redis client", c.Strategy)
+		}
+	default:
+		return c, fmt.Errorf("unknown strategy %q: use %s, %s or %s", c.Strategy, Polling, PubSub, Auto)
+	}
+	for _, id := range c.RuleSets {
+		if !fluxgate.ValidID(id) {
+			return c, fmt.Errorf("%q cannot be the id of a rule set", id)
+		}
+	}
+	switch {
+	case c.Interval < 10*time.Millisecond || c.MendEvery < 10*time.Millisecond:
+		return c, errors.New("a source must not be asked more often than every 10ms")
+	case c.Timeout < 0 || c.FirstWait < 0 || c.IdleAfter < 0:
+		return c, errors.New("a time must not be negative")
+	case c.MaxRuleSets < len(c.RuleSets) || c.MaxRuleSets < 0:
+		return c, fmt.Errorf("%d rule sets do not fit into %d", len(c.RuleSets), c.MaxRuleSets)
+	}
+	return c, checkSecret(c.Secret)
+}
+
+func checkSecret(s Secret) error {
+	if len(s) > 0 && len(s) < 16 {
+		return errors.New("a secret has at least 16 bytes: signatures made with a short one can be forged")
+	}
+	return nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

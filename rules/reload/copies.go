@@ -1,0 +1,150 @@
+package reload
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// copies are the last good versions of rule sets, one file each. They may hold
+// API keys and are for the owner's eyes only.
+type copies struct {
+	root *os.Root // nil: none are kept
+}
+
+// copyFile is what stands in a file.
+type copyFile struct {
+	RuleSetID string          `json:"ruleSetId"`
+	Revision  int64           `json:"revision"`
+	Author    string          `json:"author,omitempty"`
+	Comment   string          `json:"comment,omitempty"`
+	At        time.Time       `json:"at,omitzero"`
+	SHA256    string          `json:"sha256"` // of the document
+	Document  json.RawMessage `json:"document"`
+}
+
+// maxCopy is more than a rule set of an editor can have.
+const maxCopy = 2 * rules.MaxDocument
+
+func openCopies(folder string) (*copies, error) {
+	if folder == "" {
+		return &copies{}, nil
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("opening the folder for copies: %w", err)
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, fmt.Errorf("opening the folder for copies: %w", err)
+	}
+	return &copies{root: root}, nil
+}
+
+// name is the file of a rule set. An id has no separators, and the ending
+// keeps it from being a folder's name.
+func (c *copies) name(id string) string { return id + ".rules.json" }
+
+// save writes a copy so that there is always a whole one, the old or the new.
+func (c *copies) save(v *rules.Version) error {
+	if c.root == nil {
+		return nil
+	}
+	document, err := json.Marshal(v.RuleSet)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(document)
+	text, err := json.Marshal(copyFile{
+		RuleSetID: v.RuleSet.ID(), Revision: v.Revision, Author: v.Author, Comment: v.Comment, At: v.At,
+		SHA256: hex.EncodeToString(sum[:]), Document: document,
+	})
+	if err != nil {
+		return err
+	}
+	name := c.name(v.RuleSet.ID())
+	// Two processes that share the folder must not share the file they write.
+	temporary := fmt.Sprintf(".%s.%d", name, os.Getpid())
+	if err := c.write(temporary, text); err != nil {
+		_ = c.root.Remove(temporary)
+		return err
+	}
+	return c.root.Rename(temporary, name)
+}
+
+func (c *copies) write(name string, text []byte) error {
+	_ = c.root.Remove(name) // left by one of our kind that was killed
+	file, err := c.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// load reads a copy. It is nil if there is none. A file is untrusted like any
+// other document.
+func (c *copies) load(id string) (*rules.Version, error) {
+	if c.root == nil {
+		return nil, nil
+	}
+	text, err := c.read(c.name(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var f copyFile
+	if err := json.Unmarshal(text, &f); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", c.name(id), err)
+	}
+	if sum := sha256.Sum256(f.Document); f.SHA256 != hex.EncodeToString(sum[:]) {
+		return nil, fmt.Errorf("%s is damaged: its checksum does not fit", c.name(id))
+	}
+	set, err := fluxgate.ParseRuleSet(f.Document)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", c.name(id), err)
+	}
+	if set.ID() != id || f.RuleSetID != id {
+		return nil, fmt.Errorf("%s holds another rule set", c.name(id))
+	}
+	return &rules.Version{
+		Entry:   rules.Entry{RuleSetID: id, Head: rules.Head{Revision: f.Revision}, Author: f.Author, Comment: f.Comment, At: f.At},
+		RuleSet: set,
+	}, nil
+}
+
+func (c *copies) read(name string) ([]byte, error) {
+	file, err := c.root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, maxCopy+1))
+	if err == nil && len(text) > maxCopy {
+		return nil, fmt.Errorf("%s is too long", name)
+	}
+	return text, err
+}
+
+// remove forgets a rule set that was deleted.
+func (c *copies) remove(id string) {
+	if c.root != nil {
+		_ = c.root.Remove(c.name(id)) // a copy too many is no harm: the source says it was deleted
+	}
+}
+
+func (c *copies) close() {
+	if c.root != nil {
+		_ = c.root.Close()
+	}
+}

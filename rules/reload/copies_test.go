@@ -1,0 +1,145 @@
+package reload_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules/reload"
+)
+
+const copyName = "set.rules.json"
+
+// withCopy has run once, so that there is a copy of the rule set.
+func withCopy(t *testing.T, source *moody) (folder string) {
+	t.Helper()
+	folder = filepath.Join(t.TempDir(), "copies")
+	put(t, source, "set", 7)
+	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Copies: folder, Interval: never})
+	if capacity(t, r, "set") != 7 {
+		t.Fatal("the rule set was not loaded")
+	}
+	return folder
+}
+
+func TestAGatewayStartsFromItsCopyWhileTheSourceIsAway(t *testing.T) {
+	source := newMoody()
+	folder := withCopy(t, source)
+	source.feel(away)
+	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Copies: folder, Interval: 20 * time.Millisecond})
+	if capacity(t, r, "set") != 7 {
+		t.Fatalf("it does not serve from its copy: %+v", r.Status())
+	}
+	s := status(t, r, "set")
+	if s.Source != reload.FromCopy || s.Err == nil || s.Revision != 1 || !s.CheckedAt.IsZero() {
+		t.Errorf("status %+v", s)
+	}
+	source.feel(nil)
+	until(t, "the source confirms it", func() bool {
+		s := status(t, r, "set")
+		return s.Source == reload.FromSource && s.Err == nil && !s.CheckedAt.IsZero()
+	})
+	if loads := source.loads.Load(); loads != 1 {
+		t.Errorf("what the copy has was read %d times from the source", loads)
+	}
+}
+
+// TestWithoutSourceAndCopyItStarts has nothing to decide by. The engine then
+// follows its missing-rule behaviour.
+func TestWithoutSourceAndCopyItStarts(t *testing.T) {
+	source := newMoody()
+	put(t, source, "set", 7)
+	source.feel(away)
+	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Copies: t.TempDir(), Interval: 20 * time.Millisecond})
+	if s := status(t, r, "set"); s.Source != reload.FromNowhere || s.Err == nil {
+		t.Errorf("it does not say what is missing: %+v", s)
+	}
+	for _, allow := range []bool{true, false} {
+		engine, err := fluxgate.New(newStore(t), r, fluxgate.WithRuleSet("set"), fluxgate.WithMissingRule(allow))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := engine.Check(t.Context(), &fluxgate.Request{}); err != nil || d.Allowed != allow || d.Reason != fluxgate.ReasonNoRuleSet {
+			t.Errorf("missing rules allow %t: %+v, %v", allow, d, err)
+		}
+	}
+	source.feel(nil)
+	until(t, "the rule set is there", func() bool { return capacity(t, r, "set") == 7 })
+}
+
+func TestCopiesAreForTheirOwnerAndWhole(t *testing.T) {
+	source := newMoody()
+	folder := withCopy(t, source)
+	for name, mode := range map[string]os.FileMode{".": os.ModeDir | 0o700, copyName: 0o600} {
+		info, err := os.Stat(filepath.Join(folder, name))
+		if err != nil || info.Mode() != mode {
+			t.Errorf("%s: mode %v, %v", name, info.Mode(), err)
+		}
+	}
+	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Copies: folder, Interval: never})
+	// What a process that was killed left behind does not stand in the way.
+	if err := os.WriteFile(filepath.Join(folder, "."+copyName+".1"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for c := int64(8); c < 30; c++ {
+		put(t, source, "set", c)
+		if err := r.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source.feel(away)
+	again := start(t, source, reload.Config{RuleSets: []string{"set"}, Copies: folder, Interval: never})
+	if got := capacity(t, again, "set"); got != 29 {
+		t.Errorf("the copy is of capacity %d, not the last", got)
+	}
+}
+
+// TestADamagedCopyIsNotUsed changes every part of the file.
+func TestADamagedCopyIsNotUsed(t *testing.T) {
+	source := newMoody()
+	folder := withCopy(t, source)
+	file := filepath.Join(folder, copyName)
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source.feel(away)
+	damaged := map[string][]byte{
+		"empty":        nil,
+		"half":         whole[:len(whole)/2],
+		"other limit":  bytes.Replace(whole, []byte(`"capacity":7`), []byte(`"capacity":9`), 1),
+		"other set":    bytes.Replace(whole, []byte(`"ruleSetId":"set","revision"`), []byte(`"ruleSetId":"sat","revision"`), 1),
+		"not JSON":     []byte("rules: none"),
+		"too long":     bytes.Repeat([]byte(" "), 25<<20),
+		"no document":  []byte(`{"ruleSetId":"set","revision":1,"sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}`),
+		"another type": []byte(`["set"]`),
+	}
+	for name, text := range damaged {
+		t.Run(name, func(t *testing.T) {
+			if bytes.Equal(text, whole) {
+				t.Fatal("nothing is damaged")
+			}
+			if err := os.WriteFile(file, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := start(t, source, reload.Config{RuleSets: []string{"set"}, Copies: folder, Interval: never})
+			if got := capacity(t, r, "set"); got != 0 {
+				t.Errorf("a damaged copy of capacity %d decides", got)
+			}
+		})
+	}
+}
+
+func TestAFolderThatCannotBeMadeStopsTheStart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := reload.Start(t.Context(), newMoody(), reload.Config{Copies: file}); err == nil {
+		_ = r.Close()
+		t.Error("it started")
+	}
+}

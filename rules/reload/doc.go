@@ -1,0 +1,32 @@
+// Package reload keeps the rule sets of a source in memory and up to date, for
+// the engine to decide by.
+//
+//	source, err := filerules.Open("rules.yaml", filerules.Config{})
+//	...
+//	rules, err := reload.Start(ctx, source, reload.Config{})
+//	...
+//	engine, err := fluxgate.New(store, rules, fluxgate.WithRuleSet("api-limits"))
+//
+// # How a change arrives
+//
+// Every interval the source is asked for the revisions of the rule sets in
+// use, which is one small read; only a rule set whose revision has changed is
+// read whole. With a Redis client in the [Config] an [Announcer] can say that
+// something has changed, and whoever listens looks at once. An announcement is
+// a hint to look and nothing more: its content is not believed, so that a
+// forged or a lost one does no harm. A source that notices changes itself
+// gives the same hints.
+//
+// A new version replaces the old one by one pointer. Requests in flight finish
+// on the rules they began with, and what callers have used carries over.
+//
+// # When something is wrong
+//
+// What cannot be read, or breaks the rules of the language, changes nothing:
+// the last good version goes on deciding, and [Reloader.Status] says so. If
+// [Config.Copies] names a folder, the last good version of each rule set is
+// kept there too, and a gateway that starts while its source is away starts
+// from it. A source that no longer knows a rule set has lost its data, which
+// is not the same as a rule set that was deleted: only the latter ends a rule
+// set.
+package reload

@@ -1,0 +1,114 @@
+package reload_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate/rules/filerules"
+)
+
+// blocks are the fenced blocks of a language in docs/rules.md.
+func blocks(t *testing.T, language string) (found []string) {
+	t.Helper()
+	fences := strings.Split("\n"+page(t), "\n```")
+	for i := 1; i < len(fences); i += 2 {
+		if head, body, _ := strings.Cut(fences[i], "\n"); head == language {
+			found = append(found, body+"\n")
+		}
+	}
+	if len(found) == 0 {
+		t.Fatalf("docs/rules.md has no block of %q", language)
+	}
+	return found
+}
+
+func page(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/rules.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// open reads a document as a file of rules.
+func open(t *testing.T, document string) error {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("rules.yaml", []byte(document), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source, err := filerules.Open("rules.yaml", filerules.Config{})
+	if err != nil {
+		return err
+	}
+	_, err = source.Revisions(t.Context(), nil)
+	return err
+}
+
+// TestTheRulesInTheDocumentationAreRules reads every example, and wants one
+// for every field.
+func TestTheRulesInTheDocumentationAreRules(t *testing.T) {
+	examples := blocks(t, "yaml")
+	for _, example := range examples {
+		t.Run(strings.SplitN(example, "\n", 2)[0], func(t *testing.T) {
+			if strings.HasPrefix(example, "- ") {
+				example = "id: docs\nrules:\n" + example
+			}
+			if err := open(t, example); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all := strings.Join(examples, "\n")
+	tables, _, _ := strings.Cut(page(t), "### What a rule matches")
+	fields := regexp.MustCompile("(?m)^\\| (`.*?) \\|").FindAllStringSubmatch(tables, -1)
+	if len(fields) < 25 {
+		t.Fatalf("only %d fields are described", len(fields))
+	}
+	for _, row := range fields {
+		for _, name := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(row[1], -1) {
+			switch name[1] {
+			case "_id", "ruleSetId", "createdAt", "updatedAt": // written by others
+				continue
+			}
+			if !regexp.MustCompile(`\b` + name[1] + `:`).MatchString(all) {
+				t.Errorf("there is no example of %s", name[1])
+			}
+		}
+	}
+}
+
+func TestTheMistakeInTheDocumentationIsShownSo(t *testing.T) {
+	document := `id: api-limits
+rules:
+  - id: everyone
+    limitScope: IP
+    bands:
+      - { label: b, capacity: 0, refill: 1s }
+`
+	shown := blocks(t, "")
+	err := open(t, document)
+	if err == nil {
+		t.Fatal("it was accepted")
+	}
+	for _, block := range shown {
+		if strings.TrimSpace(block) == strings.TrimSpace(err.Error()) {
+			return
+		}
+	}
+	t.Errorf("docs/rules.md does not show\n%v", err)
+}
+
+func TestTheCodeInTheDocumentationRuns(t *testing.T) {
+	example, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := strings.NewReplacer("\t", "", `"testdata/rules.yaml"`, `"rules.yaml"`, `, Copies: "/var/lib/fluxgate"`, "")
+	if code := plain.Replace(blocks(t, "go")[0]); !strings.Contains(plain.Replace(string(example)), code) {
+		t.Error("the Go code of docs/rules.md is not in example_test.go")
+	}
+}

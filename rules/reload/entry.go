@@ -1,0 +1,112 @@
+package reload
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// entry is what is known about one rule set, or about an id that has none.
+type entry struct {
+	id     string
+	pinned bool // never dropped
+
+	// current decides requests. Nil means that there is no rule set.
+	current atomic.Pointer[fluxgate.RuleSet]
+	// first is closed when the first attempt to load has ended.
+	first chan struct{}
+	// used is the round of polls in which a request last asked for it.
+	used atomic.Int64
+
+	// loading is held while the source is read for this rule set.
+	loading sync.Mutex
+
+	mu     sync.Mutex // guards what follows
+	status Status
+	// unmended is what the source could not take in. It stands until that is
+	// mended, whatever the source says otherwise.
+	unmended   error
+	unmendedAt time.Time
+	// refused is the revision that could not be loaded.
+	refused int64
+	// reset is the revision whose reset of buckets is still to be done.
+	reset int64
+}
+
+func newEntry(id string, pinned bool) *entry {
+	return &entry{
+		id: id, pinned: pinned, first: make(chan struct{}),
+		status: Status{RuleSet: id, Source: FromNowhere},
+	}
+}
+
+// touch notes that a request asked for the rule set. It writes once a round,
+// because a write on every request would be shared by all cores.
+func (e *entry) touch(round int64) {
+	if e.used.Load() != round {
+		e.used.Store(round)
+	}
+}
+
+// loaded reports whether the first attempt to load has ended.
+func (e *entry) loaded() bool {
+	select {
+	case <-e.first:
+		return true
+	default:
+		return false
+	}
+}
+
+func (e *entry) snapshot() Status {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.status
+	if s.Err == nil && e.unmended != nil {
+		s.Err, s.ErrAt = e.unmended, e.unmendedAt
+	}
+	return s
+}
+
+// mended notes how it went to look after the content, and reports whether that
+// is news.
+func (e *entry) mended(err error, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	news := (err == nil) != (e.unmended == nil)
+	e.unmended = err
+	if news {
+		e.unmendedAt = now
+	}
+	return news
+}
+
+// install makes a version the one that decides.
+func (e *entry) install(set *fluxgate.RuleSet, revision int64, from Origin, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.status.Revision, e.status.Source, e.status.LoadedAt = revision, from, now
+	e.status.Rules = 0
+	if set != nil {
+		e.status.Rules = set.Len()
+	}
+	e.current.Store(set)
+}
+
+// confirm notes that the source was asked and has nothing else to say.
+func (e *entry) confirm(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.status.CheckedAt, e.status.Err, e.status.ErrAt = now, nil, time.Time{}
+	e.refused = 0
+}
+
+// fail notes what went wrong, with a revision if it is that one's fault.
+func (e *entry) fail(err error, revision int64, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.status.Err, e.status.ErrAt = err, now
+	e.refused = revision
+}

@@ -1,0 +1,60 @@
+package reload
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// listen hears announcements until life ends. The client connects again by
+// itself, and each time listening begins everything is looked at, because
+// Redis forgets whoever was not there.
+func (r *Reloader) listen(life context.Context) {
+	subscription := r.config.Redis.Subscribe(life, r.config.Channel)
+	defer func() { _ = subscription.Close() }()
+	messages := subscription.ChannelWithSubscriptions(redis.WithChannelSize(256))
+	for {
+		select {
+		case <-life.Done():
+			return
+		case m, ok := <-messages:
+			if !ok {
+				return
+			}
+			switch m := m.(type) {
+			case *redis.Subscription:
+				r.counts.subscribed.Add(1)
+				r.hint("")
+			case *redis.Message:
+				r.receive(m.Payload)
+			}
+		}
+	}
+}
+
+// receive acts on one announcement.
+func (r *Reloader) receive(payload string) {
+	m, what := r.guard.judge(payload, r.config.Channel, time.Now())
+	c := &r.counts
+	switch what {
+	case malformed:
+		c.malformed.Add(1)
+	case unsigned:
+		c.unsigned.Add(1)
+	case stale:
+		c.stale.Add(1)
+	case replayed:
+		c.replayed.Add(1)
+	case heard:
+		id := m.RuleSetID
+		if m.FullReload {
+			id = ""
+		}
+		if r.hint(id) {
+			c.heard.Add(1)
+		} else {
+			c.unneeded.Add(1)
+		}
+	}
+}

@@ -1,0 +1,267 @@
+package reload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// ErrLost is wrapped by the error in the status of a rule set that its source
+// no longer knows and never deleted. Its last version goes on deciding.
+var ErrLost = errors.New("the source no longer knows this rule set, which was never deleted: its data may be lost")
+
+// maxLoads is how many rule sets are read at once.
+const maxLoads = 8
+
+// look asks for the revisions of rule sets and loads those that have changed.
+// The error is that of the question; what is wrong with one rule set stands in
+// its status. A revision that was refused before is tried again only if asked
+// to: a hint costs a small read and no more.
+func (r *Reloader) look(ctx context.Context, entries []*entry, again bool) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	if len(entries) > 1 {
+		r.looking.Lock()
+		defer r.looking.Unlock()
+	}
+	r.counts.looks.Add(1)
+	heads, err := r.revisions(ctx, entries)
+	if err != nil {
+		if ctx.Err() != nil {
+			return err // we were told to stop: that says nothing about the source
+		}
+		for _, e := range entries {
+			r.failed(e, err, 0)
+		}
+		return err
+	}
+	var loads sync.WaitGroup
+	slots := make(chan struct{}, maxLoads)
+	for _, e := range entries {
+		head, known := heads[e.id]
+		if known && r.upToDate(e, head, again) {
+			continue
+		}
+		slots <- struct{}{}
+		loads.Go(func() {
+			defer func() { <-slots }()
+			r.update(ctx, e, head, known)
+		})
+	}
+	loads.Wait()
+	return nil
+}
+
+func (r *Reloader) revisions(ctx context.Context, entries []*entry) (heads map[string]rules.Head, err error) {
+	ids := make([]string, len(entries))
+	for i, e := range entries {
+		ids[i] = e.id
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	defer cancel()
+	defer recoverSource(&err)
+	return r.source.Revisions(ctx, ids)
+}
+
+// upToDate confirms an entry that already has what the source has.
+func (r *Reloader) upToDate(e *entry, head rules.Head, again bool) bool {
+	e.mu.Lock()
+	same := e.status.Revision == head.Revision && head.Deleted == (e.current.Load() == nil)
+	refused := head.Revision == e.refused && e.refused != 0
+	if same {
+		e.status.Source = FromSource
+		if head.Deleted {
+			e.status.Source = FromNowhere
+		}
+	}
+	e.mu.Unlock()
+	if same {
+		e.confirm(time.Now())
+	}
+	return same || refused && !again
+}
+
+// update brings an entry to where the source stands.
+func (r *Reloader) update(ctx context.Context, e *entry, head rules.Head, known bool) {
+	e.loading.Lock()
+	defer e.loading.Unlock()
+	switch {
+	case known && head.Deleted:
+		had := e.current.Load() != nil
+		e.install(nil, head.Revision, FromNowhere, time.Now())
+		e.confirm(time.Now())
+		r.copies.remove(e.id)
+		if had {
+			r.counts.swaps.Add(1)
+			r.config.Logger.Info("a rule set was deleted", "ruleSet", e.id, "revision", head.Revision)
+		}
+	case known:
+		r.load(ctx, e, head)
+	case e.current.Load() != nil || !e.loaded() && r.fromCopy(e):
+		r.failed(e, ErrLost, 0)
+	default:
+		e.confirm(time.Now())
+	}
+}
+
+// load reads a rule set and makes it the one that decides.
+func (r *Reloader) load(ctx context.Context, e *entry, head rules.Head) {
+	before := e.snapshot()
+	if before.Revision == head.Revision && e.current.Load() != nil {
+		e.confirm(time.Now()) // another load was faster
+		return
+	}
+	r.counts.loads.Add(1)
+	version, err := r.read(ctx, e.id)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return
+	case errors.Is(err, rules.ErrNotFound):
+		r.hint(e.id) // it was deleted a moment ago: look again
+		return
+	default:
+		r.failed(e, err, head.Revision)
+		return
+	}
+	had := e.current.Load() != nil
+	e.install(version.RuleSet, version.Revision, FromSource, time.Now())
+	e.confirm(time.Now())
+	r.config.Logger.Info("loaded a rule set", "ruleSet", e.id, "revision", version.Revision,
+		"rules", version.RuleSet.Len(), "author", version.Author, "comment", version.Comment)
+	if had {
+		r.counts.swaps.Add(1)
+	}
+	if err := r.copies.save(version); err != nil {
+		r.config.Logger.Warn("could not keep a copy of a rule set", "ruleSet", e.id, "error", err)
+	}
+	if had && version.Revision != before.Revision && r.config.ResetBuckets != nil {
+		e.mu.Lock()
+		e.reset = version.Revision
+		e.mu.Unlock()
+		r.resetBuckets(ctx, e)
+	}
+	if dropped := r.table.trim(); dropped != "" {
+		r.config.Logger.Warn("dropped a rule set: too many are in use", "ruleSet", dropped, "most", r.config.MaxRuleSets)
+	}
+}
+
+func (r *Reloader) read(ctx context.Context, id string) (version *rules.Version, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	defer cancel()
+	defer recoverSource(&err)
+	version, err = r.source.Load(ctx, id)
+	if err == nil && (version == nil || version.RuleSet == nil || version.RuleSet.ID() != id) {
+		return nil, fmt.Errorf("the source answered with something else than rule set %q", id)
+	}
+	return version, err
+}
+
+// failed notes what went wrong. Whoever has nothing to decide by yet begins
+// with the last good copy.
+func (r *Reloader) failed(e *entry, err error, revision int64) {
+	r.counts.failures.Add(1)
+	first := e.snapshot().Err == nil
+	if e.current.Load() == nil && !e.loaded() {
+		r.fromCopy(e)
+	}
+	e.fail(err, revision, time.Now())
+	if !first {
+		return // it was said before
+	}
+	now := e.snapshot()
+	r.config.Logger.Error("the rules of the source are not in effect", "ruleSet", e.id,
+		"serving", now.Source, "revision", now.Revision, "error", err)
+}
+
+// fromCopy begins with the last good copy, if there is one.
+func (r *Reloader) fromCopy(e *entry) bool {
+	version, err := r.copies.load(e.id)
+	if err != nil {
+		r.config.Logger.Warn("could not use the copy of a rule set", "ruleSet", e.id, "error", err)
+	}
+	if version == nil {
+		return false
+	}
+	e.install(version.RuleSet, version.Revision, FromCopy, time.Now())
+	return true
+}
+
+// mend asks a source to look after the content of rule sets.
+func (r *Reloader) mend(ctx context.Context, entries []*entry) {
+	mender, ok := r.source.(rules.Mender)
+	if !ok {
+		return
+	}
+	for _, e := range entries {
+		err := r.mendOne(ctx, mender, e.id)
+		if ctx.Err() != nil {
+			return
+		}
+		if e.mended(err, time.Now()) && err != nil {
+			r.counts.failures.Add(1)
+			r.config.Logger.Error("content of the source could not be taken in", "ruleSet", e.id, "error", err)
+		}
+	}
+}
+
+func (r *Reloader) mendOne(ctx context.Context, mender rules.Mender, id string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	defer cancel()
+	defer recoverSource(&err)
+	return mender.Mend(ctx, []string{id})
+}
+
+// recoverSource makes a panic in a source an error: it must not end the
+// gateway.
+func recoverSource(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("the source panicked: %v", p)
+	}
+}
+
+// OnceResetter is a store that many gateways share, and that can tell whether
+// one of them has done a reset already.
+type OnceResetter interface {
+	// ResetOnce resets like [fluxgate.Store.Reset], unless that was done with
+	// the same mark before. It reports whether it did.
+	ResetOnce(ctx context.Context, what fluxgate.Key, mark string) (bool, error)
+}
+
+// resetBuckets does the reset that a new version asked for. If the store is
+// away it is tried again later.
+func (r *Reloader) resetBuckets(ctx context.Context, e *entry) {
+	e.mu.Lock()
+	revision := e.reset
+	e.mu.Unlock()
+	if revision == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	defer cancel()
+	what, did := fluxgate.Key{RuleSet: e.id}, true
+	var err error
+	if once, ok := r.config.ResetBuckets.(OnceResetter); ok {
+		did, err = once.ResetOnce(ctx, what, fmt.Sprint(revision))
+	} else {
+		err = r.config.ResetBuckets.Reset(ctx, what)
+	}
+	if err != nil {
+		r.config.Logger.Error("could not reset the buckets of a rule set, will try again", "ruleSet", e.id, "error", err)
+		return
+	}
+	if did {
+		r.counts.resets.Add(1)
+	}
+	e.mu.Lock()
+	if e.reset == revision {
+		e.reset = 0
+	}
+	e.mu.Unlock()
+}

@@ -1,0 +1,277 @@
+package reload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// Reloader keeps rule sets in memory and up to date. It is what an engine
+// takes as its rule sets.
+type Reloader struct {
+	source rules.Source
+	config Config
+	table  *table
+	copies *copies
+	hints  hints
+	counts counters
+	guard  messageGuard
+
+	// seconds since the start, in ticks: what entries note when they are used.
+	tick     atomic.Int64
+	tickTime time.Duration
+	// firsts bounds how many rule sets are loaded for the first time at once.
+	firsts chan struct{}
+	// looking is held while the source is asked about more than one of them.
+	looking sync.Mutex
+
+	life     context.Context
+	end      context.CancelFunc
+	starting sync.Mutex // held while something starts to run, or it is closed
+	ended    bool
+	running  sync.WaitGroup
+}
+
+var _ fluxgate.RuleSets = (*Reloader)(nil)
+
+// Start loads the rule sets that the config names and keeps them up to date
+// until it is closed. A source that is away does not keep it from starting:
+// it then begins with the last good copies, or without, and [Reloader.Status]
+// says what is missing. ctx bounds the start only.
+func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, error) {
+	if source == nil {
+		return nil, errors.New("reloading rules: there is no source")
+	}
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("reloading rules: %w", err)
+	}
+	copies, err := openCopies(config.Copies)
+	if err != nil {
+		return nil, fmt.Errorf("reloading rules: %w", err)
+	}
+	r := &Reloader{
+		source: source, config: config, table: newTable(config.MaxRuleSets), copies: copies,
+		tickTime: min(time.Second, max(time.Millisecond, config.IdleAfter/8)), firsts: make(chan struct{}, 8),
+	}
+	r.hints.wake = make(chan struct{}, 1)
+	r.guard.secret = config.Secret
+	r.life, r.end = context.WithCancel(context.WithoutCancel(ctx))
+	for _, id := range config.RuleSets {
+		if e, fresh := r.table.add(id, true); fresh {
+			r.background(func(context.Context) { r.loadFirst(e) })
+		}
+	}
+	for _, id := range config.RuleSets {
+		select {
+		case <-r.table.get(id).first:
+		case <-ctx.Done():
+			_ = r.Close()
+			return nil, fmt.Errorf("reloading rules: %w", ctx.Err())
+		}
+	}
+	r.background(r.run)
+	if config.Strategy != Polling {
+		r.background(r.listen)
+	}
+	if watcher, ok := source.(rules.Watcher); ok {
+		r.background(func(life context.Context) { r.watch(life, watcher) })
+	}
+	return r, nil
+}
+
+// Close ends the reloading. The rule sets that are loaded go on deciding.
+func (r *Reloader) Close() error {
+	r.starting.Lock()
+	again := r.ended
+	r.ended = true
+	r.end()
+	r.starting.Unlock()
+	r.running.Wait()
+	if !again {
+		r.copies.close()
+	}
+	return nil
+}
+
+// background runs something that Close ends and waits for. After Close it does
+// nothing, and says so.
+func (r *Reloader) background(run func(context.Context)) bool {
+	r.starting.Lock()
+	defer r.starting.Unlock()
+	if r.ended {
+		return false
+	}
+	r.running.Go(func() { run(r.life) })
+	return true
+}
+
+// RuleSet implements [fluxgate.RuleSets]: from memory, but for the first
+// request of a rule set, which waits for it.
+func (r *Reloader) RuleSet(ctx context.Context, id string) *fluxgate.RuleSet {
+	e := r.table.get(id)
+	if e == nil {
+		if e = r.begin(id); e == nil {
+			return nil
+		}
+	}
+	e.touch(r.tick.Load())
+	if set := e.current.Load(); set != nil {
+		return set
+	}
+	if !e.loaded() {
+		r.await(ctx, e)
+	}
+	return e.current.Load()
+}
+
+// begin starts to load a rule set that nobody has asked for yet.
+func (r *Reloader) begin(id string) *entry {
+	if !fluxgate.ValidID(id) {
+		return nil
+	}
+	e, fresh := r.table.add(id, false)
+	if e == nil {
+		r.counts.turned.Add(1)
+		return nil
+	}
+	e.touch(r.tick.Load())
+	if fresh && !r.background(func(context.Context) { r.loadFirst(e) }) {
+		close(e.first)
+	}
+	return e
+}
+
+func (r *Reloader) await(ctx context.Context, e *entry) {
+	timer := time.NewTimer(r.config.FirstWait)
+	defer timer.Stop()
+	select {
+	case <-e.first:
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// loadFirst loads a rule set for the first time.
+func (r *Reloader) loadFirst(e *entry) {
+	defer close(e.first)
+	select {
+	case r.firsts <- struct{}{}:
+		defer func() { <-r.firsts }()
+	case <-r.life.Done():
+		return
+	}
+	r.mend(r.life, []*entry{e})
+	_ = r.look(r.life, []*entry{e}, false) // what went wrong is in the status
+}
+
+// Reload looks at the source now, and returns what is wrong with any of the
+// rule sets in use.
+func (r *Reloader) Reload(ctx context.Context) error {
+	if err := r.look(ctx, r.entries(), true); err != nil {
+		return err
+	}
+	var wrong []error
+	for _, s := range r.Status() {
+		if s.Err != nil {
+			wrong = append(wrong, fmt.Errorf("rule set %q: %w", s.RuleSet, s.Err))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func (r *Reloader) entries() []*entry {
+	all := r.table.all()
+	list := make([]*entry, 0, len(all))
+	for _, e := range all {
+		list = append(list, e)
+	}
+	return list
+}
+
+// run looks at the source in due course until life ends.
+func (r *Reloader) run(life context.Context) {
+	// Gateways that start together do not poll together.
+	poll := time.NewTimer(upTo(r.config.Interval))
+	mend := time.NewTimer(r.config.MendEvery + upTo(r.config.Jitter))
+	tick := time.NewTicker(r.tickTime)
+	defer poll.Stop()
+	defer mend.Stop()
+	defer tick.Stop()
+	var looked time.Time
+	for {
+		select {
+		case <-life.Done():
+			return
+		case <-poll.C:
+			r.poll(life)
+			poll.Reset(r.config.Interval + upTo(r.config.Jitter))
+		case <-mend.C:
+			r.mend(life, r.entries())
+			mend.Reset(r.config.MendEvery + upTo(r.config.Jitter))
+		case <-tick.C:
+			r.expire()
+		case <-r.hints.wake:
+			// Hints that come in a crowd are answered by one look.
+			pause(life, max(upTo(r.config.Jitter), minGap-time.Since(looked)))
+			_ = r.look(life, r.hinted(), false) // what went wrong is in the status
+			looked = time.Now()
+		}
+	}
+}
+
+// minGap is the least time between two looks that hints ask for: who can
+// flood the channel must not flood the source.
+const minGap = 10 * time.Millisecond
+
+// poll looks at everything in use. Who relies on announcements polls only
+// what went wrong.
+func (r *Reloader) poll(life context.Context) {
+	due := r.entries()
+	if r.config.Strategy == PubSub {
+		wrong := due[:0]
+		for _, e := range due {
+			if e.snapshot().Err != nil {
+				wrong = append(wrong, e)
+			}
+		}
+		due = wrong
+	}
+	_ = r.look(life, due, true) // what went wrong is in the status
+	for _, e := range r.entries() {
+		r.resetBuckets(life, e)
+	}
+}
+
+// expire drops what nobody uses.
+func (r *Reloader) expire() {
+	now := r.tick.Add(1)
+	dropped := r.table.dropIdle(now - int64(r.config.IdleAfter/r.tickTime))
+	if len(dropped) > 0 {
+		r.config.Logger.Info("dropped rule sets that are not in use", "ruleSets", dropped)
+	}
+}
+
+// upTo is a random time from 0 to d.
+func upTo(d time.Duration) time.Duration {
+	return rand.N(d + 1) //nolint:gosec // spreads load and protects nothing
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,141 @@
+package rulestest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+var behindChecks = []Check{
+	{"malformed content is an error of its own rule set alone, until it is put right", malformed},
+	{"watching tells that it has begun and of changes, until its context ends", watching},
+	{"mending what is whole changes nothing", mending},
+}
+
+func malformed(t testing.TB, s Subject) {
+	f := newFixture(t, s)
+	if f.Corrupt == nil {
+		t.Skip("nobody can write past the source's checks")
+	}
+	broken, whole := f.id("broken"), f.id("whole")
+	f.write(f.set(broken, "a"))
+	f.write(f.set(whole, "b"))
+	head, _ := f.head(whole)
+	for _, c := range []struct {
+		document string
+		invalid  bool // readable, but against the rules of the language
+	}{
+		{fmt.Sprintf(`{"id": %q, "rules": [`, broken), false},
+		{`[1, 2, 3]`, false},
+		{fmt.Sprintf(`{"id": %q, "rules": [{"id": %[1]q}]}`, broken), true},
+		{fmt.Sprintf(`{"id": %q, "rules": [{"id": %[1]q, "bands": [{"capacity": -1, "refillSeconds": 1}]}]}`, broken), true},
+	} {
+		f.Corrupt(f, broken, c.document)
+		v, err := f.Source.Load(t.Context(), broken)
+		if err == nil {
+			t.Fatalf("Load of %s gives %s", c.document, f.document(v.RuleSet))
+		}
+		if errors.Is(err, rules.ErrNotFound) {
+			t.Errorf("Load of %s: %v; what is malformed is not absent", c.document, err)
+		}
+		var invalid *fluxgate.ValidationError
+		if c.invalid && !errors.As(err, &invalid) {
+			t.Errorf("Load of %s: error %v, want a ValidationError", c.document, err)
+		}
+		if got := f.revisions(broken, whole)[whole]; got != head {
+			t.Errorf("beside %s, Revisions says %+v of a rule set that is at %+v", c.document, got, head)
+		}
+		if got := markOf(f.load(f.Source, whole).RuleSet); got != "b" {
+			t.Errorf("beside %s, a rule set with the mark b has the mark %q", c.document, got)
+		}
+		f.write(f.set(broken, "right again"))
+		if got := markOf(f.load(f.Source, broken).RuleSet); got != "right again" {
+			t.Errorf("put right, the rule set has the mark %q", got)
+		}
+	}
+}
+
+func watching(t testing.TB, s Subject) {
+	f := newFixture(t, s)
+	source, ok := f.Source.(rules.Watcher)
+	if !ok {
+		t.Skip("the source does not notice changes by itself")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	told, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- source.Watch(ctx, func(id string) {
+			select {
+			case told <- id:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	patience := time.After(f.Patience)
+	select {
+	case got := <-told:
+		if got != "" {
+			t.Errorf("Watch begins with %q, want \"\" for what changed before", got)
+		}
+	case err := <-ended:
+		t.Fatalf("Watch ended before its context: %v", err)
+	case <-patience:
+		t.Fatalf("Watch has not told that it has begun in %v", f.Patience)
+	}
+	// It may miss a change: make more of them.
+	id := f.id("set")
+	change := time.NewTicker(50 * time.Millisecond)
+	defer change.Stop()
+	for n, heard := 0, false; !heard; {
+		select {
+		case got := <-told:
+			heard = got == id || got == ""
+		case <-change.C:
+			n++
+			f.write(f.set(id, fmt.Sprint(n)))
+		case err := <-ended:
+			t.Fatalf("Watch ended before its context: %v", err)
+		case <-patience:
+			t.Fatalf("Watch has told nothing of %d changes in %v", n, f.Patience)
+		}
+	}
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("Watch ended with its context and the error %v", err)
+		}
+	case <-time.After(f.Patience):
+		t.Errorf("Watch goes on %v after its context has ended", f.Patience)
+	}
+}
+
+func mending(t testing.TB, s Subject) {
+	f := newFixture(t, s)
+	source, ok := f.Source.(rules.Mender)
+	if !ok {
+		t.Skip("the source does not look after its content")
+	}
+	id, gone := f.id("set"), f.id("gone")
+	f.write(f.set(id, "a"))
+	f.write(f.set(gone, "b"))
+	f.remove(gone)
+	before := f.state(id) + f.state(gone)
+	for _, ids := range [][]string{nil, {id, gone, f.id("unknown")}, strange} {
+		if err := source.Mend(t.Context(), ids); err != nil {
+			t.Errorf("Mend of %.100q: %v", ids, err)
+		}
+	}
+	if after := f.state(id) + f.state(gone); after != before {
+		t.Errorf("mending has changed\n%sto\n%s", before, after)
+	}
+	if head, known := f.head(f.id("unknown")); known {
+		t.Errorf("mending has made %+v of nothing", head)
+	}
+}

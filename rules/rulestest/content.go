@@ -1,0 +1,67 @@
+package rulestest
+
+import (
+	"encoding/json"
+	"math"
+	"net/netip"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// full are rules in which every field is set once, with the values that any
+// format can hold.
+func full(id string) []fluxgate.Rule {
+	return []fluxgate.Rule{{
+		ID: id + ".a", RuleSetID: id,
+		Paths: []string{"/api/users/*", "/api/orders/**"}, Methods: []string{"GET", "POST"},
+		When: fluxgate.When{
+			Hosts: []string{"api.example.com", "*.example.org"}, ExcludePaths: []string{"/api/users/me"},
+			Headers:    map[string][]string{"X-Plan": {"gold", "grün"}, "X-Any": {"*"}},
+			Attributes: map[string][]string{"tier": {"premium"}},
+			IPs:        []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")},
+			Users:      []string{"ada", "日本語"}, APIKeys: []string{"sha256:" + digest},
+		},
+		Scope: fluxgate.ScopeComposite, KeyFields: []string{"ip", "header:X-Tenant"},
+		Bands: []fluxgate.Band{
+			{Kind: fluxgate.TokenBucket, Label: "burst", Capacity: 20, RefillTokens: 7, Refill: 100 * time.Millisecond},
+			{Label: "per-day", Capacity: 1_000_000, Refill: 24 * time.Hour},
+		},
+		Priority: 10, Group: "plans", Action: fluxgate.ActionLimit,
+		OnLimitExceed: fluxgate.WaitForRefill, Mode: fluxgate.ModeShadow,
+		OnFailure: fluxgate.FailClosed, OnMissingIdentity: fluxgate.MissingRefuse,
+		Attributes: map[string]any{
+			"owner": "team <a> & \"b\"", "count": 9_007_199_254_740_991, "share": 0.25, "on": true, "none": nil,
+			"nested": map[string]any{"list": []any{"ü", -1, []any{}, map[string]any{"deep": "🙂"}}, "empty": map[string]any{}},
+		},
+		CreatedAt: time.Date(2024, 2, 29, 23, 59, 59, 123_000_000, time.UTC),
+		UpdatedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+	}, {
+		ID: id + ".b", Paths: []string{"/one"}, Methods: []string{"DELETE"}, Priority: -3, Disabled: true,
+		Scope: fluxgate.ScopeCustom, KeyFields: []string{"attr:tenant"}, Bands: []fluxgate.Band{fluxgate.PerSecond(1)},
+	}, {
+		ID: id + ".c", Action: fluxgate.ActionDeny,
+	}}
+}
+
+const digest = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
+
+// awkward are attributes that JSON can hold and that get lost where they are
+// kept as something else.
+var awkward = map[string]map[string]any{
+	"numbers": {
+		"beyond a double": json.Number("9007199254740993"), "largest": int64(math.MaxInt64), "unsigned": uint64(math.MaxUint64),
+		"tenth": 0.1, "tiny": 5e-324, "huge": 1e300, "whole": 3.0, "negative zero": json.Number("-0"),
+		"trailing zero": json.Number("1.50"), "exponent": json.Number("1E+2"), "beyond range": json.Number("1e999"),
+		"digits": json.Number("123456789012345678901234567890.000000000000000000000000000001"),
+	},
+	"texts": {
+		"controls": "\x00\x01\t\r\n\x1f\x7f", "separators": "\u2028\u2029", "html": "</script>&amp;", "quotes": `"\'` + "`",
+		"emoji": "👩‍👩‍👧 e\u0301 é", "right to left": "שלום", "not a character": "\ufffd\ufeff", "number": "00123", "date": "2024-01-01T00:00:00Z",
+	},
+	"names": {"": 1, "a.b": 2, "$set": 3, "ключ": 4, "a b": 5, "__proto__": 6, "_id": 7},
+	"trees": {
+		"lists": []any{[]any{}, []any{nil}, []any{[]any{[]any{1, "2", false}}}}, "objects": map[string]any{"": map[string]any{}, "z": nil, "a": 1},
+		"null": nil, "no": false,
+	},
+}

@@ -1,0 +1,170 @@
+package rulestest_test
+
+import (
+	"context"
+	"encoding/json"
+	"hash/fnv"
+	"sync"
+	"testing"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/rulestest"
+)
+
+// documentFaults are mistakes that sources make which cannot be written, and
+// the check that must notice.
+var documentFaults = map[string]string{
+	"has one revision for everything":                "reading tells another revision exactly when the content is another",
+	"makes a revision of every write":                "reading tells another revision exactly when the content is another",
+	"loses a field":                                  "reading gives every field of the rules that were written",
+	"remembers what was taken away":                  "reading does not find what was taken away",
+	"takes malformed content for none":               "malformed content is an error of its own rule set alone, until it is put right",
+	"takes malformed content for what was there":     "malformed content is an error of its own rule set alone, until it is put right",
+	"lets malformed content hide what is beside it":  "malformed content is an error of its own rule set alone, until it is put right",
+	"reads the revision and the rules one by one":    "reading while rules change gives whole versions",
+	"asks for nothing and gets an error":             "reading the revisions of many ids tells each that is known",
+	"finds a rule set however its id is capitalised": "reading an unknown id is no revision and not found",
+}
+
+// documents is the simplest source that cannot be written: texts that others
+// put there. It can be told to make one mistake.
+type documents struct {
+	mu     sync.Mutex
+	texts  map[string]string
+	good   map[string]string // what was written last and not malformed
+	writes int64
+	fault  string
+}
+
+func openDocuments(fault string) rulestest.Subject {
+	d := &documents{texts: map[string]string{}, good: map[string]string{}, fault: fault}
+	return rulestest.Subject{
+		Source: d,
+		Write: func(t testing.TB, set *fluxgate.RuleSet) {
+			t.Helper()
+			data, err := json.Marshal(set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.write(set.ID(), string(data))
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.good[set.ID()] = string(data)
+		},
+		Remove: func(_ testing.TB, id string) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if !d.is("remembers what was taken away") {
+				delete(d.texts, id)
+			}
+		},
+		Corrupt: func(_ testing.TB, id, document string) { d.write(id, document) },
+	}
+}
+
+func (d *documents) is(fault string) bool { return d.fault == fault }
+
+func (d *documents) write(id, text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.texts[id] = text
+	d.writes++
+}
+
+func (d *documents) text(id string) (string, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.is("finds a rule set however its id is capitalised") {
+		for known := range d.texts {
+			if len(known) == len(id) && known != id {
+				id = known
+			}
+		}
+	}
+	text, ok := d.texts[id]
+	return text, ok
+}
+
+func (d *documents) head(text string) rules.Head {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text)) // never fails
+	head := rules.Head{Revision: int64(h.Sum64()>>1) | 1}
+	switch {
+	case d.is("has one revision for everything"):
+		head.Revision = 1
+	case d.is("makes a revision of every write"):
+		head.Revision += d.writes
+	}
+	return head
+}
+
+func (d *documents) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 && d.is("asks for nothing and gets an error") {
+		return nil, rules.ErrNotFound
+	}
+	heads := map[string]rules.Head{}
+	for _, id := range ids {
+		if text, ok := d.text(id); ok {
+			heads[id] = d.head(text)
+		}
+	}
+	return heads, nil
+}
+
+func (d *documents) Load(ctx context.Context, id string) (*rules.Version, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	text, ok := d.text(id)
+	if !ok {
+		return nil, rules.ErrNotFound
+	}
+	head := d.head(text)
+	if d.is("reads the revision and the rules one by one") {
+		// Somebody writes in between, for once whenever it matters.
+		head.Revision = 1
+	}
+	set, err := fluxgate.ParseRuleSet([]byte(text))
+	switch {
+	case err != nil && d.is("takes malformed content for none"):
+		err = rules.ErrNotFound
+	case err != nil && d.is("takes malformed content for what was there"):
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		set, err = fluxgate.ParseRuleSet([]byte(d.good[id]))
+	case err == nil && d.is("lets malformed content hide what is beside it"):
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, beside := range d.texts {
+			if _, bad := fluxgate.ParseRuleSet([]byte(beside)); bad != nil {
+				err = bad
+			}
+		}
+	case err == nil && d.is("loses a field"):
+		set = edited(set, func(r *fluxgate.Rule) { r.Group = "" })
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &rules.Version{Entry: rules.Entry{RuleSetID: id, Head: head}, RuleSet: set}, nil
+}
+
+// edited is a rule set with every rule changed.
+func edited(set *fluxgate.RuleSet, edit func(*fluxgate.Rule)) *fluxgate.RuleSet {
+	var all []fluxgate.Rule
+	for r := range set.Rules() {
+		edit(&r)
+		all = append(all, r)
+	}
+	other, err := fluxgate.NewRuleSet(set.ID(), all...)
+	if err != nil {
+		panic(err)
+	}
+	return other
+}

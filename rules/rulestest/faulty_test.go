@@ -1,0 +1,248 @@
+package rulestest_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/memrules"
+	"github.com/fluxgate/fluxgate/rules/rulestest"
+)
+
+// editorFaults are mistakes that editors make, and the check that must notice.
+// Many are noticed by others too.
+var editorFaults = map[string]string{
+	"knows ids that nobody has put":              "reading an unknown id is no revision and not found",
+	"loads nothing without an error":             "reading an unknown id is no revision and not found",
+	"tells the revision of the first id alone":   "reading the revisions of many ids tells each that is known",
+	"loses a field":                              "reading gives every field of the rules that were written",
+	"loads another revision on every look":       "reading tells another revision exactly when the content is another",
+	"loads what was deleted":                     "reading does not find what was taken away",
+	"shows new rules under the old revision":     "reading while rules change gives whole versions",
+	"ignores the context":                        "reading and writing end with their context",
+	"writes though the context has ended":        "reading and writing end with their context",
+	"takes malformed content for none":           "malformed content is an error of its own rule set alone, until it is put right",
+	"cannot put right what is malformed":         "malformed content is an error of its own rule set alone, until it is put right",
+	"tells no watcher":                           "watching tells that it has begun and of changes, until its context ends",
+	"does not tell that it has begun to watch":   "watching tells that it has begun and of changes, until its context ends",
+	"watches for ever":                           "watching tells that it has begun and of changes, until its context ends",
+	"mends what is whole":                        "mending what is whole changes nothing",
+	"puts over what is there":                    "a change based on nothing is made only where nothing is",
+	"overwrites what the author has not seen":    "a change based on another revision is a conflict and changes nothing",
+	"deletes what the author has not seen":       "a change based on another revision is a conflict and changes nothing",
+	"does not tell what a conflict is with":      "a change based on another revision is a conflict and changes nothing",
+	"takes changes that nobody has signed":       "a change that is not signed or would garble a listing is refused",
+	"keeps what it has once loaded":              "a change is seen by every editor of the data when it is made",
+	"forgets that a rule set was deleted":        "a deleted rule set is known as deleted and its history stays",
+	"lists what was deleted":                     "a deleted rule set is known as deleted and its history stays",
+	"deletes the history too":                    "a deleted rule set is known as deleted and its history stays",
+	"counts from 1 after a deletion":             "a deleted rule set comes back under a revision of its own",
+	"deletes what is not there":                  "a rule set that does not exist cannot be deleted",
+	"rounds numbers":                             "what is put is kept to the byte",
+	"cuts long documents":                        "what is put can be as long as a document may be and no longer",
+	"drops the author":                           "what is put is signed, explained and dated wherever it is told",
+	"dates nothing":                              "what is put is signed, explained and dated wherever it is told",
+	"lists without the comment":                  "what is put is signed, explained and dated wherever it is told",
+	"lets rule sets share a rule id":             "a rule id that another rule set has is refused, with its place",
+	"does not say which rule id is taken":        "a rule id that another rule set has is refused, with its place",
+	"never frees a rule id":                      "a rule id is free again when its rule is gone",
+	"looks for rule ids before it writes":        "a rule id that many claim at once goes to one",
+	"tells the oldest first":                     "history is newest first and pages over it miss and repeat nothing",
+	"repeats an entry on the next page":          "history is newest first and pages over it miss and repeat nothing",
+	"leaves out an entry on the next page":       "history is newest first and pages over it miss and repeat nothing",
+	"returns nothing for a limit of zero":        "history is newest first and pages over it miss and repeat nothing",
+	"has a version for every number":             "history has the rules of every revision and of no other",
+	"has the current rules for every revision":   "history has the rules of every revision and of no other",
+	"keeps all history":                          "history is bounded and forgets the oldest",
+	"forgets one too many":                       "history is bounded and forgets the oldest",
+	"lists an id again on the next page":         "list has what exists in the order of its ids, page by page",
+	"lists one id less":                          "list has what exists in the order of its ids, page by page",
+	"brings back other bytes":                    "restoring makes any revision current again, to the byte",
+	"brings back a deletion as no rules":         "restoring brings back what was deleted and never a deletion",
+	"looks for the revision before it writes":    "concurrent writers lose no change and every version can be restored",
+	"loses a change and says that it was made":   "concurrent writers lose no change and every version can be restored",
+	"brings back the version next to it at last": "concurrent writers lose no change and every version can be restored",
+}
+
+// faulty is an editor in memory that can be told to make one mistake. Each of
+// its handles has a cache of its own; the rest is shared.
+type faulty struct {
+	*data
+	cache map[string]*rules.Version
+}
+
+type data struct {
+	*memrules.Source
+	fault   string
+	calls   atomic.Int64
+	meeting chan struct{}
+	late    sync.Mutex // held by those who write after they have met
+
+	mu      sync.Mutex
+	texts   map[string]string // malformed, in the place of the rules
+	owners  map[string]string // the first that had a rule id
+	deleted []rules.Entry
+}
+
+func openEditor(fault string) rulestest.Subject {
+	const history = 20
+	config := memrules.Config{History: history}
+	switch fault {
+	case "keeps all history":
+		config.History = 1_000_000
+	case "forgets one too many":
+		config.History--
+	}
+	d := &data{
+		Source: memrules.New(config), fault: fault, meeting: make(chan struct{}),
+		texts: map[string]string{}, owners: map[string]string{},
+	}
+	handle := func() *faulty { return &faulty{data: d, cache: map[string]*rules.Version{}} }
+	return rulestest.Subject{
+		Editor:  handle(),
+		Open:    func(testing.TB) rules.Editor { return handle() },
+		Corrupt: func(_ testing.TB, id, document string) { d.mu.Lock(); defer d.mu.Unlock(); d.texts[id] = document },
+		History: history, Changes: 200, Patience: 300 * time.Millisecond,
+	}
+}
+
+func (d *data) is(fault string) bool { return d.fault == fault }
+
+// meet waits until another call is at the same point, and reports whether
+// there was one.
+func (d *data) meet() bool {
+	select {
+	case d.meeting <- struct{}{}:
+		return true
+	case <-d.meeting:
+		return true
+	case <-time.After(100 * time.Millisecond):
+		return false
+	}
+}
+
+func (f *faulty) context(ctx context.Context) context.Context {
+	if f.is("ignores the context") {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
+func (f *faulty) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Change) (int64, error) {
+	ctx = f.context(ctx)
+	if f.is("writes though the context has ended") && ctx.Err() != nil {
+		_, _ = f.Source.Put(context.WithoutCancel(ctx), set, change)
+		return 0, ctx.Err()
+	}
+	if f.is("takes changes that nobody has signed") && change.Author == "" {
+		change.Author = "nobody"
+	}
+	if f.is("drops the author") && change.Check() == nil {
+		change.Author = "somebody"
+	}
+	met := false
+	switch {
+	case f.is("puts over what is there") && change.Base == 0, f.is("overwrites what the author has not seen") && change.Base >= 0:
+		change.Base = f.current(set.ID())
+	case f.is("looks for the revision before it writes") && change.Base > 0 && change.Base == f.current(set.ID()):
+		if met = f.calls.Add(1) < 10 && f.meet(); met {
+			f.late.Lock()
+			defer f.late.Unlock()
+			change.Base = f.current(set.ID())
+		}
+	case f.is("loses a change and says that it was made") && f.calls.Add(1) == 100:
+		return change.Base + 1, nil
+	case f.is("looks for rule ids before it writes"):
+		met = f.meet()
+	case f.is("never frees a rule id"):
+		if err := f.claim(set); err != nil {
+			return 0, err
+		}
+	case f.is("cannot put right what is malformed") && f.malformed(set.ID()) != nil:
+		return 0, f.malformed(set.ID())
+	}
+	revision, err := f.Source.Put(ctx, set, change)
+	var invalid *fluxgate.ValidationError
+	switch {
+	case errors.As(err, &invalid) && (met || f.is("lets rule sets share a rule id")):
+		return f.Source.Put(ctx, edited(set, func(r *fluxgate.Rule) { r.ID = "again-" + r.ID }), change)
+	case invalid != nil && f.is("does not say which rule id is taken"):
+		invalid.Problems = []fluxgate.Problem{{Message: "a rule id is taken"}}
+	case err != nil && f.is("cuts long documents") && set.Len() > 0:
+		return f.Source.Put(ctx, edited(set, func(r *fluxgate.Rule) { r.Attributes = nil }), change)
+	case err == nil:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.texts, set.ID())
+	}
+	return revision, f.garble(err)
+}
+
+func (f *faulty) Delete(ctx context.Context, id string, change rules.Change) (int64, error) {
+	ctx = f.context(ctx)
+	if f.is("takes changes that nobody has signed") && change.Author == "" {
+		change.Author = "nobody"
+	}
+	if f.is("deletes what the author has not seen") {
+		change.Base = f.current(id)
+	}
+	revision, err := f.Source.Delete(ctx, id, change)
+	if err == nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.deleted = append(f.deleted, rules.Entry{RuleSetID: id, Head: rules.Head{Revision: revision, Deleted: true}})
+		if f.is("counts from 1 after a deletion") {
+			f.Source = memrules.New(memrules.Config{})
+		}
+	}
+	if errors.Is(err, rules.ErrNotFound) && f.is("deletes what is not there") {
+		return 1, nil
+	}
+	return revision, f.garble(err)
+}
+
+// garble takes what matters out of a conflict.
+func (f *faulty) garble(err error) error {
+	var conflict *rules.ConflictError
+	if errors.As(err, &conflict) && f.is("does not tell what a conflict is with") {
+		return &rules.ConflictError{RuleSetID: conflict.RuleSetID, Base: conflict.Base}
+	}
+	return err
+}
+
+// claim keeps a rule id for the first that had it.
+func (f *faulty) claim(set *fluxgate.RuleSet) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for r := range set.Rules() {
+		if owner, ok := f.owners[r.ID]; ok && owner != set.ID() {
+			return &fluxgate.ValidationError{RuleSetID: set.ID(), Problems: []fluxgate.Problem{{Place: "rules[0].id"}}}
+		}
+		f.owners[r.ID] = set.ID()
+	}
+	return nil
+}
+
+// current is what a change must be based on.
+func (d *data) current(id string) int64 {
+	v, err := d.Load(context.Background(), id)
+	if err != nil {
+		return 0
+	}
+	return v.Revision
+}
+
+func (d *data) malformed(id string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if text, ok := d.texts[id]; ok {
+		_, err := fluxgate.ParseRuleSet([]byte(text))
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,258 @@
+package rulestest
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// fixture is a subject with the words that checks are written in.
+type fixture struct {
+	testing.TB
+	Subject        // Source is always set
+	prefix  string // of every id
+}
+
+func newFixture(t testing.TB, s Subject) *fixture {
+	t.Helper()
+	if s.Editor != nil {
+		s.Source = s.Editor
+	} else if s.Source == nil || s.Write == nil || s.Remove == nil {
+		t.Fatal("a Subject needs an Editor, or a Source with Write and Remove")
+	}
+	if s.History != 0 && s.History < 20 {
+		t.Fatalf("a history of %d is too short for the suite, which needs 20", s.History)
+	}
+	s.Writers, s.Changes = cmp.Or(s.Writers, 50), cmp.Or(s.Changes, 1_000)
+	s.Patience = cmp.Or(s.Patience, 30*time.Second)
+	return &fixture{TB: t, Subject: s, prefix: "rulestest-" + rand.Text()[:12] + "-"}
+}
+
+// newEditing is a fixture for checks of editors.
+func newEditing(t testing.TB, s Subject) *fixture {
+	t.Helper()
+	if s.Editor == nil {
+		t.Skip("the source cannot be written")
+	}
+	return newFixture(t, s)
+}
+
+// other is another handle on the same data, if there is one.
+func (f *fixture) other() rules.Editor {
+	f.Helper()
+	if f.Open == nil {
+		return f.Editor
+	}
+	return f.Open(f)
+}
+
+// id is an id that nobody has used.
+func (f *fixture) id(name string) string { return f.prefix + name }
+
+// set makes a rule set of one rule, whose id is that of the set, with a mark
+// that tells it from others.
+func (f *fixture) set(id, mark string) *fluxgate.RuleSet {
+	f.Helper()
+	return f.setOf(id, rule(id, map[string]any{"mark": mark}))
+}
+
+func (f *fixture) setOf(id string, rules ...fluxgate.Rule) *fluxgate.RuleSet {
+	f.Helper()
+	set, err := fluxgate.NewRuleSet(id, rules...)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return set
+}
+
+func rule(id string, attributes map[string]any) fluxgate.Rule {
+	return fluxgate.Rule{ID: id, Bands: []fluxgate.Band{fluxgate.PerMinute(100)}, Attributes: attributes}
+}
+
+// markOf is the mark of a rule set that set has made.
+func markOf(set *fluxgate.RuleSet) string {
+	for r := range set.Rules() {
+		mark, _ := r.Attributes["mark"].(string)
+		return mark
+	}
+	return ""
+}
+
+// by is a change that is in order.
+func by(base int64) rules.Change {
+	return rules.Change{Base: base, Author: "rulestest", Comment: fmt.Sprintf("based on %d", base)}
+}
+
+func (f *fixture) put(set *fluxgate.RuleSet, base int64) int64 {
+	f.Helper()
+	revision, err := f.Editor.Put(f.Context(), set, by(base))
+	if err != nil {
+		f.Fatalf("Put of %s based on revision %d: %v", set.ID(), base, err)
+	}
+	return revision
+}
+
+func (f *fixture) delete(id string, base int64) int64 {
+	f.Helper()
+	revision, err := f.Editor.Delete(f.Context(), id, by(base))
+	if err != nil {
+		f.Fatalf("Delete of %s based on revision %d: %v", id, base, err)
+	}
+	return revision
+}
+
+// write makes a rule set current in whatever way the source has.
+func (f *fixture) write(set *fluxgate.RuleSet) {
+	f.Helper()
+	if f.Editor == nil {
+		f.Write(f, set)
+		return
+	}
+	f.put(set, f.base(set.ID()))
+}
+
+// remove takes a rule set away in whatever way the source has.
+func (f *fixture) remove(id string) {
+	f.Helper()
+	if f.Editor == nil {
+		f.Remove(f, id)
+		return
+	}
+	f.delete(id, f.base(id))
+}
+
+// base is what a change must be based on.
+func (f *fixture) base(id string) int64 {
+	f.Helper()
+	head, known := f.head(id)
+	if !known || head.Deleted {
+		return 0
+	}
+	return head.Revision
+}
+
+func (f *fixture) head(id string) (head rules.Head, known bool) {
+	f.Helper()
+	head, known = f.revisions(id)[id]
+	return head, known
+}
+
+func (f *fixture) revisions(ids ...string) map[string]rules.Head {
+	f.Helper()
+	heads, err := f.Source.Revisions(f.Context(), ids)
+	if err != nil {
+		f.Fatalf("Revisions: %v", err)
+	}
+	return heads
+}
+
+func (f *fixture) load(from rules.Source, id string) *rules.Version {
+	f.Helper()
+	v, err := from.Load(f.Context(), id)
+	if err != nil {
+		f.Fatalf("Load of %s: %v", id, err)
+	}
+	if v == nil || v.RuleSet == nil {
+		f.Fatalf("Load of %s gives no rules and no error", id)
+	}
+	return v
+}
+
+func (f *fixture) version(id string, revision int64) *rules.Version {
+	f.Helper()
+	v, err := f.Editor.Version(f.Context(), id, revision)
+	if err != nil {
+		f.Fatalf("Version %d of %s: %v", revision, id, err)
+	}
+	return v
+}
+
+// history is all of it.
+func (f *fixture) history(id string) []rules.Entry {
+	f.Helper()
+	return f.walkHistory(id, rules.MaxPage)
+}
+
+// walkHistory reads the history page by page.
+func (f *fixture) walkHistory(id string, limit int) []rules.Entry {
+	f.Helper()
+	var all []rules.Entry
+	for before := int64(0); ; before = all[len(all)-1].Revision {
+		page, err := f.Editor.History(f.Context(), id, before, limit)
+		if err != nil {
+			f.Fatalf("History of %s before %d: %v", id, before, err)
+		}
+		if len(page) > limit {
+			f.Fatalf("History of %s has %d entries on a page of %d", id, len(page), limit)
+		}
+		if len(page) == 0 {
+			return all
+		}
+		all = append(all, page...)
+		if last := page[len(page)-1].Revision; before != 0 && last >= before {
+			f.Fatalf("History of %s before revision %d ends with revision %d: paging would never end", id, before, last)
+		}
+	}
+}
+
+// state is all that an editor tells about a rule set, to see that something
+// has changed nothing.
+func (f *fixture) state(id string) string {
+	f.Helper()
+	var b strings.Builder
+	head, known := f.head(id)
+	fmt.Fprintf(&b, "known %t, %+v\n", known, head)
+	if v, err := f.Source.Load(f.Context(), id); err == nil {
+		fmt.Fprintf(&b, "%s\n%s\n", line(v.Entry), f.document(v.RuleSet))
+	} else {
+		f.wantNotFound(err, "Load of "+id)
+	}
+	if f.Editor != nil {
+		for _, e := range f.history(id) {
+			fmt.Fprintln(&b, line(e))
+		}
+	}
+	return b.String()
+}
+
+// line is an entry as text, for comparison and for people.
+func line(e rules.Entry) string {
+	return fmt.Sprintf("%s at revision %d (deleted %t) by %q because %q at %v",
+		e.RuleSetID, e.Revision, e.Deleted, e.Author, e.Comment, e.At.UTC().Format(time.RFC3339Nano))
+}
+
+// document is the JSON of a rule set.
+func (f *fixture) document(set *fluxgate.RuleSet) string {
+	f.Helper()
+	data, err := json.Marshal(set)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return string(data)
+}
+
+func (f *fixture) wantNotFound(err error, what string) {
+	f.Helper()
+	if !errors.Is(err, rules.ErrNotFound) {
+		f.Fatalf("%s: error %v, want ErrNotFound", what, err)
+	}
+}
+
+func (f *fixture) wantConflict(err error, what, id string, base, current int64) {
+	f.Helper()
+	var conflict *rules.ConflictError
+	if !errors.As(err, &conflict) {
+		f.Fatalf("%s: error %v, want a ConflictError", what, err)
+	}
+	if want := (rules.ConflictError{RuleSetID: id, Base: base, Current: current}); *conflict != want {
+		f.Fatalf("%s: conflict %+v, want %+v", what, *conflict, want)
+	}
+}

@@ -1,0 +1,68 @@
+package rulestest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+var restoreChecks = []Check{
+	{"restoring makes any revision current again, to the byte", restoreAny},
+	{"restoring brings back what was deleted and never a deletion", restoreDeleted},
+}
+
+func restoreAny(t testing.TB, s Subject) {
+	f := newEditing(t, s)
+	id := f.id("set")
+	documents := f.write7(id)
+	current := int64(7)
+	for i, want := range documents {
+		if want == "" {
+			continue
+		}
+		former := int64(i + 1)
+		_, err := rules.Restore(t.Context(), f.Editor, id, former, rules.Change{Base: current - 1, Author: "ada"})
+		f.wantConflict(err, "Restore based on another revision", id, current-1, current)
+		revision, err := rules.Restore(t.Context(), f.Editor, id, former, rules.Change{Base: current, Author: "ada"})
+		if err != nil {
+			t.Fatalf("Restore of revision %d: %v", former, err)
+		}
+		current++
+		v := f.load(f.Source, id)
+		if v.Revision != revision || revision != current {
+			t.Errorf("revision %d came back as %d and is loaded as %d, want %d", former, revision, v.Revision, current)
+		}
+		if got := f.document(v.RuleSet); got != want {
+			t.Errorf("revision %d was\n%s\nand came back as\n%s", former, want, got)
+		}
+		if v.Author != "ada" || !strings.Contains(v.Comment, "restore") {
+			t.Errorf("the restoration is told as %s", line(v.Entry))
+		}
+	}
+}
+
+func restoreDeleted(t testing.TB, s Subject) {
+	f := newEditing(t, s)
+	id := f.id("set")
+	f.put(f.set(id, "former"), 0)
+	want := f.document(f.load(f.Source, id).RuleSet)
+	f.delete(id, 1)
+	before := f.state(id)
+	for _, missing := range []int64{2, 3, 0, -1} { // 2 is the deletion
+		if _, err := rules.Restore(t.Context(), f.Editor, id, missing, by(0)); !errors.Is(err, rules.ErrNotFound) {
+			t.Errorf("Restore of revision %d, which has no rules: error %v, want ErrNotFound", missing, err)
+		}
+	}
+	if after := f.state(id); after != before {
+		t.Errorf("refused restorations have changed\n%sto\n%s", before, after)
+	}
+	revision, err := rules.Restore(t.Context(), f.Editor, id, 1, by(0))
+	if err != nil || revision != 3 {
+		t.Fatalf("Restore of what was deleted: revision %d, error %v, want revision 3", revision, err)
+	}
+	if got := f.document(f.load(f.Source, id).RuleSet); got != want {
+		t.Errorf("it was\n%s\nand came back as\n%s", want, got)
+	}
+}
