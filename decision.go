@@ -33,6 +33,20 @@ type Decision struct {
 	Degraded bool
 
 	made *making
+	told *told
+}
+
+// told is what a decision that was made elsewhere is made of.
+type told struct {
+	bands   []BandStatus
+	receipt *Receipt
+}
+
+// Told is a decision that was made elsewhere, with its bands and the receipt
+// to settle it with: what a client of a server gives its caller.
+func Told(d Decision, bands []BandStatus, receipt *Receipt) Decision {
+	d.made, d.told = nil, &told{bands: bands, receipt: receipt}
+	return d
 }
 
 // Reason is why a request was allowed or not.
@@ -81,6 +95,14 @@ func (b *BandStatus) Shadow() bool { return b.Rule.Mode == ModeShadow }
 // and bands it points to are not to be changed.
 func (d *Decision) Bands() iter.Seq[BandStatus] {
 	return func(yield func(BandStatus) bool) {
+		if d.told != nil {
+			for i := range d.told.bands {
+				if !yield(d.told.bands[i]) {
+					return
+				}
+			}
+			return
+		}
 		if d.made == nil {
 			return
 		}
@@ -101,6 +123,9 @@ func (d *Decision) Bands() iter.Seq[BandStatus] {
 
 // Receipt is what [Engine.Settle] needs, or nil if nothing was taken.
 func (d *Decision) Receipt() *Receipt {
+	if d.told != nil {
+		return d.told.receipt
+	}
 	if d.made == nil || !d.Allowed {
 		return nil
 	}

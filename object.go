@@ -92,8 +92,21 @@ func (o *object) wrong(name, want string, got any) {
 	o.found.add(o.at(name), "must be %s, not %s", want, kindOf(got))
 }
 
+// kindOf is what a value is: a number is shown, anything else is named.
 func kindOf(value any) string {
 	switch v := value.(type) {
+	case json.Number:
+		return quote(v.String())
+	case int, int32, int64, uint64, float64:
+		return fmt.Sprint(v)
+	}
+	return typeOf(value)
+}
+
+func typeOf(value any) string {
+	switch value.(type) {
+	case nil:
+		return "null"
 	case string:
 		return "a text"
 	case bool:
@@ -102,10 +115,8 @@ func kindOf(value any) string {
 		return "an object"
 	case []any:
 		return "a list"
-	case json.Number:
-		return quote(v.String())
-	case int, int32, int64, uint64, float64:
-		return fmt.Sprint(v)
+	case json.Number, int, int32, int64, uint64, float64:
+		return "a number"
 	}
 	return fmt.Sprintf("a %T", value)
 }
@@ -148,7 +159,8 @@ func (o *object) texts(name string) []string {
 	for i, v := range list {
 		s, ok := v.(string)
 		if !ok {
-			o.wrong(fmt.Sprintf("%s[%d]", name, i), "a text", v)
+			// Not the value itself: the list may be one of API keys.
+			o.found.add(fmt.Sprintf("%s[%d]", o.at(name), i), "must be a text, not %s", typeOf(v))
 			continue
 		}
 		out = append(out, s)

@@ -6,9 +6,15 @@ import "sync/atomic"
 type Receipt struct {
 	// Takes are the bucket sets that were taken from.
 	Takes []Taken
+	// Token is the receipt of a decision that was made elsewhere, as only
+	// those who made it can read it.
+	Token string
 
 	settled atomic.Bool
 }
+
+// Spend marks the receipt as settled. It reports whether it was not before.
+func (r *Receipt) Spend() bool { return r.settled.CompareAndSwap(false, true) }
 
 // Taken is one bucket set that was taken from.
 type Taken struct {

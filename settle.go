@@ -24,7 +24,7 @@ func (e *Engine) Settle(ctx context.Context, receipt *Receipt, actual int64) (Se
 	if actual < 0 {
 		return Settlement{}, ErrCost
 	}
-	if !receipt.settled.CompareAndSwap(false, true) {
+	if !receipt.Spend() {
 		return Settlement{}, ErrSettled
 	}
 	s, err := e.settle(ctx, receipt, actual)

@@ -117,6 +117,12 @@ func (s Status) String() string {
 
 var statusNames = [...]string{"ok", "rejected", "too costly", "unavailable"}
 
+// ParseStatus reads what [Status.String] wrote.
+func ParseStatus(s string) (Status, bool) {
+	i := slices.Index(statusNames[:], s)
+	return Status(max(0, i)), i >= 0
+}
+
 // Source is where an answer came from.
 type Source uint8
 
@@ -141,6 +147,12 @@ func (s Source) String() string {
 }
 
 var sourceNames = [...]string{"store", "lease", "negative cache", "fallback"}
+
+// ParseSource reads what [Source.String] wrote.
+func ParseSource(s string) (Source, bool) {
+	i := slices.Index(sourceNames[:], s)
+	return Source(max(0, i)), i >= 0
+}
 
 // Outcome is what came of a Take or a Peek.
 type Outcome struct {

@@ -16,29 +16,33 @@ const module = "github.com/fluxgate/fluxgate"
 var layers = [][]string{
 	{"cmd"},
 	{"server"},
+	{"server/config"},
 	{"httplimit", "grpclimit", "client"},
 	{"rules/reload"},
 	{"rules/rulestest"},
 	{"rules/filerules", "rules/mongorules", "rules/redisrules", "rules/memrules"},
 	{"rules"},
+	{"internal/wire"},
 	{"store/lease"},
 	{"store/resilient"},
 	{"store/redisstore", "store/memstore", "store/storetest", "clientip"},
 	{"store/weigh"},
 	{""}, // the root package: rules, engine, interfaces
 	{"internal/ideal"},
-	{"internal/match", "internal/bucket", "internal/testenv", "internal/secret"},
+	{"internal/match", "internal/bucket", "internal/testenv", "internal/secret", "internal/yamltree"},
 }
 
+// layerOf is the layer that names a package, or else the folder nearest to it.
 func layerOf(pkg string) int {
+	found, longest := -1, -1
 	for i, layer := range layers {
 		for _, name := range layer {
-			if pkg == name || name != "" && strings.HasPrefix(pkg, name+"/") {
-				return i
+			if (pkg == name || name != "" && strings.HasPrefix(pkg, name+"/")) && len(name) > longest {
+				found, longest = i, len(name)
 			}
 		}
 	}
-	return -1
+	return found
 }
 
 type pkg struct {

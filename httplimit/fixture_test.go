@@ -1,0 +1,163 @@
+package httplimit_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store/memstore"
+	"github.com/fluxgate/fluxgate/store/storetest"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
+
+// newStore is a store in memory whose clock stands still.
+func newStore(t testing.TB) *memstore.Store {
+	t.Helper()
+	store, err := memstore.New(memstore.Config{Clock: storetest.NewClock().Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func ruleSet(t testing.TB, id string, rules ...fluxgate.Rule) *fluxgate.RuleSet {
+	t.Helper()
+	set, err := fluxgate.NewRuleSet(id, rules...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// newEngine is an engine with these rules over a store in memory whose clock
+// stands still.
+func newEngine(t testing.TB, rules []fluxgate.Rule, options ...fluxgate.Option) *fluxgate.Engine {
+	t.Helper()
+	return engineOver(t, newStore(t), rules, options...)
+}
+
+func engineOver(t testing.TB, store fluxgate.Store, rules []fluxgate.Rule, options ...fluxgate.Option) *fluxgate.Engine {
+	t.Helper()
+	engine, err := fluxgate.New(store, fluxgate.Static(ruleSet(t, "api", rules...)), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
+}
+
+func newLimit(t testing.TB, limiter httplimit.Limiter, options ...httplimit.Option) httplimit.Middleware {
+	t.Helper()
+	limit, err := httplimit.New(limiter, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limit
+}
+
+// perHour is a rule for everyone with one band of n an hour.
+func perHour(id string, n int64) fluxgate.Rule {
+	return fluxgate.Rule{ID: id, Bands: []fluxgate.Band{{Label: "hour", Capacity: n, Refill: time.Hour}}}
+}
+
+// with changes a rule.
+func with(r fluxgate.Rule, change func(*fluxgate.Rule)) fluxgate.Rule {
+	change(&r)
+	return r
+}
+
+// hello is the handler behind most middlewares.
+var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello\n") })
+
+// serve runs a real server until the test ends. What it logs is an error of
+// the test.
+func serve(t testing.TB, handler http.Handler) *httptest.Server {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.ErrorLog = log.New(failing{t}, "", 0)
+	server.Start()
+	t.Cleanup(server.Close)
+	return server
+}
+
+type failing struct{ testing.TB }
+
+func (f failing) Write(line []byte) (int, error) {
+	f.Errorf("the server logs: %s", line)
+	return len(line), nil
+}
+
+// answer is what a handler has written.
+type answer struct {
+	StatusCode int
+	Header     http.Header
+	Body       *bytes.Buffer
+}
+
+// record has a handler answer a request without a server.
+func record(handler http.Handler, request *http.Request) answer {
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, request)
+	return answer{recorder.Code, recorder.Header(), recorder.Body}
+}
+
+// get is a GET of a path, with headers given as "Name: value".
+func get(path string, headers ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, path, http.NoBody)
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Add(name, value)
+	}
+	return r
+}
+
+// statuses are those of so many equal requests.
+func statuses(handler http.Handler, n int, path string) []int {
+	var all []int
+	for range n {
+		all = append(all, record(handler, get(path)).StatusCode)
+	}
+	return all
+}
+
+// seen is a limiter that remembers what it is asked and allows everything.
+type seen struct{ requests []fluxgate.Request }
+
+func (s *seen) Check(_ context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
+	s.requests = append(s.requests, *req)
+	return fluxgate.Decision{Allowed: true, Reason: fluxgate.ReasonNoRule}, nil
+}
+
+func (s *seen) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
+	return fluxgate.Settlement{}, nil
+}
+
+// ask is what the limiter behind a middleware is asked about a request.
+func ask(t testing.TB, r *http.Request, options ...httplimit.Option) fluxgate.Request {
+	t.Helper()
+	s := new(seen)
+	record(newLimit(t, s, options...)(hello), r)
+	if len(s.requests) != 1 {
+		t.Fatalf("the limiter is asked %d times", len(s.requests))
+	}
+	return s.requests[0]
+}
+
+// away is a store that cannot be reached.
+type away struct{ fluxgate.Store }
+
+var errAway = errors.New("dial tcp 10.9.8.7:6379: connection refused")
+
+func (away) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
+func (away) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }

@@ -1,0 +1,175 @@
+package httplimit
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// The headers, in the order in which their values are written.
+const (
+	limitHeader = iota
+	remainingHeader
+	resetHeader
+	stateHeader
+	policyHeader
+	headerCount
+)
+
+// headerNames are as net/http spells them.
+var headerNames = [headerCount]string{
+	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "Ratelimit", "Ratelimit-Policy",
+}
+
+const (
+	// maxEntries bounds the lists, of all limiters of a chain together.
+	maxEntries = 8
+	// maxInteger is the largest that a structured field can have.
+	maxInteger = 999_999_999_999_999
+)
+
+// setHeaders says in the response's headers what was decided, if a band was
+// asked. It is on the path of every request: all values are cut from one
+// string, and all lists of values from one array.
+func (g *gate) setHeaders(h http.Header, d *fluxgate.Decision) {
+	if d.Band == "" || !g.xHeaders && !g.ietfHeaders {
+		return
+	}
+	var space [512]byte
+	text := space[:0]
+	var ends [headerCount]int // of the values in the text
+	if g.xHeaders && (!d.Allowed || tightest(h, d)) {
+		text = strconv.AppendInt(text, d.Limit, 10)
+		ends[limitHeader] = len(text)
+		text = strconv.AppendInt(text, d.Remaining, 10)
+		ends[remainingHeader] = len(text)
+		if !d.Time.IsZero() {
+			text = strconv.AppendInt(text, unixCeil(d.Time.Add(d.ResetAfter)), 10)
+		}
+		ends[resetHeader] = len(text)
+	}
+	var policy string
+	merge := false
+	if g.ietfHeaders {
+		var rules [maxEntries]*ruleNames
+		states, count, fits := g.appendStates(text, &rules, d)
+		switch {
+		case !fits || len(h[headerNames[stateHeader]]) > 0:
+			merge = true
+		case count == 1:
+			text, policy = states, rules[0].policies
+			ends[stateHeader] = len(text)
+		default:
+			ends[stateHeader] = len(states)
+			text = appendPolicies(states, rules[:count])
+			ends[policyHeader] = len(text)
+		}
+	}
+
+	all, values, start := string(text), new(headerValues), 0
+	for i, end := range ends {
+		if end > start {
+			values.set(h, i, all[start:end])
+			start = end
+		}
+	}
+	if policy != "" {
+		values.set(h, policyHeader, policy)
+	}
+	if merge {
+		values.merge(h, d)
+	}
+}
+
+// headerValues is the array that the lists of values are cut from.
+type headerValues [headerCount]string
+
+func (v *headerValues) set(h http.Header, i int, value string) {
+	v[i] = value
+	h[headerNames[i]] = v[i : i+1 : i+1]
+}
+
+// appendStates appends the RateLimit list and finds the rules of the
+// RateLimit-Policy list. It gives up where there are too many entries, or
+// where the bands are not those of the rules because the fallback decided.
+func (g *gate) appendStates(text []byte, rules *[maxEntries]*ruleNames, d *fluxgate.Decision) (_ []byte, count int, ok bool) {
+	if d.Degraded {
+		return text, 0, false
+	}
+	var last *fluxgate.Rule
+	entries, position := 0, 0
+	for b := range d.Bands() {
+		if b.Shadow() {
+			continue
+		}
+		if entries == maxEntries {
+			return text, 0, false
+		}
+		if b.Rule != last {
+			last, position = b.Rule, 0
+			rules[count] = g.names.of(b.Rule)
+			count++
+		}
+		if entries > 0 {
+			text = append(text, ", "...)
+		}
+		text = append(text, rules[count-1].names[position]...)
+		text = appendState(text, &b, d)
+		entries++
+		position++
+	}
+	return text, count, true
+}
+
+// appendState appends what is left of a band and for how long that has to do:
+// until it is full, but no longer than until a rejected request can come again.
+func appendState(text []byte, b *fluxgate.BandStatus, d *fluxgate.Decision) []byte {
+	text = append(text, ";r="...)
+	text = strconv.AppendInt(text, min(b.Remaining, maxInteger), 10)
+	text = append(text, ";t="...)
+	window := max(0, b.FullAfter-d.Wait) // the request was held since
+	if d.RetryAfter > 0 {
+		window = min(window, d.RetryAfter)
+	}
+	return strconv.AppendInt(text, ceilSeconds(window), 10)
+}
+
+func appendPolicies(text []byte, rules []*ruleNames) []byte {
+	for i, r := range rules {
+		if i > 0 {
+			text = append(text, ", "...)
+		}
+		text = append(text, r.policies...)
+	}
+	return text
+}
+
+// tightest reports whether a decision leaves a smaller share than what an
+// outer limiter has said.
+func tightest(h http.Header, d *fluxgate.Decision) bool {
+	limit, remaining := h[headerNames[limitHeader]], h[headerNames[remainingHeader]]
+	if len(limit) != 1 || len(remaining) != 1 {
+		return true
+	}
+	of, err1 := strconv.ParseInt(limit[0], 10, 64)
+	left, err2 := strconv.ParseInt(remaining[0], 10, 64)
+	if err1 != nil || err2 != nil {
+		return true
+	}
+	return float64(d.Remaining)*float64(of) < float64(left)*float64(d.Limit)
+}
+
+// ceilSeconds is a time in whole seconds, rounded up.
+func ceilSeconds(d time.Duration) int64 {
+	return int64((d + time.Second - 1) / time.Second)
+}
+
+// unixCeil is a moment in unix seconds, rounded up.
+func unixCeil(t time.Time) int64 {
+	if t.Nanosecond() > 0 {
+		return t.Unix() + 1
+	}
+	return t.Unix()
+}

@@ -1,0 +1,43 @@
+package httplimit
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// PanicError is the panic of a function that the user gave the middleware. It
+// wraps [fluxgate.ErrHook].
+type PanicError struct {
+	// Value is what it panicked with.
+	Value any
+	// Stack is where.
+	Stack []byte
+}
+
+// Error says what the function panicked with.
+func (e *PanicError) Error() string { return fmt.Sprintf("%v: panic: %v", fluxgate.ErrHook, e.Value) }
+
+// Unwrap is [fluxgate.ErrHook].
+func (e *PanicError) Unwrap() error { return fluxgate.ErrHook }
+
+// recoverHook turns a panic into an error. [http.ErrAbortHandler] stays what
+// it is: whoever panics with it wants no answer.
+func recoverHook(err *error) {
+	switch p := recover(); p {
+	case nil:
+	case http.ErrAbortHandler:
+		panic(p)
+	default:
+		*err = &PanicError{Value: p, Stack: debug.Stack()}
+	}
+}
+
+// guard calls a user's function.
+func guard(f func()) (err error) {
+	defer recoverHook(&err)
+	f()
+	return nil
+}

@@ -1,0 +1,159 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/clientip"
+	"github.com/fluxgate/fluxgate/internal/match"
+)
+
+// Limiter decides requests. A [*fluxgate.Engine] is one.
+type Limiter interface {
+	// Check decides a request, and holds it where a rule says so. An error
+	// means that there is no decision. The request is the caller's again when
+	// Check returns without one.
+	Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error)
+	// Settle corrects what was taken for a request to its actual cost.
+	Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error)
+}
+
+var _ Limiter = (*fluxgate.Engine)(nil)
+
+// Middleware puts a limiter in front of a handler.
+type Middleware func(next http.Handler) http.Handler
+
+// New makes a middleware that asks limiter about every request that its
+// options do not leave out. One middleware can be put in front of any number
+// of handlers. The error has everything that is wrong with the options.
+func New(limiter Limiter, options ...Option) (Middleware, error) {
+	g := &gate{
+		limiter: limiter, names: newNameCache(), ips: new(clientip.Resolver),
+		ietfHeaders: true, xHeaders: true,
+	}
+	var problems []error
+	if limiter == nil {
+		problems = append(problems, errors.New("there is no limiter to ask"))
+	}
+	for _, option := range options {
+		if err := option(g); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("making a middleware: %w", errors.Join(problems...))
+	}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serve(w, r, next) })
+	}, nil
+}
+
+// gate is a limiter as HTTP sees it.
+type gate struct {
+	limiter Limiter
+	names   *nameCache
+
+	include, exclude *match.Paths // a nil include is every path
+	ips              *clientip.Resolver
+	ruleSet          string
+	cost             int64
+	ruleSetOf        func(*http.Request) string
+	costOf           func(*http.Request) int64
+	userOf, apiKeyOf func(*http.Request) string
+	attributes       []attribute
+	amend            func(*http.Request, *fluxgate.Request) error
+
+	ietfHeaders, xHeaders bool
+	settling              bool
+	reject                func(http.ResponseWriter, *http.Request, *Rejection)
+	observer              Observer
+}
+
+// serve runs next once, or answers the request itself. Nothing of a user's but
+// next runs here unguarded, and nothing is recovered while next runs.
+func (g *gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	path := r.URL.EscapedPath()
+	if g.include != nil && !g.include.Match(path) || g.exclude.Match(path) {
+		g.skip(w, r, next)
+		return
+	}
+	req := requests.Get().(*fluxgate.Request)
+	d, err := g.decide(r, path, req)
+	if err != nil {
+		g.fail(w, r, err)
+		return // what failed may still hold the request: it is not used again
+	}
+	g.setHeaders(w.Header(), &d)
+	if !d.Allowed {
+		rejected := rejection(&d, req)
+		release(req)
+		g.refuse(w, r, rejected)
+		return
+	}
+	if !g.settling {
+		release(req)
+		next.ServeHTTP(w, r)
+		return
+	}
+	limited := r.WithContext(newPassage(r.Context(), g.limiter, req.RuleSet, d))
+	release(req)
+	next.ServeHTTP(w, limited)
+	// What handlers leave in the request for those outside: the pattern that a
+	// mux found, for logs, and the form whose files the server deletes.
+	r.Pattern, r.MultipartForm = limited.Pattern, limited.MultipartForm
+}
+
+// skip runs next for a request that is left out.
+func (g *gate) skip(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if g.observer != nil {
+		if err := guard(func() { g.observer.Skipped(r) }); err != nil {
+			g.fail(w, r, err)
+			return
+		}
+	}
+	next.ServeHTTP(w, r)
+}
+
+// requests are used again: one is needed for each decision and for no longer.
+var requests = sync.Pool{New: func() any { return new(fluxgate.Request) }}
+
+func release(req *fluxgate.Request) {
+	*req = fluxgate.Request{}
+	requests.Put(req)
+}
+
+// decide asks the limiter. A panic of a user's function is an error.
+func (g *gate) decide(r *http.Request, path string, req *fluxgate.Request) (d fluxgate.Decision, err error) {
+	defer recoverHook(&err)
+	if err := g.describe(r, path, req); err != nil {
+		return d, err
+	}
+	if d, err = g.limiter.Check(r.Context(), req); err != nil {
+		return d, err
+	}
+	if g.observer != nil {
+		seen := d // a copy: only an observer makes a decision escape
+		g.observer.Decided(r, &seen)
+	}
+	return d, nil
+}
+
+// fail answers a request about which there is no decision.
+func (g *gate) fail(w http.ResponseWriter, r *http.Request, err error) {
+	g.tell(r, err)
+	g.refuse(w, r, failure(err, r))
+}
+
+// tell tells of a failure. If the observer panics at that nobody is left to
+// hear of it.
+func (g *gate) tell(r *http.Request, err error) {
+	if g.observer == nil {
+		logFailure(r, err)
+		return
+	}
+	_ = guard(func() { g.observer.Failed(r, err) })
+}

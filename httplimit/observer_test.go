@@ -1,0 +1,104 @@
+package httplimit_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/httplimit"
+)
+
+// recorder is an observer that writes down what it is told.
+type recorder struct {
+	mu   sync.Mutex
+	told []string
+	errs []error
+}
+
+var _ httplimit.Observer = (*recorder)(nil)
+
+func (o *recorder) add(format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.told = append(o.told, fmt.Sprintf(format, args...))
+}
+
+func (o *recorder) Decided(r *http.Request, d *fluxgate.Decision) {
+	o.add("decided %s: %t, %s", r.URL.Path, d.Allowed, d.Reason)
+}
+
+func (o *recorder) Skipped(r *http.Request) { o.add("skipped %s", r.URL.Path) }
+
+func (o *recorder) Failed(r *http.Request, err error) {
+	o.add("failed %s", r.URL.Path)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.errs = append(o.errs, err)
+}
+
+func TestAnObserverTellsLimitedSkippedAndFailedRequestsApart(t *testing.T) {
+	observer := new(recorder)
+	handler := newLimit(t, newEngine(t, []fluxgate.Rule{with(perHour("r", 1), func(r *fluxgate.Rule) { r.Paths = []string{"/a"} })}),
+		httplimit.WithoutPaths("/health"), httplimit.WithObserver(observer),
+		httplimit.WithAmend(func(r *http.Request, _ *fluxgate.Request) error {
+			if r.URL.Path == "/broken" {
+				return errors.New("no plan")
+			}
+			return nil
+		}))(hello)
+	for _, path := range []string{"/a", "/a", "/b", "/health", "/broken"} {
+		record(handler, get(path))
+	}
+	want := []string{"decided /a: true, ok", "decided /a: false, limited", "decided /b: true, no-rule", "skipped /health", "failed /broken"}
+	if !slices.Equal(observer.told, want) {
+		t.Errorf("told\n%q\nwant\n%q", observer.told, want)
+	}
+	if err := observer.errs[0]; !errors.Is(err, fluxgate.ErrHook) || !strings.Contains(err.Error(), "no plan") {
+		t.Errorf("told of %v", err)
+	}
+}
+
+func TestFailuresAreLoggedUnlessAnObserverIsTold(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		options []httplimit.Option
+		logged  bool
+	}{
+		{"without an observer", nil, true},
+		{"with an observer", []httplimit.Option{httplimit.WithObserver(new(recorder))}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			options := append(slices.Clone(c.options), httplimit.WithUserFunc(func(*http.Request) string { panic("no session") }))
+			var logged bytes.Buffer
+			server := httptest.NewUnstartedServer(newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 1)}), options...)(hello))
+			server.Config.ErrorLog = log.New(&logged, "", 0)
+			server.Start()
+			exchange(t, server.Client(), http.MethodGet, server.URL+"/orders/7")
+			server.Close() // and with it every goroutine that logs
+			for _, part := range []string{`GET "/orders/7"`, "panic: no session", "observer_test.go"} {
+				if strings.Contains(logged.String(), part) != c.logged {
+					t.Errorf("logged %q, want %s in it: %t", logged.String(), part, c.logged)
+				}
+			}
+		})
+	}
+}
+
+func TestClientsThatGoAreNotLogged(t *testing.T) {
+	var logged bytes.Buffer
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), http.ServerContextKey, &http.Server{ErrorLog: log.New(&logged, "", 0)}))
+	cancel()
+	response := record(newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 1)}))(hello), get("/").WithContext(ctx))
+	if logged.Len() > 0 || response.StatusCode != httplimit.StatusClientClosedRequest {
+		t.Errorf("answered with %d, logged %q", response.StatusCode, logged.String())
+	}
+}

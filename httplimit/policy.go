@@ -1,0 +1,81 @@
+package httplimit
+
+import (
+	"hash/maphash"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// ruleNames is what the headers say about a rule that does not change from
+// request to request.
+type ruleNames struct {
+	id       string
+	bands    []fluxgate.Band
+	names    []string // "rule.band", with its quotes, of each band
+	policies string   // the rule's part of the RateLimit-Policy list
+}
+
+func newRuleNames(r *fluxgate.Rule) *ruleNames {
+	n := &ruleNames{id: r.ID, bands: slices.Clone(r.Bands), names: make([]string, len(r.Bands))}
+	policies := make([]string, len(r.Bands))
+	for i := range r.Bands {
+		n.names[i] = quote(r.ID + "." + r.Bands[i].Name())
+		policies[i] = policyOf(n.names[i], r.Bands[i].Capacity, &r.Bands[i])
+	}
+	n.policies = strings.Join(policies, ", ")
+	return n
+}
+
+// describes reports whether the names are those of a rule. A rule that was
+// reloaded is another one in memory and mostly the same in content.
+func (n *ruleNames) describes(r *fluxgate.Rule) bool {
+	return n.id == r.ID && slices.Equal(n.bands, r.Bands)
+}
+
+// nameCache remembers names. Rules share its slots by their ids, and the last
+// one asked for has the slot, so it stays as large as it is and keeps no rule
+// set alive.
+type nameCache struct {
+	seed  maphash.Seed
+	slots [1024]atomic.Pointer[ruleNames]
+}
+
+func newNameCache() *nameCache { return &nameCache{seed: maphash.MakeSeed()} }
+
+func (c *nameCache) of(r *fluxgate.Rule) *ruleNames {
+	slot := &c.slots[maphash.String(c.seed, r.ID)%uint64(len(c.slots))]
+	if known := slot.Load(); known != nil && known.describes(r) {
+		return known
+	}
+	names := newRuleNames(r)
+	slot.Store(names)
+	return names
+}
+
+// policyOf is an entry of the RateLimit-Policy list: so many tokens in the
+// time in which they all come back.
+func policyOf(name string, limit int64, b *fluxgate.Band) string {
+	text := append([]byte(name), ";q="...)
+	text = strconv.AppendInt(text, min(limit, maxInteger), 10)
+	text = append(text, ";w="...)
+	return string(strconv.AppendInt(text, window(b), 10))
+}
+
+// window is how long an empty band takes to be full, in seconds, rounded up:
+// who keeps to the quota in this window is never refused. Rules are checked to
+// be full within decades.
+func window(b *fluxgate.Band) int64 {
+	high, low := bits.Mul64(uint64(b.Capacity), uint64(b.Refill))
+	full, _ := bits.Div64(high, low, uint64(b.Tokens()))
+	return ceilSeconds(time.Duration(full))
+}
+
+// quote makes a structured field's string of a name. Names of rules and bands
+// have no characters that would have to be escaped.
+func quote(name string) string { return `"` + name + `"` }

@@ -1,0 +1,204 @@
+package httplimit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// StatusClientClosedRequest is what a request whose client has gone is
+// answered with. Nobody reads it, but the logs of handlers outside do.
+const StatusClientClosedRequest = 499
+
+// The problem type of the IETF's draft, and its title.
+const (
+	quotaExceeded      = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	quotaExceededTitle = "Request cannot be satisfied as assigned quota has been exceeded"
+)
+
+// Rejection is the answer to a request that does not pass.
+type Rejection struct {
+	// Problem is what [Rejection.Write] writes.
+	Problem Problem
+	// Decision is why. It is zero if there is none because of Err.
+	Decision fluxgate.Decision
+	// Err is why there is no decision: the caller's end, or a failure that
+	// must not be shown to the client.
+	Err error
+}
+
+// Problem is a problem document as in RFC 9457.
+type Problem struct {
+	// Type is a URI, or empty where Status says it all.
+	Type string `json:"type,omitempty"`
+	// Title is what Type means.
+	Title string `json:"title"`
+	// Status is the HTTP status.
+	Status int `json:"status"`
+	// Detail says in words what happened and what to do.
+	Detail string `json:"detail,omitempty"`
+	// Reason is the decision's.
+	Reason fluxgate.Reason `json:"reason,omitempty"`
+	// ViolatedPolicies are the policies that refuse the request, named as in
+	// RateLimit-Policy.
+	ViolatedPolicies []string `json:"violated-policies,omitempty"`
+}
+
+// Write writes the problem as the answer to a request: as JSON, or without a
+// body if nobody would read it.
+func (rejection *Rejection) Write(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	for _, stale := range []string{"Content-Encoding", "Etag", "Last-Modified"} {
+		h.Del(stale) // said about another body
+	}
+	h.Set("Cache-Control", "no-store")
+	if rejection.Problem.Status == StatusClientClosedRequest {
+		w.WriteHeader(rejection.Problem.Status)
+		return
+	}
+	body, _ := json.Marshal(&rejection.Problem) // strings and numbers: never fails
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(rejection.Problem.Status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body) // the client may have gone
+	}
+}
+
+// refuse answers a request that does not pass, with the user's function if
+// there is one. If that panics the request gets a 500, or an end if its answer
+// has begun.
+func (g *gate) refuse(w http.ResponseWriter, r *http.Request, rejection *Rejection) {
+	if seconds := ceilSeconds(rejection.Decision.RetryAfter); seconds > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
+	}
+	if g.reject == nil {
+		rejection.Write(w, r)
+		return
+	}
+	watched := &watchedWriter{ResponseWriter: w}
+	err := guard(func() { g.reject(watched, r, rejection) })
+	if err == nil {
+		return
+	}
+	g.tell(r, err)
+	if watched.begun {
+		panic(http.ErrAbortHandler)
+	}
+	failure(err, r).Write(w, r)
+}
+
+// watchedWriter knows whether the answer has begun. Only a user's rejection
+// gets one.
+type watchedWriter struct {
+	http.ResponseWriter
+	begun bool
+}
+
+func (w *watchedWriter) WriteHeader(status int) {
+	w.begun = w.begun || status >= http.StatusOK
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *watchedWriter) Write(b []byte) (int, error) {
+	w.begun = true
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *watchedWriter) Unwrap() http.ResponseWriter {
+	w.begun = true // whoever flushes or hijacks does so past us
+	return w.ResponseWriter
+}
+
+// failure is the answer where there is no decision.
+func failure(err error, r *http.Request) *Rejection {
+	status, detail := http.StatusInternalServerError, ""
+	if end := r.Context().Err(); end != nil && errors.Is(err, end) {
+		status = StatusClientClosedRequest
+		if errors.Is(end, context.DeadlineExceeded) {
+			status, detail = http.StatusServiceUnavailable, "The request ran out of time before it was let in."
+		}
+	}
+	return &Rejection{Problem: plain(status, detail, ""), Err: err}
+}
+
+// rejection is the answer to a decision.
+func rejection(d *fluxgate.Decision, req *fluxgate.Request) *Rejection {
+	var p Problem
+	switch d.Reason {
+	case fluxgate.ReasonDenied:
+		p = plain(http.StatusForbidden, "A rule denies this request.", d.Reason)
+	case fluxgate.ReasonMissingIdentity:
+		p = plain(http.StatusForbidden, "The request does not say who it is from, and a rule asks for it.", d.Reason)
+	case fluxgate.ReasonNoRule:
+		p = plain(http.StatusForbidden, "No rule lets this request pass.", d.Reason)
+	case fluxgate.ReasonNoRuleSet:
+		p = plain(http.StatusServiceUnavailable, "There are no rules to decide this request by.", d.Reason)
+	case fluxgate.ReasonStoreFailure:
+		p = plain(http.StatusServiceUnavailable, "The request cannot be counted right now.", d.Reason)
+	default:
+		p = Problem{
+			Type: quotaExceeded, Title: quotaExceededTitle, Status: http.StatusTooManyRequests,
+			Detail: exceeded(d, cost(req)), Reason: d.Reason, ViolatedPolicies: violated(d, cost(req)),
+		}
+	}
+	return &Rejection{Problem: p, Decision: *d}
+}
+
+// plain is a problem that its status says all about.
+func plain(status int, detail string, reason fluxgate.Reason) Problem {
+	return Problem{Title: http.StatusText(status), Status: status, Detail: detail, Reason: reason}
+}
+
+// exceeded says in words which policy a request exceeds.
+func exceeded(d *fluxgate.Decision, cost int64) string {
+	if d.Band == "" {
+		return ""
+	}
+	if d.Reason == fluxgate.ReasonCostTooHigh {
+		return fmt.Sprintf("The request costs %d, and %s.%s never has more than %d: it cannot pass.", cost, d.RuleID, d.Band, d.Limit)
+	}
+	detail := fmt.Sprintf("%s.%s has %d of %d left, and the request costs %d.", d.RuleID, d.Band, d.Remaining, d.Limit, cost)
+	if seconds := ceilSeconds(d.RetryAfter); seconds > 0 {
+		detail += fmt.Sprintf(" Try again in %ds.", seconds)
+	}
+	return detail
+}
+
+// violated are the policies that a request exceeds, the binding one first.
+func violated(d *fluxgate.Decision, cost int64) []string {
+	if d.Band == "" {
+		return nil
+	}
+	names := []string{d.RuleID + "." + d.Band}
+	for b := range d.Bands() {
+		exceeds := b.Status == fluxgate.Rejected && b.Wait > 0 ||
+			b.Status == fluxgate.TooCostly && cost > b.Limit
+		if b.Shadow() || !exceeds {
+			continue
+		}
+		if name := b.Rule.ID + "." + b.Band.Name(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		if len(names) == maxEntries {
+			break
+		}
+	}
+	return names
+}
+
+// cost is what a request takes.
+func cost(req *fluxgate.Request) int64 {
+	if req.Peek {
+		return req.Cost
+	}
+	return max(1, req.Cost)
+}

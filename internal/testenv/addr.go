@@ -1,0 +1,22 @@
+package testenv
+
+import "testing"
+
+// FreeAddr is an address on which nobody listens, for a program that a test
+// starts itself. No other server of this process gets it until the test ends.
+func FreeAddr(tb testing.TB) string {
+	tb.Helper()
+	port, err := reservePort()
+	if err != nil {
+		tb.Fatalf("testenv: %v", err)
+	}
+	tb.Cleanup(func() { releasePort(port) })
+	return loopback(port)
+}
+
+// SkipShort leaves a test out under -short: it builds programs or starts
+// servers.
+func SkipShort(tb testing.TB) {
+	tb.Helper()
+	skipShort(tb)
+}

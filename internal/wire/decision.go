@@ -1,0 +1,227 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// Decision is the answer to a request.
+type Decision struct {
+	Allowed      bool            `json:"allowed"`
+	Reason       fluxgate.Reason `json:"reason"`
+	Rule         string          `json:"rule,omitempty"`
+	Band         string          `json:"band,omitempty"`
+	Limit        int64           `json:"limit,omitempty"`
+	Remaining    int64           `json:"remaining"`
+	ResetAfterMs Millis          `json:"resetAfterMs,omitempty"`
+	RetryAfterMs Millis          `json:"retryAfterMs,omitempty"`
+	WaitMs       Millis          `json:"waitMs,omitempty"`
+	TimeMs       Millis          `json:"timeMs,omitempty"` // since 1970, by the store's clock
+	Source       string          `json:"source,omitempty"`
+	Degraded     bool            `json:"degraded,omitempty"`
+	Bands        []Band          `json:"bands,omitempty"`
+	Receipt      string          `json:"receipt,omitempty"`
+}
+
+// Band is one band that was asked.
+type Band struct {
+	Rule         string `json:"rule"`
+	Label        string `json:"label,omitempty"`
+	Shadow       bool   `json:"shadow,omitempty"`
+	Status       string `json:"status"`
+	Source       string `json:"source"`
+	Limit        int64  `json:"limit"`
+	Remaining    int64  `json:"remaining"`
+	WaitMs       Millis `json:"waitMs,omitempty"`
+	FullAfterMs  Millis `json:"fullAfterMs,omitempty"`
+	Capacity     int64  `json:"capacity"`
+	RefillTokens int64  `json:"refillTokens"`
+	RefillMs     Millis `json:"refillMs"`
+}
+
+// Decisions are the answers to a batch, in the order of its requests.
+type Decisions struct {
+	Decisions []Answer `json:"decisions"`
+}
+
+// Answer is a decision, or why there is none.
+type Answer struct {
+	*Decision
+	Error string `json:"error,omitempty"`
+}
+
+// Millis is a time in microseconds that travels as milliseconds.
+type Millis int64
+
+// MarshalJSON writes it with as many decimals as it needs.
+func (m Millis) MarshalJSON() ([]byte, error) { return m.append(nil), nil }
+
+func (m Millis) append(b []byte) []byte {
+	b = strconv.AppendInt(b, int64(m/1_000), 10)
+	rest := m % 1_000
+	if rest == 0 {
+		return b
+	}
+	b = append(b, '.', byte('0'+rest/100), byte('0'+rest/10%10), byte('0'+rest%10))
+	for b[len(b)-1] == '0' {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (m *Millis) UnmarshalJSON(text []byte) error {
+	ms, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || math.Abs(ms) > 1<<52/1_000 {
+		return fmt.Errorf("%.32q is not a time in milliseconds", text)
+	}
+	*m = Millis(math.Round(ms * 1_000))
+	return nil
+}
+
+// millis is a time, rounded up to the microsecond.
+func millis(d time.Duration) Millis {
+	return Millis((d + time.Microsecond - 1) / time.Microsecond)
+}
+
+func (m Millis) duration() time.Duration { return time.Duration(m) * time.Microsecond }
+
+// Append writes a decision as JSON. It is on the path of every request, and
+// writes by hand what encoding/json would.
+func Append(b []byte, d *fluxgate.Decision, receipt string) []byte {
+	b = append(b, `{"allowed":`...)
+	b = strconv.AppendBool(b, d.Allowed)
+	b = appendText(b, `,"reason":`, string(d.Reason))
+	if d.RuleID != "" {
+		b = appendText(b, `,"rule":`, d.RuleID)
+	}
+	if d.Band != "" {
+		b = appendText(b, `,"band":`, d.Band)
+		b = appendInt(b, `,"limit":`, d.Limit)
+	}
+	b = appendInt(b, `,"remaining":`, d.Remaining)
+	b = appendMillis(b, `,"resetAfterMs":`, millis(d.ResetAfter))
+	b = appendMillis(b, `,"retryAfterMs":`, millis(d.RetryAfter))
+	b = appendMillis(b, `,"waitMs":`, millis(d.Wait))
+	if !d.Time.IsZero() {
+		b = appendMillis(b, `,"timeMs":`, Millis(d.Time.UnixMicro()))
+	}
+	b = appendText(b, `,"source":`, d.Source.String())
+	if d.Degraded {
+		b = append(b, `,"degraded":true`...)
+	}
+	first := true
+	for band := range d.Bands() {
+		if first {
+			b = append(b, `,"bands":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		first = false
+		b = appendBand(b, &band)
+	}
+	if !first {
+		b = append(b, ']')
+	}
+	if receipt != "" {
+		b = appendText(b, `,"receipt":`, receipt)
+	}
+	return append(b, '}')
+}
+
+func appendBand(b []byte, s *fluxgate.BandStatus) []byte {
+	b = appendText(b, `{"rule":`, s.Rule.ID)
+	if s.Band.Label != "" {
+		b = appendText(b, `,"label":`, s.Band.Label)
+	}
+	if s.Shadow() {
+		b = append(b, `,"shadow":true`...)
+	}
+	b = appendText(b, `,"status":`, s.Status.String())
+	b = appendText(b, `,"source":`, s.Source.String())
+	b = appendInt(b, `,"limit":`, s.Limit)
+	b = appendInt(b, `,"remaining":`, s.Remaining)
+	b = appendMillis(b, `,"waitMs":`, millis(s.Wait))
+	b = appendMillis(b, `,"fullAfterMs":`, millis(s.FullAfter))
+	b = appendInt(b, `,"capacity":`, s.Band.Capacity)
+	b = appendInt(b, `,"refillTokens":`, s.Band.Tokens())
+	b = append(b, `,"refillMs":`...)
+	b = millis(s.Band.Refill).append(b)
+	return append(b, '}')
+}
+
+// appendText writes a field with a text that mostly needs no escaping.
+func appendText(b []byte, field, text string) []byte {
+	b = append(b, field...)
+	for _, c := range []byte(text) {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			quoted, _ := json.Marshal(text) // a string: never fails
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, text...)
+	return append(b, '"')
+}
+
+func appendInt(b []byte, field string, n int64) []byte {
+	return strconv.AppendInt(append(b, field...), n, 10)
+}
+
+func appendMillis(b []byte, field string, m Millis) []byte {
+	if m == 0 {
+		return b
+	}
+	return m.append(append(b, field...))
+}
+
+// Told is the decision as the engine would have made it here. A receipt has
+// the server's token in it.
+func (w *Decision) Told() (fluxgate.Decision, error) {
+	d := fluxgate.Decision{
+		Allowed: w.Allowed, Reason: w.Reason, RuleID: w.Rule, Band: w.Band, Limit: w.Limit, Remaining: w.Remaining,
+		ResetAfter: w.ResetAfterMs.duration(), RetryAfter: w.RetryAfterMs.duration(), Wait: w.WaitMs.duration(), Degraded: w.Degraded,
+	}
+	if w.TimeMs != 0 {
+		d.Time = time.UnixMicro(int64(w.TimeMs))
+	}
+	var ok bool
+	if d.Source, ok = fluxgate.ParseSource(w.Source); !ok && w.Source != "" {
+		return d, fmt.Errorf("unknown source %.32q", w.Source)
+	}
+	bands := make([]fluxgate.BandStatus, len(w.Bands))
+	var rule *fluxgate.Rule
+	for i := range w.Bands {
+		band := &w.Bands[i]
+		if rule == nil || rule.ID != band.Rule {
+			rule = &fluxgate.Rule{ID: band.Rule}
+			if band.Shadow {
+				rule.Mode = fluxgate.ModeShadow
+			}
+		}
+		// The rule's list grows under those that point into it, so each entry
+		// has a band of its own.
+		own := fluxgate.Band{Label: band.Label, Capacity: band.Capacity, RefillTokens: band.RefillTokens, Refill: band.RefillMs.duration()}
+		rule.Bands = append(rule.Bands, own)
+		bands[i] = fluxgate.BandStatus{
+			Rule: rule, Band: &own, Limit: band.Limit,
+			BandResult: fluxgate.BandResult{Remaining: band.Remaining, Wait: band.WaitMs.duration(), FullAfter: band.FullAfterMs.duration()},
+		}
+		if bands[i].Status, ok = fluxgate.ParseStatus(band.Status); !ok {
+			return d, fmt.Errorf("unknown status %.32q", band.Status)
+		}
+		if bands[i].Source, ok = fluxgate.ParseSource(band.Source); !ok {
+			return d, fmt.Errorf("unknown source %.32q", band.Source)
+		}
+	}
+	var receipt *fluxgate.Receipt
+	if w.Receipt != "" {
+		receipt = &fluxgate.Receipt{Token: w.Receipt}
+	}
+	return fluxgate.Told(d, bands, receipt), nil
+}

@@ -1,0 +1,76 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// Request is a request to be decided.
+type Request struct {
+	RuleSet    string              `json:"ruleSet,omitempty"`
+	IP         string              `json:"ip,omitempty"`
+	UserID     string              `json:"userId,omitempty"`
+	APIKey     string              `json:"apiKey,omitempty"`
+	Method     string              `json:"method,omitempty"`
+	Path       string              `json:"path,omitempty"`
+	Host       string              `json:"host,omitempty"`
+	Headers    map[string][]string `json:"headers,omitempty"`
+	Attributes map[string]string   `json:"attributes,omitempty"`
+	Cost       int64               `json:"cost,omitempty"`
+	Peek       bool                `json:"peek,omitempty"`
+}
+
+// Batch are requests to be decided, each for itself.
+type Batch struct {
+	Requests []Request `json:"requests"`
+}
+
+// Settle is what a request turned out to cost.
+type Settle struct {
+	Receipt string `json:"receipt"`
+	Actual  int64  `json:"actual"`
+}
+
+// Settlement is what came of it.
+type Settlement struct {
+	Returned int64 `json:"returned"`
+	Charged  int64 `json:"charged"`
+}
+
+// FromRequest is a request as it travels.
+func FromRequest(r *fluxgate.Request) Request {
+	w := Request{
+		RuleSet: r.RuleSet, UserID: r.UserID, APIKey: r.APIKey, Method: r.Method, Path: r.Path, Host: r.Host,
+		Headers: r.Headers, Attributes: r.Attributes, Cost: r.Cost, Peek: r.Peek,
+	}
+	if r.IP.IsValid() {
+		w.IP = r.IP.String()
+	}
+	return w
+}
+
+// To fills in a request to be decided. The rule set, if it is named, must be
+// one that can exist.
+func (w *Request) To(r *fluxgate.Request) error {
+	*r = fluxgate.Request{
+		RuleSet: w.RuleSet, UserID: w.UserID, APIKey: w.APIKey, Method: w.Method, Path: w.Path, Host: w.Host,
+		Headers: w.Headers, Attributes: w.Attributes, Cost: w.Cost, Peek: w.Peek,
+	}
+	if w.RuleSet != "" && !fluxgate.ValidID(w.RuleSet) {
+		return errors.New("ruleSet: is not the id of a rule set")
+	}
+	if w.Cost < 0 {
+		return errors.New("cost: cannot be negative")
+	}
+	if w.IP != "" {
+		ip, err := netip.ParseAddr(w.IP)
+		if err != nil {
+			return fmt.Errorf("ip: %.64q is not an address", w.IP)
+		}
+		r.IP = ip.Unmap().WithZone("")
+	}
+	return nil
+}

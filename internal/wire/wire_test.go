@@ -1,0 +1,156 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/wire"
+	"github.com/fluxgate/fluxgate/store/memstore"
+	"github.com/fluxgate/fluxgate/store/storetest"
+)
+
+// decisions are what a real engine decides, of many kinds.
+func decisions(t *testing.T) []fluxgate.Decision {
+	t.Helper()
+	clock := storetest.NewClock()
+	store := fluxgate.Must(memstore.New(memstore.Config{Clock: clock.Now}))
+	t.Cleanup(func() { _ = store.Close() })
+	set := fluxgate.Must(fluxgate.NewRuleSet("set",
+		fluxgate.Rule{ID: "a", Bands: []fluxgate.Band{{Label: "s", Capacity: 7, Refill: 1234567 * time.Microsecond}, {Capacity: 100, RefillTokens: 3, Refill: time.Minute}}},
+		fluxgate.Rule{ID: "b", Mode: fluxgate.ModeShadow, Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{{Capacity: 2, Refill: 24 * time.Hour}}},
+		fluxgate.Rule{ID: "deny", Priority: 1, Action: fluxgate.ActionDeny, Paths: []string{"/no"}},
+		fluxgate.Rule{ID: "free", Priority: 1, Action: fluxgate.ActionAllow, Paths: []string{"/free"}},
+	))
+	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set)))
+	rng := rand.New(rand.NewPCG(1, 2))
+	var all []fluxgate.Decision
+	for range 500 {
+		clock.Advance(time.Duration(rng.IntN(300_000)) * time.Microsecond)
+		d, err := engine.Check(t.Context(), &fluxgate.Request{
+			Path: []string{"/", "/no", "/free"}[rng.IntN(3)], Cost: int64(rng.IntN(9)), IP: netip.MustParseAddr("192.0.2.1"), Peek: rng.IntN(5) == 0,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// told is what a caller can see of a decision.
+func told(d *fluxgate.Decision) string {
+	text := fmt.Sprintln(d.Allowed, d.Reason, d.RuleID, d.Band, d.Limit, d.Remaining, d.ResetAfter, d.RetryAfter, d.Wait, d.Time.UnixMicro(), d.Source, d.Degraded)
+	for b := range d.Bands() {
+		text += fmt.Sprintln(b.Rule.ID, b.Band.Name(), b.Band.Capacity, b.Band.Tokens(), b.Band.Refill, b.Shadow(), b.Status, b.Source, b.Limit, b.BandResult)
+	}
+	return text
+}
+
+func TestADecisionArrivesAsItWasMade(t *testing.T) {
+	kinds := map[fluxgate.Reason]int{}
+	for _, d := range decisions(t) {
+		kinds[d.Reason]++
+		text := wire.Append(nil, &d, "token")
+		var w wire.Decision
+		if err := json.Unmarshal(text, &w); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		again, err := w.Told()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told(&d) != told(&again) {
+			t.Fatalf("sent\n%sarrived\n%s%s", told(&d), told(&again), text)
+		}
+		if r := again.Receipt(); r == nil || r.Token != "token" || !r.Spend() || r.Spend() {
+			t.Errorf("receipt %+v", r)
+		}
+		// What is written by hand is what encoding/json would write.
+		byLibrary, err := json.Marshal(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a, b any
+		if json.Unmarshal(byLibrary, &a) != nil || json.Unmarshal(text, &b) != nil || !reflect.DeepEqual(a, b) {
+			t.Fatalf("by hand\n%s\nby library\n%s", text, byLibrary)
+		}
+	}
+	if len(kinds) < 5 {
+		t.Errorf("only %v were tried", kinds)
+	}
+}
+
+func TestARequestArrivesAsItWasSent(t *testing.T) {
+	sent := fluxgate.Request{
+		RuleSet: "set", IP: netip.MustParseAddr("2001:db8::1"), UserID: "u", APIKey: "k", Method: "GET", Path: "/a%2Fb", Host: "h",
+		Headers: map[string][]string{"X": {"1", "2"}}, Attributes: map[string]string{"a": "b"}, Cost: 5, Peek: true,
+	}
+	text, err := json.Marshal(wire.FromRequest(&sent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w wire.Request
+	var arrived fluxgate.Request
+	if err := json.Unmarshal(text, &w); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.To(&arrived); err != nil || !reflect.DeepEqual(sent, arrived) {
+		t.Errorf("%v\n%+v\n%+v", err, sent, arrived)
+	}
+	for _, bad := range []wire.Request{{RuleSet: "a b"}, {IP: "nowhere"}, {IP: "1.2.3.4:80"}, {Cost: -1}} {
+		if err := bad.To(&arrived); err == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+	mapped := wire.Request{IP: "::ffff:192.0.2.1"}
+	if err := mapped.To(&arrived); err != nil || arrived.IP != netip.MustParseAddr("192.0.2.1") {
+		t.Errorf("%v, %v", arrived.IP, err)
+	}
+}
+
+func TestMillisKeepTheMicrosecond(t *testing.T) {
+	for _, us := range []int64{0, 1, 10, 999, 1_000, 1_001, 1_500, 123_456_789, time.Now().UnixMicro()} {
+		text, err := json.Marshal(wire.Millis(us))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again wire.Millis
+		if err := json.Unmarshal(text, &again); err != nil || int64(again) != us {
+			t.Errorf("%d became %s and %d: %v", us, text, again, err)
+		}
+	}
+	var m wire.Millis
+	for _, bad := range []string{`"1"`, `1e300`, `true`, `[]`} {
+		if err := json.Unmarshal([]byte(bad), &m); err == nil {
+			t.Errorf("%s was read as %d", bad, m)
+		}
+	}
+}
+
+func FuzzDecision(f *testing.F) {
+	f.Add(`{"allowed":true,"reason":"ok","remaining":1,"source":"store","bands":[{"rule":"r","status":"ok","source":"store","limit":1,"remaining":1,"capacity":1,"refillTokens":1,"refillMs":0.5}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var w wire.Decision
+		if json.Unmarshal([]byte(text), &w) != nil {
+			return
+		}
+		d, err := w.Told()
+		if err != nil {
+			return
+		}
+		var again wire.Decision
+		if err := json.Unmarshal(wire.Append(nil, &d, ""), &again); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(again.Bands, w.Bands) && len(w.Bands) > 0 && again.Bands[0].Rule != w.Bands[0].Rule {
+			t.Fatalf("%+v became %+v", w.Bands, again.Bands)
+		}
+	})
+}

@@ -1,0 +1,154 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/wire"
+	"github.com/fluxgate/fluxgate/server/receipt"
+)
+
+// Limiter decides and settles. A [*fluxgate.Engine] is one.
+type Limiter interface {
+	Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error)
+	Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error)
+}
+
+// Config is what an [API] is made of.
+type Config struct {
+	// Limiter and Office are required.
+	Limiter Limiter
+	Office  *receipt.Office
+	// MaxBody is the most bytes of a body. 0 means 64 KiB; a batch may have
+	// as many for each of its requests, up to 1 MiB.
+	MaxBody int64
+	// MaxBatch is the most requests of a batch. 0 means 100.
+	MaxBatch int
+	// Failed hears of requests without a decision that are not the caller's
+	// fault. Nil means nobody.
+	Failed func(r *http.Request, err error)
+}
+
+// API answers over HTTP.
+type API struct{ config Config }
+
+// New makes an API.
+func New(config Config) (*API, error) {
+	if config.Limiter == nil || config.Office == nil {
+		return nil, errors.New("checking over HTTP needs a limiter and an office for receipts")
+	}
+	if config.MaxBody == 0 {
+		config.MaxBody = 64 << 10
+	}
+	if config.MaxBatch == 0 {
+		config.MaxBatch = 100
+	}
+	if config.MaxBody < 0 || config.MaxBatch < 0 {
+		return nil, errors.New("bounds of bodies and batches must not be negative")
+	}
+	if config.Failed == nil {
+		config.Failed = func(*http.Request, error) {}
+	}
+	return &API{config}, nil
+}
+
+// Routes are the patterns of the API and their handlers.
+func (a *API) Routes() map[string]http.Handler {
+	return map[string]http.Handler{
+		"POST /v1/check":            http.HandlerFunc(a.check),
+		"POST /v1/check:batch":      http.HandlerFunc(a.batch),
+		"POST /v1/settle":           http.HandlerFunc(a.settle),
+		"POST /api/ratelimit/check": http.HandlerFunc(a.compatible),
+	}
+}
+
+// work is what one request needs, used again.
+type work struct {
+	body    []byte
+	answer  []byte
+	asked   wire.Request
+	request fluxgate.Request
+}
+
+var works = sync.Pool{New: func() any { return new(work) }}
+
+// maxKept is the largest buffer that is kept for the next request.
+const maxKept = 64 << 10
+
+func (w *work) release() {
+	if cap(w.body) > maxKept || cap(w.answer) > maxKept {
+		return
+	}
+	// Nothing of a caller stays behind.
+	clear(w.body[:cap(w.body)])
+	*w = work{body: w.body[:0], answer: w.answer[:0]}
+	works.Put(w)
+}
+
+func (a *API) check(rw http.ResponseWriter, r *http.Request) {
+	w := works.Get().(*work)
+	defer w.release()
+	if p := w.read(r, a.config.MaxBody, &w.asked); p != nil {
+		p.write(rw, r)
+		return
+	}
+	if err := w.asked.To(&w.request); err != nil {
+		badRequest("%v", err).write(rw, r)
+		return
+	}
+	d, err := a.config.Limiter.Check(r.Context(), &w.request)
+	if err != nil {
+		a.failure(r, err).write(rw, r)
+		return
+	}
+	w.answer = wire.Append(w.answer[:0], &d, a.config.Office.Issue(d.Receipt()))
+	writeJSON(rw, w.answer)
+}
+
+// batch decides requests each for itself and all at the same time, so that
+// they share calls to the store.
+func (a *API) batch(rw http.ResponseWriter, r *http.Request) {
+	w := works.Get().(*work)
+	defer w.release()
+	var asked wire.Batch
+	if p := w.read(r, min(a.config.MaxBody*int64(a.config.MaxBatch), 1<<20), &asked); p != nil {
+		p.write(rw, r)
+		return
+	}
+	if n := len(asked.Requests); n == 0 || n > a.config.MaxBatch {
+		badRequest("requests: there must be 1 to %d, not %d", a.config.MaxBatch, n).write(rw, r)
+		return
+	}
+	requests := make([]fluxgate.Request, len(asked.Requests))
+	for i := range asked.Requests {
+		if err := asked.Requests[i].To(&requests[i]); err != nil {
+			badRequest("requests[%d].%v", i, err).write(rw, r)
+			return
+		}
+	}
+	decisions := make([]fluxgate.Decision, len(requests))
+	failures := make([]error, len(requests))
+	var all sync.WaitGroup
+	for i := range requests {
+		all.Go(func() { decisions[i], failures[i] = a.config.Limiter.Check(r.Context(), &requests[i]) })
+	}
+	all.Wait()
+	w.answer = append(w.answer[:0], `{"decisions":[`...)
+	for i := range decisions {
+		if i > 0 {
+			w.answer = append(w.answer, ',')
+		}
+		if err := failures[i]; err != nil {
+			w.answer = append(w.answer, `{"error":"`...)
+			w.answer = append(w.answer, a.failure(r, err).Detail...) // ours, and without anything to escape
+			w.answer = append(w.answer, `"}`...)
+			continue
+		}
+		w.answer = wire.Append(w.answer, &decisions[i], a.config.Office.Issue(decisions[i].Receipt()))
+	}
+	w.answer = append(w.answer, `]}`...)
+	writeJSON(rw, w.answer)
+}

@@ -1,0 +1,139 @@
+package check
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/httplimit"
+)
+
+// read reads a body as JSON into asked, strictly: a field that is not known is
+// a field that would not be looked at.
+func (w *work) read(r *http.Request, most int64, asked any) *problem {
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Header.Get("Content-Type") != "" && (err != nil || media != "application/json") {
+		return newProblem(http.StatusUnsupportedMediaType, "The body must be application/json.")
+	}
+	if r.ContentLength > most {
+		return tooLarge(most)
+	}
+	var err error
+	if w.body, err = readAll(w.body[:0], io.LimitReader(r.Body, most+1)); err != nil {
+		return badRequest("the body could not be read")
+	}
+	if int64(len(w.body)) > most {
+		return tooLarge(most)
+	}
+	dec := json.NewDecoder(bytes.NewReader(w.body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(asked); err != nil {
+		return badRequest("%s", describe(err))
+	}
+	if len(bytes.TrimSpace(w.body[dec.InputOffset():])) > 0 {
+		return badRequest("something stands behind the closing brace")
+	}
+	return nil
+}
+
+func readAll(b []byte, from io.Reader) ([]byte, error) {
+	if cap(b) == 0 {
+		b = make([]byte, 0, 1024)
+	}
+	for {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := from.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if errors.Is(err, io.EOF) {
+			return b, nil
+		}
+		if err != nil {
+			return b, err
+		}
+	}
+}
+
+// describe says what is wrong with a body without showing what stands in it:
+// it may be a secret.
+func describe(err error) string {
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &kind) && kind.Field != "":
+		return fmt.Sprintf("%.64s: must be a %s", kind.Field, kindName(kind))
+	case errors.As(err, &kind):
+		return "the body must be an object"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the body ends too early"
+	}
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Sprintf("the body is not JSON at byte %d", syntax.Offset)
+	}
+	return "the body has a field that is not known, or a value that cannot be read"
+}
+
+func kindName(err *json.UnmarshalTypeError) string {
+	switch err.Type.Kind().String() {
+	case "int64":
+		return "whole number"
+	case "bool":
+		return "true or false"
+	case "map", "struct":
+		return "object"
+	case "slice":
+		return "list"
+	}
+	return "text"
+}
+
+func writeJSON(w http.ResponseWriter, body []byte) {
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	_, _ = w.Write(body) // the caller may have gone
+}
+
+var jsonType = []string{"application/json"}
+
+// problem is an answer that is not a decision.
+type problem struct{ httplimit.Problem }
+
+func newProblem(status int, format string, args ...any) *problem {
+	return &problem{httplimit.Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}}
+}
+
+func badRequest(format string, args ...any) *problem {
+	return newProblem(http.StatusBadRequest, format, args...)
+}
+
+func tooLarge(most int64) *problem {
+	return newProblem(http.StatusRequestEntityTooLarge, "The body can have %d bytes.", most)
+}
+
+func refused(status int, err error) *problem { return newProblem(status, "%v", err) }
+
+func (p *problem) write(w http.ResponseWriter, r *http.Request) {
+	(&httplimit.Rejection{Problem: p.Problem}).Write(w, r)
+}
+
+// failure is the answer where there is no decision.
+func (a *API) failure(r *http.Request, err error) *problem {
+	if end := r.Context().Err(); end != nil && errors.Is(err, end) {
+		return newProblem(httplimit.StatusClientClosedRequest, "The caller has gone.")
+	}
+	if errors.Is(err, fluxgate.ErrCost) {
+		return badRequest("cost: cannot be negative")
+	}
+	a.config.Failed(r, err)
+	if errors.Is(err, fluxgate.ErrTooManyRules) {
+		return newProblem(http.StatusInternalServerError, "More than %d rules apply to the request.", fluxgate.MaxMatches)
+	}
+	return newProblem(http.StatusInternalServerError, "The request could not be decided.")
+}

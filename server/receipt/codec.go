@@ -1,0 +1,154 @@
+package receipt
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/bucket"
+)
+
+// version is of the payload.
+const version = 1
+
+var errPayload = errors.New("unreadable payload")
+
+// encode packs a receipt: what it takes to settle it, and nothing that tells
+// who the caller is.
+func encode(id ID, now time.Time, r *fluxgate.Receipt) []byte {
+	b := make([]byte, 0, 256)
+	b = append(b, version)
+	b = append(b, id[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(now.UnixMilli()))
+	b = binary.AppendUvarint(b, uint64(len(r.Takes)))
+	for i := range r.Takes {
+		t := &r.Takes[i]
+		b = appendText(b, t.Key.RuleSet)
+		b = appendText(b, t.Key.Rule)
+		b = append(b, t.Key.ID[:]...)
+		b = binary.AppendVarint(b, t.Cost)
+		b = append(b, byte(t.Source))
+		b = binary.AppendVarint(b, t.At)
+		b = binary.AppendUvarint(b, uint64(len(t.Bands)))
+		for j := range t.Bands {
+			b = appendBand(b, &t.Bands[j])
+		}
+		b = binary.AppendUvarint(b, uint64(len(t.Due)))
+		for _, due := range t.Due {
+			b = binary.AppendVarint(b, due)
+		}
+	}
+	return b
+}
+
+// appendBand packs what a band is made from: its integers follow.
+func appendBand(b []byte, band *fluxgate.ExactBand) []byte {
+	b = binary.AppendUvarint(b, uint64(band.ID))
+	b = binary.AppendVarint(b, band.Capacity)
+	b = binary.AppendVarint(b, band.Tokens)
+	return binary.AppendVarint(b, int64(band.Period))
+}
+
+func (d *reader) band(band *fluxgate.ExactBand) {
+	id, capacity, tokens, period := d.uint(), d.int(), d.int(), d.int()
+	exact, err := bucket.NewBand(uint32(id), capacity, tokens, time.Duration(period))
+	if err != nil || id >= 1<<24 {
+		d.failed, d.rest = true, nil
+		return
+	}
+	*band = exact
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// decode is the way back. The payload is signed, but may be of another
+// version of ourselves.
+func decode(b []byte) (id ID, issued time.Time, r *fluxgate.Receipt, err error) {
+	d := reader{rest: b}
+	if d.byte() != version {
+		return id, issued, nil, errPayload
+	}
+	copy(id[:], d.bytes(len(id)))
+	if at := d.bytes(8); at != nil {
+		issued = time.UnixMilli(int64(binary.BigEndian.Uint64(at)))
+	}
+	r = &fluxgate.Receipt{Takes: make([]fluxgate.Taken, d.count(fluxgate.MaxMatches))}
+	for i := range r.Takes {
+		t := &r.Takes[i]
+		t.Key.RuleSet, t.Key.Rule = d.text(), d.text()
+		copy(t.Key.ID[:], d.bytes(len(t.Key.ID)))
+		t.Cost, t.Source, t.At = d.int(), fluxgate.Source(d.byte()), d.int()
+		t.Bands = make([]fluxgate.ExactBand, d.count(fluxgate.MaxBands))
+		for j := range t.Bands {
+			d.band(&t.Bands[j])
+		}
+		if n := d.count(fluxgate.MaxBands); n > 0 {
+			t.Due = make([]int64, n)
+			for j := range t.Due {
+				t.Due[j] = d.int()
+			}
+		}
+	}
+	if d.failed || len(d.rest) > 0 {
+		return id, issued, nil, errPayload
+	}
+	return id, issued, r, nil
+}
+
+// reader reads a payload and remembers if it was too short.
+type reader struct {
+	rest   []byte
+	failed bool
+}
+
+func (d *reader) bytes(n int) []byte {
+	if n < 0 || n > len(d.rest) {
+		d.failed, d.rest = true, nil
+		return nil
+	}
+	b := d.rest[:n]
+	d.rest = d.rest[n:]
+	return b
+}
+
+func (d *reader) byte() byte {
+	if b := d.bytes(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (d *reader) int() int64 {
+	v, n := binary.Varint(d.rest)
+	if n <= 0 {
+		d.failed, d.rest = true, nil
+		return 0
+	}
+	d.bytes(n)
+	return v
+}
+
+func (d *reader) uint() uint64 {
+	v, n := binary.Uvarint(d.rest)
+	if n <= 0 {
+		d.failed, d.rest = true, nil
+		return 0
+	}
+	d.bytes(n)
+	return v
+}
+
+// count is a length that is not above most.
+func (d *reader) count(most int) int {
+	n := d.uint()
+	if n > uint64(most) {
+		d.failed, d.rest = true, nil
+		return 0
+	}
+	return int(n)
+}
+
+func (d *reader) text() string { return string(d.bytes(d.count(64))) }

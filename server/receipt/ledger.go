@@ -1,0 +1,96 @@
+package receipt
+
+import (
+	"container/heap"
+	"context"
+	"encoding/base64"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// maxSpent is how many spent receipts are remembered in memory.
+const maxSpent = 1_000_000
+
+// ErrFull is returned when too many receipts are remembered to take another.
+var ErrFull = errors.New("too many receipts were settled lately")
+
+// Memory is a [Ledger] of one process.
+type Memory struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	spent map[ID]struct{}
+	queue expiries // the same, the first to be forgotten first
+}
+
+// NewMemory makes a ledger that forgets by the given time.
+func NewMemory(now func() time.Time) *Memory {
+	return &Memory{now: now, spent: make(map[ID]struct{})}
+}
+
+// Spend implements [Ledger]. What cannot be remembered is not accepted: it
+// could come again.
+func (m *Memory) Spend(_ context.Context, id ID, valid time.Duration) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	for len(m.queue) > 0 && m.queue[0].at.Before(now) {
+		delete(m.spent, heap.Pop(&m.queue).(expiry).id)
+	}
+	if _, again := m.spent[id]; again {
+		return false, nil
+	}
+	if len(m.spent) >= maxSpent {
+		return false, ErrFull
+	}
+	m.spent[id] = struct{}{}
+	heap.Push(&m.queue, expiry{id, now.Add(valid)})
+	return true, nil
+}
+
+type expiry struct {
+	id ID
+	at time.Time
+}
+
+type expiries []expiry
+
+func (q expiries) Len() int           { return len(q) }
+func (q expiries) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
+func (q expiries) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+
+// Push implements [heap.Interface].
+func (q *expiries) Push(x any) { *q = append(*q, x.(expiry)) }
+
+// Pop implements [heap.Interface].
+func (q *expiries) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}
+
+// Shared is a [Ledger] in Redis, for servers that share one store.
+type Shared struct {
+	client redis.UniversalClient
+	prefix string
+}
+
+// NewShared makes a ledger of keys that begin with the prefix.
+func NewShared(client redis.UniversalClient, prefix string) *Shared {
+	return &Shared{client: client, prefix: prefix + ":settled:"}
+}
+
+// Spend implements [Ledger]. A call that was sent and not answered may have
+// spent the receipt: sent again it then says so, which loses tokens and never
+// makes any.
+func (s *Shared) Spend(ctx context.Context, id ID, valid time.Duration) (bool, error) {
+	name := s.prefix + base64.RawURLEncoding.EncodeToString(id[:])
+	err := s.client.SetArgs(ctx, name, "", redis.SetArgs{Mode: "NX", TTL: valid}).Err()
+	if errors.Is(err, redis.Nil) {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,183 @@
+package receipt_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/server/receipt"
+	"github.com/redis/go-redis/v9"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func sample(t testing.TB) *fluxgate.Receipt {
+	t.Helper()
+	bands := []fluxgate.ExactBand{
+		fluxgate.Must(fluxgate.Band{Label: "a", Capacity: 100, Refill: time.Minute}.Exact(0)),
+		fluxgate.Must(fluxgate.Band{Capacity: 9, RefillTokens: 2, Refill: 366 * 24 * time.Hour}.Exact(1)),
+	}
+	return &fluxgate.Receipt{Takes: []fluxgate.Taken{
+		{Key: fluxgate.Key{RuleSet: "set", Rule: "rule", ID: fluxgate.KeyID{1, 2, 3}}, Bands: bands, Cost: 7, At: 1_700_000_000_000_123, Due: []int64{5, 1 << 50}},
+		{Key: fluxgate.Key{RuleSet: "set", Rule: "other", ID: fluxgate.KeyID{255}}, Bands: bands[:1], Cost: 1, Source: fluxgate.FromFallback, At: 9},
+	}}
+}
+
+func office(t testing.TB, config receipt.Config) *receipt.Office {
+	t.Helper()
+	o, err := receipt.NewOffice(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+var shared = []byte("a secret of servers that share")
+
+func TestAReceiptComesBackAsItWasIssued(t *testing.T) {
+	o, want := office(t, receipt.Config{}), sample(t)
+	got, err := o.Redeem(t.Context(), o.Issue(want))
+	if err != nil || !reflect.DeepEqual(got.Takes, want.Takes) {
+		t.Errorf("%v\n%+v\n%+v", err, got, want)
+	}
+	if o.Issue(nil) != "" || o.Issue(&fluxgate.Receipt{}) != "" {
+		t.Error("there is a token for nothing")
+	}
+}
+
+func TestAForgedReceiptIsRefused(t *testing.T) {
+	o := office(t, receipt.Config{Secret: shared})
+	token := o.Issue(sample(t))
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range raw {
+		changed := append([]byte(nil), raw...)
+		changed[i] ^= 1
+		if _, err := o.Redeem(t.Context(), base64.RawURLEncoding.EncodeToString(changed)); !errors.Is(err, receipt.ErrForged) {
+			t.Fatalf("byte %d of %d changed: %v", i, len(raw), err)
+		}
+	}
+	for _, bad := range []string{"", "x", token[:len(token)-1], token + "A", token + "=", " " + token, token[1:], string(make([]byte, 1<<20))} {
+		if _, err := o.Redeem(t.Context(), bad); !errors.Is(err, receipt.ErrForged) {
+			t.Errorf("%.20q: %v", bad, err)
+		}
+	}
+	for name, other := range map[string]*receipt.Office{
+		"another secret":   office(t, receipt.Config{Secret: []byte("another secret altogether")}),
+		"one of its own":   office(t, receipt.Config{}),
+		"another's random": office(t, receipt.Config{}),
+	} {
+		if _, err := other.Redeem(t.Context(), token); !errors.Is(err, receipt.ErrForged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := o.Redeem(t.Context(), token); err != nil {
+		t.Errorf("and the good one: %v", err)
+	}
+}
+
+func TestAReceiptExpires(t *testing.T) {
+	now := time.Now().Truncate(time.Millisecond) // as receipts are dated
+	o := office(t, receipt.Config{TTL: time.Minute, Now: func() time.Time { return now }})
+	fresh, old := o.Issue(sample(t)), o.Issue(sample(t))
+	now = now.Add(time.Minute)
+	if _, err := o.Redeem(t.Context(), fresh); err != nil {
+		t.Error(err)
+	}
+	now = now.Add(time.Second)
+	if _, err := o.Redeem(t.Context(), old); !errors.Is(err, receipt.ErrExpired) {
+		t.Errorf("a minute and a second old: %v", err)
+	}
+	ahead := o.Issue(sample(t))
+	now = now.Add(-2 * time.Minute)
+	if _, err := o.Redeem(t.Context(), ahead); !errors.Is(err, receipt.ErrExpired) {
+		t.Errorf("two minutes ahead: %v", err)
+	}
+}
+
+// TestAReceiptIsGoodForOneUse has servers that share a Redis, and many callers
+// that try the same receipt at once.
+func TestAReceiptIsGoodForOneUse(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	ledgers := map[string]func() receipt.Ledger{
+		"memory": func() func() receipt.Ledger {
+			one := receipt.NewMemory(time.Now)
+			return func() receipt.Ledger { return one }
+		}(),
+		"redis": func() receipt.Ledger {
+			client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+			t.Cleanup(func() { _ = client.Close() })
+			return receipt.NewShared(client, "receipts")
+		},
+	}
+	for name, ledger := range ledgers {
+		t.Run(name, func(t *testing.T) {
+			offices := []*receipt.Office{
+				office(t, receipt.Config{Secret: shared, Ledger: ledger()}), office(t, receipt.Config{Secret: shared, Ledger: ledger()}),
+			}
+			for range 50 {
+				token := offices[0].Issue(sample(t))
+				var good, spent atomic.Int64
+				var all sync.WaitGroup
+				for caller := range 8 {
+					all.Go(func() {
+						switch _, err := offices[caller%2].Redeem(t.Context(), token); {
+						case err == nil:
+							good.Add(1)
+						case errors.Is(err, receipt.ErrSpent):
+							spent.Add(1)
+						default:
+							t.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				if good.Load() != 1 || spent.Load() != 7 {
+					t.Fatalf("%d accepted, %d refused", good.Load(), spent.Load())
+				}
+			}
+		})
+	}
+}
+
+func TestTheMemoryForgetsWhatHasExpired(t *testing.T) {
+	now := time.Now()
+	m := receipt.NewMemory(func() time.Time { return now })
+	for i := range 1_000 {
+		if fresh, err := m.Spend(t.Context(), receipt.ID{byte(i), byte(i >> 8)}, time.Duration(1000-i)*time.Second); !fresh || err != nil {
+			t.Fatal(fresh, err)
+		}
+	}
+	now = now.Add(500*time.Second + time.Millisecond)
+	if fresh, _ := m.Spend(t.Context(), receipt.ID{0}, time.Second); fresh {
+		t.Error("one that is still good was forgotten")
+	}
+	if n := receipt.Remembered(m); n != 500 {
+		t.Errorf("%d are remembered", n)
+	}
+}
+
+func FuzzRedeem(f *testing.F) {
+	o := office(f, receipt.Config{Secret: shared})
+	f.Add(o.Issue(sample(f)))
+	f.Fuzz(func(t *testing.T, token string) {
+		if _, err := office(t, receipt.Config{}).Redeem(t.Context(), token); !errors.Is(err, receipt.ErrForged) {
+			t.Fatal(err)
+		}
+	})
+}
+
+func FuzzPayload(f *testing.F) {
+	f.Add(receipt.Encode(sample(f)))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		receipt.Decode(payload)
+	})
+}
