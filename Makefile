@@ -11,7 +11,7 @@ MODULES := $(patsubst go.mod,.,$(MODULES))
 FUZZTIME := 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help check format format-check lint vet build test fuzz figures-core figures-redis
+.PHONY: help check format format-check lint vet build test fuzz figures-core figures-redis figures-rules figures-http
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -49,6 +49,12 @@ figures-core: ## measure the core against its bars (a minute or two)
 
 figures-redis: ## measure the Redis store against its bars, minutes
 	@cd bench && go test ./figures/redis -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
+
+figures-rules: ## measure how rules change against its bars, minutes
+	@cd bench && go test ./figures/rules -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
+
+figures-http: ## measure the middleware against others, a minute
+	@cd bench && go test ./figures/http -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
 $(GOLANGCI):
 	@mkdir -p bin

@@ -16,7 +16,8 @@ const module = "github.com/fluxgate/fluxgate"
 var layers = [][]string{
 	{"cmd"},
 	{"server"},
-	{"server/config"},
+	{"server/check", "server/forwardauth", "server/telemetry"},
+	{"server/config", "server/receipt"},
 	{"httplimit", "grpclimit", "client"},
 	{"rules/reload"},
 	{"rules/rulestest"},

@@ -1,6 +1,8 @@
-// Package testenv starts real Redis servers for tests: standalone, a Cluster of
+// Package testenv starts real servers for tests. Redis: standalone, a Cluster of
 // three masters and three replicas, and a Sentinel group, each with TLS and ACL
-// users where a test wants them.
+// users where a test wants them. MongoDB: FerretDB over SQLite, a server that
+// speaks MongoDB's protocol and is built from source, since MongoDB itself is in
+// no package registry ([StartMongo], [SharedMongo]).
 //
 // # Shared and private servers
 //
@@ -31,6 +33,7 @@
 //
 // FLUXGATE_TEST_REDIS_URI points [SharedStandalone] at another server, which the
 // tests then use but never stop; [Server.Owned] tells the two apart.
+// FLUXGATE_TEST_MONGO_URI does the same for [SharedMongo].
 //
 // # What is left behind
 //

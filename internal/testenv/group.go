@@ -166,7 +166,7 @@ func (g *group) confLines(s *Server) []string {
 }
 
 // home lets every environment, of one server or of many, be handled alike.
-func (g *group) home() *group { return g }
+func (g *group) home() household { return g }
 
 // report shows the end of every server's log to a test that failed.
 func (g *group) report(tb testing.TB) {

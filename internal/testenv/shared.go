@@ -17,8 +17,15 @@ const uriVariable = "FLUXGATE_TEST_REDIS_URI"
 // rest is for machines with something else to do.
 const startTimeout = time.Minute
 
-// environment is one server or many that start and end together.
-type environment interface{ home() *group }
+// environment is one server or many that start and end together. It has no home
+// if it is not ours.
+type environment interface{ home() household }
+
+// household is what an environment leaves to be shown and ended.
+type household interface {
+	report(testing.TB)
+	close() error
+}
 
 // Suite is a test binary's tests together with the servers they share. It has
 // the method that goleak.VerifyTestMain asks for:
@@ -30,7 +37,7 @@ type Suite struct{ M *testing.M }
 func (s Suite) Run() int {
 	suiteRuns = true
 	code := s.M.Run()
-	err := errors.Join(standalone.close(), cluster.close(), sentinel.close())
+	err := errors.Join(standalone.close(), cluster.close(), sentinel.close(), mongo.close())
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "testenv: end the shared servers: %v\n", err)
 		return 1
@@ -47,6 +54,7 @@ var (
 	standalone shared[*Server]
 	cluster    shared[*Cluster]
 	sentinel   shared[*Sentinel]
+	mongo      shared[*Mongo]
 )
 
 // SharedStandalone is the test binary's standalone server, or the one that
@@ -159,6 +167,6 @@ func start[E environment](tb testing.TB, cfg Config, f func(context.Context, Con
 func skipShort(tb testing.TB) {
 	tb.Helper()
 	if testing.Short() {
-		tb.Skip("testenv: -short leaves out the tests that need a Redis server")
+		tb.Skip("testenv: -short leaves out the tests that need a server")
 	}
 }

@@ -30,7 +30,12 @@ func startStandalone(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-func (s *Server) home() *group { return s.group }
+func (s *Server) home() household {
+	if s.group == nil {
+		return nil
+	}
+	return s.group
+}
 
 // foreignServer is the server a URI names: redis://user:password@host:port/db,
 // or rediss://, checked against the system's authorities (or SSL_CERT_FILE).

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -181,8 +182,12 @@ func appendMillis(b []byte, field string, m Millis) []byte {
 }
 
 // Told is the decision as the engine would have made it here. A receipt has
-// the server's token in it.
+// the server's token in it. What no engine decides is an error: those who use
+// decisions rely on rules that were checked.
 func (w *Decision) Told() (fluxgate.Decision, error) {
+	if err := w.check(); err != nil {
+		return fluxgate.Decision{}, err
+	}
 	d := fluxgate.Decision{
 		Allowed: w.Allowed, Reason: w.Reason, RuleID: w.Rule, Band: w.Band, Limit: w.Limit, Remaining: w.Remaining,
 		ResetAfter: w.ResetAfterMs.duration(), RetryAfter: w.RetryAfterMs.duration(), Wait: w.WaitMs.duration(), Degraded: w.Degraded,
@@ -224,4 +229,30 @@ func (w *Decision) Told() (fluxgate.Decision, error) {
 		receipt = &fluxgate.Receipt{Token: w.Receipt}
 	}
 	return fluxgate.Told(d, bands, receipt), nil
+}
+
+// check refuses what no engine decides.
+func (w *Decision) check() error {
+	switch {
+	case w.Reason == "":
+		return errors.New("a decision without a reason")
+	case w.Rule != "" && !fluxgate.ValidID(w.Rule):
+		return errors.New("a rule whose id cannot be one")
+	case w.ResetAfterMs < 0 || w.RetryAfterMs < 0 || w.WaitMs < 0 || w.TimeMs < 0:
+		return errors.New("a time that is negative")
+	}
+	for i := range w.Bands {
+		b := &w.Bands[i]
+		band := fluxgate.Band{Label: b.Label, Capacity: b.Capacity, RefillTokens: b.RefillTokens, Refill: b.RefillMs.duration()}
+		if !fluxgate.ValidID(b.Rule) || b.Label != "" && !fluxgate.ValidID(b.Label) {
+			return errors.New("a band whose names cannot be ones")
+		}
+		if _, err := band.Exact(i); err != nil || b.Limit < 1 {
+			return errors.New("a band whose numbers cannot be ones")
+		}
+		if b.WaitMs < 0 || b.FullAfterMs < 0 {
+			return errors.New("a time that is negative")
+		}
+	}
+	return nil
 }

@@ -2,8 +2,8 @@ package wire
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/fluxgate/fluxgate"
 )
@@ -21,6 +21,12 @@ type Request struct {
 	Attributes map[string]string   `json:"attributes,omitempty"`
 	Cost       int64               `json:"cost,omitempty"`
 	Peek       bool                `json:"peek,omitempty"`
+	// TimeoutMs is how long the caller waits for the answer. A request that
+	// would have to be held longer is rejected at once.
+	TimeoutMs Millis `json:"timeoutMs,omitempty"`
+	// Bytes says that the texts are bytes, each as the character with its
+	// number. JSON has no other way to tell texts apart that are not UTF-8.
+	Bytes bool `json:"bytes,omitempty"`
 }
 
 // Batch are requests to be decided, each for itself.
@@ -49,12 +55,28 @@ func FromRequest(r *fluxgate.Request) Request {
 	if r.IP.IsValid() {
 		w.IP = r.IP.String()
 	}
+	if !w.valid() {
+		w.Bytes = true
+		_ = w.each(fromBytes) // never fails
+	}
 	return w
 }
 
+// SetTimeout says how long the answer is waited for.
+func (w *Request) SetTimeout(d time.Duration) { w.TimeoutMs = millis(d) }
+
+// Timeout is how long the caller waits for the answer, or 0 if it did not say.
+func (w *Request) Timeout() time.Duration { return w.TimeoutMs.duration() }
+
 // To fills in a request to be decided. The rule set, if it is named, must be
-// one that can exist.
+// one that can exist. Errors do not show what a field holds: it may be a
+// secret that stands in the wrong one.
 func (w *Request) To(r *fluxgate.Request) error {
+	if w.Bytes {
+		if err := w.each(toBytes); err != nil {
+			return err
+		}
+	}
 	*r = fluxgate.Request{
 		RuleSet: w.RuleSet, UserID: w.UserID, APIKey: w.APIKey, Method: w.Method, Path: w.Path, Host: w.Host,
 		Headers: w.Headers, Attributes: w.Attributes, Cost: w.Cost, Peek: w.Peek,
@@ -65,10 +87,13 @@ func (w *Request) To(r *fluxgate.Request) error {
 	if w.Cost < 0 {
 		return errors.New("cost: cannot be negative")
 	}
+	if w.TimeoutMs < 0 {
+		return errors.New("timeoutMs: cannot be negative")
+	}
 	if w.IP != "" {
 		ip, err := netip.ParseAddr(w.IP)
 		if err != nil {
-			return fmt.Errorf("ip: %.64q is not an address", w.IP)
+			return errors.New("ip: is not an address")
 		}
 		r.IP = ip.Unmap().WithZone("")
 	}

@@ -1,17 +1,15 @@
 package filerules
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
 // Parse reads the rule sets of one file, which is JSON if its name ends in
@@ -31,8 +29,7 @@ func Parse(name string, data []byte) ([]*fluxgate.RuleSet, error) {
 
 // document is what was read from one file.
 type document struct {
-	name     string
-	text     text
+	file     *yamltree.File
 	sets     []ruleSet
 	problems []Problem
 	causes   []error
@@ -43,104 +40,86 @@ type ruleSet struct {
 	id       string
 	rules    *fluxgate.RuleSet // nil if something is wrong with it
 	revision int64
-	at       position // of its id
-	place    string   // before the places inside of it
+	at       yamltree.Position // of its id
+	place    string            // before the places inside of it
 	ruleIDs  []ruleID
 }
 
 // ruleID is the id of a rule and where it stands.
 type ruleID struct {
 	id    string
-	at    position
+	at    yamltree.Position
 	place string
 }
 
 // parse reads a file. What is wrong stands in the document.
 func parse(name string, data []byte) *document {
-	d := &document{name: name}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
-	if !utf8.Valid(data) {
-		d.refuse(flaw{message: "is not UTF-8 text"})
-		return d
-	}
-	content := string(data)
-	d.text.lines = strings.Split(content, "\n")
-	var roots []*node
-	var flaws []flaw
-	if strings.EqualFold(filepath.Ext(name), ".json") {
-		var root *node
-		if root, flaws = readJSON(data); root != nil {
-			roots = []*node{root}
-		}
-	} else {
-		roots, flaws = readYAML(content)
-	}
+	file, flaws := yamltree.Read(name, data, nil)
+	d := &document{file: file}
 	if len(flaws) > 0 {
-		d.text.hideAfterFirst()
 		d.refuse(flaws...)
 		return d
 	}
-	d.text.hide(roots)
-	if len(roots) == 0 {
-		d.refuse(flaw{message: "holds no rule set: it must have an id and rules"})
+	if len(file.Documents) == 0 {
+		d.refuse(yamltree.Flaw{Message: "holds no rule set: it must have an id and rules"})
 	}
-	for _, root := range roots {
+	for _, root := range file.Documents {
 		d.read(root)
 	}
+	file.Documents = nil // they are large, and needed no more
 	return d
 }
 
 // read takes the rule sets of one document.
-func (d *document) read(root *node) {
-	several := root.get("ruleSets")
+func (d *document) read(root *yamltree.Node) {
+	several := root.Get("ruleSets")
 	if several == nil {
 		d.add(root, "")
 		return
 	}
-	for _, f := range root.fields {
-		if f.name != "ruleSets" {
-			d.refuse(flaw{f.at, quote(f.name) + " cannot stand beside ruleSets"})
+	for _, f := range root.Fields {
+		if f.Name != "ruleSets" {
+			d.refuse(yamltree.Flaw{At: f.At, Message: yamltree.Quote(f.Name) + " cannot stand beside ruleSets"})
 		}
 	}
-	if several.kind != list {
-		d.refuse(flaw{several.at, "ruleSets must be a list of rule sets"})
+	if several.Kind != yamltree.List {
+		d.refuse(yamltree.Flaw{At: several.At, Message: "ruleSets must be a list of rule sets"})
 		return
 	}
-	for i, item := range several.items {
+	for i, item := range several.Items {
 		d.add(item, fmt.Sprintf("ruleSets[%d].", i))
 	}
 }
 
 // add takes one rule set.
-func (d *document) add(n *node, place string) {
-	if n.kind != object {
-		d.refuse(flaw{n.at, "must be an object with an id and rules"})
+func (d *document) add(n *yamltree.Node, place string) {
+	if n.Kind != yamltree.Object {
+		d.refuse(yamltree.Flaw{At: n.At, Message: "must be an object with an id and rules"})
 		return
 	}
 	set := d.decode(n, place)
-	found := ruleSet{rules: set, at: n.locate("id").at, place: place, ruleIDs: ruleIDs(n)}
-	found.id, _ = textOf(n.get("id"))
+	found := ruleSet{rules: set, at: n.Locate("id", otherNames).At, place: place, ruleIDs: ruleIDs(n)}
+	found.id, _ = textOf(n.Get("id"))
 	if set != nil {
 		var err error
 		if found.revision, err = revisionOf(set); err != nil {
-			d.refuse(flaw{n.at, err.Error()})
+			d.refuse(yamltree.Flaw{At: n.At, Message: err.Error()})
 		}
 	}
 	d.sets = append(d.sets, found)
 }
 
 // decode makes the rule set, or says why there is none.
-func (d *document) decode(n *node, place string) *fluxgate.RuleSet {
-	set, err := fluxgate.DecodeRuleSet(n.object())
+func (d *document) decode(n *yamltree.Node, place string) *fluxgate.RuleSet {
+	set, err := fluxgate.DecodeRuleSet(n.Map())
 	var invalid *fluxgate.ValidationError
-	switch rules := n.get("rules"); {
+	switch rules := n.Get("rules"); {
 	case errors.As(err, &invalid):
 		hideKeys(invalid)
 	case err != nil:
-		d.refuse(flaw{n.at, err.Error()})
+		d.refuse(yamltree.Flaw{At: n.At, Message: err.Error()})
 		return nil
-	case rules == nil || rules.kind != list:
+	case rules == nil || rules.Kind != yamltree.List:
 		// A file that ends after the id would otherwise take every rule away.
 		invalid = &fluxgate.ValidationError{RuleSetID: set.ID(), Problems: []fluxgate.Problem{
 			{Place: "rules", Message: "must be there: write [] for a rule set without rules"},
@@ -149,37 +128,37 @@ func (d *document) decode(n *node, place string) *fluxgate.RuleSet {
 		return set
 	}
 	for _, p := range invalid.Problems {
-		d.refuseAt(n.locateProblem(p), place, p)
+		d.refuseAt(locate(n, p), place, p)
 	}
 	d.causes = append(d.causes, invalid)
 	return nil
 }
 
 // ruleIDs are the ids of the rules of a rule set, as far as they have any.
-func ruleIDs(n *node) []ruleID {
-	rules := n.get("rules")
+func ruleIDs(n *yamltree.Node) []ruleID {
+	rules := n.Get("rules")
 	if rules == nil {
 		return nil
 	}
 	var ids []ruleID
-	for i, rule := range rules.items {
-		id, ok := textOf(rule.get("id"))
+	for i, rule := range rules.Items {
+		id, ok := textOf(rule.Get("id"))
 		if !ok {
-			id, ok = textOf(rule.get("_id"))
+			id, ok = textOf(rule.Get("_id"))
 		}
 		if ok {
 			place := fmt.Sprintf("rules[%d].id", i)
-			ids = append(ids, ruleID{id, rule.locate("id").at, place})
+			ids = append(ids, ruleID{id, rule.Locate("id", otherNames).At, place})
 		}
 	}
 	return ids
 }
 
-func textOf(n *node) (string, bool) {
+func textOf(n *yamltree.Node) (string, bool) {
 	if n == nil {
 		return "", false
 	}
-	s, ok := n.value.(string)
+	s, ok := n.Value.(string)
 	return s, ok && s != ""
 }
 
@@ -194,31 +173,28 @@ func revisionOf(set *fluxgate.RuleSet) (int64, error) {
 }
 
 // refuse notes what is wrong with the text of the file.
-func (d *document) refuse(flaws ...flaw) {
+func (d *document) refuse(flaws ...yamltree.Flaw) {
 	cause := &fluxgate.ValidationError{}
 	for _, f := range flaws {
-		d.refuseAt(f.at, "", fluxgate.Problem{Message: f.message})
-		cause.Problems = append(cause.Problems, fluxgate.Problem{Message: d.name + ": " + f.message})
+		d.refuseAt(f.At, "", fluxgate.Problem{Message: f.Message})
+		cause.Problems = append(cause.Problems, fluxgate.Problem{Message: d.file.Name + ": " + f.Message})
 	}
 	d.causes = append(d.causes, cause)
 }
 
 // refuseAt notes one problem. The place is that of the rule set in the file.
-func (d *document) refuseAt(at position, place string, p fluxgate.Problem) {
+func (d *document) refuseAt(at yamltree.Position, place string, p fluxgate.Problem) {
 	if p.Place != "" {
 		p.Place = place + p.Place
 	}
-	at = d.text.within(at)
-	d.problems = append(d.problems, Problem{
-		File: d.name, Line: at.line, Column: at.column, Place: p.Place, Message: p.Message, source: d.text.show(at),
-	})
+	d.problems = append(d.problems, d.file.Problem(at, p.Place, p.Message))
 }
 
 // hideKeys takes secrets out of messages: one that looks like a number would
 // be shown where a text is asked for.
 func hideKeys(invalid *fluxgate.ValidationError) {
 	for i, p := range invalid.Problems {
-		if namesSecret(p.Place) {
+		if yamltree.NamesSecret(p.Place) {
 			invalid.Problems[i].Message, _, _ = strings.Cut(p.Message, ", not ")
 		}
 	}

@@ -1,45 +1,18 @@
 package filerules
 
 import (
-	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
 // maxProblems is how many problems an [Error] has at most.
 const maxProblems = 100
 
-// Problem is one thing that is wrong with a file, and where.
-type Problem struct {
-	File string
-	// Line and Column count from 1, columns in characters. They are 0 where
-	// the problem is with the whole file.
-	Line, Column int
-	// Place is the path to the value in the file, such as
-	// ruleSets[1].rules[3].bands[0].capacity, where there is one.
-	Place string
-	// Message says what is wrong and what would be right.
-	Message string
-
-	source string // the lines around it, or nothing
-}
-
-// String is file:line:column, the place and the message, and below them the
-// line with a caret unless it may have a secret.
-func (p Problem) String() string {
-	var b strings.Builder
-	b.WriteString(p.File)
-	if p.Line > 0 {
-		fmt.Fprintf(&b, ":%d:%d", p.Line, p.Column)
-	}
-	b.WriteString(": ")
-	if p.Place != "" {
-		b.WriteString(p.Place + ": ")
-	}
-	b.WriteString(p.Message)
-	b.WriteString(p.source)
-	return b.String()
-}
+// Problem is one thing that is wrong with a file, and where. As a text it is
+// file:line:column, the place and the message, and below them the line with a
+// caret unless it may have a secret.
+type Problem = yamltree.Problem
 
 // Error is everything that is wrong with the files, or the first 100 of it.
 // It unwraps to a [*fluxgate.ValidationError] for each rule set that was
@@ -52,16 +25,7 @@ type Error struct {
 }
 
 // Error has the problems one after the other.
-func (e *Error) Error() string {
-	lines := make([]string, len(e.Problems), len(e.Problems)+1)
-	for i, p := range e.Problems {
-		lines[i] = p.String()
-	}
-	if e.more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more problems", e.more))
-	}
-	return strings.Join(lines, "\n")
-}
+func (e *Error) Error() string { return yamltree.Lines(e.Problems, e.more) }
 
 // Unwrap is what the rule sets were refused for.
 func (e *Error) Unwrap() []error { return e.causes }
@@ -74,13 +38,4 @@ func (e *Error) add(problems []Problem, causes []error) {
 	e.Problems = append(e.Problems, problems[:room]...)
 	e.more += len(problems) - room
 	e.causes = append(e.causes, causes[:min(maxProblems-len(e.causes), len(causes))]...)
-}
-
-// quote shows a text from a file in a message, shortened.
-func quote(s string) string {
-	const most = 80
-	if len(s) > most {
-		return fmt.Sprintf("%q…", s[:most])
-	}
-	return fmt.Sprintf("%q", s)
 }

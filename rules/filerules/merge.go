@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
 // merge looks at all files together: is any of them wrong, and is an id taken
@@ -24,10 +25,10 @@ func merge(documents []*document) error {
 // home is where an id stands first.
 type home struct {
 	file string
-	at   position
+	at   yamltree.Position
 }
 
-func (h home) String() string { return fmt.Sprintf("%s:%d:%d", h.file, h.at.line, h.at.column) }
+func (h home) String() string { return fmt.Sprintf("%s:%d:%d", h.file, h.at.Line, h.at.Column) }
 
 // twice finds ids of rule sets and of rules that stand in two places. Within
 // one rule set the rules have been looked at already.
@@ -45,10 +46,10 @@ func newTwice(documents []*document) *twice {
 
 // in is a document with the problems alone that a file has with those before.
 func (t *twice) in(d *document) *document {
-	found := &document{name: d.name, text: d.text}
+	found := &document{file: d.file}
 	for _, s := range d.sets {
 		invalid := &fluxgate.ValidationError{RuleSetID: s.id}
-		note := func(at position, place, format string, args ...any) {
+		note := func(at yamltree.Position, place, format string, args ...any) {
 			if len(invalid.Problems) < maxProblems {
 				p := fluxgate.Problem{Place: place, Message: fmt.Sprintf(format, args...)}
 				invalid.Problems = append(invalid.Problems, p)
@@ -57,9 +58,9 @@ func (t *twice) in(d *document) *document {
 		}
 		if first, taken := t.sets[s.id]; taken && s.id != "" {
 			// Then its rules stand twice too, which is not worth saying.
-			note(s.at, "id", "rule set %s is in %s already", quote(s.id), first)
+			note(s.at, "id", "rule set %s is in %s already", yamltree.Quote(s.id), first)
 		} else {
-			t.sets[s.id] = home{d.name, s.at}
+			t.sets[s.id] = home{d.file.Name, s.at}
 			t.look(d, s, note)
 		}
 		if len(invalid.Problems) > 0 {
@@ -71,16 +72,16 @@ func (t *twice) in(d *document) *document {
 
 // look notes the rules of a rule set that stand in another one. What stands
 // twice inside of it was said when it was read.
-func (t *twice) look(d *document, s ruleSet, note func(at position, place, format string, args ...any)) {
+func (t *twice) look(d *document, s ruleSet, note func(at yamltree.Position, place, format string, args ...any)) {
 	own := make(map[string]bool, len(s.ruleIDs))
 	for _, r := range s.ruleIDs {
 		first, taken := t.rules[r.id]
 		switch {
 		case own[r.id]:
 		case taken:
-			note(r.at, r.place, "%s is the id of a rule in %s already", quote(r.id), first)
+			note(r.at, r.place, "%s is the id of a rule in %s already", yamltree.Quote(r.id), first)
 		default:
-			t.rules[r.id] = home{d.name, r.at}
+			t.rules[r.id] = home{d.file.Name, r.at}
 			own[r.id] = true
 		}
 	}

@@ -80,7 +80,7 @@ type Config struct {
 	// [OnceResetter] does it once for all gateways that share it. Nil means
 	// that consumption carries over, which is what you want: a reset is a
 	// free burst for everyone.
-	ResetBuckets fluxgate.Store
+	ResetBuckets Resetter
 
 	// Logger hears of versions that arrive and of what is wrong. Nil means
 	// nobody.

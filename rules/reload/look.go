@@ -226,6 +226,11 @@ func recoverSource(err *error) {
 	}
 }
 
+// Resetter is a store that makes buckets full. Every [fluxgate.Store] is one.
+type Resetter interface {
+	Reset(ctx context.Context, what fluxgate.Key) error
+}
+
 // OnceResetter is a store that many gateways share, and that can tell whether
 // one of them has done a reset already.
 type OnceResetter interface {

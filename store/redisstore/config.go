@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/secret"
+	"github.com/redis/go-redis/v9"
 )
 
 // Mode is how the servers stand to each other.
@@ -42,6 +43,8 @@ type Config struct {
 	// Refresh is how often the record that gateways agree on is looked at, and
 	// with it how soon a reset by another gateway is seen. 0 means 2s.
 	Refresh time.Duration
+	// Pool is the connections to each server.
+	Pool Pool
 	// Logger hears of what the store mends by itself. Nil means nobody.
 	// go-redis has a logger of its own for connections that fail, which
 	// writes to standard error: see its SetLogger.
@@ -53,6 +56,27 @@ type Config struct {
 
 // Secret is bytes that no log and no error shows.
 type Secret = secret.Bytes
+
+// Pool is how many connections there are to one server. Callers share calls,
+// so few are needed; 0 means what the client or go-redis has.
+type Pool struct {
+	// Size is how many there are at most, and at least what the store needs.
+	Size int
+	// MaxIdle and MinIdle are how many are kept when nobody needs them.
+	MaxIdle, MinIdle int
+}
+
+func (p Pool) apply(options *redis.Options) {
+	if p.Size > 0 {
+		options.PoolSize = p.Size
+	}
+	if p.MaxIdle > 0 {
+		options.MaxIdleConns = p.MaxIdle
+	}
+	if p.MinIdle > 0 {
+		options.MinIdleConns = p.MinIdle
+	}
+}
 
 // maxShards keeps the search for tags and the tables small.
 const maxShards = 4_096
@@ -90,6 +114,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("a secret has at least 16 bytes: a short one can be guessed from its check value")
 	case c.Shards < 1 || c.Shards > maxShards:
 		return c, fmt.Errorf("there must be 1 to %d shards, not %d", maxShards, c.Shards)
+	case c.Pool.Size < 0 || c.Pool.MaxIdle < 0 || c.Pool.MinIdle < 0:
+		return c, errors.New("a pool cannot have fewer than no connections")
 	case c.Refresh < 10*time.Millisecond:
 		return c, fmt.Errorf("the record must not be looked at more often than every 10ms, not every %v", c.Refresh)
 	}

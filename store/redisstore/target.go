@@ -17,7 +17,7 @@ type target struct {
 	mode  Mode // ModeAuto where the servers must be asked
 	addrs []string
 	// connect makes a client of one node, without retries.
-	connect func(addr string) *redis.Client
+	connect func(addr string, pool Pool) *redis.Client
 	// close ends what connect shares.
 	close func() error
 	// client is set where a client finds the master itself.
@@ -64,7 +64,7 @@ func targetOf(client redis.UniversalClient) (target, error) {
 		options := c.Options()
 		t := target{
 			mode: ModeAuto, addrs: []string{options.Addr}, secrets: []string{options.Password},
-			connect: func(addr string) *redis.Client { return connect(*options, addr) },
+			connect: func(addr string, pool Pool) *redis.Client { return connect(*options, addr, pool) },
 		}
 		if options.Addr == failoverAddr {
 			t.mode, t.client = ModeSentinel, c
@@ -72,14 +72,14 @@ func targetOf(client redis.UniversalClient) (target, error) {
 			dials := watchDials(own.Dialer, nil)
 			own.Dialer, t.close = dials.Dial, dials.close
 			t.master = rememberMaster(&own)
-			t.connect = func(addr string) *redis.Client { return connect(own, addr) }
+			t.connect = func(addr string, pool Pool) *redis.Client { return connect(own, addr, pool) }
 		}
 		return t, nil
 	case *redis.ClusterClient:
 		options := c.Options()
 		return target{
 			mode: ModeCluster, addrs: options.Addrs, secrets: []string{options.Password},
-			connect: func(addr string) *redis.Client { return connect(nodeOptions(options), addr) },
+			connect: func(addr string, pool Pool) *redis.Client { return connect(nodeOptions(options), addr, pool) },
 		}, nil
 	}
 	return target{}, fmt.Errorf("cannot use a %T: use *redis.Client or *redis.ClusterClient", client)
@@ -116,8 +116,9 @@ func (t target) address(l *lane) string {
 
 // connect makes a client that sends every call once, and as soon as its
 // context says.
-func connect(options redis.Options, addr string) *redis.Client {
+func connect(options redis.Options, addr string, pool Pool) *redis.Client {
 	options.Addr = addr
+	pool.apply(&options)
 	options.MaxRetries = -1
 	options.DialerRetries = 1
 	options.ContextTimeoutEnabled = true

@@ -80,7 +80,7 @@ func serverTarget(options redis.Options, hosts, path string) (target, error) {
 	}
 	t := target{
 		mode: ModeAuto, addrs: addrs, secrets: []string{options.Password},
-		connect: func(addr string) *redis.Client { return connect(options, addr) },
+		connect: func(addr string, pool Pool) *redis.Client { return connect(options, addr, pool) },
 	}
 	if len(addrs) > 1 {
 		t.mode = ModeCluster
@@ -112,7 +112,7 @@ func sentinelTarget(options redis.Options, hosts, path string) (target, error) {
 	own.Dialer = dials.Dial
 	return target{
 		mode: ModeSentinel, master: rememberMaster(&own), addrs: []string{failoverAddr}, secrets: []string{options.Password}, client: finder,
-		connect: func(addr string) *redis.Client { return connect(own, addr) }, close: dials.close,
+		connect: func(addr string, pool Pool) *redis.Client { return connect(own, addr, pool) }, close: dials.close,
 	}, nil
 }
 

@@ -50,7 +50,7 @@ func TestURIs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			client := got.connect(got.addrs[0])
+			client := got.connect(got.addrs[0], Pool{})
 			defer client.Close()
 			if got.close != nil {
 				defer got.close()

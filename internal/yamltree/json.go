@@ -1,4 +1,4 @@
-package filerules
+package yamltree
 
 import (
 	"bytes"
@@ -11,15 +11,15 @@ import (
 
 // readJSON reads a JSON document with its positions. The flaws are keys that
 // stand twice, or the one that ended the reading.
-func readJSON(data []byte) (*node, []flaw) {
-	r := jsonReader{data: data, dec: json.NewDecoder(bytes.NewReader(data)), at: position{1, 1}}
+func readJSON(data []byte) (*Node, []Flaw) {
+	r := jsonReader{data: data, dec: json.NewDecoder(bytes.NewReader(data)), at: Position{1, 1}}
 	r.dec.UseNumber()
 	root, err := r.read(0)
 	if err == nil {
 		err = r.end()
 	}
 	if err != nil {
-		return nil, []flaw{r.flawOf(err)}
+		return nil, []Flaw{r.flawOf(err)}
 	}
 	return root, r.flaws
 }
@@ -28,34 +28,34 @@ type jsonReader struct {
 	data   []byte
 	dec    *json.Decoder
 	offset int // of at in data
-	at     position
+	at     Position
 	values int
-	flaws  []flaw
+	flaws  []Flaw
 }
 
 // read reads one value.
-func (r *jsonReader) read(depth int) (*node, error) {
-	n := &node{at: r.next()}
+func (r *jsonReader) read(depth int) (*Node, error) {
+	n := &Node{At: r.next()}
 	token, err := r.dec.Token()
 	if err != nil {
 		return nil, err
 	}
-	if r.values++; r.values > maxValues {
-		return nil, tooManyValues(n.at)
+	if r.values++; r.values > MaxValues {
+		return nil, tooManyValues(n.At)
 	}
 	switch token {
 	case json.Delim('['):
-		n.kind = list
+		n.Kind = List
 	case json.Delim('{'):
-		n.kind = object
+		n.Kind = Object
 	default:
-		n.value = token
+		n.Value = token
 		return n, nil
 	}
-	if depth == maxDepth {
-		return nil, tooDeep(n.at)
+	if depth == MaxDepth {
+		return nil, tooDeep(n.At)
 	}
-	if n.kind == object {
+	if n.Kind == Object {
 		err = r.fields(n, depth)
 	} else {
 		err = r.items(n, depth)
@@ -67,31 +67,31 @@ func (r *jsonReader) read(depth int) (*node, error) {
 	return n, err
 }
 
-func (r *jsonReader) items(n *node, depth int) error {
+func (r *jsonReader) items(n *Node, depth int) error {
 	for r.dec.More() {
 		item, err := r.read(depth + 1)
 		if err != nil {
 			return err
 		}
-		n.items = append(n.items, item)
+		n.Items = append(n.Items, item)
 	}
 	return nil
 }
 
-func (r *jsonReader) fields(n *node, depth int) error {
-	names := map[string]position{}
+func (r *jsonReader) fields(n *Node, depth int) error {
+	names := map[string]Position{}
 	for r.dec.More() {
-		f := field{at: r.next()}
+		f := Field{At: r.next()}
 		name, err := r.dec.Token()
 		if err != nil {
 			return err
 		}
-		f.name, _ = name.(string) // the decoder refuses other names
+		f.Name, _ = name.(string) // the decoder refuses other names
 		r.flaws = noteTwice(r.flaws, names, f)
-		if f.value, err = r.read(depth + 1); err != nil {
+		if f.Value, err = r.read(depth + 1); err != nil {
 			return err
 		}
-		n.fields = append(n.fields, f)
+		n.Fields = append(n.Fields, f)
 	}
 	return nil
 }
@@ -105,11 +105,11 @@ func (r *jsonReader) end() error {
 	case err != nil:
 		return err
 	}
-	return &flaw{at, "something stands after the end of the document"}
+	return &Flaw{at, "something stands after the end of the document"}
 }
 
 // next is where the next token begins.
-func (r *jsonReader) next() position {
+func (r *jsonReader) next() Position {
 	r.advance(int(r.dec.InputOffset()))
 	for r.offset < len(r.data) && bytes.IndexByte([]byte(" \t\r\n,:"), r.data[r.offset]) >= 0 {
 		r.advance(r.offset + 1)
@@ -121,48 +121,48 @@ func (r *jsonReader) next() position {
 func (r *jsonReader) advance(offset int) {
 	for r.offset < min(offset, len(r.data)) {
 		if r.data[r.offset] == '\n' {
-			r.at = position{r.at.line + 1, 1}
+			r.at = Position{r.at.Line + 1, 1}
 			r.offset++
 			continue
 		}
 		_, size := utf8.DecodeRune(r.data[r.offset:])
 		r.offset += size
-		r.at.column++
+		r.at.Column++
 	}
 }
 
 // flawOf says where the reading ended and why.
-func (r *jsonReader) flawOf(err error) flaw {
-	var known *flaw
+func (r *jsonReader) flawOf(err error) Flaw {
+	var known *Flaw
 	if errors.As(err, &known) {
 		return *known
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		r.advance(len(r.data))
-		return flaw{r.at, "the document ends too early"}
+		return Flaw{r.at, "the document ends too early"}
 	}
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
 		// The offset is behind what was read, which is the wrong character.
 		r.advance(int(syntax.Offset) - 1)
-		return flaw{r.at, syntax.Error()}
+		return Flaw{r.at, syntax.Error()}
 	}
-	return flaw{r.next(), err.Error()}
+	return Flaw{r.next(), err.Error()}
 }
 
-func tooManyValues(at position) *flaw {
-	return &flaw{at, fmt.Sprintf("a file can have %d values: split it", maxValues)}
+func tooManyValues(at Position) *Flaw {
+	return &Flaw{at, fmt.Sprintf("a file can have %d values: split it", MaxValues)}
 }
 
-func tooDeep(at position) *flaw {
-	return &flaw{at, fmt.Sprintf("nested deeper than %d levels", maxDepth)}
+func tooDeep(at Position) *Flaw {
+	return &Flaw{at, fmt.Sprintf("nested deeper than %d levels", MaxDepth)}
 }
 
 // noteTwice notes a name that stands twice in an object.
-func noteTwice(flaws []flaw, names map[string]position, f field) []flaw {
-	if first, twice := names[f.name]; twice && len(flaws) < maxProblems {
-		flaws = append(flaws, flaw{f.at, fmt.Sprintf("%s stands here twice, first in line %d", quote(f.name), first.line)})
+func noteTwice(flaws []Flaw, names map[string]Position, f Field) []Flaw {
+	if first, twice := names[f.Name]; twice && len(flaws) < maxTwice {
+		flaws = append(flaws, Flaw{f.At, fmt.Sprintf("%s stands here twice, first in line %d", Quote(f.Name), first.Line)})
 	}
-	names[f.name] = f.at
+	names[f.Name] = f.At
 	return flaws
 }

@@ -1,4 +1,4 @@
-package filerules
+package yamltree
 
 import (
 	"encoding/json"
@@ -16,16 +16,16 @@ import (
 
 // readYAML reads the documents of a YAML file with their positions. The text
 // has no other line ends than \n.
-func readYAML(text string) ([]*node, []flaw) {
+func readYAML(text string) ([]*Node, []Flaw) {
 	if f := checkText(text); f != nil {
-		return nil, []flaw{*f}
+		return nil, []Flaw{*f}
 	}
 	r := yamlReader{lines: strings.Split(text, "\n")}
 	documents, err := r.tokens(text)
 	if err != nil {
-		return nil, []flaw{r.flawOf(err)}
+		return nil, []Flaw{r.flawOf(err)}
 	}
-	var roots []*node
+	var roots []*Node
 	for _, tokens := range documents {
 		root, err := r.document(tokens)
 		if err != nil {
@@ -41,7 +41,7 @@ func readYAML(text string) ([]*node, []flaw) {
 type yamlReader struct {
 	lines []string
 	words int // that the tree has
-	flaws []flaw
+	flaws []Flaw
 }
 
 // tokens are those of each document, without comments, once they have been
@@ -50,7 +50,7 @@ func (r *yamlReader) tokens(text string) (documents []token.Tokens, err error) {
 	defer recoverParser(&err)
 	all := lexer.Tokenize(text)
 	if bad := all.InvalidToken(); bad != nil {
-		return nil, &flaw{r.position(bad), bad.Error}
+		return nil, &Flaw{r.position(bad), bad.Error}
 	}
 	var current token.Tokens
 	for _, t := range all {
@@ -73,7 +73,7 @@ func (r *yamlReader) tokens(text string) (documents []token.Tokens, err error) {
 }
 
 // document reads one document, nil if there is nothing in it.
-func (r *yamlReader) document(tokens token.Tokens) (root *node, err error) {
+func (r *yamlReader) document(tokens token.Tokens) (root *Node, err error) {
 	if len(tokens) == 0 {
 		return nil, nil
 	}
@@ -83,7 +83,7 @@ func (r *yamlReader) document(tokens token.Tokens) (root *node, err error) {
 		return nil, err
 	}
 	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
-		return nil, &flaw{r.position(tokens[0]), "cannot be read as one document"}
+		return nil, &Flaw{r.position(tokens[0]), "cannot be read as one document"}
 	}
 	r.words = 0
 	root, err = r.read(file.Docs[0].Body, 0)
@@ -91,65 +91,65 @@ func (r *yamlReader) document(tokens token.Tokens) (root *node, err error) {
 		return nil, err
 	}
 	// A parser that reads over something it does not understand would make
-	// other rules of the file than its author.
+	// something else of the file than its author.
 	if r.words != countWords(tokens) {
-		return nil, &flaw{r.position(tokens[0]), "not everything in this document could be read: is its indentation right?"}
+		return nil, &Flaw{r.position(tokens[0]), "not everything in this document could be read: is its indentation right?"}
 	}
 	return root, nil
 }
 
-func (r *yamlReader) read(from ast.Node, depth int) (*node, error) {
+func (r *yamlReader) read(from ast.Node, depth int) (*Node, error) {
 	if from == nil {
-		return &node{}, nil
+		return &Node{}, nil
 	}
 	at := r.position(from.GetToken())
-	if depth > maxDepth {
+	if depth > MaxDepth {
 		return nil, tooDeep(at)
 	}
 	switch v := from.(type) {
 	case *ast.MappingNode:
 		n, err := r.mapping(v.Values, depth)
 		if v.IsFlowStyle && err == nil {
-			n.at = at
+			n.At = at
 		}
 		return n, err
 	case *ast.MappingValueNode:
 		return r.mapping([]*ast.MappingValueNode{v}, depth)
 	case *ast.SequenceNode:
-		n := &node{at: at, kind: list}
+		n := &Node{At: at, Kind: List}
 		for _, value := range v.Values {
 			item, err := r.read(value, depth+1)
 			if err != nil {
 				return nil, err
 			}
-			n.items = append(n.items, item)
+			n.Items = append(n.Items, item)
 		}
 		return n, nil
 	}
 	value, err := r.scalar(from)
-	return &node{at: at, value: value}, err
+	return &Node{At: at, Value: value}, err
 }
 
 // mapping begins at its first key, where the parser points at the colon.
-func (r *yamlReader) mapping(values []*ast.MappingValueNode, depth int) (*node, error) {
-	n := &node{kind: object}
-	names := map[string]position{}
+func (r *yamlReader) mapping(values []*ast.MappingValueNode, depth int) (*Node, error) {
+	n := &Node{Kind: Object}
+	names := map[string]Position{}
 	for _, v := range values {
 		key, ok := v.Key.(ast.ScalarNode)
 		if !ok {
-			return nil, &flaw{r.position(v.Key.GetToken()), "a key must be a text"}
+			return nil, &Flaw{r.position(v.Key.GetToken()), "a key must be a text"}
 		}
 		r.words++
-		f := field{name: key.GetToken().Value, at: r.position(key.GetToken())}
+		f := Field{Name: key.GetToken().Value, At: r.position(key.GetToken())}
 		r.flaws = noteTwice(r.flaws, names, f)
 		var err error
-		if f.value, err = r.read(v.Value, depth+1); err != nil {
+		if f.Value, err = r.read(v.Value, depth+1); err != nil {
 			return nil, err
 		}
-		n.fields = append(n.fields, f)
+		n.Fields = append(n.Fields, f)
 	}
-	if len(n.fields) > 0 {
-		n.at = n.fields[0].at
+	if len(n.Fields) > 0 {
+		n.At = n.Fields[0].At
 	}
 	return n, nil
 }
@@ -179,18 +179,18 @@ func (r *yamlReader) scalar(from ast.Node) (any, error) {
 		if isNumber(t.Value) {
 			return json.Number(t.Value), nil
 		}
-		return nil, &flaw{r.position(t), "is a number in a form that JSON does not have: write it in decimal digits, or in quotes if it is a text"}
+		return nil, &Flaw{r.position(t), "is a number in a form that JSON does not have: write it in decimal digits, or in quotes if it is a text"}
 	}
-	return nil, &flaw{r.position(t), "is not something a rule set can have"}
+	return nil, &Flaw{r.position(t), "is not something that JSON has"}
 }
 
 // position is where a token begins.
-func (r *yamlReader) position(t *token.Token) position {
+func (r *yamlReader) position(t *token.Token) Position {
 	if t == nil || t.Position == nil {
-		return position{1, 1}
+		return Position{1, 1}
 	}
-	at := position{max(t.Position.Line, 1), max(t.Position.Column, 1)}
-	if at.line > len(r.lines) || len(r.lines[at.line-1]) > maxLine || !strings.Contains(r.lines[at.line-1], "\t") {
+	at := Position{max(t.Position.Line, 1), max(t.Position.Column, 1)}
+	if at.Line > len(r.lines) || len(r.lines[at.Line-1]) > maxLine || !strings.Contains(r.lines[at.Line-1], "\t") {
 		return at
 	}
 	// The lexer loses count at tabs: look for the token nearby.
@@ -201,24 +201,24 @@ func (r *yamlReader) position(t *token.Token) position {
 	case token.SingleQuoteType:
 		first = "'"
 	}
-	line := r.lines[at.line-1]
-	before := len(string([]rune(line)[:min(at.column-1, utf8.RuneCountInString(line))]))
+	line := r.lines[at.Line-1]
+	before := len(string([]rune(line)[:min(at.Column-1, utf8.RuneCountInString(line))]))
 	if i := strings.Index(line[before:], first); i >= 0 {
-		at.column = utf8.RuneCountInString(line[:before+i]) + 1
+		at.Column = utf8.RuneCountInString(line[:before+i]) + 1
 	}
 	return at
 }
 
-func (r *yamlReader) flawOf(err error) flaw {
-	var known *flaw
+func (r *yamlReader) flawOf(err error) Flaw {
+	var known *Flaw
 	if errors.As(err, &known) {
 		return *known
 	}
 	var syntax *yaml.SyntaxError // its own text quotes the source
 	if errors.As(err, &syntax) {
-		return flaw{r.position(syntax.Token), syntax.Message}
+		return Flaw{r.position(syntax.Token), syntax.Message}
 	}
-	return flaw{position{1, 1}, err.Error()}
+	return Flaw{Position{1, 1}, err.Error()}
 }
 
 // recoverParser makes a panic of the parser an error: files are untrusted.

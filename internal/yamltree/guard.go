@@ -1,4 +1,4 @@
-package filerules
+package yamltree
 
 import (
 	"fmt"
@@ -19,20 +19,20 @@ const (
 
 // checkText refuses what would make too many tokens, and characters that YAML
 // does not allow.
-func checkText(text string) *flaw {
-	at, indicators := position{1, 1}, 0
+func checkText(text string) *Flaw {
+	at, indicators := Position{1, 1}, 0
 	for i, c := range text {
 		switch {
 		case c == '\n':
-			at = position{at.line + 1, 0}
+			at = Position{at.Line + 1, 0}
 		case c < ' ' && c != '\t', c == 0x7f:
-			return &flaw{at, fmt.Sprintf("the character %U is not allowed", c)}
+			return &Flaw{at, fmt.Sprintf("the character %U is not allowed", c)}
 		case strings.ContainsRune(`[]{},:?"'|>#`, c), c == '-' && strings.IndexByte(" \t\n", after(text, i)) >= 0:
-			if indicators++; indicators > maxValues {
+			if indicators++; indicators > MaxValues {
 				return tooManyValues(at)
 			}
 		}
-		at.column++
+		at.Column++
 	}
 	return nil
 }
@@ -49,13 +49,13 @@ func checkTokens(tokens token.Tokens) error {
 	var b blocks
 	flow, nulls := 0, 0
 	for i, t := range tokens {
-		at := position{t.Position.Line, t.Position.Column}
+		at := Position{t.Position.Line, t.Position.Column}
 		if what := notRead[t.Type]; what != "" {
-			return &flaw{at, what}
+			return &Flaw{at, what}
 		}
 		if isPlain(tokens, i) {
 			if wrong := checkPlain(t); wrong != "" {
-				return &flaw{at, wrong}
+				return &Flaw{at, wrong}
 			}
 		}
 		column := 0 // of the block that the token belongs to
@@ -65,16 +65,16 @@ func checkTokens(tokens token.Tokens) error {
 		case token.MappingEndType, token.SequenceEndType:
 			flow--
 		case token.SequenceEntryType:
-			column = at.column
+			column = at.Column
 		case token.MappingValueType:
 			if i == 0 {
 				continue // the parser says what is wrong
 			}
 			if column = tokens[i-1].Position.Column; flow > 0 && i > 1 && !opensEntry[tokens[i-2].Type] {
-				return &flaw{at, "a comma or a closing bracket is missing before this key"}
+				return &Flaw{at, "a comma or a closing bracket is missing before this key"}
 			}
-			if tokens[i-1].Position.Line != at.line {
-				return &flaw{at, "a key and its colon must stand in one line"}
+			if tokens[i-1].Position.Line != at.Line {
+				return &Flaw{at, "a key and its colon must stand in one line"}
 			}
 		}
 		if column > 0 && leftOut(tokens, i, column) {
@@ -84,12 +84,12 @@ func checkTokens(tokens token.Tokens) error {
 			b.enter(column, t.Type == token.MappingValueType)
 		}
 		switch {
-		case flow+len(b) > maxDepth:
+		case flow+len(b) > MaxDepth:
 			return tooDeep(at)
 		case len(b) > 0 && b[len(b)-1].keys > maxKeys:
-			return &flaw{at, fmt.Sprintf("more than %d keys in one block", maxKeys)}
+			return &Flaw{at, fmt.Sprintf("more than %d keys in one block", maxKeys)}
 		case nulls > maxNulls:
-			return &flaw{at, fmt.Sprintf("more than %d values are left out", maxNulls)}
+			return &Flaw{at, fmt.Sprintf("more than %d values are left out", maxNulls)}
 		}
 	}
 	return nil

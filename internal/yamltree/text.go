@@ -1,4 +1,4 @@
-package filerules
+package yamltree
 
 import (
 	"fmt"
@@ -17,8 +17,11 @@ const (
 
 // text is the content of a file, to show parts of it.
 type text struct {
-	lines  []string
-	hidden []lineRange
+	// isSecret says of a name or a line whether it may have a secret. It may be
+	// nil: some are known without it.
+	isSecret func(string) bool
+	lines    []string
+	hidden   []lineRange
 }
 
 // lineRange is from a line to another one, both included.
@@ -26,34 +29,34 @@ type lineRange struct{ first, last int }
 
 // within is the position, or the end of its line if that is shorter: parsers
 // are not always sure of their columns.
-func (t *text) within(at position) position {
-	if at.line > 0 && at.line <= len(t.lines) && len(t.lines[at.line-1]) <= maxLine {
-		at.column = min(at.column, utf8.RuneCountInString(t.lines[at.line-1])+1)
+func (t *text) within(at Position) Position {
+	if at.Line > 0 && at.Line <= len(t.lines) && len(t.lines[at.Line-1]) <= maxLine {
+		at.Column = min(at.Column, utf8.RuneCountInString(t.lines[at.Line-1])+1)
 	}
 	return at
 }
 
 // show renders the line of a position and the one before it, with a caret.
 // Lines that may have a secret are not shown.
-func (t *text) show(at position) string {
-	if at.line < 1 || at.line > len(t.lines) || t.secret(at.line) {
+func (t *text) show(at Position) string {
+	if at.Line < 1 || at.Line > len(t.lines) || t.secret(at.Line) {
 		return ""
 	}
-	line := []rune(t.lines[at.line-1])
-	column := at.column - 1
+	line := []rune(t.lines[at.Line-1])
+	column := at.Column - 1
 	from := 0
 	if column > shownWidth*3/4 {
 		from = column - shownWidth/2
 	}
 	var b strings.Builder
-	if before := at.line - 1; before > 0 && from == 0 && !t.secret(before) && showable(t.lines[before-1]) {
+	if before := at.Line - 1; before > 0 && from == 0 && !t.secret(before) && showable(t.lines[before-1]) {
 		fmt.Fprintf(&b, "\n%5d | %s", before, window([]rune(t.lines[before-1]), 0))
 	}
 	caret := column - from
 	if from > 0 {
 		caret++ // for the dots
 	}
-	fmt.Fprintf(&b, "\n%5d | %s", at.line, window(line, from))
+	fmt.Fprintf(&b, "\n%5d | %s", at.Line, window(line, from))
 	fmt.Fprintf(&b, "\n      | %s^", strings.Repeat(" ", caret))
 	return b.String()
 }
@@ -96,7 +99,7 @@ func (t *text) secret(line int) bool {
 			return true
 		}
 	}
-	return len(t.lines[line-1]) > maxLine || namesSecret(t.lines[line-1])
+	return len(t.lines[line-1]) > maxLine || t.names(t.lines[line-1])
 }
 
 // secretNames are what fields with secrets are called, without - and _.
@@ -104,7 +107,9 @@ var secretNames = []string{"apikey", "authorization", "cookie", "secret", "passw
 
 var separators = strings.NewReplacer("-", "", "_", "")
 
-func namesSecret(s string) bool {
+// NamesSecret reports whether a text names something that is known to be a
+// secret.
+func NamesSecret(s string) bool {
 	s = strings.ToLower(separators.Replace(s))
 	for _, name := range secretNames {
 		if strings.Contains(s, name) {
@@ -114,12 +119,17 @@ func namesSecret(s string) bool {
 	return false
 }
 
+// names reports whether a name or a line may have a secret.
+func (t *text) names(s string) bool {
+	return NamesSecret(s) || t.isSecret != nil && t.isSecret(s)
+}
+
 // hideAfterFirst hides everything from the first line on that names a secret.
 // It is for a file that could not be read, where nobody knows what is inside
 // of what.
 func (t *text) hideAfterFirst() {
 	for i, line := range t.lines {
-		if namesSecret(line) {
+		if t.names(line) {
 			t.hidden = append(t.hidden, lineRange{i + 1, len(t.lines)})
 			return
 		}
@@ -128,53 +138,53 @@ func (t *text) hideAfterFirst() {
 
 // hide hides the lines of every field that is called like a secret, from its
 // name to whatever comes after it.
-func (t *text) hide(roots []*node) {
+func (t *text) hide(roots []*Node) {
 	open := 0 // the line that the field began in, 0 if none is open
-	closeAt := func(at position) {
+	closeAt := func(at Position) {
 		if open == 0 {
 			return
 		}
-		last := at.line
+		last := at.Line
 		if t.opensLine(at) {
 			last--
 		}
 		t.hidden = append(t.hidden, lineRange{open, max(open, last)})
 		open = 0
 	}
-	var walk func(n *node, inside bool)
-	walk = func(n *node, inside bool) {
-		for _, item := range n.items {
+	var walk func(n *Node, inside bool)
+	walk = func(n *Node, inside bool) {
+		for _, item := range n.Items {
 			if !inside {
-				closeAt(item.at)
+				closeAt(item.At)
 			}
 			walk(item, inside)
 		}
-		for _, f := range n.fields {
+		for _, f := range n.Fields {
 			if !inside {
-				closeAt(f.at)
+				closeAt(f.At)
 			}
-			secret := !inside && namesSecret(f.name)
+			secret := !inside && t.names(f.Name)
 			if secret {
-				open = f.at.line
+				open = f.At.Line
 			}
-			walk(f.value, inside || secret)
+			walk(f.Value, inside || secret)
 		}
 	}
 	for _, root := range roots {
-		closeAt(root.at)
+		closeAt(root.At)
 		walk(root, false)
 	}
-	closeAt(position{len(t.lines) + 1, 1})
+	closeAt(Position{len(t.lines) + 1, 1})
 }
 
 // opensLine reports whether nothing stands before a position in its line.
-func (t *text) opensLine(at position) bool {
-	if at.line > len(t.lines) {
+func (t *text) opensLine(at Position) bool {
+	if at.Line > len(t.lines) {
 		return true
 	}
-	if len(t.lines[at.line-1]) > maxLine {
+	if len(t.lines[at.Line-1]) > maxLine {
 		return false
 	}
-	line := []rune(t.lines[at.line-1])
-	return strings.Trim(string(line[:min(at.column-1, len(line))]), " \t-{[") == ""
+	line := []rune(t.lines[at.Line-1])
+	return strings.Trim(string(line[:min(at.Column-1, len(line))]), " \t-{[") == ""
 }

@@ -1,0 +1,91 @@
+// Package http_test measures the middleware against others: see make
+// figures-http.
+package http_test
+
+import (
+	"flag"
+	"net/http"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate/bench/figure"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+var measure = flag.Bool("figures", false, "measure the figures, which takes minutes")
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func TestFigures(t *testing.T) {
+	if !*measure {
+		t.Skip("figures are measured by make figures-http")
+	}
+	report := figure.NewReport(os.Stdout)
+	inMemory(t, report)
+	overRedis(t, report)
+	if report.ExitCode() != 0 {
+		t.Fail()
+	}
+}
+
+// inMemory holds the time that the middleware adds to a bare handler against
+// what the fastest of the others adds.
+func inMemory(t *testing.T, report *figure.Report) {
+	t.Helper()
+	handlers := map[string]http.Handler{
+		"bare": bare, "ours": ours(t, memory(t))(bare), "httprate": httprateInMemory(bare),
+		"ulule": ululeInMemory(bare), "throttled": throttledInMemory(t)(bare),
+	}
+	const turns, requests = 101, 5_000
+	added := map[string][]float64{}
+	var ratios []float64
+	for range turns {
+		took := map[string]float64{}
+		for name, h := range handlers { // in another order each time
+			took[name] = perRequest(h, requests)
+		}
+		fastest := 0.0
+		for name := range handlers {
+			more := took[name] - took["bare"]
+			added[name] = append(added[name], more)
+			if name != "ours" && name != "bare" && (fastest == 0 || more < fastest) {
+				fastest = more
+			}
+		}
+		ratios = append(ratios, (took["ours"]-took["bare"])/fastest)
+	}
+	for _, name := range []string{"ours", "httprate", "ulule", "throttled"} {
+		t.Logf("%s adds %.0f ns and %.0f allocations", name, median(added[name]), allocations(handlers[name])-allocations(bare))
+	}
+	report.AtMost("http-memory-added-vs-fastest-other", median(ratios), 1, "×")
+	report.AtMost("http-memory-allocations", allocations(handlers["ours"])-allocations(bare), 6, "")
+}
+
+// overRedis has 64 callers ask one Redis through each middleware.
+func overRedis(t *testing.T, report *figure.Report) {
+	t.Helper()
+	server := testenv.StartStandalone(t, testenv.Config{})
+	handlers := map[string]http.Handler{
+		"ours": ours(t, shared(t, server))(bare), "ulule": ululeOverRedis(t, server)(bare), "throttled": throttledOverRedis(t, server)(bare),
+	}
+	vs := map[string][]float64{}
+	for range 7 {
+		rate := map[string]float64{}
+		for name, h := range handlers {
+			rate[name] = perSecond(t, h, 64, time.Second)
+		}
+		for name := range handlers {
+			vs[name] = append(vs[name], rate["ours"]/rate[name])
+		}
+		t.Logf("ours %.0f/s, ulule %.0f/s, throttled %.0f/s", rate["ours"], rate["ulule"], rate["throttled"])
+	}
+	report.AtLeast("http-redis-vs-ulule", median(vs["ulule"]), 2, "×")
+	report.AtLeast("http-redis-vs-throttled", median(vs["throttled"]), 2, "×")
+}
+
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
+}

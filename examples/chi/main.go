@@ -1,0 +1,42 @@
+// The same middleware under chi.
+//
+//	go run ./chi
+//	curl -i http://127.0.0.1:8080/orders/17
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/store/memstore"
+	"github.com/go-chi/chi/v5"
+)
+
+func main() {
+	addr := flag.String("addr", "127.0.0.1:8080", "where to listen")
+	flag.Parse()
+
+	rules := fluxgate.Must(fluxgate.NewRuleSet("api", fluxgate.Rule{
+		ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{{Capacity: 5, RefillTokens: 1, Refill: time.Second}},
+	}))
+	store := fluxgate.Must(memstore.New(memstore.Config{}))
+	limit := fluxgate.Must(httplimit.New(fluxgate.Must(fluxgate.New(store, fluxgate.Static(rules)))))
+
+	router := chi.NewRouter()
+	router.Use(limit)
+	router.Get("/orders/{id}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = fmt.Fprintln(w, "order", chi.URLParam(r, "id")) //nolint:gosec // plain text is not run by a browser
+	})
+
+	listener := fluxgate.Must(net.Listen("tcp", *addr))
+	log.Printf("listening on http://%s", listener.Addr())
+	server := &http.Server{Handler: router, ReadHeaderTimeout: 5 * time.Second}
+	log.Fatal(server.Serve(listener))
+}

@@ -1,0 +1,92 @@
+package wire
+
+import (
+	"errors"
+	"unicode/utf8"
+)
+
+// texts are the texts of a request that are not in a map.
+func (w *Request) texts() [7]*string {
+	return [...]*string{&w.RuleSet, &w.IP, &w.UserID, &w.APIKey, &w.Method, &w.Path, &w.Host}
+}
+
+// valid reports whether JSON can carry the texts as they are. What is not
+// UTF-8 it would replace, and two callers could become one.
+func (w *Request) valid() bool {
+	for _, text := range w.texts() {
+		if !utf8.ValidString(*text) {
+			return false
+		}
+	}
+	for name, values := range w.Headers {
+		if !utf8.ValidString(name) {
+			return false
+		}
+		for _, value := range values {
+			if !utf8.ValidString(value) {
+				return false
+			}
+		}
+	}
+	for name, value := range w.Attributes {
+		if !utf8.ValidString(name) || !utf8.ValidString(value) {
+			return false
+		}
+	}
+	return true
+}
+
+// each replaces every text. Maps are replaced, not changed.
+func (w *Request) each(change func(string) (string, error)) error {
+	var failed error
+	changed := func(text string) string {
+		text, err := change(text)
+		if err != nil {
+			failed = err
+		}
+		return text
+	}
+	for _, text := range w.texts() {
+		*text = changed(*text)
+	}
+	if len(w.Headers) > 0 {
+		headers := make(map[string][]string, len(w.Headers))
+		for name, values := range w.Headers {
+			all := make([]string, len(values))
+			for i, value := range values {
+				all[i] = changed(value)
+			}
+			headers[changed(name)] = all
+		}
+		w.Headers = headers
+	}
+	if len(w.Attributes) > 0 {
+		attributes := make(map[string]string, len(w.Attributes))
+		for name, value := range w.Attributes {
+			attributes[changed(name)] = changed(value)
+		}
+		w.Attributes = attributes
+	}
+	return failed
+}
+
+// fromBytes writes each byte as the character with its number.
+func fromBytes(text string) (string, error) {
+	runes := make([]rune, len(text))
+	for i := range len(text) {
+		runes[i] = rune(text[i])
+	}
+	return string(runes), nil
+}
+
+// toBytes is the way back.
+func toBytes(text string) (string, error) {
+	b := make([]byte, 0, len(text))
+	for _, r := range text {
+		if r > 0xff {
+			return "", errors.New("bytes: a text has a character that is not a byte")
+		}
+		b = append(b, byte(r))
+	}
+	return string(b), nil
+}

@@ -1,0 +1,63 @@
+package yamltree
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Problem is one thing that is wrong with a file, and where.
+type Problem struct {
+	// File is its name. A problem with something that stands in no file has
+	// the name of whatever it stands in.
+	File string
+	// Line and Column count from 1, columns in characters. They are 0 where
+	// the problem is with the whole file.
+	Line, Column int
+	// Place is the path to the value in the file, such as
+	// ruleSets[1].rules[3].bands[0].capacity, where there is one.
+	Place string
+	// Message says what is wrong and what would be right.
+	Message string
+
+	source string // the lines around it, or nothing
+}
+
+// String is file:line:column, the place and the message, and below them the
+// line with a caret unless it may have a secret.
+func (p Problem) String() string {
+	var b strings.Builder
+	b.WriteString(p.File)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", p.Line, p.Column)
+	}
+	if b.Len() > 0 {
+		b.WriteString(": ")
+	}
+	if p.Place != "" {
+		b.WriteString(p.Place + ": ")
+	}
+	b.WriteString(p.Message)
+	b.WriteString(p.source)
+	return b.String()
+}
+
+// Lines shows problems one after the other, and how many more there are.
+func Lines(problems []Problem, more int) string {
+	lines := make([]string, len(problems), len(problems)+1)
+	for i, p := range problems {
+		lines[i] = p.String()
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more problems", more))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Quote shows a text from a file in a message, shortened.
+func Quote(s string) string {
+	const most = 80
+	if len(s) > most {
+		return fmt.Sprintf("%q…", s[:most])
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,197 @@
+package yamltree_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate/internal/yamltree"
+)
+
+// read reads what must be one good document.
+func read(t testing.TB, name, content string) *yamltree.Node {
+	t.Helper()
+	file, flaws := yamltree.Read(name, []byte(content), nil)
+	if len(flaws) > 0 || len(file.Documents) != 1 {
+		t.Fatalf("%d documents, flaws %v in\n%s", len(file.Documents), flaws, content)
+	}
+	return file.Documents[0]
+}
+
+func asJSON(t testing.TB, n *yamltree.Node) string {
+	t.Helper()
+	data, err := json.Marshal(n.Tree())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestYAMLIsReadAsJSONInAnotherLayout(t *testing.T) {
+	for content, want := range map[string]string{
+		"a: 1\nb: [x, 'y', \"z\"]\nc: {d: true, e: null}\n": `{"a":1,"b":["x","y","z"],"c":{"d":true,"e":null}}`,
+		"a:\n- 1\n- b: 2\n  c: 3\nd:\n":                     `{"a":[1,{"b":2,"c":3}],"d":null}`,
+		"[1.50, 1E5, -0, 12345678901234567890123, 1e400]":   `[1.50,1E5,-0,12345678901234567890123,1e400]`,
+		"[yes, on, ~, 10ms, 1.2.3, a#b, 2024-01-01]":        `["yes","on",null,"10ms","1.2.3","a#b","2024-01-01"]`,
+		`{n: "a\tb", 'it''s': "\u00e9\ud83d\ude00"}`:        `{"it's":"é😀","n":"a\tb"}`,
+		"n: |\n  a\tb:  c \n   d\n":                         `{"n":"a\tb:  c \n d\n"}`,
+		"\ufeffa: b # c\r\n":                                `{"a":"b"}`,
+		"---\n# nothing\n---\na: b\n...\n---\n":             `{"a":"b"}`,
+	} {
+		if got := asJSON(t, read(t, "x.yaml", content)); got != want {
+			t.Errorf("%q is read as %s, want %s", content, got, want)
+		}
+	}
+}
+
+func TestWhatJSONDoesNotHaveIsRefused(t *testing.T) {
+	for name, content := range map[string]string{
+		"an octal number": "a: 0755", "a hexadecimal number": "a: 0x10", "a number with underlines": "a: 1_000", "a number with a plus": "a: +1",
+		"infinity": "a: .inf", "not a number": "a: .nan", "half a number": "a: .5", "an anchor": "a: &x {n: 1}", "an alias": "a: *x",
+		"a merge key": "<<: {a: 1}", "a tag": "a: !!int 1", "a complex key": "? a\n: 1", "a directive": "%YAML 1.2\n---\na: 1",
+		"a key twice": "a: 1\na: 1", "a key twice in quotes": "a: 1\n\"\\u0061\": 1", "a control character": "a: \"b\x00c\"", "another encoding": "\xff\xfea\x00",
+		"a missing comma": "{a: /b c: d}", "an item out of its list": "a:\n  b\n  - c", "a tab in a number": "a: 1\t2", "a tab in a key": "a\tb: 1",
+		"a tab in a text": "a: b\tc", "a colon on its own": "a\n: 1", "a list with a colon": "[GET:, POST]", "an old line end": "a: b\rc: d\r",
+	} {
+		if file, flaws := yamltree.Read("x.yaml", []byte(content), nil); len(flaws) == 0 || len(file.Documents) > 0 {
+			t.Errorf("%s is read as %v", name, file.Documents)
+		}
+	}
+}
+
+func TestValuesKnowWhereTheyStand(t *testing.T) {
+	files := map[string]string{
+		"x.yaml": "top:\n  list:\n    - é: {deep: 1}\n    - 2\n  _id: x\n",
+		"x.json": "{\"top\":\n  {\"list\": [\n    {\"é\": {\"deep\": 1}},\n    2]}}\n",
+	}
+	for name, want := range map[string]map[string]yamltree.Spot{
+		"x.yaml": {
+			"top.list[0].é.deep": {At: yamltree.Position{Line: 3, Column: 17}, Key: yamltree.Position{Line: 3, Column: 11}},
+			"top.list[1]":        {At: yamltree.Position{Line: 4, Column: 7}, Key: yamltree.Position{Line: 4, Column: 7}},
+			"top.list":           {At: yamltree.Position{Line: 2, Column: 3}, Key: yamltree.Position{Line: 2, Column: 3}},
+			"top.missing.more":   {At: yamltree.Position{Line: 1, Column: 1}, Key: yamltree.Position{Line: 1, Column: 1}},
+			"top.id":             {At: yamltree.Position{Line: 5, Column: 8}, Key: yamltree.Position{Line: 5, Column: 3}},
+		},
+		"x.json": {
+			"top.list[0].é.deep": {At: yamltree.Position{Line: 3, Column: 20}, Key: yamltree.Position{Line: 3, Column: 12}},
+			"top.list[1]":        {At: yamltree.Position{Line: 4, Column: 5}, Key: yamltree.Position{Line: 4, Column: 5}},
+		},
+	} {
+		root := read(t, name, files[name])
+		for place, spot := range want {
+			if got := root.Locate(place, yamltree.OtherNames{"id": {"_id"}}); got != spot {
+				t.Errorf("%s in %s is at %+v, want %+v", place, name, got, spot)
+			}
+		}
+	}
+}
+
+func TestProblemsShowTheLineAndTheCaret(t *testing.T) {
+	content := "a: 1\nsecret: [x,\n  two]\nb: 2\n# commented: out\nc: 3\nplain: hunter\n" + "long: " + strings.Repeat("x", 200) + "y\n"
+	file, flaws := yamltree.Read("x.yaml", []byte(content), func(s string) bool { return strings.Contains(s, "hunter") })
+	if len(flaws) > 0 {
+		t.Fatal(flaws)
+	}
+	for _, c := range []struct {
+		line, column int
+		want         string
+	}{
+		{1, 4, "x.yaml:1:4: place: message\n    1 | a: 1\n      |    ^"},
+		{2, 1, "x.yaml:2:1: place: message"},
+		{3, 3, "x.yaml:3:3: place: message"},
+		{4, 4, "x.yaml:4:4: place: message\n    4 | b: 2\n      |    ^"},
+		{6, 99, "x.yaml:6:5: place: message\n    6 | c: 3\n      |     ^"},
+		{7, 1, "x.yaml:7:1: place: message"},
+		{8, 207, "x.yaml:8:207: place: message\n    8 | …" + strings.Repeat("x", 50) + "y\n      | " + strings.Repeat(" ", 51) + "^"},
+		{0, 0, "x.yaml: place: message"},
+		{99, 1, "x.yaml:99:1: place: message"},
+	} {
+		if got := file.Problem(yamltree.Position{Line: c.line, Column: c.column}, "place", "message").String(); got != c.want {
+			t.Errorf("line %d is shown as\n%s\nwant\n%s", c.line, got, c.want)
+		}
+	}
+	if got := (yamltree.Problem{Message: "message"}).String(); got != "message" {
+		t.Errorf("a problem of no file is %q", got)
+	}
+	if got := yamltree.Lines([]yamltree.Problem{{Message: "a"}, {File: "f", Message: "b"}}, 3); got != "a\nf: b\nand 3 more problems" {
+		t.Errorf("several are %q", got)
+	}
+}
+
+// Nobody knows what is inside of what in a file that cannot be read.
+func TestAFileWithAFlawShowsNothingBehindASecret(t *testing.T) {
+	file, flaws := yamltree.Read("x.yaml", []byte("a: 1\npassword:\n  hunter2\nb: \"\n"), nil)
+	if len(flaws) != 1 {
+		t.Fatalf("flaws %v", flaws)
+	}
+	for line := 2; line <= 5; line++ {
+		if got := file.Problem(yamltree.Position{Line: line, Column: 1}, "", "m").String(); got != fmt.Sprintf("x.yaml:%d:1: m", line) {
+			t.Errorf("line %d is shown: %s", line, got)
+		}
+	}
+	if got := file.Problem(yamltree.Position{Line: 1, Column: 1}, "", "m").String(); !strings.Contains(got, "a: 1") {
+		t.Errorf("the line before it is not: %s", got)
+	}
+}
+
+func TestHostileFilesAreRefusedInTime(t *testing.T) {
+	repeat := strings.Repeat
+	staircase := ""
+	for i := range 100 {
+		staircase += repeat(" ", i) + "a:\n"
+	}
+	for _, c := range []struct{ name, file, content, says string }{
+		{"brackets", "x.yaml", repeat("[", 900_000), "nested deeper"},
+		{"brackets", "x.json", repeat("[", 900_000), "nested deeper"},
+		{"keys in a line", "x.yaml", repeat("a: ", 1<<14), "nested deeper"},
+		{"a staircase", "x.yaml", staircase, "nested deeper"},
+		{"question marks", "x.yaml", repeat("? ", 1<<14), "? is not read"},
+		{"keys of one block", "x.yaml", repeat("a: b\n", 1<<14), "more than 1000 keys"},
+		{"values left out", "x.yaml", "a:\n" + repeat("  - b:\n", 1<<14), "more than 1000 values are left out"},
+		{"values", "x.json", "[" + repeat("1,", 1<<20) + "1]", "can have 1000000 values"},
+		{"aliases of aliases", "x.yaml", "a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "anchors are not read"},
+		{"an end that is missing", "x.json", `{"a": [1, `, "ends too early"},
+	} {
+		start := time.Now()
+		_, flaws := yamltree.Read(c.file, []byte(c.content), nil)
+		if len(flaws) != 1 || !strings.Contains(flaws[0].Message, c.says) {
+			t.Errorf("%s in %s: flaws %.300v, want one that says %q", c.name, c.file, flaws, c.says)
+		}
+		if took := time.Since(start); took > 20*time.Second {
+			t.Errorf("%s in %s took %s", c.name, c.file, took)
+		}
+	}
+}
+
+// Whatever is in a file, it is documents that JSON can have too, or a flaw that
+// can be shown.
+func FuzzRead(f *testing.F) {
+	for _, seed := range []string{
+		"a: 1\nb:\n  - c: {d: [e, 'f']}\n", "---\na: |\n  b\n\n c: d\n---\n[]\n", `{"a": [1e3, "\ud83d\ude00", null], "a": 1}`, "a:\n\t- b\n", "? a\n: b\n", "{[{[", "\ufeffa: 0x1\r\n",
+	} {
+		f.Add([]byte(seed), true)
+		f.Add([]byte(seed), false)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, asJSONFile bool) {
+		name := "x.yaml"
+		if asJSONFile {
+			name = "x.json"
+		}
+		file, flaws := yamltree.Read(name, data, nil)
+		for _, flaw := range flaws {
+			if flaw.Message == "" || file.Problem(flaw.At, "", flaw.Message).String() == "" {
+				t.Fatal("a flaw without a message")
+			}
+		}
+		if len(flaws) > 0 && len(file.Documents) > 0 {
+			t.Fatal("documents of a file with flaws")
+		}
+		for _, root := range file.Documents {
+			if again := asJSON(t, read(t, "x.json", asJSON(t, root))); again != asJSON(t, root) {
+				t.Fatalf("written again it is %s, not %s", again, asJSON(t, root))
+			}
+		}
+	})
+}

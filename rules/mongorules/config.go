@@ -1,0 +1,90 @@
+package mongorules
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// Config is how a [Source] is made. Its zero value works.
+type Config struct {
+	// Database is where [Open] keeps the collections. Empty means the one
+	// that the URI names, or else fluxgate.
+	Database string
+	// Collection is the collection of the rules' documents; the two others
+	// are named after it. Empty means rate_limit_rules.
+	Collection string
+	// History is how many revisions of a rule set are kept. 0 means
+	// [rules.DefaultHistory].
+	History int
+	// CheckEvery is how often the content of a rule set's documents is looked
+	// at for edits by others, once for all gateways. 0 means a minute.
+	CheckEvery time.Duration
+	// Timeout bounds every question to the server. 0 means 5 seconds.
+	Timeout time.Duration
+	// Logger hears of edits by others and of what is mended. Nil means nobody.
+	Logger *slog.Logger
+	// Now is the time of a change. Nil means the machine's.
+	Now func() time.Time
+
+	// step is called with what comes next before every question to the
+	// server. Tests end or hold a writer there.
+	step func(doing string) error
+	// batch is how many documents are written at once. 0 means 500.
+	batch int
+}
+
+const (
+	defaultDatabase   = "fluxgate"
+	defaultCollection = "rate_limit_rules"
+	maxNameLength     = 100 // MongoDB's bound is on database and collection together
+)
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Collection == "" {
+		c.Collection = defaultCollection
+	}
+	if len(c.Collection) > maxNameLength || strings.ContainsAny(c.Collection, "$\x00") || strings.HasPrefix(c.Collection, "system.") {
+		return c, fmt.Errorf("mongorules: %.100q cannot be the name of a collection", c.Collection)
+	}
+	if c.History < 0 || c.CheckEvery < 0 || c.Timeout < 0 {
+		return c, errors.New("mongorules: History, CheckEvery and Timeout cannot be negative")
+	}
+	if c.History == 0 {
+		c.History = rules.DefaultHistory
+	}
+	if c.CheckEvery == 0 {
+		c.CheckEvery = time.Minute
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 5 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.batch == 0 {
+		c.batch = 500
+	}
+	return c, nil
+}
+
+// databaseOf is the database that a URI names.
+func databaseOf(uri string) string {
+	_, rest, _ := strings.Cut(uri, "://")
+	rest, _, _ = strings.Cut(rest, "?")
+	rest = rest[strings.LastIndex(rest, "@")+1:]
+	_, name, _ := strings.Cut(rest, "/")
+	name, err := url.PathUnescape(name)
+	if err != nil || name == "" {
+		return defaultDatabase
+	}
+	return name
+}

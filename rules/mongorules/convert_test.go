@@ -1,0 +1,192 @@
+package mongorules
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+func TestNamesGoToMongoDBAndBack(t *testing.T) {
+	for name, want := range map[string]string{
+		"tier": "tier", "a.b": "a%2Eb", "$set": "%24set", "a$": "a$", "": "%", "%": "%25", "100%": "100%", "%2E": "%252E",
+		"%25": "%2525", "%2525": "%252525", "a\x00b": "a%00b", "...": "%2E%2E%2E", "ключ": "ключ", "%zz": "%zz",
+	} {
+		got := mongoName(name)
+		if got != want || plainName(got) != name {
+			t.Errorf("%q becomes %q, want %q, and comes back as %q", name, got, want, plainName(got))
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	seen := map[string]string{}
+	for range 20_000 {
+		var b strings.Builder
+		for range rng.IntN(6) {
+			b.WriteString([]string{"%", ".", "$", "2", "E", "4", "5", "0", "\x00", "x"}[rng.IntN(10)])
+		}
+		name := b.String()
+		in := mongoName(name)
+		if plainName(in) != name || in == "" || in[0] == '$' || strings.ContainsAny(in, ".\x00") {
+			t.Fatalf("%q becomes %q and comes back as %q", name, in, plainName(in))
+		}
+		if other, ok := seen[in]; ok && other != name {
+			t.Fatalf("%q and %q both become %q", name, other, in)
+		}
+		seen[in] = name
+	}
+}
+
+func TestNumbersAreKeptExactlyOrAsText(t *testing.T) {
+	for s, want := range map[string]any{
+		"0": int64(0), "-0": int64(0), "5": int64(5), "9223372036854775807": int64(math.MaxInt64), "9007199254740993": int64(9007199254740993),
+		"0.1": 0.1, "1.50": 1.5, "1E+2": 100.0, "1e300": 1e300, "5e-324": 5e-324, "0.0": 0.0, "0e5": 0.0,
+		"9223372036854775808": 9223372036854775808.0, "18446744073709551615": "18446744073709551615",
+		"1e999": "1e999", "1e-999": "1e-999", "0.1000000000000000000000000001": "0.1000000000000000000000000001",
+		"1e-999999999": "1e-999999999", strings.Repeat("1", 100): strings.Repeat("1", 100),
+	} {
+		if got := number(s); got != want {
+			t.Errorf("%s becomes %T %v, want %T %v", s, got, got, want, want)
+		}
+	}
+}
+
+func TestBSONThatIsNoRuleIsNamedByItsPlace(t *testing.T) {
+	deep := any("x")
+	for range 95 {
+		deep = bson.D{{Key: "d", Value: deep}}
+	}
+	decimal, _ := bson.ParseDecimal128("1.5")
+	for name, tc := range map[string]struct {
+		field string
+		value any
+		want  string
+	}{
+		"a decimal":      {"priority", decimal, `rule "r": priority: must not be of the BSON type 128-bit decimal`},
+		"NaN":            {"priority", math.NaN(), `rule "r": priority: must be a number, not NaN`},
+		"infinity":       {"attributes", bson.D{{Key: "x", Value: bson.A{math.Inf(1)}}}, `rule "r": attributes.x[0]: must be a number, not +Inf`},
+		"a regexp":       {"path", bson.Regex{Pattern: ".*"}, `rule "r": path: must not be of the BSON type regex`},
+		"a timestamp":    {"createdAt", bson.Timestamp{T: 1}, `rule "r": createdAt: must not be of the BSON type timestamp`},
+		"the year 10000": {"createdAt", time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), `rule "r": createdAt: must be a time in the years 1 to 9999`},
+		"a min key":      {"enabled", bson.MinKey{}, `rule "r": enabled: must not be of the BSON type min key`},
+		"code":           {"group", bson.JavaScript("x"), `rule "r": group: must not be of the BSON type javascript`},
+		"depth":          {"attributes", deep, `is nested too deeply`},
+		"a number":       {"ruleSetId", 5, `rule "r": ruleSetId: must be a text, not 5`},
+	} {
+		doc := bson.D{{Key: "_id", Value: "r"}, {Key: "ruleSetId", Value: "s"}}
+		doc = slices.DeleteFunc(doc, func(e bson.E) bool { return e.Key == tc.field })
+		raw, err := bson.Marshal(append(doc, bson.E{Key: tc.field, Value: tc.value}))
+		must(t, err)
+		d := readDocument(raw)
+		if len(d.problems) == 0 || !strings.Contains(d.problems[0].String(), tc.want) || d.sum != "" {
+			t.Errorf("%s: %v, want %s", name, d.problems, tc.want)
+		}
+	}
+	raw, err := bson.Marshal(bson.D{{Key: "_id", Value: bson.ObjectID{1}}, {Key: "ruleSetId", Value: "s"}})
+	must(t, err)
+	d := readDocument(raw)
+	if d.id != "" || len(d.problems) == 0 || !strings.Contains(d.problems[0].String(), `: _id: must not be of the BSON type objectID`) {
+		t.Errorf("an object id as the rule's: %v", d.problems)
+	}
+}
+
+// anyRule makes rules that differ in everything.
+func anyRule(rng *rand.Rand) fluxgate.Rule {
+	coin := func() bool { return rng.IntN(2) == 0 }
+	pick := func(all ...string) string { return all[rng.IntN(len(all))] }
+	some := func(all ...string) []string { return all[:rng.IntN(len(all)+1)] }
+	r := fluxgate.Rule{
+		ID: "r", RuleSetID: "s", Paths: some("/a", "/b", "/c/**"), Methods: some("GET", "PUT"), Priority: rng.IntN(3),
+		Scope: fluxgate.Scope(pick("GLOBAL", "IP", "USER_ID", "API_KEY")), Group: pick("", "g"), Action: fluxgate.Action(pick("", "limit")),
+		Disabled: coin(), OnLimitExceed: fluxgate.Policy(pick("", "REJECT", "WAIT_FOR_REFILL")), Mode: fluxgate.Mode(pick("", "shadow")),
+		OnFailure: fluxgate.OnFailure(pick("", "open")), OnMissingIdentity: fluxgate.OnMissingIdentity(pick("", "refuse")),
+	}
+	if coin() {
+		r.Scope, r.KeyFields = fluxgate.ScopeComposite, []string{"ip", "header:" + pick("A", "B")}
+	}
+	if coin() {
+		r.When = fluxgate.When{Hosts: some("h", "i"), Users: some("u", "v"), Headers: map[string][]string{pick("X.Y", "$Z"): {"*"}}}
+	}
+	if coin() {
+		r.Attributes = map[string]any{pick("a", "b.c"): float64(rng.IntN(3)), "t": []any{"x", nil, map[string]any{"": coin()}}}
+	}
+	if coin() {
+		r.CreatedAt = time.Unix(int64(rng.IntN(2)), 123456789).UTC()
+	}
+	for i := range 1 + rng.IntN(3) {
+		r.Bands = append(r.Bands, fluxgate.Band{
+			Label: pick("", fmt.Sprintf("l%d", i)), Capacity: 1 + rng.Int64N(3), RefillTokens: rng.Int64N(3),
+			Refill: []time.Duration{time.Second, 1500 * time.Millisecond, time.Hour}[rng.IntN(3)],
+		})
+	}
+	return r
+}
+
+// TestARewrittenDocumentSaysWhatItShould applies the update of any document
+// that is behind to it, as the server does.
+func TestARewrittenDocumentSaysWhatItShould(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 500 {
+		from, problems := projectRule(anyRule(rng))
+		to, more := projectRule(anyRule(rng))
+		if len(problems)+len(more) > 0 {
+			t.Fatal(problems, more)
+		}
+		before := append(insertion(from, 1), bson.E{Key: "owner", Value: "team"})
+		if rng.IntN(4) == 0 { // somebody has broken it
+			before = slices.DeleteFunc(before, func(e bson.E) bool { return e.Key == "bands" || e.Key == "paths" })
+			before = append(before, bson.E{Key: "bands", Value: "none"}, bson.E{Key: "paths", Value: 5}, bson.E{Key: "id", Value: "other"})
+		}
+		raw, err := bson.Marshal(before)
+		must(t, err)
+		after := applied(t, before, rewrite(readDocument(raw), to, 2))
+		raw, err = bson.Marshal(after)
+		must(t, err)
+		d := readDocument(raw)
+		if d.sum != to.sum || !d.untouched() || d.revision != 2 {
+			t.Fatalf("of\n%v\nthe update to\n%v\nmakes\n%v\n%v", before, to.fields, after, d.problems)
+		}
+		if !slices.ContainsFunc(after, func(e bson.E) bool { return e.Key == "owner" }) {
+			t.Fatalf("an unknown field is gone from %v", after)
+		}
+		if again := rewrite(d, to, 2); len(again) != 1 || len(again[0].Value.(bson.D)) != 2 {
+			t.Fatalf("a document that is right would be rewritten with %v", again)
+		}
+	}
+}
+
+func applied(t *testing.T, doc, update bson.D) bson.D {
+	t.Helper()
+	doc = slices.Clone(doc)
+	for _, op := range update {
+		for _, e := range op.Value.(bson.D) {
+			i := slices.IndexFunc(doc, func(f bson.E) bool { return f.Key == e.Key })
+			switch {
+			case op.Key == "$set" && i >= 0:
+				doc[i] = e
+			case op.Key == "$set":
+				doc = append(doc, e)
+			case op.Key == "$unset" && i >= 0:
+				doc = slices.Delete(doc, i, i+1)
+			default:
+				t.Fatalf("what is %v?", op)
+			}
+		}
+	}
+	return doc
+}
+
+func TestWhatIsTooLargeForADocumentIsRefusedBeforeItIsMade(t *testing.T) {
+	r := rule("a", 1)
+	r.Attributes = map[string]any{"text": strings.Repeat("x", maxBSON)}
+	_, problems := projectRule(r)
+	if len(problems) != 1 || !strings.Contains(problems[0].Message, "bytes as a MongoDB document") {
+		t.Errorf("the problems are %v", problems)
+	}
+}

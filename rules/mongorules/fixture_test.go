@@ -1,0 +1,254 @@
+package mongorules
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.uber.org/goleak"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
+
+// fixture is a database of its own, seen by the raw driver and by any number
+// of sources.
+type fixture struct {
+	*testing.T
+	uri string
+	db  *mongo.Database
+	*Source
+}
+
+func newFixture(t *testing.T, config Config) *fixture {
+	t.Helper()
+	return newFixtureOn(t, testenv.SharedMongo(t).URI(), config)
+}
+
+func newFixtureOn(t *testing.T, uri string, config Config) *fixture {
+	t.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	must(t, err)
+	f := &fixture{T: t, uri: uri, db: client.Database("test-" + strings.ToLower(rand.Text()[:16]))}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = f.db.Drop(ctx)
+		must(t, client.Disconnect(ctx))
+	})
+	f.Source = f.open(config)
+	return f
+}
+
+// open is another source of the same rules, as another gateway has it.
+func (f *fixture) open(config Config) *Source {
+	f.Helper()
+	config.Database = f.db.Name()
+	if config.Timeout == 0 {
+		config.Timeout = 30 * time.Second // a slow machine is not what is tested
+	}
+	s, err := Open(f.Context(), f.uri, config)
+	must(f.T, err)
+	f.Cleanup(func() { must(f.T, s.Close()) })
+	return s
+}
+
+// fresh is a fixture with a database of its own on the same connections.
+func (f *fixture) fresh(t *testing.T, config Config) *fixture {
+	t.Helper()
+	g := &fixture{T: t, uri: f.uri, db: f.db.Client().Database("test-" + strings.ToLower(rand.Text()[:16]))}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = g.db.Drop(ctx)
+	})
+	g.Source = g.handle(config)
+	return g
+}
+
+// handle is another source of the same rules on the same connections.
+func (f *fixture) handle(config Config) *Source {
+	f.Helper()
+	if config.Timeout == 0 {
+		config.Timeout = 30 * time.Second
+	}
+	step := config.step
+	config.step = nil // indexes are nobody's step
+	s, err := New(f.Context(), f.db, config)
+	must(f.T, err)
+	s.config.step = step
+	return s
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const setID = "api-limits"
+
+func rule(id string, capacity int64) fluxgate.Rule {
+	return fluxgate.Rule{
+		ID: id, Paths: []string{"/api/*"}, Methods: []string{"GET"}, Scope: fluxgate.ScopeIP,
+		Bands: []fluxgate.Band{{Label: "per-second", Capacity: capacity, Refill: time.Second}},
+	}
+}
+
+func newSet(t testing.TB, id string, all ...fluxgate.Rule) *fluxgate.RuleSet {
+	t.Helper()
+	set, err := fluxgate.NewRuleSet(id, all...)
+	must(t, err)
+	return set
+}
+
+// put makes rules current, based on what is.
+func (f *fixture) put(all ...fluxgate.Rule) int64 {
+	f.Helper()
+	revision, err := f.Put(f.Context(), newSet(f, setID, all...), by(f.base()))
+	must(f.T, err)
+	return revision
+}
+
+func by(base int64) rules.Change { return rules.Change{Base: base, Author: "ann", Comment: "why not"} }
+
+func (f *fixture) base() int64 {
+	f.Helper()
+	h := f.headNow()
+	if h == nil || h.Deleted {
+		return 0
+	}
+	return h.Revision
+}
+
+func (f *fixture) headNow() *head {
+	f.Helper()
+	h, err := f.fetchHead(f.Context(), setID)
+	must(f.T, err)
+	return h
+}
+
+// load is the current version as another gateway sees it.
+func (f *fixture) load() *rules.Version {
+	f.Helper()
+	v, err := f.Load(f.Context(), setID)
+	must(f.T, err)
+	return v
+}
+
+func text(t testing.TB, set *fluxgate.RuleSet) string {
+	t.Helper()
+	data, err := json.Marshal(set)
+	must(t, err)
+	return string(data)
+}
+
+// capacities are what the bands of the rules say, by rule id.
+func capacities(set *fluxgate.RuleSet) string {
+	var all []string
+	for r := range set.Rules() {
+		all = append(all, fmt.Sprintf("%s=%d", r.ID, r.Bands[0].Capacity))
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// shell edits a document the way a person does.
+func (f *fixture) shell(id string, update bson.D) {
+	f.Helper()
+	result, err := f.docs.UpdateOne(f.Context(), bson.D{{Key: "_id", Value: id}}, update)
+	must(f.T, err)
+	if result.MatchedCount != 1 {
+		f.Fatalf("there is no document %s", id)
+	}
+}
+
+func set(name string, value any) bson.D {
+	return bson.D{{Key: "$set", Value: bson.D{{Key: name, Value: value}}}}
+}
+
+func (f *fixture) document(id string) bson.M {
+	f.Helper()
+	var doc bson.M
+	err := f.docs.FindOne(f.Context(), bson.D{{Key: "_id", Value: id}}).Decode(&doc)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil
+	}
+	must(f.T, err)
+	return doc
+}
+
+// mended checks everything that must be true once nobody is at work: the
+// documents say what the head says, and the history has its revisions and
+// nothing else.
+func (f *fixture) mended(strict bool) {
+	f.Helper()
+	h := f.headNow()
+	if h == nil {
+		f.Fatal("there is no head")
+	}
+	if h.Projected != h.Revision {
+		f.Errorf("the documents stand at revision %d, the head at %d", h.Projected, h.Revision)
+	}
+	c, err := f.fetchContent(f.Context(), h)
+	must(f.T, err)
+	want := c.want
+	docs, err := f.fetchDocuments(f.Context(), setID)
+	must(f.T, err)
+	if found := look(h, want, docs, nil); found.kept != len(want) || len(docs) != len(want) {
+		f.Errorf("of %d documents %d are as they should be, %d behind, %d left, %d missing, %d edited",
+			len(want), found.kept, len(found.behind), len(found.left), len(found.missing), len(found.edited))
+	}
+	ids := make([]string, len(want))
+	for i, w := range want {
+		ids[i] = w.id
+	}
+	claims, err := f.fetchClaims(f.Context(), setID, ids)
+	must(f.T, err)
+	if len(claims) != len(want) {
+		f.Errorf("%d of %d rule ids are claimed", len(claims), len(want))
+	}
+	all, err := findAll[*snapshot](f.Context(), f.versions, bson.D{{Key: "ruleSetId", Value: setID}},
+		options.Find().SetSort(bson.D{{Key: "revision", Value: -1}}))
+	must(f.T, err)
+	next := h.Revision
+	for _, v := range all {
+		// A proposal for the next revision may have a writer who lives: the
+		// next change takes it away.
+		if v.Revision > h.Revision && !v.Committed && !strict {
+			continue
+		}
+		if v.Revision != next || !v.Committed {
+			f.Errorf("the history has revision %d (committed %t) where %d belongs", v.Revision, v.Committed, next)
+		}
+		next--
+	}
+	if oldest := max(0, h.Revision-int64(f.config.History)); next != oldest {
+		f.Errorf("the history ends before revision %d, want %d", next, oldest)
+	}
+}
+
+// authors are who made the revisions, newest first.
+func (f *fixture) authors() string {
+	f.Helper()
+	entries, err := f.History(f.Context(), setID, 0, 0)
+	must(f.T, err)
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Author)
+	}
+	return strings.Join(all, " ")
+}

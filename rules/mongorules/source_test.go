@@ -1,0 +1,57 @@
+package mongorules
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/rulestest"
+)
+
+func TestSourceKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	for _, c := range rulestest.Checks() {
+		t.Run(c.Name, func(t *testing.T) {
+			// A database for each: the test server reads all of a collection
+			// to find a part of it.
+			f := newFixture(t, Config{History: 40})
+			c.Run(t, rulestest.Subject{
+				Editor:  f.Source,
+				Open:    func(testing.TB) rules.Editor { return f.open(Config{History: 40}) },
+				Corrupt: f.corrupt,
+				History: 40,
+				Writers: 10, Changes: 50,
+			})
+		})
+	}
+}
+
+// corrupt writes a document into the snapshot that the head names.
+func (f *fixture) corrupt(t testing.TB, id, document string) {
+	t.Helper()
+	h, err := f.fetchHead(t.Context(), id)
+	must(t, err)
+	_, err = f.versions.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: h.Snapshot}}, set("document", document))
+	must(t, err)
+}
+
+var full = flag.Bool("full", false, "also run the checks that take minutes")
+
+// TestFiftyWritersMakeAThousandChanges is the whole of what the contract asks
+// of concurrent writers. The test server reads the whole history for each.
+func TestFiftyWritersMakeAThousandChanges(t *testing.T) {
+	if !*full {
+		t.Skip("takes minutes: run it with -full")
+	}
+	f := newFixture(t, Config{})
+	for _, c := range rulestest.Checks() {
+		if c.Name == "concurrent writers lose no change and every version can be restored" {
+			began := time.Now()
+			c.Run(t, rulestest.Subject{Editor: f.Source, Open: func(testing.TB) rules.Editor { return f.open(Config{}) }})
+			t.Logf("50 writers made 1,000 changes in %.1f s", time.Since(began).Seconds())
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package config_test
+
+import (
+	"testing"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/store/redisstore"
+)
+
+// The words of the configuration are those of the packages that they are for,
+// and so are the defaults.
+func TestWordsAreThoseOfThePackages(t *testing.T) {
+	accepted := func(key string, words ...string) {
+		t.Helper()
+		for _, word := range words {
+			if _, err := config.Load(config.Sources{Set: []string{key + "=" + word}}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	accepted("redis.mode", string(redisstore.ModeAuto), string(redisstore.ModeStandalone), string(redisstore.ModeSentinel), string(redisstore.ModeCluster))
+	accepted("reload.strategy", string(reload.Auto), string(reload.Polling), string(reload.PubSub))
+	accepted("ratelimit.default-policy", string(fluxgate.Reject), string(fluxgate.WaitForRefill))
+	accepted("ratelimit.on-failure", string(fluxgate.FailLocal), string(fluxgate.FailOpen), string(fluxgate.FailClosed))
+	c := config.Defaults()
+	if c.Reload.Channel != reload.DefaultChannel || c.Reload.Strategy != string(reload.Auto) || c.Redis.Mode != string(redisstore.ModeAuto) {
+		t.Errorf("the defaults are %+v and %+v", c.Reload, c.Redis)
+	}
+}

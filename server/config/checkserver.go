@@ -1,0 +1,218 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// Bounds of a secret, in bytes. A short one can be guessed from what is made
+// with it.
+const (
+	minSecret = 16
+	maxSecret = 64 << 10
+)
+
+func (k *checker) listeners() {
+	s := &k.Server
+	if s.HTTP == "" {
+		k.refuse("server.http", "must say where to listen, such as :8080")
+	}
+	taken := map[string]string{}
+	for _, l := range []struct{ key, addr string }{{"server.http", s.HTTP}, {"server.grpc", s.GRPC}, {"server.admin", s.Admin}} {
+		if l.addr == "" {
+			continue
+		}
+		host, port, err := net.SplitHostPort(l.addr)
+		n, portErr := strconv.ParseUint(port, 10, 16)
+		if err != nil || portErr != nil || host != "" && !isHost(host) {
+			k.refuse(l.key, "must be of the form host:port, or :port for all addresses, not %s", show(l.addr))
+			continue
+		}
+		if other := taken[l.addr]; other != "" && n > 0 {
+			k.refuse(l.key, "is the address of %s already", other)
+		}
+		taken[l.addr] = l.key
+		if l.key == "server.admin" && !isLoopback(host) && !k.hasAuth() {
+			k.refuse(l.key, "is not on loopback, where the admin API needs authentication: "+
+				"set server.auth.tokens, server.auth.tokens-file or server.tls.client-ca-file, or listen on 127.0.0.1:%s", port)
+		}
+	}
+}
+
+func (k *checker) hasAuth() bool {
+	return len(k.Server.Auth.Tokens) > 0 || k.Server.Auth.TokensFile != "" || k.Server.TLS.ClientCAFile != ""
+}
+
+// isLoopback reports whether only this machine reaches a host. A name other
+// than localhost may be anything tomorrow.
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback() || host == "localhost"
+}
+
+func (k *checker) tls() {
+	t := &k.Server.TLS
+	switch {
+	case t.CertFile != "" && t.KeyFile == "":
+		k.refuse("server.tls.cert-file", "needs server.tls.key-file")
+	case t.CertFile == "" && t.KeyFile != "":
+		k.refuse("server.tls.key-file", "needs server.tls.cert-file")
+	case t.CertFile != "":
+		if k.readable("server.tls.cert-file", t.CertFile) && k.readable("server.tls.key-file", t.KeyFile) {
+			if _, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err != nil {
+				k.refuse("server.tls.cert-file", "does not go with server.tls.key-file: %v", err)
+			}
+		}
+	}
+	if t.ClientCAFile == "" {
+		return
+	}
+	if t.CertFile == "" {
+		k.refuse("server.tls.client-ca-file", "needs server.tls.cert-file: only TLS can ask for a certificate")
+	}
+	if k.readable("server.tls.client-ca-file", t.ClientCAFile) {
+		data, err := readFile(t.ClientCAFile)
+		if err != nil || !x509.NewCertPool().AppendCertsFromPEM(data) {
+			k.refuse("server.tls.client-ca-file", "has no certificate as PEM in it")
+		}
+	}
+}
+
+// readable refuses a file that cannot be read. Its name is not repeated, in
+// case that somebody wrote the secret itself in its place.
+func (k *checker) readable(key, name string) bool {
+	file, err := os.Open(name) //nolint:gosec // the path is the operator's
+	if err == nil {
+		defer file.Close() //nolint:errcheck // nothing was written
+		var info fs.FileInfo
+		if info, err = file.Stat(); err == nil && !info.Mode().IsRegular() {
+			err = errors.New("it is not a file")
+		}
+	}
+	if err == nil {
+		return true
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	k.refuse(key, "names a file that cannot be read: %v", err)
+	return false
+}
+
+// secretFile refuses a file that has no secret in it.
+func (k *checker) secretFile(key, name string) {
+	if name == "" || !k.readable(key, name) {
+		return
+	}
+	if _, err := ReadSecret(name); err != nil {
+		k.refuse(key, "%v", err)
+	}
+}
+
+// ReadSecret reads a secret from its file. A line end behind it does not count:
+// most ways to write a file leave one.
+func ReadSecret(name string) ([]byte, error) {
+	data, err := readFile(name)
+	if err != nil {
+		var path *fs.PathError
+		if errors.As(err, &path) {
+			err = path.Err
+		}
+		return nil, fmt.Errorf("names a file that cannot be read: %w", err)
+	}
+	secret := strings.TrimRight(string(data), "\r\n")
+	if len(secret) < minSecret || len(secret) > maxSecret {
+		return nil, fmt.Errorf("names a file with %d bytes in it: a secret has %d to %d, such as openssl rand -hex 32 makes", len(secret), minSecret, maxSecret)
+	}
+	return []byte(secret), nil
+}
+
+func (k *checker) auth() {
+	for _, wrong := range wrongTokens(k.Server.Auth.Tokens) {
+		k.refuse("server.auth.tokens"+wrong.Place, "%s", wrong.Message)
+	}
+	if name := k.Server.Auth.TokensFile; name != "" && k.readable("server.auth.tokens-file", name) {
+		var invalid *Error
+		switch _, err := k.Server.Auth.AllTokens(); {
+		case errors.As(err, &invalid):
+			for _, p := range invalid.Problems {
+				k.found.add(p)
+			}
+		case err != nil:
+			k.refuse("server.auth.tokens-file", "%v", err)
+		}
+	}
+}
+
+// wrongTokens is what is wrong in a list of tokens.
+func wrongTokens(tokens []Token) []Problem {
+	var found []Problem
+	refuse := func(i int, key, message string) {
+		found = append(found, Problem{Place: fmt.Sprintf("[%d]%s", i, key), Message: message})
+	}
+	names, hashes := map[string]bool{}, map[Hash]bool{}
+	for i, t := range tokens {
+		switch {
+		case !fluxgate.ValidID(t.Name):
+			refuse(i, ".name", "must have 1 to 64 letters, digits, dots, dashes and underscores")
+		case names[t.Name]:
+			refuse(i, ".name", "is the name of another token already")
+		}
+		names[t.Name] = true
+		hash, err := hex.DecodeString(string(t.SHA256))
+		switch {
+		case err != nil || len(hash) != 32:
+			refuse(i, ".sha256", "must be the SHA-256 of the token in 64 hexadecimal digits, as printf %s \"$TOKEN\" | sha256sum prints it")
+		case hashes[Hash(strings.ToLower(string(t.SHA256)))]:
+			refuse(i, ".sha256", "is that of another token already")
+		}
+		hashes[Hash(strings.ToLower(string(t.SHA256)))] = true
+		if len(t.Roles) == 0 || slices.ContainsFunc(t.Roles, func(r Role) bool { return r != RoleCheck && r != RoleRead && r != RoleWrite }) {
+			refuse(i, ".roles", "must have at least one of check, read, write, and no other")
+		}
+	}
+	return found
+}
+
+func (k *checker) forwardAuth() {
+	f := &k.ForwardAuth
+	if f.Enabled {
+		for _, h := range []struct{ key, name string }{
+			{"deny-header", f.DenyHeader}, {"method-header", f.MethodHeader}, {"uri-header", f.URIHeader}, {"host-header", f.HostHeader},
+		} {
+			k.header("forward-auth."+h.key, h.name)
+		}
+	}
+	for _, h := range []struct{ key, name string }{{"user-header", f.UserHeader}, {"api-key-header", f.APIKeyHeader}} {
+		if h.name != "" {
+			k.header("forward-auth."+h.key, h.name)
+		}
+	}
+}
+
+// header refuses what cannot be the name of a header.
+func (k *checker) header(key, name string) {
+	for _, c := range []byte(name) {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			name = ""
+			break
+		}
+	}
+	if name == "" || len(name) > 64 {
+		k.refuse(key, "must be the name of a header, such as X-Forwarded-Host")
+	}
+}

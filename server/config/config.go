@@ -1,0 +1,67 @@
+package config
+
+import (
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// Config is the configuration of a server. [Defaults] and [Load] make one.
+//
+// The fields' tags say the name of the key, the values that a text can have
+// (oneof) and the range of a number or a time (min and max). What a key means
+// is the comment of its field, and nothing but that: the reference in
+// docs/configuration.md is made from it.
+type Config struct {
+	Redis         Redis         `key:"redis"`
+	Mongo         Mongo         `key:"mongo"`
+	Rules         Rules         `key:"rules"`
+	RateLimit     RateLimit     `key:"ratelimit"`
+	Reload        Reload        `key:"reload"`
+	WaitForRefill WaitForRefill `key:"wait-for-refill"`
+	Settle        Settle        `key:"settle"`
+	Server        Server        `key:"server"`
+	ForwardAuth   ForwardAuth   `key:"forward-auth"`
+	Log           Log           `key:"log"`
+	Telemetry     Telemetry     `key:"telemetry"`
+
+	from *provenance // where the values came from, nil if nobody knows
+}
+
+// Defaults is the configuration of somebody who says nothing.
+func Defaults() Config {
+	return Config{
+		Redis: Redis{
+			Enabled: true, URI: "redis://localhost:6379", Mode: "auto", Timeout: 100 * time.Millisecond, Prefix: "fluxgate",
+			ClusterNodes: []URI{}, Shards: 64, Pool: Pool{MaxTotal: 50, MaxIdle: 10, MinIdle: 5},
+		},
+		Mongo: Mongo{Enabled: true, URI: "mongodb://localhost:27017/fluxgate", Database: "fluxgate", Collection: "rate_limit_rules"},
+		Rules: Rules{Source: SourceAuto},
+		RateLimit: RateLimit{
+			FilterEnabled: true, FilterOrder: 1, DefaultRuleSetID: "api-limits",
+			IncludePatterns: []string{"/api/**"}, ExcludePatterns: []string{"/health"},
+			MissingRuleBehavior: MissingAllow, DefaultPolicy: fluxgate.Reject, TrustedProxies: []string{},
+			IPv6Prefix: 64, OnFailure: fluxgate.FailLocal, FallbackShare: 1,
+		},
+		Reload: Reload{
+			Enabled: true, Strategy: "AUTO", PollingInterval: 30 * time.Second, Jitter: 50 * time.Millisecond, Channel: "fluxgate:rule-reload",
+		},
+		WaitForRefill: WaitForRefill{MaxWaitTime: 5 * time.Second, MaxConcurrentWaits: 100},
+		Settle:        Settle{ReceiptTTL: 10 * time.Minute},
+		Server: Server{
+			HTTP: ":8080", Admin: "127.0.0.1:9090",
+			TLS:      TLS{ReloadInterval: time.Minute},
+			Auth:     Auth{Tokens: []Token{}},
+			Timeouts: Timeouts{ReadHeader: 5 * time.Second, Read: 10 * time.Second, Write: 30 * time.Second, Idle: 2 * time.Minute},
+			MaxBody:  64 << 10, MaxBatch: 100,
+			Drain: Drain{Timeout: 30 * time.Second},
+		},
+		ForwardAuth: ForwardAuth{ //nolint:gosec // the names of headers, not what is in them
+			Enabled: true, DenyStatus: 429, DenyHeader: "X-Fluxgate-Denied",
+			MethodHeader: "X-Forwarded-Method", URIHeader: "X-Forwarded-Uri", HostHeader: "X-Forwarded-Host",
+			APIKeyHeader: "X-API-Key",
+		},
+		Log:       Log{Level: "info", Format: "text"},
+		Telemetry: Telemetry{Metrics: true, SampleRatio: 0.1},
+	}
+}

@@ -1,0 +1,63 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+)
+
+// variables are those whose names begin with FLUXGATE_. Of two with one name the
+// last counts.
+func variables(environ []string) map[string]string {
+	found := map[string]string{}
+	for _, variable := range environ {
+		if name, value, ok := strings.Cut(variable, "="); ok && strings.HasPrefix(name, envPrefix) {
+			found[name] = value
+		}
+	}
+	return found
+}
+
+// Kubernetes and container links describe a service called fluxgate, or
+// fluxgate-redis, in variables of these names to everything that runs beside it.
+var (
+	serviceName = regexp.MustCompile(`^FLUXGATE_([A-Z0-9_]+_)?(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+	servicePort = regexp.MustCompile(`^FLUXGATE_([A-Z0-9_]+_)?PORT$`)
+	portValue   = regexp.MustCompile(`^(tcp|udp|sctp)://`)
+)
+
+// isOthers reports whether a variable is not meant for us.
+func isOthers(name, value string) bool {
+	return name == FileVariable || strings.HasPrefix(name, envPrefix+"TEST_") ||
+		serviceName.MatchString(name) || servicePort.MatchString(name) && portValue.MatchString(value)
+}
+
+// environ takes the variables.
+func (l *loader) environ(variables map[string]string) {
+	byName := map[string]*entry{}
+	for _, e := range leaves() {
+		byName[e.variable()] = e
+	}
+	for _, name := range sortedKeys(variables) {
+		if e := byName[name]; e != nil {
+			l.set(e, name, variables[name])
+			continue
+		}
+		if isOthers(name, variables[name]) {
+			continue
+		}
+		l.found.add(Problem{File: showName(name), Message: unknownVariable(name)})
+	}
+}
+
+// unknownVariable says what may have been meant by one that is not known.
+func unknownVariable(name string) string {
+	names := make([]string, 0, len(leaves()))
+	for _, e := range leaves() {
+		names = append(names, strings.TrimPrefix(e.variable(), envPrefix))
+	}
+	// Without what all have in common, or any two would be alike.
+	if meant := nearest(strings.TrimPrefix(name, envPrefix), names); meant != "" {
+		return "is not a known variable: did you mean " + envPrefix + meant + "?"
+	}
+	return "is not a known variable: those that are begin with FLUXGATE_ and the name of a key, such as FLUXGATE_REDIS_URI for redis.uri"
+}

@@ -1,0 +1,141 @@
+package config_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate/server/config"
+)
+
+// certificate makes a certificate and its key, as PEM.
+func certificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
+}
+
+func TestFilesAreLookedAt(t *testing.T) {
+	cert, key := certificate(t)
+	_, otherKey := certificate(t)
+	certFile, keyFile, otherKeyFile := write(t, "cert.pem", cert), write(t, "key.pem", key), write(t, "other.pem", otherKey)
+	secretFile := write(t, "secret", "0123456789abcdef\n")
+	tls := []string{"server.tls.cert-file=" + certFile, "server.tls.key-file=" + keyFile}
+	tokens := "tokens:\n  - {name: ci, sha256: \"" + someHash + "\", roles: [check]}\n"
+	for _, c := range []struct {
+		name string
+		set  []string
+		says string // "" for nothing
+	}{
+		{"a pair", tls, ""},
+		{"a pair and an authority, with an admin API for all", append(tls, "server.tls.client-ca-file="+certFile, "server.admin=:9090"), ""},
+		{"another key", append(tls, "server.tls.key-file="+otherKeyFile), "server.tls.cert-file: does not go with server.tls.key-file: tls: private key does not match"},
+		{"a key that is missing", append(tls, "server.tls.key-file=missing.pem"), "server.tls.key-file: names a file that cannot be read: no such file"},
+		{"a folder", append(tls, "server.tls.key-file=testdata"), "server.tls.key-file: names a file that cannot be read: it is not a file"},
+		{"an authority that is a key", append(tls, "server.tls.client-ca-file="+keyFile), "server.tls.client-ca-file: has no certificate"},
+		{"secrets", []string{"redis.key-secret-file=" + secretFile, "reload.secret-file=" + secretFile, "settle.receipt-secret-file=" + secretFile}, ""},
+		{"a short secret", []string{"reload.secret-file=" + write(t, "short", "0123456789abcde\n")}, "reload.secret-file: names a file with 15 bytes in it"},
+		{"a missing secret", []string{"settle.receipt-secret-file=nowhere"}, "--set settle.receipt-secret-file: settle.receipt-secret-file: names a file that cannot be read: no such file"},
+		{"tokens, with an admin API for all", []string{"server.auth.tokens-file=" + write(t, "tokens.yaml", tokens), "server.admin=0.0.0.0:9090"}, ""},
+		{"loopback", []string{"server.admin=[::1]:9090"}, ""},
+		{"localhost", []string{"server.admin=localhost:9090"}, ""},
+		{"no admin API", []string{"server.admin="}, ""},
+		{"an admin API for all", []string{"server.admin=admin.example.com:9090"}, "is not on loopback"},
+		{"a token without a name", []string{"server.auth.tokens-file=" + write(t, "t.yaml", "tokens: [{sha256: a}]\n")}, "t.yaml:1:10: tokens[0].name: must have"},
+		{"a token that stands in both", []string{
+			"server.auth.tokens-file=" + write(t, "both.yaml", tokens), "server.auth.tokens=[{name: ci, sha256: " + strings.Repeat("a", 64) + ", roles: [read]}]",
+		}, "both.yaml:2:12: tokens[0].name: is the name of another token already"},
+		{"a hash that stands twice", []string{
+			"server.auth.tokens-file=" + write(t, "hash.yaml", tokens), "server.auth.tokens=[{name: me, sha256: " + strings.ToUpper(someHash) + ", roles: [read]}]",
+		}, "hash.yaml:2:24: tokens[0].sha256: is that of another token already"},
+		{"another key in the file of tokens", []string{"server.auth.tokens-file=" + write(t, "k.yaml", "token: []\n")}, "k.yaml:1:1: token: is not a known key: did you mean tokens?"},
+		{"a file of tokens with a list", []string{"server.auth.tokens-file=" + write(t, "l.yaml", "- {name: ci}\n")}, "l.yaml:1:1: must be a group of keys: tokens"},
+		{"an empty file of tokens", []string{"server.auth.tokens-file=" + write(t, "e.yaml", "")}, "e.yaml: must hold one document"},
+	} {
+		err := load(t, config.Sources{Set: c.set}).Check()
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: Check says %v, want %q", c.name, err, c.says)
+		}
+	}
+}
+
+func TestTokensOfBothPlacesAreAccepted(t *testing.T) {
+	auth := config.Auth{
+		Tokens:     []config.Token{{Name: "one", SHA256: config.Hash(strings.Repeat("a", 64)), Roles: []config.Role{config.RoleRead}}},
+		TokensFile: write(t, "tokens.yaml", "tokens: [{name: two, sha256: \""+someHash+"\", roles: [check, write]}]\n"),
+	}
+	all, err := auth.AllTokens()
+	if err != nil || len(all) != 2 || all[0].Name != "one" || all[1].Name != "two" || all[1].Roles[1] != config.RoleWrite || string(all[1].SHA256) != someHash {
+		t.Errorf("%v, %v", all, err)
+	}
+	auth.TokensFile = "missing.yaml"
+	if _, err := auth.AllTokens(); err == nil {
+		t.Error("a file that is missing is no error")
+	}
+}
+
+func TestTheLineEndOfASecretDoesNotCount(t *testing.T) {
+	for _, end := range []string{"", "\n", "\r\n"} {
+		secret, err := config.ReadSecret(write(t, "s", "0123456789abcdef"+end))
+		if err != nil || string(secret) != "0123456789abcdef" {
+			t.Errorf("%q, %v", secret, err)
+		}
+	}
+}
+
+func TestTopologiesThatContradictThemselvesAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		set  []string
+		says string
+	}{
+		{[]string{"redis.mode=sentinel"}, "redis.mode: sentinel needs a redis.uri that begins with redis-sentinel://"},
+		{[]string{"redis.mode=cluster", "redis.uri=redis-sentinel://a/m"}, "redis.mode: cluster cannot be with"},
+		{[]string{"redis.cluster-nodes=a:1", "redis.uri=redis-sentinel://a/m"}, "redis.cluster-nodes: cannot be with"},
+		{[]string{"redis.mode=standalone", "redis.uri=redis://a,b"}, "redis.mode: standalone cannot be with several hosts"},
+		{[]string{"redis.uri=redis://a,b/3"}, "redis.uri: names several hosts and a database"},
+		{[]string{"redis.cluster-nodes=a:1", "redis.uri=redis://a/3"}, "redis.uri: names a database"},
+		{[]string{"redis.uri=redis-sentinel://a"}, "redis.uri: must end in the name of the master"},
+		{[]string{"redis.uri=redis://a/x"}, "redis.uri: must have the number of a database"},
+		{[]string{"redis.uri=redis://a?db=1"}, "redis.uri: has options"},
+		{[]string{"redis.uri=redis://u:%zz@a"}, "redis.uri: has credentials that are not percent-encoded"},
+		{[]string{"redis.uri=redis://u:p@a,redis://u:q@b"}, "redis.uri: has several hosts with different credentials"},
+		{[]string{"redis.uri=localhost:6379"}, "redis.uri: must begin with redis://"},
+		{[]string{"mongo.uri=redis://a"}, "mongo.uri: must begin with mongodb://"},
+		{[]string{"mongo.database=a.b"}, "mongo.database: cannot be"},
+		{[]string{"mongo.collection=system.x"}, "mongo.collection: cannot be"},
+		{[]string{"rules.source=file"}, "rules.source: file needs rules.file"},
+		{[]string{"rules.source=mongo", "mongo.enabled=false"}, "rules.source: mongo needs mongo.enabled"},
+		{[]string{"rules.source=redis", "redis.enabled=false"}, "rules.source: redis needs redis.enabled"},
+		{[]string{"ratelimit.client-ip-header=X-Real-IP"}, "ratelimit.client-ip-header: would never be read"},
+		{[]string{"server.http="}, "server.http: must say where to listen"},
+		{[]string{"reload.channel="}, "reload.channel: must name a channel"},
+	} {
+		if err := load(t, config.Sources{Set: c.set}).Check(); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: Check says %v, want %q", c.set, err, c.says)
+		}
+	}
+	// What is not used need not be right.
+	off := load(t, config.Sources{Set: []string{"redis.enabled=false", "redis.uri=", "mongo.enabled=false", "mongo.uri=", "rules.file=x", "reload.strategy=POLLING"}})
+	if err := off.Check(); err != nil {
+		t.Error(err)
+	}
+}

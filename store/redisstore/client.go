@@ -1,0 +1,50 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// NewClient makes a client of the servers that a URI names, for those who keep
+// more in the same Redis than buckets: rules, announcements. Unlike the store's
+// own connections it tries again by itself. In ModeAuto the server is asked
+// whether it is part of a cluster; one that does not answer is taken for a
+// server of its own.
+func NewClient(ctx context.Context, uri string, mode Mode) (redis.UniversalClient, error) {
+	t, err := parseURI(uri)
+	if err != nil {
+		return nil, fmt.Errorf("making a Redis client: %w", err)
+	}
+	if t.client != nil { // Sentinel's
+		return t.client, nil
+	}
+	one := t.connect(t.addrs[0], Pool{})
+	options := *one.Options()
+	options.MaxRetries = 3
+	if mode == ModeAuto || mode == "" {
+		mode = t.mode
+	}
+	if mode == ModeAuto {
+		info, err := one.Info(ctx, "cluster").Result()
+		if err == nil && strings.Contains(info, "cluster_enabled:1") {
+			mode = ModeCluster
+		}
+	}
+	if err := one.Close(); err != nil {
+		return nil, fmt.Errorf("making a Redis client: %w", t.clean(err))
+	}
+	switch mode {
+	case ModeCluster:
+		return redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: t.addrs, Username: options.Username, Password: options.Password, TLSConfig: options.TLSConfig,
+			DisableIdentity: true, MaintNotificationsConfig: options.MaintNotificationsConfig,
+		}), nil
+	case ModeAuto, ModeStandalone:
+		return redis.NewClient(&options), nil
+	}
+	return nil, errors.New("making a Redis client: mode sentinel needs a redis-sentinel:// URI")
+}

@@ -1,0 +1,39 @@
+package redisstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/redis/go-redis/v9"
+)
+
+func TestAClientFindsItsServers(t *testing.T) {
+	for name, uri := range map[string]string{
+		"standalone": testenv.SharedStandalone(t).URI(),
+		"cluster":    testenv.SharedCluster(t).URI(),
+		"sentinel":   testenv.SharedSentinel(t).URI(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, err := NewClient(t.Context(), uri, ModeAuto)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			for _, key := range []string{"a", "b", "c", "d"} { // in several slots
+				if err := client.Set(t.Context(), "client-"+key, name, time.Minute).Err(); err != nil {
+					t.Error(err)
+				}
+			}
+			if _, ok := client.(*redis.ClusterClient); ok != (name == "cluster") {
+				t.Errorf("it is a %T", client)
+			}
+		})
+	}
+	if _, err := NewClient(t.Context(), "http://nowhere", ModeAuto); err == nil {
+		t.Error("there is a client of another scheme")
+	}
+	if _, err := NewClient(t.Context(), "redis://localhost", ModeSentinel); err == nil {
+		t.Error("there is a Sentinel without one")
+	}
+}
