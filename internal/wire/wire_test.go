@@ -104,7 +104,7 @@ func TestARequestArrivesAsItWasSent(t *testing.T) {
 	if err := w.To(&arrived); err != nil || !reflect.DeepEqual(sent, arrived) {
 		t.Errorf("%v\n%+v\n%+v", err, sent, arrived)
 	}
-	for _, bad := range []wire.Request{{RuleSet: "a b"}, {IP: "nowhere"}, {IP: "1.2.3.4:80"}, {Cost: -1}} {
+	for _, bad := range []wire.Request{{RuleSet: "a b"}, {IP: "nowhere"}, {IP: "1.2.3.4:80"}, {Cost: -1}, {TimeoutMs: -1}, {Bytes: true, UserID: "Ā"}} {
 		if err := bad.To(&arrived); err == nil {
 			t.Errorf("%+v was taken", bad)
 		}
@@ -112,6 +112,43 @@ func TestARequestArrivesAsItWasSent(t *testing.T) {
 	mapped := wire.Request{IP: "::ffff:192.0.2.1"}
 	if err := mapped.To(&arrived); err != nil || arrived.IP != netip.MustParseAddr("192.0.2.1") {
 		t.Errorf("%v, %v", arrived.IP, err)
+	}
+}
+
+// TestTextsThatAreNotUTF8ArriveAsTheyWereSent has callers that JSON would make
+// one.
+func TestTextsThatAreNotUTF8ArriveAsTheyWereSent(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	text := func() string {
+		b := make([]byte, 1+rng.IntN(6))
+		for i := range b {
+			b[i] = byte(rng.Uint32())
+		}
+		return string(b)
+	}
+	for range 1_000 {
+		sent := fluxgate.Request{
+			UserID: text(), APIKey: text(), Method: text(), Path: text(), Host: text(),
+			Headers: map[string][]string{text(): {text(), text()}}, Attributes: map[string]string{text(): text()},
+		}
+		before := fmt.Sprintf("%+v", sent)
+		w := wire.FromRequest(&sent)
+		w.SetTimeout(1500 * time.Microsecond)
+		body, err := json.Marshal(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again wire.Request
+		var arrived fluxgate.Request
+		if err := json.Unmarshal(body, &again); err != nil {
+			t.Fatal(err)
+		}
+		if err := again.To(&arrived); err != nil || !reflect.DeepEqual(sent, arrived) || again.Timeout() != 1500*time.Microsecond {
+			t.Fatalf("%v\n%+v\n%+v\n%s", err, sent, arrived, body)
+		}
+		if after := fmt.Sprintf("%+v", sent); after != before {
+			t.Fatalf("the caller's request was changed to %s", after)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 
@@ -71,6 +72,7 @@ type work struct {
 	answer  []byte
 	asked   wire.Request
 	request fluxgate.Request
+	lent    bool // what has failed may still hold the request
 }
 
 var works = sync.Pool{New: func() any { return new(work) }}
@@ -79,7 +81,7 @@ var works = sync.Pool{New: func() any { return new(work) }}
 const maxKept = 64 << 10
 
 func (w *work) release() {
-	if cap(w.body) > maxKept || cap(w.answer) > maxKept {
+	if w.lent || cap(w.body) > maxKept || cap(w.answer) > maxKept {
 		return
 	}
 	// Nothing of a caller stays behind.
@@ -99,13 +101,24 @@ func (a *API) check(rw http.ResponseWriter, r *http.Request) {
 		badRequest("%v", err).write(rw, r)
 		return
 	}
-	d, err := a.config.Limiter.Check(r.Context(), &w.request)
+	d, err := a.decide(r.Context(), &w.asked, &w.request)
 	if err != nil {
+		w.lent = true
 		a.failure(r, err).write(rw, r)
 		return
 	}
 	w.answer = wire.Append(w.answer[:0], &d, a.config.Office.Issue(d.Receipt()))
 	writeJSON(rw, w.answer)
+}
+
+// decide asks the limiter, for as long as the caller waits.
+func (a *API) decide(ctx context.Context, asked *wire.Request, request *fluxgate.Request) (fluxgate.Decision, error) {
+	if timeout := asked.Timeout(); timeout > 0 {
+		limited, cancel := patient(ctx, timeout)
+		defer cancel()
+		ctx = limited
+	}
+	return a.config.Limiter.Check(ctx, request)
 }
 
 // batch decides requests each for itself and all at the same time, so that
@@ -133,7 +146,7 @@ func (a *API) batch(rw http.ResponseWriter, r *http.Request) {
 	failures := make([]error, len(requests))
 	var all sync.WaitGroup
 	for i := range requests {
-		all.Go(func() { decisions[i], failures[i] = a.config.Limiter.Check(r.Context(), &requests[i]) })
+		all.Go(func() { decisions[i], failures[i] = a.guarded(r.Context(), &asked.Requests[i], &requests[i]) })
 	}
 	all.Wait()
 	w.answer = append(w.answer[:0], `{"decisions":[`...)
@@ -151,4 +164,15 @@ func (a *API) batch(rw http.ResponseWriter, r *http.Request) {
 	}
 	w.answer = append(w.answer, `]}`...)
 	writeJSON(rw, w.answer)
+}
+
+// guarded is decide on a goroutine of ours, where a panic would end the
+// process: net/http catches only those of a request's own.
+func (a *API) guarded(ctx context.Context, asked *wire.Request, request *fluxgate.Request) (d fluxgate.Decision, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("deciding a request of a batch: panic: %v", p)
+		}
+	}()
+	return a.decide(ctx, asked, request)
 }

@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +30,12 @@ func (w *work) read(r *http.Request, most int64, asked any) *problem {
 	}
 	if int64(len(w.body)) > most {
 		return tooLarge(most)
+	}
+	if start := bytes.TrimLeft(w.body, " \t\r\n"); len(start) > 0 && start[0] != '{' {
+		return badRequest("the body must be an object") // null would be read as one that is empty
+	}
+	if !unambiguous(w.body) {
+		return badRequest("the body has characters that are not UTF-8, or halves of them")
 	}
 	dec := json.NewDecoder(bytes.NewReader(w.body))
 	dec.DisallowUnknownFields()
@@ -132,6 +139,9 @@ func (a *API) failure(r *http.Request, err error) *problem {
 		return badRequest("cost: cannot be negative")
 	}
 	a.config.Failed(r, err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return newProblem(http.StatusServiceUnavailable, "The request could not be decided in time.")
+	}
 	if errors.Is(err, fluxgate.ErrTooManyRules) {
 		return newProblem(http.StatusInternalServerError, "More than %d rules apply to the request.", fluxgate.MaxMatches)
 	}

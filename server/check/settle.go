@@ -1,14 +1,19 @@
 package check
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/wire"
 	"github.com/fluxgate/fluxgate/server/receipt"
 )
+
+// settleTimeout bounds settling.
+const settleTimeout = time.Second
 
 // settle corrects what a request cost. A receipt is spent before it is
 // settled: if that fails it is not settled twice.
@@ -24,7 +29,11 @@ func (a *API) settle(rw http.ResponseWriter, r *http.Request) {
 		badRequest("actual: cannot be negative").write(rw, r)
 		return
 	}
-	taken, err := a.config.Office.Redeem(r.Context(), asked.Receipt)
+	// A caller that has gone has used what it has used, and its receipt is
+	// spent: this does not end with the request.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), settleTimeout)
+	defer cancel()
+	taken, err := a.config.Office.Redeem(ctx, asked.Receipt)
 	switch {
 	case errors.Is(err, receipt.ErrExpired):
 		refused(http.StatusGone, err).write(rw, r)
@@ -40,7 +49,7 @@ func (a *API) settle(rw http.ResponseWriter, r *http.Request) {
 		newProblem(http.StatusServiceUnavailable, "Receipts cannot be looked up right now.").write(rw, r)
 		return
 	}
-	s, err := a.config.Limiter.Settle(r.Context(), taken, asked.Actual)
+	s, err := a.config.Limiter.Settle(ctx, taken, asked.Actual)
 	if err != nil {
 		a.config.Failed(r, err)
 		newProblem(http.StatusServiceUnavailable, "The receipt was accepted, but could not be settled.").write(rw, r)
@@ -79,6 +88,7 @@ func (a *API) compatible(rw http.ResponseWriter, r *http.Request) {
 	}
 	d, err := a.config.Limiter.Check(r.Context(), &w.request)
 	if err != nil {
+		w.lent = true
 		a.failure(r, err).write(rw, r)
 		return
 	}

@@ -189,6 +189,9 @@ func wrongTokens(tokens []Token) []Problem {
 
 func (k *checker) forwardAuth() {
 	f := &k.ForwardAuth
+	if s := f.DenyStatus; s != 401 && s != 403 && s != 429 {
+		k.refuse("forward-auth.deny-status", "must be 401, 403 or 429, not %d", s)
+	}
 	if f.Enabled {
 		for _, h := range []struct{ key, name string }{
 			{"deny-header", f.DenyHeader}, {"method-header", f.MethodHeader}, {"uri-header", f.URIHeader}, {"host-header", f.HostHeader},

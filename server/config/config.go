@@ -57,7 +57,7 @@ func Defaults() Config {
 			Drain: Drain{Timeout: 30 * time.Second},
 		},
 		ForwardAuth: ForwardAuth{ //nolint:gosec // the names of headers, not what is in them
-			Enabled: true, DenyStatus: 429, DenyHeader: "X-Fluxgate-Denied",
+			Enabled: true, DenyStatus: 429, DenyHeader: "X-Fluxgate-Status",
 			MethodHeader: "X-Forwarded-Method", URIHeader: "X-Forwarded-Uri", HostHeader: "X-Forwarded-Host",
 			APIKeyHeader: "X-API-Key",
 		},

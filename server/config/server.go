@@ -101,8 +101,8 @@ type ForwardAuth struct {
 	// DenyStatus is the answer to a request that does not pass: 429, or 401 or
 	// 403 for nginx, which understands no other.
 	DenyStatus int `key:"deny-status" min:"400" max:"499"`
-	// DenyHeader marks such an answer, so that a proxy can tell it from another
-	// 403.
+	// DenyHeader is where such an answer says its own status, so that a proxy
+	// can tell a limit from another 403.
 	DenyHeader string `key:"deny-header"`
 	// MethodHeader is where the proxy says the method.
 	MethodHeader string `key:"method-header"`

@@ -1,6 +1,7 @@
 package http_test
 
 import (
+	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -53,7 +54,11 @@ func shared(t *testing.T, server *testenv.Server) fluxgate.Store {
 }
 
 func httprateInMemory(next http.Handler) http.Handler {
-	return httprate.LimitByIP(perMinute, time.Minute)(next)
+	byPeer := func(r *http.Request) (string, error) {
+		host, _, err := net.SplitHostPort(r.RemoteAddr)
+		return host, err
+	}
+	return httprate.Limit(perMinute, time.Minute, httprate.WithKeyFuncs(byPeer))(next)
 }
 
 func ululeWith(store limiter.Store) middleware {

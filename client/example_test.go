@@ -1,0 +1,41 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/client"
+	"github.com/fluxgate/fluxgate/httplimit"
+)
+
+// A service that limits its requests by asking a server, and lets them pass
+// while it is away.
+func ExampleNew() {
+	limiter, err := client.New("http://127.0.0.1:1", client.Config{ // nobody listens there
+		Token:     []byte("the-services-own"),
+		OnFailure: fluxgate.FailOpen,
+		Failed:    func(context.Context, error) { fmt.Println("the server is away") },
+		Timeout:   10 * time.Second,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limit, err := httplimit.New(limiter, httplimit.WithRuleSet("api-limits"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	service := limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }))
+
+	response := httptest.NewRecorder()
+	service.ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/orders", http.NoBody))
+	fmt.Print(response.Code, " ", response.Body)
+	_ = limiter.Close()
+	// Output:
+	// the server is away
+	// 200 hello
+}

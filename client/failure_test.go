@@ -1,0 +1,222 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/client"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+// nobody is the address of a server that does not run.
+func nobody(t testing.TB) string { return "http://" + testenv.FreeAddr(t) }
+
+func reply(status, contentType, body string) string {
+	return fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", status, contentType, len(body), body)
+}
+
+// TestWhatIsNotADecisionIsAFailure has servers that do not decide. The client
+// lets pass or refuses, as it was told to, and asks each exactly once.
+func TestWhatIsNotADecisionIsAFailure(t *testing.T) {
+	const yes = `{"allowed":true,"reason":"ok","remaining":1,"source":"store"`
+	const jsonType = "application/json"
+	band := func(fields string) string {
+		return reply("200 OK", jsonType, yes+`,"bands":[{"rule":"r","status":"ok","source":"store",`+fields+`}]}`)
+	}
+	for _, c := range []struct {
+		name, reply string
+		stay        bool
+		timeout     time.Duration
+		want        string // in the error
+	}{
+		{name: "a server that hangs", stay: true, timeout: 50 * time.Millisecond, want: "no answer in time"},
+		{name: "a header that never ends", reply: "HTTP/1.1 200 OK\r\nX-Slow: ", stay: true, timeout: 50 * time.Millisecond, want: "no answer in time"},
+		{name: "a body that never ends", reply: "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", stay: true, timeout: 50 * time.Millisecond, want: "no answer in time"},
+		{name: "no answer but a closed connection", want: "EOF"},
+		{name: "a connection cut in the header", reply: "HTTP/1.1 200 OK\r\nContent-Le", want: "broken"},
+		{name: "a connection cut in the body", reply: "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", want: "EOF"},
+		{name: "a header that is too long", reply: "HTTP/1.1 200 OK\r\nX-Long: " + strings.Repeat("x", 200<<10) + "\r\n\r\n", want: "exceeded"},
+		{name: "a body that says it is too long", reply: "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", stay: true, want: "more than"},
+		{name: "a body that is too long", reply: "HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat(" ", 2<<20), want: "more than"},
+		{name: "something that is not HTTP", reply: "+PONG\r\n", want: "malformed"},
+		{name: "our own words", reply: "HTTP/1.1 200 OK\r\nAuthorization Bearer hush-hush\r\n\r\n", want: "malformed"},
+		{name: "a long line", reply: strings.Repeat("x", 20<<10) + "\r\n", want: "malformed"},
+		{name: "something that is not JSON", reply: reply("200 OK", "text/html", "<html>welcome</html>"), want: "not what a server answers"},
+		{name: "JSON that is nothing", reply: reply("200 OK", jsonType, "{}"), want: "reason"},
+		{name: "JSON that is null", reply: reply("200 OK", jsonType, "null"), want: "reason"},
+		{name: "a decision with the wrong types", reply: reply("200 OK", jsonType, `{"allowed":"yes"}`), want: "not what a server answers"},
+		{name: "a rule that cannot be", reply: reply("200 OK", jsonType, yes+`,"rule":"a\"b\r\nX: y"}`), want: "rule"},
+		{name: "a band that holds nothing", reply: band(`"limit":0,"remaining":0,"capacity":0,"refillTokens":0,"refillMs":0`), want: "numbers"},
+		{name: "a band beyond all numbers", reply: band(`"limit":1,"remaining":0,"capacity":9223372036854775807,"refillTokens":1,"refillMs":4e12`), want: "numbers"},
+		{name: "a status that nobody knows", reply: strings.Replace(band(`"limit":1,"remaining":1,"capacity":1,"refillTokens":1,"refillMs":1`), `"ok","source"`, `"oj","source"`, 1), want: "status"},
+		{name: "a time before all others", reply: reply("200 OK", jsonType, yes+`,"waitMs":-5}`), want: "negative"},
+		{name: "a redirect", reply: "HTTP/1.1 307 Temporary Redirect\r\nLocation: /v1/elsewhere\r\nContent-Length: 0\r\n\r\n", want: "307"},
+		{name: "a token that is not accepted", reply: reply("401 Unauthorized", "application/problem+json", `{"detail":"Who\u0007 are you?"}`), want: "Who are you?"},
+		{name: "a wrong path", reply: reply("404 Not Found", "text/plain", "no"), want: "404"},
+		{name: "a server that is draining", reply: reply("503 Service Unavailable", "text/plain", "no"), want: "503"},
+		{name: "a proxy without a server", reply: reply("502 Bad Gateway", "text/html", "no"), want: "502"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for mode, allowed := range map[fluxgate.OnFailure]bool{fluxgate.FailOpen: true, fluxgate.FailClosed: false} {
+				address, asked := scripted(t, c.reply, c.stay)
+				var heard failures
+				limiter := newClient(t, address, client.Config{Timeout: c.timeout, OnFailure: mode, Failed: heard.hear, Token: []byte("hush-hush")})
+				d, err := limiter.Check(t.Context(), &fluxgate.Request{APIKey: "my-own-key"})
+				if want := (answer{allowed, fluxgate.ReasonStoreFailure, ""}); err != nil || answerOf(&d) != want || !d.Degraded || d.Receipt() != nil {
+					t.Fatalf("%s: %+v, degraded %t, %v", mode, answerOf(&d), d.Degraded, err)
+				}
+				if n := asked.Load(); n != 1 {
+					t.Errorf("it was asked %d times", n)
+				}
+				if text := heard.text(); heard.count.Load() != 1 || !strings.Contains(text, c.want) {
+					t.Errorf("told %d times, %q; want %q", heard.count.Load(), text, c.want)
+				}
+				if text := heard.text(); strings.Contains(text, "hush-hush") || strings.Contains(text, "my-own-key") || len(text) > 500 {
+					t.Errorf("a secret, or too much, in %q", text)
+				}
+			}
+		})
+	}
+}
+
+func TestAServerThatIsAwayIsAFailure(t *testing.T) {
+	var heard failures
+	limiter := newClient(t, nobody(t), client.Config{Failed: heard.hear})
+	d, err := limiter.Check(t.Context(), &fluxgate.Request{})
+	if err != nil || answerOf(&d) != (answer{true, fluxgate.ReasonStoreFailure, ""}) || heard.count.Load() != 1 {
+		t.Errorf("%+v, %v, %q", answerOf(&d), err, heard.text())
+	}
+}
+
+// TestWhatIsWrongWithOneRequestIsNotLetPass has requests that the server
+// refuses to decide: whoever sends one must not pass because of it.
+func TestWhatIsWrongWithOneRequestIsNotLetPass(t *testing.T) {
+	g := newGate(t, newStore(t), []fluxgate.Rule{perHour("r", 5)})
+	for name, req := range map[string]fluxgate.Request{
+		"a rule set that cannot be":     {RuleSet: "not an id"},
+		"more than the server reads":    {Headers: map[string][]string{"X-Long": {strings.Repeat("x", 200<<10)}}},
+		"more than the client sends":    {Path: "/" + strings.Repeat("x", 300<<10)},
+		"more than the server reads, a": {Attributes: map[string]string{"a": strings.Repeat("\x00", 30<<10)}},
+	} {
+		d, err := g.Check(t.Context(), &req)
+		if !errors.Is(err, client.ErrUndecided) || d.Allowed || len(err.Error()) > 500 {
+			t.Errorf("%s: allowed %t, %v", name, d.Allowed, err)
+		}
+	}
+	if _, err := g.Check(t.Context(), &fluxgate.Request{Cost: -1}); !errors.Is(err, fluxgate.ErrCost) {
+		t.Errorf("a negative cost: %v", err)
+	}
+	address, _ := scripted(t, reply("500 Internal Server Error", "application/problem+json", `{"detail":"More than 64 rules apply to the request."}`), false)
+	_, err := newClient(t, address, client.Config{OnFailure: fluxgate.FailOpen}).Check(t.Context(), &fluxgate.Request{})
+	var status *client.StatusError
+	if !errors.Is(err, client.ErrUndecided) || !errors.As(err, &status) || status.Status != 500 || !strings.Contains(err.Error(), "64 rules") {
+		t.Errorf("a server without a decision: %v", err)
+	}
+}
+
+func TestACallerThatEndsGetsItsOwnError(t *testing.T) {
+	address, _ := scripted(t, "", true)
+	limiter := newClient(t, address, client.Config{OnFailure: fluxgate.FailOpen})
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	leaving, leave := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, leave)
+	for want, ctx := range map[error][]context.Context{context.Canceled: {canceled, leaving}, context.DeadlineExceeded: {late}} {
+		for _, ctx := range ctx {
+			if d, err := limiter.Check(ctx, &fluxgate.Request{}); !errors.Is(err, want) || d.Allowed {
+				t.Errorf("allowed %t, %v; want %v", d.Allowed, err, want)
+			}
+		}
+	}
+}
+
+// TestWhatTravels looks at a request as a server gets it.
+func TestWhatTravels(t *testing.T) {
+	type body struct {
+		Headers   map[string][]string
+		TimeoutMs float64
+		APIKey    string
+	}
+	got := make(chan body, 1)
+	authorization := make(chan string, 1)
+	server := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var b body
+		if err := json.NewDecoder(r.Body).Decode(&b); err != nil || r.URL.Path != "/limits/v1/check" {
+			t.Errorf("%s: %v", r.URL, err)
+		}
+		got <- b
+		authorization <- r.Header.Get("Authorization")
+		fmt.Fprint(w, `{"allowed":true,"reason":"no-rule","remaining":0,"source":"store"}`)
+	}))
+	headers := map[string][]string{"Cookie": {"a"}, "authorization": {"b"}, "X-Tenant": {"c"}, "Accept": {"d"}}
+	for _, c := range []struct {
+		name   string
+		config client.Config
+		want   []string
+		bearer string
+		most   float64
+	}{
+		{"all but credentials", client.Config{Timeout: 10 * time.Second}, []string{"Accept", "X-Tenant"}, "", 5_000},
+		{"what was named", client.Config{Timeout: 10 * time.Second, MaxWait: time.Minute, Headers: []string{"x-tenant", "cookie"}, Token: []byte("t0ken")}, []string{"Cookie", "X-Tenant"}, "Bearer t0ken", 65_000},
+		{"nothing", client.Config{Headers: []string{}}, nil, "", 10_000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			limiter := newClient(t, server.URL+"/limits/", c.config)
+			if strings.Contains(fmt.Sprintf("%v %+v %#v", limiter, *limiter, c.config), "t0ken") {
+				t.Error("the token can be printed")
+			}
+			if d, err := limiter.Check(t.Context(), &fluxgate.Request{Headers: headers, APIKey: "k"}); err != nil || !d.Allowed {
+				t.Fatal(err)
+			}
+			b := <-got
+			for _, name := range c.want {
+				if len(b.Headers[name]) != 1 {
+					t.Errorf("%s did not arrive", name)
+				}
+			}
+			if len(b.Headers) != len(c.want) || b.APIKey != "k" || b.TimeoutMs != c.most {
+				t.Errorf("arrived: %+v; want a timeout of %v", b, c.most)
+			}
+			if auth := <-authorization; auth != c.bearer {
+				t.Errorf("authorization %q, want %q", auth, c.bearer)
+			}
+			if len(headers) != 4 {
+				t.Error("the caller's headers were changed")
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeMeantIsRefused(t *testing.T) {
+	engine := engineOver(t, newStore(t), []fluxgate.Rule{perHour("r", 1)})
+	for name, config := range map[string]client.Config{
+		"a negative timeout":          {Timeout: -1},
+		"a negative wait":             {MaxWait: -1},
+		"a wait beyond all":           {MaxWait: 2 * fluxgate.MaxWait},
+		"no connections":              {MaxConns: -1},
+		"an unknown failure mode":     {OnFailure: "maybe"},
+		"local without a fallback":    {OnFailure: fluxgate.FailLocal},
+		"a fallback that is not used": {OnFailure: fluxgate.FailOpen, Fallback: engine},
+		"a token with a line break":   {Token: []byte("hush\r\nX: y")},
+	} {
+		if _, err := client.New("http://127.0.0.1:1", config); err == nil || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, address := range []string{
+		"", "127.0.0.1:8080", "redis://h:1", "http://", "http://user:hush@h:1", "http://h:1?q=hush", "http://h:1#hush", "http://hush@h:b\x7f", "https://:80",
+	} {
+		if _, err := client.New(address, client.Config{}); err == nil || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/spf13/cobra"
+)
+
+// sources are the flags that say where the configuration is.
+type sources struct {
+	file string
+	set  []string
+}
+
+func (s *sources) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&s.file, "config", "c", "", "configuration file (default: what FLUXGATE_CONFIG names, or none)")
+	cmd.Flags().StringArrayVar(&s.set, "set", nil, "one setting, such as redis.uri=redis://localhost:6379; goes before the environment and the file")
+}
+
+// load reads the configuration: file, then environment, then flags.
+func (s *sources) load() (*config.Config, error) {
+	return config.Load(config.Sources{File: s.file, Environ: os.Environ(), Set: s.set})
+}
+
+func newConfig() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "config", Short: "Check or print the configuration", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newConfigCheck(), newConfigPrint())
+	return cmd
+}
+
+func newConfigCheck() *cobra.Command {
+	var from sources
+	cmd := &cobra.Command{
+		Use: "check", Short: "Say what is wrong with the configuration, and where", Args: noArgs,
+		Example: "  fluxgate config check --config fluxgate.yaml",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := from.load()
+			if err == nil {
+				err = c.Check()
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), "the configuration is good")
+			return err
+		},
+	}
+	from.flags(cmd)
+	return cmd
+}
+
+func newConfigPrint() *cobra.Command {
+	var from sources
+	var format string
+	cmd := &cobra.Command{
+		Use: "print", Short: "Print the effective configuration, without secrets", Args: noArgs,
+		Long: "Print what a server would run with: the file, the environment and the flags over the defaults. Secrets are hidden.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := from.load()
+			if err != nil {
+				return err
+			}
+			return c.Print(cmd.OutOrStdout(), config.Format(format))
+		},
+	}
+	from.flags(cmd)
+	cmd.Flags().StringVarP(&format, "output", "o", "yaml", "yaml or json")
+	return cmd
+}

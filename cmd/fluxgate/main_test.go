@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// call runs a command line.
+func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestExitCodesAndWords(t *testing.T) {
+	folder := t.TempDir()
+	good, bad := filepath.Join(folder, "good.yaml"), filepath.Join(folder, "bad.yaml")
+	for file, text := range map[string]string{
+		good: "fluxgate:\n  redis: {uri: \"redis://:hidden-password@localhost\"}\n",
+		bad:  "fluxgate:\n  redis:\n    timeout: soon\n    prefx: x\n",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		args   []string
+		code   int
+		says   string
+		onward bool // on stdout
+	}{
+		{[]string{"version"}, exitOK, "fluxgate dev", true},
+		{[]string{"--help"}, exitOK, "Exit codes", true},
+		{[]string{"serve", "--help"}, exitOK, "SIGHUP", true},
+		{[]string{"completion", "bash"}, exitOK, "bash completion", true},
+		{[]string{"serve", "--colour"}, exitUsage, "unknown flag: --colour", false},
+		{[]string{"sreve"}, exitError, "Did you mean this?", false},
+		{[]string{"version", "please"}, exitUsage, "takes no arguments", false},
+		{[]string{"config", "check", "-c", good}, exitOK, "the configuration is good", true},
+		{[]string{"config", "check", "-c", bad}, exitError, "bad.yaml:3:14", false},
+		{[]string{"config", "check", "-c", bad}, exitError, "did you mean prefix?", false},
+		{[]string{"config", "check", "-c", folder + "/none.yaml"}, exitError, "none.yaml", false},
+		{[]string{"config", "print", "-c", good}, exitOK, "max-concurrent-waits", true},
+		{[]string{"config", "print", "-c", good, "-o", "json"}, exitOK, `"max-concurrent-waits"`, true},
+		{[]string{"check", "--ip", "nowhere"}, exitUsage, "is not an address", false},
+		{[]string{"check", "-o", "xml"}, exitUsage, "table, json or yaml", false},
+		{[]string{"check", "-s", "http://" + testenv.FreeAddr(t)}, exitError, "is a server running", false},
+		{[]string{"doctor", "--set", "redis.enabled=false", "--set", "mongo.enabled=false", "--set", "rules.file=../../examples/rules.yaml"}, exitOK, "2 rules", true},
+		{[]string{"doctor", "--set", "redis.enabled=false", "--set", "mongo.enabled=false", "--set", "rules.file=" + bad}, exitTrouble, "correct the rules", true},
+	} {
+		code, stdout, stderr := call(t, c.args...)
+		said := stderr
+		if c.onward {
+			said = stdout
+		}
+		if code != c.code || !strings.Contains(said, c.says) {
+			t.Errorf("fluxgate %s: exit code %d\n%s%s", strings.Join(c.args, " "), code, stdout, stderr)
+		}
+		if strings.Contains(stdout+stderr, "hidden-password") {
+			t.Errorf("fluxgate %s shows a password", strings.Join(c.args, " "))
+		}
+	}
+}
+
+func TestTheDoctorLooksAtRedis(t *testing.T) {
+	redis := testenv.StartStandalone(t, testenv.Config{})
+	args := []string{"doctor", "--set", "redis.uri=" + redis.URI(), "--set", "mongo.enabled=false", "--set", "rules.file=../../examples/rules.yaml"}
+	code, out, _ := call(t, args...)
+	for _, says := range []string{"this server agrees with the others", "is a master of version", "answers after", "Redis and this machine agree", "2 rules"} {
+		if !strings.Contains(out, says) {
+			t.Errorf("the doctor does not say %q:\n%s", says, out)
+		}
+	}
+	if code != exitOK {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	if _, err := redis.Do(t.Context(), "CONFIG", "SET", "maxmemory-policy", "allkeys-lru"); err != nil {
+		t.Fatal(err)
+	}
+	if _, out, _ := call(t, args...); !strings.Contains(out, "allkeys-lru") {
+		t.Errorf("the doctor does not see an eviction policy that loses buckets:\n%s", out)
+	}
+	if code, out, _ := call(t, append(args, "--set", "redis.shards=7")...); code != exitTrouble || !strings.Contains(out, "number of shards") {
+		t.Errorf("the doctor does not see that this server disagrees: %d\n%s", code, out)
+	}
+}

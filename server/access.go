@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/server/config"
+)
+
+// tokens are the bearer tokens that are accepted.
+type tokens struct{ all []token }
+
+// token is one of them, as its hash.
+type token struct {
+	config.Token
+	sum [sha256.Size]byte
+}
+
+// find is the token with a value. It looks at all of them, so that the time it
+// takes tells nothing.
+func (t *tokens) find(value string) *token {
+	sum := sha256.Sum256([]byte(value))
+	var found *token
+	for i := range t.all {
+		if subtle.ConstantTimeCompare(sum[:], t.all[i].sum[:]) == 1 {
+			found = &t.all[i]
+		}
+	}
+	return found
+}
+
+// buildAccess loads who may call.
+func (a *App) buildAccess(context.Context) error {
+	if err := a.loadTokens(); err != nil {
+		return err
+	}
+	if len(a.tokens.Load().all) == 0 && a.config.Server.TLS.ClientCAFile == "" {
+		a.log.Warn("whoever reaches this server may call it: set server.auth, or a network that keeps others out", "http", a.config.Server.HTTP)
+	}
+	return nil
+}
+
+func (a *App) loadTokens() error {
+	listed, err := a.config.Server.Auth.AllTokens()
+	if err != nil {
+		return err
+	}
+	accepted := new(tokens)
+	for _, t := range listed {
+		raw, err := hex.DecodeString(string(t.SHA256))
+		if err != nil || len(raw) != sha256.Size {
+			return fmt.Errorf("the hash of token %q is not a SHA-256", t.Name)
+		}
+		accepted.all = append(accepted.all, token{t, [sha256.Size]byte(raw)})
+	}
+	a.tokens.Store(accepted)
+	return nil
+}
+
+// only lets through who may do what a role is for. If there are no tokens at
+// all everyone may.
+func (a *App) only(role config.Role, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		accepted := a.tokens.Load()
+		if len(accepted.all) == 0 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		token := accepted.find(httplimit.BearerToken(r))
+		switch {
+		case token == nil:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			refuse(w, r, http.StatusUnauthorized, "The request needs a bearer token.")
+		case !slices.Contains(token.Roles, role):
+			refuse(w, r, http.StatusForbidden, "The token does not have the role "+string(role)+".")
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// refuse answers with a problem.
+func refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	rejection := httplimit.Rejection{Problem: httplimit.Problem{Title: http.StatusText(status), Status: status, Detail: detail}}
+	rejection.Write(w, r)
+}
+
+// known answers what no route does, also where only the method is wrong.
+func known(next *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := next.Handler(r); pattern != "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		// The mux knows whether another method would do.
+		probe := &probe{header: http.Header{}}
+		next.ServeHTTP(probe, r)
+		if allow := probe.header.Get("Allow"); allow != "" {
+			w.Header().Set("Allow", allow)
+			refuse(w, r, http.StatusMethodNotAllowed, "Use "+strings.ReplaceAll(allow, ", ", " or ")+".")
+			return
+		}
+		refuse(w, r, http.StatusNotFound, "There is nothing here.")
+	})
+}
+
+// probe hears what a handler would answer.
+type probe struct{ header http.Header }
+
+func (p *probe) Header() http.Header       { return p.header }
+func (*probe) Write(b []byte) (int, error) { return len(b), nil }
+func (*probe) WriteHeader(int)             {}

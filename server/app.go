@@ -1,0 +1,191 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/telemetry"
+	"github.com/redis/go-redis/v9"
+)
+
+// Options are what a configuration file does not say.
+type Options struct {
+	// Logger hears what happens. Nil means nobody.
+	Logger *slog.Logger
+	// Version is what was built.
+	Version string
+}
+
+// App is a server.
+type App struct {
+	config  *config.Config
+	log     *slog.Logger
+	version string
+
+	plane   *dataPlane
+	redis   redis.UniversalClient // nil if it is not used
+	source  *ruleSource
+	rules   *reload.Reloader
+	metrics *telemetry.Metrics
+	tracing *telemetry.Tracing
+	tokens  atomic.Pointer[tokens]
+	certs   *certificates
+
+	listeners []*listener
+	draining  atomic.Bool
+
+	closing sync.Mutex // guards what follows
+	closed  bool
+	closers []func() error
+}
+
+var discard = slog.New(slog.DiscardHandler)
+
+// listener is one address that the server answers on.
+type listener struct {
+	name   string
+	net    net.Listener
+	server *http.Server
+}
+
+// New builds a server and opens its listeners. Nothing is answered before Run.
+// A configuration that cannot work is an error; a Redis or a rule source that
+// is away is not.
+func New(ctx context.Context, c *config.Config, options Options) (_ *App, err error) {
+	a := &App{config: c, log: options.Logger, version: options.Version}
+	if a.log == nil {
+		a.log = discard
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("starting the server: %w", err), a.close())
+		}
+	}()
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	for _, build := range []func(context.Context) error{
+		a.buildTelemetry, a.buildRules, a.buildEngine, a.buildAccess, a.buildListeners,
+	} {
+		if err := build(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// onClose has something ended with the server, or at once if that has ended.
+func (a *App) onClose(f func() error) {
+	a.closing.Lock()
+	closed := a.closed
+	if !closed {
+		a.closers = append(a.closers, f)
+	}
+	a.closing.Unlock()
+	if closed {
+		_ = f() // nobody is left to hear of it
+	}
+}
+
+// close ends what was built, the last first.
+func (a *App) close() error {
+	a.closing.Lock()
+	a.closed = true
+	closers := a.closers
+	a.closers = nil
+	a.closing.Unlock()
+	var errs []error
+	for i := len(closers) - 1; i >= 0; i-- {
+		errs = append(errs, closers[i]())
+	}
+	return errors.Join(errs...)
+}
+
+// Addr is where a listener is: http or admin. It is empty if there is none.
+func (a *App) Addr(name string) string {
+	for _, l := range a.listeners {
+		if l.name == name {
+			return l.net.Addr().String()
+		}
+	}
+	return ""
+}
+
+// Run answers until ctx ends, then drains: it says that it is not ready, asks
+// clients to close their connections, waits for requests to end, and closes
+// everything. It returns nil if nothing was lost on the way.
+func (a *App) Run(ctx context.Context) error {
+	ended := make(chan error, len(a.listeners))
+	for _, l := range a.listeners {
+		a.log.Info("listening", "for", l.name, "at", l.net.Addr().String(), "tls", a.certs != nil)
+		go func() { ended <- l.server.Serve(l.net) }()
+	}
+	var failed error
+	select {
+	case <-ctx.Done():
+	case failed = <-ended:
+		a.log.Error("a listener has ended", "error", failed)
+	}
+	drained := a.Shutdown(context.WithoutCancel(ctx))
+	return errors.Join(failed, drained)
+}
+
+// minDrain is how long clients are asked to close their connections at least.
+// Closing one that seems idle could meet a request on its way.
+const minDrain = 250 * time.Millisecond
+
+// Shutdown drains and closes. ctx and the configured timeout bound it.
+func (a *App) Shutdown(ctx context.Context) error {
+	first := a.draining.CompareAndSwap(false, true)
+	if first {
+		a.log.Info("draining", "delay", a.config.Server.Drain.Delay, "timeout", a.config.Server.Drain.Timeout)
+		pause(ctx, max(minDrain, a.config.Server.Drain.Delay))
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(time.Second, a.config.Server.Drain.Timeout))
+	defer cancel()
+	errs := make([]error, len(a.listeners))
+	var all sync.WaitGroup
+	for i, l := range a.listeners {
+		all.Go(func() {
+			if err := l.server.Shutdown(ctx); err != nil {
+				errs[i] = errors.Join(fmt.Errorf("draining %s: %w", l.name, err), l.server.Close())
+			}
+		})
+	}
+	all.Wait()
+	errs = append(errs, a.close())
+	if first {
+		a.log.Info("stopped")
+	}
+	return errors.Join(errs...)
+}
+
+// Reload looks at the rules, the tokens and the certificates now. What is bad
+// is reported and changes nothing.
+func (a *App) Reload(ctx context.Context) error {
+	err := errors.Join(a.rules.Reload(ctx), a.loadTokens(), a.certs.load())
+	if err != nil {
+		a.log.Error("reloaded with errors: what was good before stays", "error", err)
+		return fmt.Errorf("reloading: %w", err)
+	}
+	a.log.Info("reloaded")
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,145 @@
+package check_test
+
+import (
+	"context"
+	"errors"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/server/check"
+	"github.com/fluxgate/fluxgate/server/receipt"
+	"github.com/fluxgate/fluxgate/store/memstore"
+	"github.com/fluxgate/fluxgate/store/storetest"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// desk is an API over an engine whose clock stands still.
+type desk struct {
+	testing.TB
+	http.Handler
+	engine *fluxgate.Engine
+	now    time.Time // the office's
+	failed []error
+}
+
+var rules = []fluxgate.Rule{
+	{ID: "per-user", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{
+		{Label: "minute", Capacity: 10, Refill: time.Minute}, {Capacity: 100, RefillTokens: 3, Refill: time.Hour},
+	}},
+	{ID: "planned", Mode: fluxgate.ModeShadow, Bands: []fluxgate.Band{{Label: "day", Capacity: 3, Refill: 24 * time.Hour}}},
+	{ID: "per-key", Priority: 1, Paths: []string{"/keys"}, Scope: fluxgate.ScopeAPIKey, OnMissingIdentity: fluxgate.MissingRefuse, Bands: []fluxgate.Band{fluxgate.PerSecond(1)}},
+	{ID: "blocked", Priority: 9, Action: fluxgate.ActionDeny, Paths: []string{"/blocked"}},
+	{ID: "friends", Priority: 9, Action: fluxgate.ActionAllow, Paths: []string{"/friends"}},
+}
+
+func newStore(t testing.TB) *memstore.Store {
+	t.Helper()
+	return fluxgate.Must(memstore.New(memstore.Config{Clock: storetest.NewClock().Now}))
+}
+
+func newDesk(t testing.TB, store fluxgate.Store, options ...fluxgate.Option) *desk {
+	t.Helper()
+	engine, err := fluxgate.New(store, fluxgate.Static(fluxgate.Must(fluxgate.NewRuleSet("api", rules...))), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return deskOf(t, engine, engine)
+}
+
+func deskOf(t testing.TB, engine *fluxgate.Engine, limiter check.Limiter) *desk {
+	t.Helper()
+	d := &desk{TB: t, engine: engine, now: time.Now()}
+	office, err := receipt.NewOffice(receipt.Config{Now: func() time.Time { return d.now }, TTL: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := check.New(check.Config{Limiter: limiter, Office: office, Failed: func(_ *http.Request, err error) { d.failed = append(d.failed, err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	for pattern, handler := range api.Routes() {
+		mux.Handle(pattern, handler)
+	}
+	d.Handler = mux
+	return d
+}
+
+// post is an answer to a body.
+func (d *desk) post(path, body string) *httptest.ResponseRecorder {
+	d.Helper()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	d.ServeHTTP(w, r)
+	return w
+}
+
+// left is what ann's buckets hold.
+func (d *desk) left() [3]int64 {
+	d.Helper()
+	decision, err := d.engine.Check(context.WithoutCancel(d.Context()), &fluxgate.Request{UserID: "ann", Peek: true})
+	if err != nil {
+		d.Fatal(err)
+	}
+	var left [3]int64
+	i := 0
+	for b := range decision.Bands() {
+		left[i] = b.Remaining
+		i++
+	}
+	return left
+}
+
+// serve runs a real server, whose answers to slow callers are not worth a log.
+func serve(t testing.TB, handler http.Handler, timeout time.Duration) *httptest.Server {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.ReadTimeout, server.Config.ErrorLog = timeout, log.New(failing{t}, "", 0)
+	server.Start()
+	t.Cleanup(server.Close)
+	return server
+}
+
+type failing struct{ testing.TB }
+
+func (f failing) Write(line []byte) (int, error) {
+	f.Errorf("the server logs: %s", line)
+	return len(line), nil
+}
+
+// golden compares with a file. UPDATE_GOLDEN=1 writes it anew.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".txt")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != got {
+		t.Errorf("got\n%s\nwant, as in %s,\n%s", got, file, want)
+	}
+}
+
+// away is a store that cannot be reached.
+type away struct{ fluxgate.Store }
+
+var errAway = errors.New("dial tcp 10.9.8.7:6379: connection refused")
+
+func (away) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
+func (away) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }

@@ -1,0 +1,126 @@
+package check_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// token is the receipt of a check.
+func (d *desk) token(body string) string {
+	d.Helper()
+	var answer struct {
+		Allowed bool
+		Receipt string
+	}
+	w := d.post("/v1/check", body)
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || !answer.Allowed || answer.Receipt == "" {
+		d.Fatalf("%v: %s", err, w.Body)
+	}
+	return answer.Receipt
+}
+
+func settleBody(token string, actual int) string {
+	return fmt.Sprintf(`{"receipt":%q,"actual":%d}`, token, actual)
+}
+
+func TestAReceiptIsSettled(t *testing.T) {
+	d := newDesk(t, newStore(t))
+	for _, c := range []struct {
+		cost, actual int
+		want         string
+		left         [3]int64
+	}{
+		{3, 1, `{"returned":2,"charged":0}`, [3]int64{9, 99, 2}},
+		{1, 3, `{"returned":0,"charged":2}`, [3]int64{6, 96, 0}},
+	} {
+		token := d.token(fmt.Sprintf(`{"userId":"ann","cost":%d}`, c.cost))
+		if w := d.post("/v1/settle", settleBody(token, c.actual)); w.Code != 200 || w.Body.String() != c.want {
+			t.Errorf("%d to %d: %d %s", c.cost, c.actual, w.Code, w.Body)
+		}
+		if got := d.left(); got != c.left {
+			t.Errorf("left %v, want %v", got, c.left)
+		}
+	}
+}
+
+// TestAReceiptThatIsNoGoodChangesNothing tries receipts that are forged, spent
+// and expired: each would be a refill.
+func TestAReceiptThatIsNoGoodChangesNothing(t *testing.T) {
+	d := newDesk(t, newStore(t))
+	spent := d.token(`{"userId":"ann","cost":1}`)
+	if w := d.post("/v1/settle", settleBody(spent, 1)); w.Code != 200 {
+		t.Fatal(w.Body)
+	}
+	other := newDesk(t, newStore(t)).token(`{"userId":"ann","cost":2}`)
+	expired := d.token(`{"userId":"ann","cost":2}`)
+	good := d.token(`{"userId":"ann","cost":1}`)
+	before := d.left()
+	refuse := func(name, token string, status int) {
+		t.Helper()
+		for _, actual := range []int{0, 1, 1000} {
+			w := d.post("/v1/settle", settleBody(token, actual))
+			if w.Code != status || w.Header().Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s: %d %s, want %d", name, w.Code, w.Body, status)
+			}
+			if got := d.left(); got != before {
+				t.Fatalf("%s: left %v, want %v", name, got, before)
+			}
+		}
+	}
+	refuse("another server's", other, http.StatusForbidden)
+	refuse("nothing", "", http.StatusForbidden)
+	refuse("made up", strings.Repeat("A", 200), http.StatusForbidden)
+	for i := 0; i < len(good); i += 7 {
+		changed := []byte(good)
+		changed[i] ^= 1
+		refuse(fmt.Sprint("changed at ", i), string(changed), http.StatusForbidden)
+	}
+	refuse("spent", spent, http.StatusConflict)
+	d.now = d.now.Add(2 * time.Minute)
+	refuse("expired", expired, http.StatusGone)
+	d.now = d.now.Add(-2 * time.Minute)
+	if w := d.post("/v1/settle", settleBody(good, 0)); w.Code != 200 {
+		t.Errorf("and the good one: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestAReceiptIsSettledOnceByManyAtOnce(t *testing.T) {
+	d := newDesk(t, newStore(t))
+	token := d.token(`{"userId":"ann","cost":3}`)
+	var settled, refused atomic.Int64
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			switch w := d.post("/v1/settle", settleBody(token, 0)); w.Code {
+			case http.StatusOK:
+				settled.Add(1)
+			case http.StatusConflict:
+				refused.Add(1)
+			default:
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+		})
+	}
+	all.Wait()
+	if settled.Load() != 1 || refused.Load() != 15 || d.left() != [3]int64{10, 100, 3} {
+		t.Errorf("settled %d times, left %v", settled.Load(), d.left())
+	}
+}
+
+// TestNothingTakenHasNoReceipt looks at answers that nothing was taken for.
+func TestNothingTakenHasNoReceipt(t *testing.T) {
+	d := newDesk(t, newStore(t), fluxgate.WithOnFailure(fluxgate.FailOpen))
+	for _, body := range []string{`{"peek":true,"cost":1}`, `{"path":"/blocked"}`, `{"path":"/friends"}`, `{"cost":11}`, `{"ruleSet":"unknown"}`} {
+		if w := d.post("/v1/check", body); w.Code != 200 || strings.Contains(w.Body.String(), "receipt") {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+	}
+}

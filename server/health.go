@@ -1,0 +1,182 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/fluxgate/fluxgate/rules/reload"
+)
+
+// Health is the truth about a server, for those who may read it.
+type Health struct {
+	// Status is up, degraded or down. Degraded servers decide, but not as the
+	// rules of the source and the shared buckets would have it.
+	Status   string      `json:"status"`
+	Version  string      `json:"version,omitempty"`
+	Draining bool        `json:"draining,omitempty"`
+	Store    StoreHealth `json:"store"`
+	Rules    RulesHealth `json:"rules"`
+	TLS      *TLSHealth  `json:"tls,omitempty"`
+}
+
+// The statuses.
+const (
+	statusUp       = "up"
+	statusDegraded = "degraded"
+	statusDown     = "down"
+)
+
+// StoreHealth is about the buckets.
+type StoreHealth struct {
+	Kind     string       `json:"kind"` // redis or memory
+	Status   string       `json:"status"`
+	Mode     string       `json:"mode,omitempty"`
+	Nodes    []NodeHealth `json:"nodes,omitempty"`
+	Warnings []string     `json:"warnings,omitempty"`
+	Error    string       `json:"error,omitempty"`
+}
+
+// NodeHealth is about one server of Redis.
+type NodeHealth struct {
+	Addr      string  `json:"addr"`
+	Version   string  `json:"version,omitempty"`
+	Role      string  `json:"role,omitempty"`
+	LatencyMs float64 `json:"latencyMs,omitempty"`
+	Error     string  `json:"error,omitempty"`
+}
+
+// RulesHealth is about the control plane.
+type RulesHealth struct {
+	Kind   string          `json:"kind"` // file, mongo or redis
+	Status string          `json:"status"`
+	Sets   []RuleSetHealth `json:"sets"`
+}
+
+// RuleSetHealth is about one rule set.
+type RuleSetHealth struct {
+	ID         string        `json:"id"`
+	Revision   int64         `json:"revision"`
+	Rules      int           `json:"rules"`
+	Source     reload.Origin `json:"source"`
+	LoadedAt   time.Time     `json:"loadedAt,omitzero"`
+	CheckedAt  time.Time     `json:"checkedAt,omitzero"`
+	AgeSeconds float64       `json:"ageSeconds,omitempty"` // since the source confirmed it
+	Error      string        `json:"error,omitempty"`
+}
+
+// TLSHealth is about the certificate.
+type TLSHealth struct {
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+// live says that the process answers.
+func (a *App) live(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte("alive\n"))
+}
+
+// ready says whether to send requests here: rules are loaded, and the server
+// does not end. A server without its Redis is ready: it knows what to do then.
+func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	reason := ""
+	switch {
+	case a.draining.Load():
+		reason = "draining"
+	case a.rulesHealth().Status == statusDown:
+		reason = "no rules are loaded"
+	}
+	if reason != "" {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte("not ready: " + reason + "\n"))
+		return
+	}
+	_, _ = w.Write([]byte("ready\n"))
+}
+
+func (a *App) health(w http.ResponseWriter, r *http.Request) {
+	h := a.Health(r.Context())
+	body, err := json.MarshalIndent(h, "", "  ")
+	if err != nil {
+		refuse(w, r, http.StatusInternalServerError, "")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if h.Status == statusDown {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// Health asks everything how it is. It takes two seconds at most.
+func (a *App) Health(ctx context.Context) Health {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	h := Health{Version: a.version, Draining: a.draining.Load(), Store: a.storeHealth(ctx), Rules: a.rulesHealth()}
+	if a.certs != nil {
+		h.TLS = &TLSHealth{ExpiresAt: a.certs.expires()}
+	}
+	switch {
+	case h.Rules.Status == statusDown:
+		h.Status = statusDown
+	case h.Store.Status != statusUp || h.Rules.Status != statusUp:
+		h.Status = statusDegraded
+	default:
+		h.Status = statusUp
+	}
+	return h
+}
+
+func (a *App) storeHealth(ctx context.Context) StoreHealth {
+	if !a.config.Redis.Enabled {
+		return StoreHealth{Kind: "memory", Status: statusUp}
+	}
+	h := StoreHealth{Kind: "redis", Status: statusDown}
+	store := a.plane.redis.Load()
+	if store == nil {
+		h.Error = errAway.Error()
+		return h
+	}
+	found := store.Health(ctx)
+	h.Mode, h.Warnings = string(found.Mode), found.Warnings
+	if found.Healthy() {
+		h.Status = statusUp
+	}
+	if found.Record != nil {
+		h.Error = found.Record.Error()
+	}
+	for _, n := range found.Nodes {
+		node := NodeHealth{Addr: n.Addr, Version: n.Version, Role: n.Role, LatencyMs: float64(n.Latency.Microseconds()) / 1_000}
+		if n.Err != nil {
+			node.Error = n.Err.Error()
+		}
+		h.Nodes = append(h.Nodes, node)
+	}
+	return h
+}
+
+func (a *App) rulesHealth() RulesHealth {
+	h := RulesHealth{Kind: a.source.kind, Status: statusUp, Sets: []RuleSetHealth{}}
+	for _, s := range a.rules.Status() {
+		set := RuleSetHealth{ID: s.RuleSet, Revision: s.Revision, Rules: s.Rules, Source: s.Source, LoadedAt: s.LoadedAt, CheckedAt: s.CheckedAt}
+		if !s.CheckedAt.IsZero() {
+			set.AgeSeconds = time.Since(s.CheckedAt).Seconds()
+		}
+		if s.Err != nil {
+			set.Error = s.Err.Error()
+			h.Status = statusDegraded
+		}
+		if s.Source == reload.FromNowhere && s.RuleSet != a.config.RateLimit.DefaultRuleSetID && s.Err == nil {
+			continue // an id that somebody asked for and that nobody knows
+		}
+		h.Sets = append(h.Sets, set)
+	}
+	for _, s := range h.Sets {
+		if s.ID == a.config.RateLimit.DefaultRuleSetID && s.Source == reload.FromNowhere {
+			h.Status = statusDown
+		}
+	}
+	return h
+}

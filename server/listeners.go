@@ -1,0 +1,204 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/clientip"
+	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/server/check"
+	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/forwardauth"
+	"github.com/fluxgate/fluxgate/server/receipt"
+	"github.com/fluxgate/fluxgate/server/telemetry"
+)
+
+// buildTelemetry makes what others can measure.
+func (a *App) buildTelemetry(ctx context.Context) error {
+	c, slots := a.config, 0
+	if c.WaitForRefill.Enabled {
+		slots = c.WaitForRefill.MaxConcurrentWaits
+	}
+	var err error
+	if a.metrics, err = telemetry.New(telemetry.Config{RuleSet: c.RateLimit.DefaultRuleSetID, Version: a.version, WaitSlots: slots}); err != nil {
+		return err
+	}
+	a.tracing, err = telemetry.NewTracing(ctx, telemetry.TracingConfig{
+		Endpoint: string(c.Telemetry.OTLPEndpoint), SampleRatio: c.Telemetry.SampleRatio, Version: a.version, RuleSet: c.RateLimit.DefaultRuleSetID, Logger: a.log,
+	})
+	if err != nil {
+		return err
+	}
+	a.onClose(func() error { return a.tracing.Shutdown(context.WithoutCancel(ctx)) })
+	return nil
+}
+
+// buildListeners opens where the server answers.
+func (a *App) buildListeners(ctx context.Context) error {
+	c := &a.config.Server
+	if err := a.buildCertificates(ctx); err != nil {
+		return err
+	}
+	public, err := a.public()
+	if err != nil {
+		return err
+	}
+	if err := a.listen(ctx, "http", c.HTTP, public); err != nil {
+		return err
+	}
+	if c.Admin == "" {
+		return nil
+	}
+	admin := http.NewServeMux()
+	a.observe(admin, isLoopback(c.Admin))
+	return a.listen(ctx, "admin", c.Admin, known(admin))
+}
+
+func (a *App) listen(ctx context.Context, name, addr string, handler http.Handler) error {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listening for %s: %w", name, err)
+	}
+	a.onClose(func() error { _ = l.Close(); return nil }) // closed by its server already, or never used
+	if a.certs != nil {
+		l = a.certs.listen(l)
+	}
+	t := &a.config.Server.Timeouts
+	a.listeners = append(a.listeners, &listener{name: name, net: l, server: &http.Server{
+		Handler:           a.guard(handler),
+		ReadHeaderTimeout: t.ReadHeader, ReadTimeout: t.Read, WriteTimeout: t.Write, IdleTimeout: t.Idle,
+		MaxHeaderBytes: 32 << 10,
+		ErrorLog:       log.New(&logWriter{a.log}, "", 0),
+	}})
+	return nil
+}
+
+// guard asks clients to close their connections while the server drains: the
+// answer that says so is the last on its connection, so none is lost.
+func (a *App) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// public is what everyone who may call is answered.
+func (a *App) public() (http.Handler, error) {
+	c := a.config
+	secret, err := readSecret(c.Settle.ReceiptSecretFile)
+	if err != nil {
+		return nil, err
+	}
+	bureau := receipt.Config{Secret: secret, TTL: c.Settle.ReceiptTTL}
+	if len(secret) > 0 && a.redis != nil {
+		bureau.Ledger = receipt.NewShared(a.redis, c.Redis.Prefix)
+	}
+	office, err := receipt.NewOffice(bureau)
+	if err != nil {
+		return nil, err
+	}
+	limiter := a.tracing.Limiter(a.metrics.Limiter(a.plane))
+	api, err := check.New(check.Config{
+		Limiter: limiter, Office: office, MaxBody: c.Server.MaxBody, MaxBatch: c.Server.MaxBatch,
+		Failed: func(r *http.Request, err error) {
+			a.log.ErrorContext(r.Context(), "a request was not decided", "error", err)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	for pattern, handler := range api.Routes() {
+		a.route(mux, pattern, a.only(config.RoleCheck, handler))
+	}
+	if c.ForwardAuth.Enabled {
+		handler, err := a.forwardAuth(limiter)
+		if err != nil {
+			return nil, err
+		}
+		// Proxies that may ask are known by their addresses.
+		a.route(mux, forwardauth.Path, handler)
+	}
+	a.observe(mux, false)
+	return known(mux), nil
+}
+
+// route adds a route that is measured and traced.
+func (a *App) route(mux *http.ServeMux, pattern string, handler http.Handler) {
+	mux.Handle(pattern, a.metrics.Route(pattern, a.tracing.Route(pattern, handler)))
+}
+
+func (a *App) forwardAuth(limiter httplimit.Limiter) (http.Handler, error) {
+	c, f := a.config, &a.config.ForwardAuth
+	if !c.RateLimit.FilterEnabled {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }), nil
+	}
+	options := []httplimit.Option{httplimit.WithObserver(undecided{a.log})}
+	if len(c.RateLimit.IncludePatterns) > 0 {
+		options = append(options, httplimit.WithPaths(c.RateLimit.IncludePatterns...))
+	}
+	if len(c.RateLimit.ExcludePatterns) > 0 {
+		options = append(options, httplimit.WithoutPaths(c.RateLimit.ExcludePatterns...))
+	}
+	return forwardauth.New(limiter, forwardauth.Config{
+		Proxies:    clientip.Config{TrustedProxies: c.RateLimit.TrustedProxies, Header: c.RateLimit.ClientIPHeader},
+		DenyStatus: f.DenyStatus, DenyHeader: f.DenyHeader, MethodHeader: f.MethodHeader, URIHeader: f.URIHeader, HostHeader: f.HostHeader,
+		UserHeader: f.UserHeader, APIKeyHeader: f.APIKeyHeader, Options: options,
+	})
+}
+
+// undecided hears of requests through proxies without a decision. The others
+// are the engine's to count.
+type undecided struct{ log *slog.Logger }
+
+func (undecided) Decided(*http.Request, *fluxgate.Decision) {}
+func (undecided) Skipped(*http.Request)                     {}
+func (u undecided) Failed(r *http.Request, err error) {
+	if !errors.Is(err, context.Canceled) {
+		u.log.ErrorContext(r.Context(), "a request was not decided", "error", err)
+	}
+}
+
+// observe adds what says how the server is. Details are for those who may
+// read, unless nobody else can reach the listener.
+func (a *App) observe(mux *http.ServeMux, open bool) {
+	read := func(next http.Handler) http.Handler {
+		if open {
+			return next
+		}
+		return a.only(config.RoleRead, next)
+	}
+	mux.HandleFunc("GET /healthz", a.live)
+	mux.HandleFunc("GET /readyz", a.ready)
+	a.route(mux, "GET /v1/health", read(http.HandlerFunc(a.health)))
+	if a.config.Telemetry.Metrics {
+		mux.Handle("GET /metrics", read(a.metrics.Handler()))
+	}
+}
+
+func isLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// logWriter is where net/http writes its complaints, mostly about clients.
+type logWriter struct{ log *slog.Logger }
+
+func (w *logWriter) Write(line []byte) (int, error) {
+	w.log.Debug("http", "says", strings.TrimSpace(string(line)))
+	return len(line), nil
+}

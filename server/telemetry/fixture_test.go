@@ -1,0 +1,223 @@
+package telemetry_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/memrules"
+	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/server/telemetry"
+	"github.com/fluxgate/fluxgate/store/memstore"
+	"github.com/fluxgate/fluxgate/store/redisstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
+
+// world is a gateway in small: rules that are reloaded, a store that can be
+// away, and everything measured.
+type world struct {
+	metrics *telemetry.Metrics
+	source  *memrules.Source
+	rules   *reload.Reloader
+	store   *fickle
+	engine  *fluxgate.Engine
+	limiter httplimit.Limiter
+}
+
+var here = netip.MustParseAddr("192.0.2.1")
+
+// fickle is a store that is away while it is told to be.
+type fickle struct {
+	fluxgate.Store
+	away atomic.Bool
+}
+
+var errAway = errors.New("redis is unavailable: as the test wants it")
+
+func (f *fickle) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	if f.away.Load() {
+		return errAway
+	}
+	return f.Store.Take(ctx, demands, out)
+}
+
+func (f *fickle) Settle(ctx context.Context, r *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
+	if f.away.Load() {
+		return fluxgate.Settlement{}, errAway
+	}
+	return f.Store.Settle(ctx, r, actual)
+}
+
+// ruleSet has a rule for every outcome, each for a path of its own.
+func ruleSet(tb testing.TB, id string) *fluxgate.RuleSet {
+	tb.Helper()
+	hourly := func(n int64) []fluxgate.Band { return []fluxgate.Band{fluxgate.PerHour(n)} }
+	set, err := fluxgate.NewRuleSet(id,
+		fluxgate.Rule{ID: id + "-ip", Paths: []string{"/api/**"}, Scope: fluxgate.ScopeIP, Bands: hourly(5)},
+		fluxgate.Rule{ID: id + "-trial", Paths: []string{"/api/**"}, Mode: fluxgate.ModeShadow, Bands: []fluxgate.Band{
+			{Label: "small", Capacity: 1, Refill: time.Hour}, {Label: "large", Capacity: 2, Refill: time.Hour}}},
+		fluxgate.Rule{ID: id + "-closed", Paths: []string{"/closed"}, OnFailure: fluxgate.FailClosed, Bands: hourly(100)},
+		fluxgate.Rule{ID: id + "-wait", Paths: []string{"/wait"}, OnLimitExceed: fluxgate.WaitForRefill, Bands: []fluxgate.Band{
+			{Capacity: 1, Refill: 20 * time.Millisecond}}},
+		fluxgate.Rule{ID: id + "-long", Paths: []string{"/long"}, OnLimitExceed: fluxgate.WaitForRefill, Bands: []fluxgate.Band{
+			{Capacity: 1, Refill: 20 * time.Second}}},
+		fluxgate.Rule{ID: id + "-deny", Paths: []string{"/deny"}, Action: fluxgate.ActionDeny},
+		fluxgate.Rule{ID: id + "-free", Paths: []string{"/free"}, Action: fluxgate.ActionAllow},
+		fluxgate.Rule{ID: id + "-user", Paths: []string{"/user"}, Scope: fluxgate.ScopeUser,
+			OnMissingIdentity: fluxgate.MissingRefuse, Bands: hourly(100)},
+	)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return set
+}
+
+func newWorld(tb testing.TB, config telemetry.Config) *world {
+	tb.Helper()
+	w := &world{source: memrules.New(memrules.Config{})}
+	if _, err := w.source.Put(tb.Context(), ruleSet(tb, "api"), rules.Change{Author: "test"}); err != nil {
+		tb.Fatal(err)
+	}
+	var err error
+	if w.rules, err = reload.Start(tb.Context(), w.source, reload.Config{RuleSets: []string{"api"}, Interval: time.Hour}); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { w.rules.Close() })
+	still := time.Now() // buckets do not refill: how fast the test runs is nobody's business
+	w.store = &fickle{Store: fluxgate.Must(memstore.New(memstore.Config{Clock: func() time.Time { return still }}))}
+	tb.Cleanup(func() { w.store.Close() })
+	config.RuleSet = "api"
+	if w.metrics, err = telemetry.New(config); err != nil {
+		tb.Fatal(err)
+	}
+	if err := w.metrics.WatchRules(w.rules, time.Hour); err != nil {
+		tb.Fatal(err)
+	}
+	w.engine, err = fluxgate.New(w.store, w.rules, fluxgate.WithRuleSet("api"), fluxgate.WithObserver(w.metrics),
+		fluxgate.WithWaiting(30*time.Second, 10), fluxgate.WithOnFailure(fluxgate.FailOpen))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w.limiter = w.metrics.Limiter(w.engine)
+	return w
+}
+
+func (w *world) check(tb testing.TB, req fluxgate.Request) fluxgate.Decision {
+	tb.Helper()
+	req.IP = here
+	d, err := w.limiter.Check(tb.Context(), &req)
+	if err != nil {
+		tb.Fatalf("checking %s: %v", req.Path, err)
+	}
+	return d
+}
+
+// exercise makes everything happen that a metric counts.
+func (w *world) exercise(tb testing.TB) {
+	tb.Helper()
+	for range 7 {
+		w.check(tb, fluxgate.Request{Path: "/api/users"})
+	}
+	for _, path := range []string{"/nothing", "/deny", "/free", "/user", "/wait", "/wait"} {
+		w.check(tb, fluxgate.Request{Path: path})
+	}
+	w.check(tb, fluxgate.Request{Path: "/user", UserID: "ada", Cost: 1_000})
+	w.check(tb, fluxgate.Request{Path: "/user", UserID: "ada", Peek: true})
+	w.check(tb, fluxgate.Request{Path: "/api", RuleSet: "what-the-caller-wrote"})
+	d := w.check(tb, fluxgate.Request{Path: "/user", UserID: "bob", Cost: 10})
+	if _, err := w.limiter.Settle(tb.Context(), d.Receipt(), 4); err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := w.limiter.Check(tb.Context(), &fluxgate.Request{Cost: -1, RuleSet: "also-of-the-caller"}); err == nil {
+		tb.Fatal("a negative cost was decided")
+	}
+	w.metrics.Decided(tb.Context(), &fluxgate.Request{RuleSet: "once-more-of-the-caller"}, &fluxgate.Decision{}, fluxgate.ErrTooManyRules)
+	d = w.check(tb, fluxgate.Request{Path: "/user", UserID: "eve"})
+	w.store.away.Store(true)
+	w.check(tb, fluxgate.Request{Path: "/closed"})
+	w.check(tb, fluxgate.Request{Path: "/api/users"})
+	if _, err := w.limiter.Settle(tb.Context(), d.Receipt(), 0); err == nil {
+		tb.Fatal("a receipt was settled in a store that is away")
+	}
+	w.store.away.Store(false)
+
+	routed := w.metrics.Route("POST /v1/check", http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("{}")) }))
+	routed.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/check", nil))
+}
+
+// watchEverything adds what is known of a store with one healthy server.
+func (w *world) watchEverything(tb testing.TB) {
+	tb.Helper()
+	err := w.metrics.WatchStore(func(context.Context) redisstore.Health {
+		return redisstore.Health{Nodes: []redisstore.NodeHealth{{Addr: "127.0.0.1:6379", Latency: time.Millisecond}}}
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// scrape is what Prometheus would read: series to value.
+func scrape(tb testing.TB, m *telemetry.Metrics) map[string]float64 {
+	tb.Helper()
+	series := map[string]float64{}
+	for line := range strings.Lines(scrapeText(tb, m)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		i := strings.LastIndexByte(line, ' ')
+		value, err := strconv.ParseFloat(strings.TrimSpace(line[i+1:]), 64)
+		if err != nil {
+			tb.Fatalf("a line of the scrape: %q: %v", line, err)
+		}
+		series[line[:i]] = value
+	}
+	return series
+}
+
+func scrapeText(tb testing.TB, m *telemetry.Metrics) string {
+	tb.Helper()
+	rec := httptest.NewRecorder()
+	m.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if rec.Code != http.StatusOK {
+		tb.Fatalf("the scrape was answered %d: %s", rec.Code, rec.Body)
+	}
+	return rec.Body.String()
+}
+
+// families are the names of our metrics in a scrape, with their types.
+func families(tb testing.TB, text string) map[string]string {
+	tb.Helper()
+	found := map[string]string{}
+	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
+		if name, ok := strings.CutPrefix(s.Text(), "# TYPE fluxgate_"); ok {
+			name, kind, _ := strings.Cut(name, " ")
+			found["fluxgate_"+name] = kind
+		}
+	}
+	return found
+}
+
+// wait waits for a condition, for as long as a slow machine may need.
+func wait(tb testing.TB, what string, done func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			tb.Fatalf("waited in vain for %s", what)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package telemetry_test
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate/server/telemetry"
+)
+
+func newMetrics(tb testing.TB) *telemetry.Metrics {
+	tb.Helper()
+	m, err := telemetry.New(telemetry.Config{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
+
+func TestRequestsAreCountedByRouteMethodAndStatus(t *testing.T) {
+	m := newMetrics(t)
+	mux := http.NewServeMux()
+	for pattern, h := range map[string]http.HandlerFunc{
+		"GET /users/{id}": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") },
+		"GET /silent":     func(http.ResponseWriter, *http.Request) {},
+		"/limited": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusTooManyRequests)
+			w.WriteHeader(http.StatusOK) // too late
+		},
+		"/strange": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(799) },
+		"/stream": func(w http.ResponseWriter, _ *http.Request) {
+			w.(http.Flusher).Flush()
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				t.Errorf("an answer cannot be flushed: %v", err)
+			}
+		},
+		"/panic": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"/":      http.NotFound,
+	} {
+		mux.Handle(pattern, m.Route(pattern, h))
+	}
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // a status that comes too late is on purpose
+	server.Start()
+	defer server.Close()
+	ask := func(method, path string) {
+		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := server.Client().Do(req)
+		if err == nil {
+			_, _ = io.Copy(io.Discard, res.Body) // its end is the handler's end
+			res.Body.Close()
+		} else if path != "/panic" {
+			t.Fatal(err)
+		}
+	}
+	for i := range 10 {
+		ask(http.MethodGet, fmt.Sprint("/users/", i))
+		ask(http.MethodGet, fmt.Sprint("/nowhere/", i))
+		ask(fmt.Sprint("X-CALLERS-", i), "/limited")
+	}
+	ask(http.MethodPost, "/panic") // a client may repeat a GET
+	for _, path := range []string{"/silent", "/strange", "/stream"} {
+		ask(http.MethodGet, path)
+	}
+	got := scrape(t, m)
+	for series, want := range map[string]float64{
+		`fluxgate_http_requests_total{code="200",method="GET",route="/users/{id}"}`: 10,
+		`fluxgate_http_requests_total{code="404",method="GET",route="/"}`:           10,
+		`fluxgate_http_requests_total{code="429",method="other",route="/limited"}`:  10,
+		`fluxgate_http_requests_total{code="200",method="GET",route="/silent"}`:     1,
+		`fluxgate_http_requests_total{code="other",method="GET",route="/strange"}`:  1,
+		`fluxgate_http_requests_total{code="200",method="GET",route="/stream"}`:     1,
+		`fluxgate_http_requests_total{code="500",method="POST",route="/panic"}`:     1,
+		`fluxgate_http_request_duration_seconds_count{route="/users/{id}"}`:         10,
+	} {
+		if got[series] != want {
+			t.Errorf("%s is %v, want %v", series, got[series], want)
+		}
+	}
+	for series := range got {
+		if strings.Contains(series, "CALLERS") || strings.Contains(series, "nowhere") {
+			t.Errorf("%s has a label that is the caller's", series)
+		}
+	}
+}
+
+func TestRoutesAreBounded(t *testing.T) {
+	m := newMetrics(t)
+	for i := range 500 {
+		h := m.Route(fmt.Sprintf("GET /r%d", i), http.NotFoundHandler())
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	}
+	seen, total := map[string]bool{}, 0.0
+	for series, value := range scrape(t, m) {
+		if strings.HasPrefix(series, "fluxgate_http_requests_total") {
+			route, _ := labelOf(series, "route")
+			seen[route] = true
+			total += value
+		}
+	}
+	if len(seen) > 101 || !seen["other"] || total != 500 {
+		t.Errorf("%d routes and %v requests, want at most 101 with other, and 500", len(seen), total)
+	}
+}

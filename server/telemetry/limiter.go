@@ -1,0 +1,42 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/httplimit"
+)
+
+// Limiter measures how long next takes to decide. An observer hears only when
+// it is done.
+func (m *Metrics) Limiter(next httplimit.Limiter) httplimit.Limiter {
+	return &timed{next: next, seconds: m.seconds}
+}
+
+type timed struct {
+	next    httplimit.Limiter
+	seconds prometheus.Observer
+}
+
+// Check implements [httplimit.Limiter].
+func (t *timed) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
+	start, peek := time.Now(), req.Peek
+	d, err := t.next.Check(ctx, req)
+	if err != nil {
+		return d, err // it says how patient the caller was
+	}
+	spent := time.Since(start)
+	if d.Allowed && !peek {
+		spent -= d.Wait // it was held: that is fluxgate_wait_seconds
+	}
+	t.seconds.Observe(max(0, spent).Seconds())
+	return d, nil
+}
+
+// Settle implements [httplimit.Limiter].
+func (t *timed) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
+	return t.next.Settle(ctx, receipt, actual)
+}

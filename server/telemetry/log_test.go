@@ -1,0 +1,124 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/server/telemetry"
+)
+
+func TestALoggerWritesTheFormatFromTheLevelOn(t *testing.T) {
+	for _, c := range []struct{ format, level, want string }{
+		{"text", "warn", "level=WARN msg=two"},
+		{"json", "warn", `"level":"WARN","msg":"two"`},
+		{"", "", "level=INFO msg=one"},
+	} {
+		var out bytes.Buffer
+		logger, err := telemetry.NewLogger(&out, c.format, c.level)
+		if err != nil {
+			t.Fatal(err)
+		}
+		logger.Info("one")
+		logger.Warn("two")
+		if !strings.Contains(out.String(), c.want) || c.level == "warn" && strings.Contains(out.String(), "one") {
+			t.Errorf("%s from %s on wrote\n%s", c.format, c.level, &out)
+		}
+	}
+	for _, c := range [][2]string{{"xml", "info"}, {"text", "loud"}, {"text", "INFO+1"}} {
+		if _, err := telemetry.NewLogger(new(bytes.Buffer), c[0], c[1]); err == nil {
+			t.Errorf("format %q from level %q on was accepted", c[0], c[1])
+		}
+	}
+}
+
+func TestALineAboutATracedRequestNamesItsTrace(t *testing.T) {
+	var out bytes.Buffer
+	logger, err := telemetry.NewLogger(&out, "json", "info")
+	if err != nil {
+		t.Fatal(err)
+	}
+	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}})
+	logger.With("a", 1).InfoContext(trace.ContextWithSpanContext(t.Context(), span), "hello")
+	var line map[string]any
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+		t.Fatal(err)
+	}
+	if line["trace_id"] != "01000000000000000000000000000000" || line["span_id"] != "0200000000000000" {
+		t.Errorf("the line names no trace: %s", &out)
+	}
+}
+
+func TestADecisionIsLoggedWithoutWhoAsked(t *testing.T) {
+	var out bytes.Buffer
+	logger, err := telemetry.NewLogger(&out, "text", "debug")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := telemetry.NewLog(logger)
+	req := &fluxgate.Request{
+		IP: here, UserID: "their-name", APIKey: "their-key", Path: "/their/path", RuleSet: "api",
+		Headers: map[string][]string{"Cookie": {"their-cookie"}}, Attributes: map[string]string{"tenant": "their-tenant"},
+	}
+	d := fluxgate.Decision{Reason: fluxgate.ReasonLimited, RuleID: "per-ip", Band: "5-per-1h", Limit: 5}
+	log.Decided(t.Context(), req, &d, nil)
+	req.RuleSet = "their-rule-set"
+	log.Decided(t.Context(), req, &fluxgate.Decision{Reason: fluxgate.ReasonNoRuleSet}, nil)
+	log.Decided(t.Context(), req, &fluxgate.Decision{}, fluxgate.ErrCost)
+	text := out.String()
+	for _, want := range []string{"outcome=limited rule_set=api allowed=false rule=per-ip", "outcome=no-rule-set", "outcome=invalid"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not logged:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "their") || strings.Contains(text, here.String()) {
+		t.Errorf("who asked is logged:\n%s", text)
+	}
+}
+
+func TestAStoreThatFailsOnEveryRequestDoesNotFillTheLog(t *testing.T) {
+	var out bytes.Buffer
+	logger, err := telemetry.NewLogger(&out, "text", "info")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := telemetry.Observers{telemetry.NewLog(logger), newMetrics(t)}
+	for range 10_000 {
+		log.StoreFailed(t.Context(), errors.New("redis is unavailable"))
+	}
+	if n := strings.Count(out.String(), "redis is unavailable"); n == 0 || n > 60 {
+		t.Errorf("%d lines, want about one a second", n)
+	}
+	log.Settled(t.Context(), fluxgate.Settlement{}, errors.New("no answer"))
+	if !strings.Contains(out.String(), "could not be settled") {
+		t.Error("a receipt that could not be settled is not logged")
+	}
+}
+
+func TestSeveralObserversHearEverything(t *testing.T) {
+	a, b := newMetrics(t), newMetrics(t)
+	both := telemetry.Observers{a, b}
+	both.Decided(t.Context(), &fluxgate.Request{Peek: true}, &fluxgate.Decision{}, nil)
+	both.Waiting(t.Context(), 1)
+	both.Settled(t.Context(), fluxgate.Settlement{Charged: 3}, nil)
+	both.StoreFailed(context.Background(), errors.ErrUnsupported)
+	for _, m := range []*telemetry.Metrics{a, b} {
+		got := scrape(t, m)
+		if got["fluxgate_peeks_total"] != 1 || got["fluxgate_waiting"] != 1 || got["fluxgate_store_failures_total"] != 1 ||
+			got[`fluxgate_settled_tokens_total{direction="charged"}`] != 3 {
+			t.Error("an observer was not told of everything")
+		}
+	}
+	if log := telemetry.NewLog(slog.New(slog.DiscardHandler)); testing.AllocsPerRun(100, func() {
+		log.Decided(context.Background(), &fluxgate.Request{}, &fluxgate.Decision{}, nil)
+	}) > 0 {
+		t.Error("a decision that nobody logs costs an allocation")
+	}
+}

@@ -1,0 +1,101 @@
+package telemetry
+
+import (
+	"context"
+	"net/http"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/httplimit"
+)
+
+// Route makes a span for each request of a route, as a child of the one that
+// the header traceparent names. The pattern is that of [http.ServeMux]; its
+// path is the name of the span, and nothing of what the caller writes is.
+func (t *Tracing) Route(pattern string, next http.Handler) http.Handler {
+	if !t.Enabled() {
+		return next
+	}
+	route := routeOf(pattern)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		method := methods[methodIndex(r.Method)]
+		if method == labelOther {
+			method = "_OTHER" // as OpenTelemetry has it
+		}
+		ctx, span := t.tracer.Start(ctx, method+" "+route, trace.WithSpanKind(trace.SpanKindServer),
+			trace.WithAttributes(attribute.String("http.request.method", method), attribute.String("http.route", route)))
+		rec := recorded(w)
+		defer func() {
+			status := rec.code()
+			span.SetAttributes(attribute.Int("http.response.status_code", status))
+			if status >= 500 {
+				span.SetStatus(codes.Error, "")
+			}
+			span.End()
+		}()
+		next.ServeHTTP(rec, r.WithContext(ctx))
+		rec.ended = true
+	})
+}
+
+// Limiter makes a span for each decision of next.
+func (t *Tracing) Limiter(next httplimit.Limiter) httplimit.Limiter {
+	if !t.Enabled() {
+		return next
+	}
+	return &tracedLimiter{next: next, tracer: t.tracer, ruleSet: t.config.RuleSet}
+}
+
+type tracedLimiter struct {
+	next    httplimit.Limiter
+	tracer  trace.Tracer
+	ruleSet string
+}
+
+// Check implements [httplimit.Limiter].
+func (t *tracedLimiter) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
+	ctx, span := t.tracer.Start(ctx, "check")
+	defer span.End()
+	d, err := t.next.Check(ctx, req)
+	if !span.IsRecording() {
+		return d, err
+	}
+	came := outcomeOf(&d, err)
+	set := labelUnknown
+	if ruleSetExists(came) {
+		if set = req.RuleSet; set == "" {
+			set = t.ruleSet
+		}
+	}
+	span.SetAttributes(attribute.String("fluxgate.rule_set", set), attribute.String("fluxgate.outcome", came.String()),
+		attribute.Bool("fluxgate.allowed", d.Allowed && err == nil))
+	if d.RuleID != "" {
+		span.SetAttributes(attribute.String("fluxgate.rule", d.RuleID))
+	}
+	if d.Band != "" {
+		span.SetAttributes(attribute.String("fluxgate.source", sourceOf(&d).String()))
+	}
+	if d.Degraded {
+		span.SetAttributes(attribute.Bool("fluxgate.degraded", true))
+	}
+	if came == outcomeError {
+		span.SetStatus(codes.Error, "") // its text may be a user's function's
+	}
+	return d, err
+}
+
+// Settle implements [httplimit.Limiter].
+func (t *tracedLimiter) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
+	ctx, span := t.tracer.Start(ctx, "settle")
+	defer span.End()
+	s, err := t.next.Settle(ctx, receipt, actual)
+	if err != nil {
+		span.SetStatus(codes.Error, "")
+	}
+	return s, err
+}

@@ -1,0 +1,241 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/server/telemetry"
+)
+
+// sink is a collector that keeps the spans it is sent.
+type sink struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	spans    map[string]*otlp.Span // by name
+	paths    map[string]bool
+	auth     string
+	resource string
+}
+
+func newSink(t *testing.T) *sink {
+	t.Helper()
+	s := &sink{spans: map[string]*otlp.Span{}, paths: map[string]bool{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var sent collector.ExportTraceServiceRequest
+		if err == nil {
+			err = proto.Unmarshal(body, &sent)
+		}
+		if err != nil {
+			t.Errorf("the collector cannot read what it is sent: %v", err)
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.paths[r.URL.Path], s.auth = true, r.Header.Get("Authorization")
+		for _, rs := range sent.ResourceSpans {
+			s.resource = rs.Resource.String()
+			for _, ss := range rs.ScopeSpans {
+				for _, span := range ss.Spans {
+					s.spans[span.Name] = span
+				}
+			}
+		}
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func attributes(s *otlp.Span) map[string]string {
+	all := map[string]string{}
+	for _, a := range s.GetAttributes() {
+		all[a.Key] = strings.TrimSpace(a.Value.String())
+	}
+	return all
+}
+
+func TestARequestAndItsDecisionAreOneTrace(t *testing.T) {
+	sink := newSink(t)
+	tracing, err := telemetry.NewTracing(t.Context(), telemetry.TracingConfig{
+		Endpoint: strings.Replace(sink.URL, "//", "//user:hidden@", 1), Version: "1.2.3", RuleSet: "api",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, telemetry.Config{})
+	limiter := tracing.Limiter(w.limiter)
+	mux := http.NewServeMux()
+	mux.Handle("GET /hello/{name}", w.metrics.Route("GET /hello/{name}", tracing.Route("GET /hello/{name}", http.HandlerFunc(
+		func(rw http.ResponseWriter, r *http.Request) {
+			d, err := limiter.Check(r.Context(), &fluxgate.Request{Path: "/user", UserID: "their-name", APIKey: "their-key"})
+			if err != nil || !d.Allowed {
+				t.Errorf("decided %v, %v", d.Reason, err)
+			}
+			rw.WriteHeader(http.StatusTeapot)
+		}))))
+	req := httptest.NewRequest(http.MethodGet, "/hello/their-name", nil)
+	req.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	rec := httptest.NewRecorder()
+	mux.ServeHTTP(rec, req)
+	// Without a trace of its own it is sampled by the ratio, which is 0.
+	mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/hello/unsampled", nil))
+	if rec.Code != http.StatusTeapot {
+		t.Errorf("answered %d", rec.Code)
+	}
+	if err := tracing.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	sink.mu.Lock()
+	defer sink.mu.Unlock()
+	if len(sink.spans) != 2 || !sink.paths["/v1/traces"] || sink.auth != "Basic dXNlcjpoaWRkZW4=" {
+		t.Fatalf("%d spans were sent to %v as %q", len(sink.spans), sink.paths, sink.auth)
+	}
+	outer, inner := sink.spans["GET /hello/{name}"], sink.spans["check"]
+	if got := string(outer.GetParentSpanId()); got != "\xb7\xad\x6b\x71\x69\x20\x33\x31" {
+		t.Errorf("the request's parent is %x", got)
+	}
+	if !bytes.Equal(inner.GetParentSpanId(), outer.GetSpanId()) || !bytes.Equal(inner.GetTraceId(), outer.GetTraceId()) {
+		t.Error("the decision is not part of the request")
+	}
+	for span, want := range map[*otlp.Span]map[string]string{
+		outer: {"http.request.method": "GET", "http.route": "/hello/{name}", "http.response.status_code": "418"},
+		inner: {"fluxgate.rule_set": "api", "fluxgate.rule": "api-user", "fluxgate.outcome": "allowed", "fluxgate.allowed": "true", "fluxgate.source": "store"},
+	} {
+		got := attributes(span)
+		for key, value := range want {
+			if !strings.Contains(got[key], value) {
+				t.Errorf("%s of %s is %q, want %q", key, span.GetName(), got[key], value)
+			}
+		}
+		if len(got) != len(want) || strings.Contains(span.String(), "their") {
+			t.Errorf("%s says too much: %v", span.GetName(), got)
+		}
+	}
+	if !strings.Contains(sink.resource, "1.2.3") || !strings.Contains(sink.resource, "fluxgate") {
+		t.Errorf("the service is %s", sink.resource)
+	}
+}
+
+func TestSpansTellFailuresAndNoNamesOfCallers(t *testing.T) {
+	sink := newSink(t)
+	tracing, err := telemetry.NewTracing(t.Context(), telemetry.TracingConfig{Endpoint: sink.URL + "/v1/traces", SampleRatio: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failing := tracing.Limiter(answers{err: fluxgate.ErrTooManyRules})
+	handler := tracing.Route("/broken", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = failing.Check(r.Context(), &fluxgate.Request{RuleSet: "their-rule-set"})
+		_, _ = failing.Settle(r.Context(), nil, 1)
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("THEIRS", "/broken", nil))
+	if err := tracing.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sink.mu.Lock()
+	defer sink.mu.Unlock()
+	for _, name := range []string{"_OTHER /broken", "check", "settle"} {
+		span := sink.spans[name]
+		if span.GetStatus().GetCode() != otlp.Status_STATUS_CODE_ERROR {
+			t.Errorf("%s is no failure: %v", name, span)
+		}
+		if strings.Contains(span.String(), "their") || strings.Contains(span.String(), "THEIRS") {
+			t.Errorf("%s says what the caller wrote: %v", name, span)
+		}
+	}
+}
+
+func TestACollectorThatHangsHoldsNobodyUp(t *testing.T) {
+	t.Parallel() // it mostly waits
+	for name, patience := range map[string]time.Duration{"its caller's patience": 100 * time.Millisecond, "its own": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that the client has gone
+				<-r.Context().Done()
+			}))
+			defer server.Close()
+			var out lockedBuffer
+			tracing, err := telemetry.NewTracing(t.Context(), telemetry.TracingConfig{
+				Endpoint: server.URL, SampleRatio: 1, Logger: slog.New(slog.NewTextHandler(&out, nil)),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			limiter := tracing.Limiter(answers{d: fluxgate.Decision{Allowed: true, Reason: fluxgate.ReasonOK}})
+			for range 10_000 { // more than the queue holds
+				if _, err := limiter.Check(t.Context(), &fluxgate.Request{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			start := time.Now()
+			if err := tracing.Shutdown(ctx); err == nil {
+				t.Error("spans that nobody took were sent")
+			}
+			if took := time.Since(start); took > 30*time.Second {
+				t.Errorf("the end waited %v for a collector that hangs", took)
+			}
+			wait(t, "a line that traces cannot be sent", func() bool { return strings.Contains(out.String(), "traces cannot be sent") })
+			if took := time.Since(start); patience < time.Second && took > 8*time.Second {
+				t.Errorf("a call went on for %v after the end", took)
+			}
+			if n := strings.Count(out.String(), "traces cannot be sent"); n > 2 {
+				t.Errorf("%d lines about it", n)
+			}
+		})
+	}
+}
+
+// lockedBuffer is a buffer that several may write to.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func TestAnEndpointThatCannotBeIsRefusedWithoutShowingIt(t *testing.T) {
+	for _, config := range []telemetry.TracingConfig{
+		{Endpoint: "localhost:4318"}, {Endpoint: "grpc://u:hidden@localhost:4317"}, {Endpoint: "http://"},
+		{Endpoint: "http://u:hidden@host:port"}, {Endpoint: "http://host?key=hidden"}, {Endpoint: "http://host", SampleRatio: 1.5},
+		{Endpoint: "http://host", SampleRatio: -1},
+	} {
+		tracing, err := telemetry.NewTracing(t.Context(), config)
+		if err == nil {
+			t.Errorf("%+v was accepted", config)
+			_ = tracing.Shutdown(t.Context())
+			continue
+		}
+		if strings.Contains(err.Error(), "hidden") {
+			t.Errorf("the error shows a secret: %v", err)
+		}
+	}
+}
