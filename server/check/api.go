@@ -8,20 +8,15 @@ import (
 	"sync"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/wire"
 	"github.com/fluxgate/fluxgate/server/receipt"
 )
 
-// Limiter decides and settles. A [*fluxgate.Engine] is one.
-type Limiter interface {
-	Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error)
-	Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error)
-}
-
 // Config is what an [API] is made of.
 type Config struct {
 	// Limiter and Office are required.
-	Limiter Limiter
+	Limiter httplimit.Limiter
 	Office  *receipt.Office
 	// MaxBody is the most bytes of a body. 0 means 64 KiB; a batch may have
 	// as many for each of its requests, up to 1 MiB.

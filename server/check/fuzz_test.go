@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/server/check"
+	"github.com/fluxgate/fluxgate/httplimit"
 )
 
 // TestAllocations prints and bounds what a check costs, without net/http.
@@ -45,7 +45,7 @@ func (w *nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (w *nowhere) WriteHeader(status int)      { w.status = status }
 
 // fixed is a limiter that always has the same answer.
-type fixed struct{ check.Limiter }
+type fixed struct{ httplimit.Limiter }
 
 func (fixed) Check(_ context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
 	if req.Cost < 0 || req.RuleSet != "" && !fluxgate.ValidID(req.RuleSet) {
