@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/mongorules"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 	"github.com/redis/go-redis/v9"
@@ -84,6 +85,7 @@ func (d *diagnosis) redis(ctx context.Context) redis.UniversalClient {
 		return client
 	}
 	defer func() { _ = store.Close() }()
+	d.add(Good, "scripts", "", "Redis runs them")
 	d.add(Good, "fleet record", "", "this server agrees with the others")
 	h := store.Health(ctx)
 	for _, n := range h.Nodes {
@@ -177,6 +179,13 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 		d.add(Wrong, "rules", "correct the rules; servers that run keep the last good ones", "%v", err)
 	default:
 		d.add(Good, "rules", "", "rule set %q of the %s has %d rules at revision %d", id, a.source.kind, version.RuleSet.Len(), version.Revision)
+	}
+	if mongo, ok := a.source.Source.(*mongorules.Source); ok {
+		if err := mongo.Indexes(ctx); err != nil {
+			d.add(Watch, "indexes", "let the user create indexes, or create them: docs/rules.md", "%v", err)
+		} else {
+			d.add(Good, "indexes", "", "they are there")
+		}
 	}
 	mender, ok := a.source.Source.(rules.Mender)
 	if !ok {

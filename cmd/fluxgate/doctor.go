@@ -49,8 +49,9 @@ func printFindings(out io.Writer, findings []server.Finding, format string) erro
 		enc.SetIndent("", "  ")
 		return enc.Encode(findings)
 	}
+	paint := painter(out)
 	for _, f := range findings {
-		if _, err := fmt.Fprintf(out, "%-5s  %-14s %s\n", f.Verdict, f.Part, f.Says); err != nil {
+		if _, err := fmt.Fprintf(out, "%s  %-14s %s\n", paint(f.Verdict, fmt.Sprintf("%-5s", f.Verdict)), f.Part, f.Says); err != nil {
 			return err
 		}
 		if f.Remedy != "" {

@@ -70,6 +70,15 @@ func TestExitCodesAndWords(t *testing.T) {
 	}
 }
 
+func TestTheDoctorLooksAtMongo(t *testing.T) {
+	mongo := testenv.SharedMongo(t)
+	args := []string{"doctor", "--set", "redis.enabled=false", "--set", "mongo.uri=" + mongo.URI(), "--set", "mongo.database=doctor"}
+	code, out, _ := call(t, args...)
+	if code != exitTrouble || !strings.Contains(out, `the mongo has no rule set "api-limits"`) || !strings.Contains(out, "they are there") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+}
+
 func TestTheDoctorLooksAtRedis(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
 	args := []string{"doctor", "--set", "redis.uri=" + redis.URI(), "--set", "mongo.enabled=false", "--set", "rules.file=../../examples/rules.yaml"}

@@ -145,6 +145,16 @@ func (s *Source) makeIndexes(ctx context.Context) {
 	if s.indexed.Load() {
 		return
 	}
+	err := s.Indexes(ctx)
+	if err != nil {
+		s.config.Logger.Warn("MongoDB has no indexes for the rules yet", "error", err)
+	}
+	s.indexed.Store(err == nil || forbidden(err))
+}
+
+// Indexes makes the indexes that are not there yet, and says what is wrong if
+// it cannot. Without them everything works, and large collections slowly.
+func (s *Source) Indexes(ctx context.Context) error {
 	ensure := func(c *mongo.Collection, field string, order int) error {
 		// One at a time: FerretDB fails on several of which some exist.
 		model := mongo.IndexModel{Keys: bson.D{{Key: "ruleSetId", Value: 1}, {Key: field, Value: order}}}
@@ -160,10 +170,7 @@ func (s *Source) makeIndexes(ctx context.Context) {
 	if err == nil {
 		err = ensure(s.versions, "revision", 1)
 	}
-	if err != nil {
-		s.config.Logger.Warn("MongoDB has no indexes for the rules yet", "error", err)
-	}
-	s.indexed.Store(err == nil || forbidden(err))
+	return err
 }
 
 // forbidden reports that the user may not do what was asked.

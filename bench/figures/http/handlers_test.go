@@ -58,7 +58,7 @@ func httprateInMemory(next http.Handler) http.Handler {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
 		return host, err
 	}
-	return httprate.Limit(perMinute, time.Minute, httprate.WithKeyFuncs(byPeer))(next)
+	return httprate.LimitBy(perMinute, time.Minute, byPeer)(next)
 }
 
 func ululeWith(store limiter.Store) middleware {
