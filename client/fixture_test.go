@@ -69,7 +69,7 @@ func engineOver(t testing.TB, store fluxgate.Store, rules []fluxgate.Rule, optio
 }
 
 // handler is what a server answers checks with.
-func handler(t testing.TB, limiter check.Limiter) http.Handler {
+func handler(t testing.TB, limiter httplimit.Limiter) http.Handler {
 	t.Helper()
 	office, err := receipt.NewOffice(receipt.Config{})
 	if err != nil {

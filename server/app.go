@@ -65,6 +65,7 @@ func New(ctx context.Context, c *config.Config, options Options) (_ *App, err er
 	if a.log == nil {
 		a.log = discard
 	}
+	quietRedis(a.log)
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("starting the server: %w", err), a.close())

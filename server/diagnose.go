@@ -46,6 +46,7 @@ func (d *diagnosis) add(verdict Verdict, part, remedy, format string, args ...an
 // Diagnose connects to everything that a configuration names and says what is
 // wrong. It takes some seconds for each part that is away.
 func Diagnose(ctx context.Context, c *config.Config) []Finding {
+	quietRedis(discard)
 	d := &diagnosis{config: c}
 	if err := c.Check(); err != nil {
 		d.add(Wrong, "configuration", "correct it; fluxgate config check says the same", "%v", err)

@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/netip"
 	"os"
 	"strings"
@@ -36,7 +37,12 @@ func newCheck() *cobra.Command {
 		Long: "Ask a server whether a request may pass, and take its tokens. With --peek nothing is taken.\nThe exit code is 0 if it may, 3 if it may not.",
 		Example: `  fluxgate check --user ada --path /api/orders --method POST
   fluxgate check --ip 192.0.2.7 --attribute tier=premium --peek --output json`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.request.Cost == 0 {
+				f.request.Peek = true // a request takes one token unless it says otherwise
+			}
+			return f.run(cmd.Context(), cmd.OutOrStdout())
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.server, "server", "s", "http://127.0.0.1:8080", "the server's address")
@@ -88,7 +94,7 @@ func (f *checkFlags) run(ctx context.Context, out io.Writer) error {
 		err = failed
 	}
 	if err != nil {
-		return fmt.Errorf("%w\nis a server running at %s? see fluxgate serve --help", err, f.server)
+		return fmt.Errorf("%w%s", err, f.hint(err))
 	}
 	if err := f.print(out, &d); err != nil {
 		return err
@@ -97,6 +103,20 @@ func (f *checkFlags) run(ctx context.Context, out io.Writer) error {
 		return exitCode(exitRefused)
 	}
 	return nil
+}
+
+// hint is what to do about an error.
+func (f *checkFlags) hint(err error) string {
+	var answer *client.StatusError
+	switch {
+	case !errors.As(err, &answer):
+		return fmt.Sprintf("\nis a server running at %s? see fluxgate serve --help", f.server)
+	case answer.Status == http.StatusUnauthorized:
+		return "\nthe server asks for a token: use --token-file"
+	case answer.Status == http.StatusForbidden:
+		return "\nthe token needs the role check"
+	}
+	return ""
 }
 
 // complete reads the flags that need reading.
@@ -129,11 +149,12 @@ func (f *checkFlags) print(out io.Writer, d *fluxgate.Decision) error {
 		_, err := fmt.Fprintf(out, "%s\n", text)
 		return err
 	case "yaml":
-		var tree any
-		if err := json.Unmarshal(text, &tree); err != nil {
+		tree, err := yaml.JSONToYAML(text)
+		if err != nil {
 			return err
 		}
-		return yaml.NewEncoder(out).Encode(tree)
+		_, err = out.Write(tree)
+		return err
 	}
 	verdict := "allowed"
 	if !d.Allowed {

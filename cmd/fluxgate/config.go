@@ -16,7 +16,7 @@ type sources struct {
 
 func (s *sources) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&s.file, "config", "c", "", "configuration file (default: what FLUXGATE_CONFIG names, or none)")
-	cmd.Flags().StringArrayVar(&s.set, "set", nil, "one setting, such as redis.uri=redis://localhost:6379; goes before the environment and the file")
+	cmd.Flags().StringArrayVar(&s.set, "set", nil, "one setting, such as redis.uri=redis://localhost:6379; overrides the environment and the file")
 }
 
 // load reads the configuration: file, then environment, then flags.

@@ -95,12 +95,15 @@ func (e *entry) install(set *fluxgate.RuleSet, revision int64, from Origin, now 
 	e.current.Store(set)
 }
 
-// confirm notes that the source was asked and has nothing else to say.
-func (e *entry) confirm(now time.Time) {
+// confirm notes that the source was asked and has nothing else to say. It
+// reports whether there was an error before.
+func (e *entry) confirm(now time.Time) (mended bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	mended = e.status.Err != nil
 	e.status.CheckedAt, e.status.Err, e.status.ErrAt = now, nil, time.Time{}
 	e.refused = 0
+	return mended
 }
 
 // fail notes what went wrong, with a revision if it is that one's fault.

@@ -82,7 +82,7 @@ func (r *Reloader) upToDate(e *entry, head rules.Head, again bool) bool {
 	}
 	e.mu.Unlock()
 	if same {
-		e.confirm(time.Now())
+		r.confirmed(e)
 	}
 	return same || refused && !again
 }
@@ -95,7 +95,7 @@ func (r *Reloader) update(ctx context.Context, e *entry, head rules.Head, known 
 	case known && head.Deleted:
 		had := e.current.Load() != nil
 		e.install(nil, head.Revision, FromNowhere, time.Now())
-		e.confirm(time.Now())
+		r.confirmed(e)
 		r.copies.remove(e.id)
 		if had {
 			r.counts.swaps.Add(1)
@@ -106,7 +106,18 @@ func (r *Reloader) update(ctx context.Context, e *entry, head rules.Head, known 
 	case e.current.Load() != nil || !e.loaded() && r.fromCopy(e):
 		r.failed(e, ErrLost, 0)
 	default:
-		e.confirm(time.Now())
+		if !e.loaded() {
+			r.config.Logger.Warn("the source has no such rule set: its requests are decided by what holds where there are no rules", "ruleSet", e.id)
+		}
+		r.confirmed(e)
+	}
+}
+
+// confirmed notes that the source was asked and has nothing else to say, and
+// says so if that is news.
+func (r *Reloader) confirmed(e *entry) {
+	if e.confirm(time.Now()) {
+		r.config.Logger.Info("the rules of the source are in effect again", "ruleSet", e.id, "revision", e.snapshot().Revision)
 	}
 }
 
@@ -114,7 +125,7 @@ func (r *Reloader) update(ctx context.Context, e *entry, head rules.Head, known 
 func (r *Reloader) load(ctx context.Context, e *entry, head rules.Head) {
 	before := e.snapshot()
 	if before.Revision == head.Revision && e.current.Load() != nil {
-		e.confirm(time.Now()) // another load was faster
+		r.confirmed(e) // another load was faster
 		return
 	}
 	r.counts.loads.Add(1)
@@ -132,7 +143,7 @@ func (r *Reloader) load(ctx context.Context, e *entry, head rules.Head) {
 	}
 	had := e.current.Load() != nil
 	e.install(version.RuleSet, version.Revision, FromSource, time.Now())
-	e.confirm(time.Now())
+	r.confirmed(e)
 	r.config.Logger.Info("loaded a rule set", "ruleSet", e.id, "revision", version.Revision,
 		"rules", version.RuleSet.Len(), "author", version.Author, "comment", version.Comment)
 	if had {
@@ -167,12 +178,13 @@ func (r *Reloader) read(ctx context.Context, id string) (version *rules.Version,
 // with the last good copy.
 func (r *Reloader) failed(e *entry, err error, revision int64) {
 	r.counts.failures.Add(1)
-	first := e.snapshot().Err == nil
+	before := e.snapshot().Err
+	news := before == nil || before.Error() != err.Error()
 	if e.current.Load() == nil && !e.loaded() {
 		r.fromCopy(e)
 	}
 	e.fail(err, revision, time.Now())
-	if !first {
+	if !news {
 		return // it was said before
 	}
 	now := e.snapshot()

@@ -189,6 +189,9 @@ func wrongTokens(tokens []Token) []Problem {
 
 func (k *checker) forwardAuth() {
 	f := &k.ForwardAuth
+	if k.Server.GRPC != "" {
+		k.refuse("server.grpc", "is not answered by this version: leave it empty")
+	}
 	if s := f.DenyStatus; s != 401 && s != 403 && s != 429 {
 		k.refuse("forward-auth.deny-status", "must be 401, 403 or 429, not %d", s)
 	}

@@ -39,7 +39,7 @@ func Defaults() Config {
 		Rules: Rules{Source: SourceAuto},
 		RateLimit: RateLimit{
 			FilterEnabled: true, FilterOrder: 1, DefaultRuleSetID: "api-limits",
-			IncludePatterns: []string{"/api/**"}, ExcludePatterns: []string{"/health"},
+			IncludePatterns: []string{}, ExcludePatterns: []string{},
 			MissingRuleBehavior: MissingAllow, DefaultPolicy: fluxgate.Reject, TrustedProxies: []string{},
 			IPv6Prefix: 64, OnFailure: fluxgate.FailLocal, FallbackShare: 1,
 		},

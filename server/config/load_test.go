@@ -60,7 +60,7 @@ func TestEachSourceIsOverTheOneBefore(t *testing.T) {
 		exclude []string
 		origin  string
 	}{
-		{"nothing", config.Sources{}, "fluxgate", []string{"/health"}, ""},
+		{"nothing", config.Sources{}, "fluxgate", []string{}, ""},
 		{"file", config.Sources{File: file}, "file", []string{"/file", "/more"}, file + ":3"},
 		{"environment", config.Sources{Environ: environ}, "environ", []string{"/environ"}, "FLUXGATE_REDIS_PREFIX"},
 		{"flags", config.Sources{Set: set}, "set", []string{}, "--set redis.prefix"},
