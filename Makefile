@@ -11,7 +11,7 @@ MODULES := $(patsubst go.mod,.,$(MODULES))
 FUZZTIME := 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help check format format-check lint vet build test fuzz figures-core figures-redis figures-rules figures-http
+.PHONY: help check format format-check lint vet build test fuzz figures-core figures-redis figures-rules figures-http figures-server
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -55,6 +55,9 @@ figures-rules: ## measure how rules change against its bars, minutes
 
 figures-http: ## measure the middleware against others, a minute
 	@cd bench && go test ./figures/http -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
+
+figures-server: ## measure the server against envoyproxy/ratelimit, minutes
+	@cd bench && go test ./figures/server -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
 $(GOLANGCI):
 	@mkdir -p bin

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,6 +27,9 @@ type token struct {
 // find is the token with a value. It looks at all of them, so that the time it
 // takes tells nothing.
 func (t *tokens) find(value string) *token {
+	if value == "" {
+		return nil // whatever its hash is
+	}
 	sum := sha256.Sum256([]byte(value))
 	var found *token
 	for i := range t.all {
@@ -41,7 +45,7 @@ func (a *App) buildAccess(context.Context) error {
 	if err := a.loadTokens(); err != nil {
 		return err
 	}
-	if len(a.tokens.Load().all) == 0 && a.config.Server.TLS.ClientCAFile == "" {
+	if a.open() && a.config.Server.TLS.ClientCAFile == "" {
 		a.log.Warn("whoever reaches this server may call it: set server.auth, or a network that keeps others out", "http", a.config.Server.HTTP)
 	}
 	return nil
@@ -55,8 +59,8 @@ func (a *App) loadTokens() error {
 	accepted := new(tokens)
 	for _, t := range listed {
 		raw, err := hex.DecodeString(string(t.SHA256))
-		if err != nil || len(raw) != sha256.Size {
-			return fmt.Errorf("the hash of token %q is not a SHA-256", t.Name)
+		if err != nil || len(raw) != sha256.Size || [sha256.Size]byte(raw) == sha256.Sum256(nil) {
+			return fmt.Errorf("the hash of token %q is not that of a token", t.Name)
 		}
 		accepted.all = append(accepted.all, token{t, [sha256.Size]byte(raw)})
 	}
@@ -64,16 +68,21 @@ func (a *App) loadTokens() error {
 	return nil
 }
 
-// only lets through who may do what a role is for. If there are no tokens at
-// all everyone may.
+// open reports whether nobody is asked for a token: because the configuration
+// speaks of none, not because there are none left.
+func (a *App) open() bool {
+	auth := &a.config.Server.Auth
+	return len(auth.Tokens) == 0 && auth.TokensFile == ""
+}
+
+// only lets through who may do what a role is for. If the configuration speaks
+// of no tokens everyone may.
 func (a *App) only(role config.Role, next http.Handler) http.Handler {
+	if a.open() {
+		return next
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		accepted := a.tokens.Load()
-		if len(accepted.all) == 0 {
-			next.ServeHTTP(w, r)
-			return
-		}
-		token := accepted.find(httplimit.BearerToken(r))
+		token := a.tokens.Load().find(httplimit.BearerToken(r))
 		switch {
 		case token == nil:
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -83,6 +92,22 @@ func (a *App) only(role config.Role, next http.Handler) http.Handler {
 		default:
 			next.ServeHTTP(w, r)
 		}
+	})
+}
+
+// local lets through requests that were meant for this machine: a page in a
+// browser on it may not ask in its owner's name.
+func local(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		if ip := net.ParseIP(strings.Trim(host, "[]")); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			refuse(w, r, http.StatusForbidden, "Ask for localhost here.")
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

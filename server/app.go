@@ -42,6 +42,8 @@ type App struct {
 
 	listeners []*listener
 	draining  atomic.Bool
+	ending    sync.Once
+	ended     error
 
 	closing sync.Mutex // guards what follows
 	closed  bool
@@ -61,7 +63,7 @@ type listener struct {
 // A configuration that cannot work is an error; a Redis or a rule source that
 // is away is not.
 func New(ctx context.Context, c *config.Config, options Options) (_ *App, err error) {
-	a := &App{config: c, log: options.Logger, version: options.Version}
+	a := &App{config: c, log: options.Logger, version: options.Version, plane: new(dataPlane)}
 	if a.log == nil {
 		a.log = discard
 	}
@@ -134,6 +136,10 @@ func (a *App) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case failed = <-ended:
+		if errors.Is(failed, http.ErrServerClosed) {
+			failed = nil // by Shutdown
+			break
+		}
 		a.log.Error("a listener has ended", "error", failed)
 	}
 	drained := a.Shutdown(context.WithoutCancel(ctx))
@@ -144,13 +150,17 @@ func (a *App) Run(ctx context.Context) error {
 // Closing one that seems idle could meet a request on its way.
 const minDrain = 250 * time.Millisecond
 
-// Shutdown drains and closes. ctx and the configured timeout bound it.
+// Shutdown drains and closes. The ctx of the first call and the configured
+// timeout bound it; who calls later waits for the first.
 func (a *App) Shutdown(ctx context.Context) error {
-	first := a.draining.CompareAndSwap(false, true)
-	if first {
-		a.log.Info("draining", "delay", a.config.Server.Drain.Delay, "timeout", a.config.Server.Drain.Timeout)
-		pause(ctx, max(minDrain, a.config.Server.Drain.Delay))
-	}
+	a.ending.Do(func() { a.ended = a.drain(ctx) })
+	return a.ended
+}
+
+func (a *App) drain(ctx context.Context) error {
+	a.draining.Store(true)
+	a.log.Info("draining", "delay", a.config.Server.Drain.Delay.String(), "timeout", a.config.Server.Drain.Timeout.String())
+	pause(ctx, max(minDrain, a.config.Server.Drain.Delay))
 	ctx, cancel := context.WithTimeout(ctx, max(time.Second, a.config.Server.Drain.Timeout))
 	defer cancel()
 	errs := make([]error, len(a.listeners))
@@ -164,9 +174,7 @@ func (a *App) Shutdown(ctx context.Context) error {
 	}
 	all.Wait()
 	errs = append(errs, a.close())
-	if first {
-		a.log.Info("stopped")
-	}
+	a.log.Info("stopped")
 	return errors.Join(errs...)
 }
 

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/server"
@@ -130,6 +131,24 @@ func TestTokensSayWhoMayDoWhat(t *testing.T) {
 	if got := status("POST", "/v1/check", "secret of check"); got != http.StatusUnauthorized {
 		t.Errorf("a token that was taken away: %d", got)
 	}
+	if a := r.do(t, http.MethodPost, "/v1/check", `{}`); a.status != http.StatusUnauthorized {
+		t.Errorf("without a token: %d", a.status)
+	}
+	// Nobody is left who may call; that is not everybody.
+	write(t, file, "tokens: []")
+	_ = r.Reload(t.Context())
+	if got := status("POST", "/v1/check", "anything"); got != http.StatusUnauthorized {
+		t.Errorf("with an empty file of tokens: %d", got)
+	}
+	write(t, file, "tokens: [{name: nothing, sha256: "+hashOf("")+", roles: [check]}]")
+	_ = r.Reload(t.Context())
+	if a := r.do(t, http.MethodPost, "/v1/check", `{}`); a.status != http.StatusUnauthorized {
+		t.Errorf("with the hash of nothing: %d", a.status)
+	}
+	tokens("read")
+	if err := r.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	write(t, file, "tokens: {")
 	if err := r.Reload(t.Context()); err == nil || strings.Contains(err.Error(), hashOf("secret of read")) {
 		t.Errorf("a bad file: %v", err)
@@ -195,5 +214,63 @@ func TestAServerWithoutRulesIsNotReady(t *testing.T) {
 	}
 	if d := r.check(t, "u"); d["allowed"] != true || d["reason"] != "no-rule-set" {
 		t.Errorf("%v", d)
+	}
+}
+
+func TestReloadingCanBeSwitchedOff(t *testing.T) {
+	file := rulesFile(t, 2)
+	r := start(t, "redis.enabled=false", "rules.file="+file, "reload.enabled=false")
+	r.check(t, "ada")
+	writeRules(t, file, 100)
+	time.Sleep(500 * time.Millisecond) // several polls and notices, if there were any
+	if d := r.check(t, "ada"); d["limit"] != 2.0 {
+		t.Errorf("rules that are read once have changed: %v", d)
+	}
+}
+
+func TestBucketsInMemoryAreResetOnReload(t *testing.T) {
+	file := rulesFile(t, 2)
+	r := start(t, "redis.enabled=false", "rules.file="+file, "reload.reset-buckets-on-reload=true")
+	for range 3 {
+		r.check(t, "ada")
+	}
+	writeRules(t, file, 3)
+	until(t, "the buckets are full", func() bool {
+		d := r.check(t, "ada")
+		return d["limit"] == 3.0 && d["allowed"] == true
+	})
+}
+
+func TestShutdownEndsRunWell(t *testing.T) {
+	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 2))
+	for range 2 {
+		if err := r.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := <-r.ended; err != nil {
+		t.Errorf("Run ended with %v", err)
+	}
+	r.ended <- nil
+}
+
+func TestTheAdminListenerIsForThisMachine(t *testing.T) {
+	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 2))
+	for host, want := range map[string]int{"": 200, "localhost": 200, "127.0.0.1:80": 200, "[::1]:80": 200, "evil.example": 403, "evil.example:9090": 403} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.Addr("admin")+"/v1/health", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if host != "" {
+			req.Host = host
+		}
+		res, err := r.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("asked for %q: %d, want %d", host, res.StatusCode, want)
+		}
 	}
 }

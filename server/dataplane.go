@@ -19,6 +19,9 @@ import (
 type dataPlane struct {
 	engine atomic.Pointer[fluxgate.Engine]
 	redis  atomic.Pointer[redisstore.Store] // nil while it is away, or not used
+	local  atomic.Pointer[memstore.Store]
+	// disagrees is why this server may not use the Redis that came late.
+	disagrees atomic.Pointer[error]
 }
 
 // Check implements the limiter of all transports.
@@ -41,12 +44,12 @@ func (p *dataPlane) health(ctx context.Context) redisstore.Health {
 
 // buildEngine makes the data plane and the engine over it.
 func (a *App) buildEngine(ctx context.Context) error {
-	a.plane = new(dataPlane)
 	local, err := memstore.New(memstore.Config{})
 	if err != nil {
 		return err
 	}
 	a.onClose(local.Close)
+	a.plane.local.Store(local)
 	if !a.config.Redis.Enabled {
 		a.log.Warn("buckets are in this process: every server counts for itself")
 		return a.useStore(local, nil)
@@ -90,6 +93,7 @@ func (a *App) waitForRedis(life context.Context, local fluxgate.Store) {
 			return
 		}
 		if errors.Is(err, redisstore.ErrDisagrees) {
+			a.plane.disagrees.Store(&err)
 			a.log.Error("Redis is there, and this server disagrees with the others: correct its configuration and restart it", "error", err)
 			return
 		}

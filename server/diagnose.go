@@ -188,11 +188,4 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 			d.add(Good, "indexes", "", "they are there")
 		}
 	}
-	mender, ok := a.source.Source.(rules.Mender)
-	if !ok {
-		return
-	}
-	if err := mender.Mend(ctx, []string{id}); err != nil {
-		d.add(Wrong, "rules", "correct the documents that were edited", "%v", err)
-	}
 }

@@ -14,7 +14,7 @@ import (
 // keep, as fast as they can, while the server is told to end. A client that is
 // told to close its connection goes elsewhere, as a load balancer would.
 func TestNoRequestIsLostWhenTheServerEnds(t *testing.T) {
-	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 1_000_000))
+	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 1_000_000), "server.drain.delay=2s")
 	var served, failed, told atomic.Int64
 	var clients sync.WaitGroup
 	for range 32 {

@@ -137,6 +137,9 @@ func (a *App) storeHealth(ctx context.Context) StoreHealth {
 	store := a.plane.redis.Load()
 	if store == nil {
 		h.Error = errAway.Error()
+		if why := a.plane.disagrees.Load(); why != nil {
+			h.Error = (*why).Error()
+		}
 		return h
 	}
 	found := store.Health(ctx)

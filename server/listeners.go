@@ -58,7 +58,11 @@ func (a *App) buildListeners(ctx context.Context) error {
 	}
 	admin := http.NewServeMux()
 	a.observe(admin, isLoopback(c.Admin))
-	return a.listen(ctx, "admin", c.Admin, known(admin))
+	handler := known(admin)
+	if isLoopback(c.Admin) {
+		handler = local(handler)
+	}
+	return a.listen(ctx, "admin", c.Admin, handler)
 }
 
 func (a *App) listen(ctx context.Context, name, addr string, handler http.Handler) error {
@@ -100,7 +104,7 @@ func (a *App) public() (http.Handler, error) {
 		return nil, err
 	}
 	bureau := receipt.Config{Secret: secret, TTL: c.Settle.ReceiptTTL}
-	if len(secret) > 0 && a.redis != nil {
+	if a.redis != nil {
 		bureau.Ledger = receipt.NewShared(a.redis, c.Redis.Prefix)
 	}
 	office, err := receipt.NewOffice(bureau)

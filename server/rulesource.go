@@ -49,7 +49,7 @@ func (a *App) buildRules(ctx context.Context) error {
 		how.Jitter = -1 // here 0 means none
 	}
 	if !c.Reload.Enabled {
-		how.Strategy, how.Interval = reload.Polling, 365*24*time.Hour
+		how.Strategy = reload.Off
 	}
 	if a.redis == nil && how.Strategy == reload.Auto {
 		how.Strategy = reload.Polling
@@ -118,6 +118,9 @@ func (r resetter) Reset(ctx context.Context, what fluxgate.Key) error {
 func (r resetter) ResetOnce(ctx context.Context, what fluxgate.Key, mark string) (bool, error) {
 	if store := r.app.plane.redis.Load(); store != nil {
 		return store.ResetOnce(ctx, what, mark)
+	}
+	if local := r.app.plane.local.Load(); local != nil && !r.app.config.Redis.Enabled {
+		return true, local.Reset(ctx, what)
 	}
 	return false, errAway
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -29,6 +28,9 @@ SIGHUP looks at rules, tokens and certificates at once.`,
 			if err != nil {
 				return err
 			}
+			hangup := make(chan os.Signal, 1)
+			signal.Notify(hangup, syscall.SIGHUP) // also while it starts: it would end the process
+			defer signal.Stop(hangup)
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
 			defer stop()
 			app, err := server.New(ctx, c, server.Options{Logger: logger, Version: fullVersion()})
@@ -37,35 +39,22 @@ SIGHUP looks at rules, tokens and certificates at once.`,
 			}
 			// After the first signal the next one ends the process.
 			context.AfterFunc(ctx, stop)
-			end := reloadOnHangup(ctx, app)
-			err = app.Run(ctx)
-			end()
-			return err
+			go reloadOn(ctx, hangup, app)
+			return app.Run(ctx)
 		},
 	}
 	from.flags(cmd)
 	return cmd
 }
 
-// reloadOnHangup reloads on SIGHUP until end is called.
-func reloadOnHangup(ctx context.Context, app *server.App) (end func()) {
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	done := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case <-hangup:
-				if err := app.Reload(ctx); err != nil && errors.Is(err, context.Canceled) {
-					return
-				}
-			case <-done:
-				return
-			}
+// reloadOn reloads on every signal until ctx ends.
+func reloadOn(ctx context.Context, signals <-chan os.Signal, app *server.App) {
+	for {
+		select {
+		case <-signals:
+			_ = app.Reload(ctx) // it is logged
+		case <-ctx.Done():
+			return
 		}
-	}()
-	return func() {
-		signal.Stop(hangup)
-		close(done)
 	}
 }

@@ -24,7 +24,7 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	addr := testenv.FreeAddr(t)
-	cmd := exec.Command(binary, "serve", "--set", "server.http="+addr, "--set", "server.admin=", "--set", "redis.enabled=false",
+	cmd := exec.Command(binary, "serve", "--set", "server.drain.delay=2s", "--set", "server.http="+addr, "--set", "server.admin=", "--set", "redis.enabled=false",
 		"--set", "mongo.enabled=false", "--set", "rules.file=../../examples/rules.yaml")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

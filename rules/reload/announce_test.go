@@ -133,8 +133,14 @@ func TestOnlyGoodMessagesAreHeard(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := m.Payload
-	until(t, "the change is in effect", func() bool { return capacity(t, r, "set") == 2 })
+	until(t, "the change is in effect", func() bool { return capacity(t, r, "set") == 2 && r.Stats().Messages.Heard == 1 })
 	before := r.Stats()
+	for still := time.Now(); time.Since(still) < 200*time.Millisecond; { // the looks that it asked for have ended
+		if now := r.Stats(); now.Looks != before.Looks {
+			before, still = now, time.Now()
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 
 	alter := func(field string, value any) string {
 		var fields map[string]any

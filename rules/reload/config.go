@@ -24,6 +24,9 @@ const (
 	PubSub Strategy = "REDIS_PUBSUB"
 	// Auto does both: announcements are fast, and polling is sure.
 	Auto Strategy = "AUTO"
+	// Off reads each rule set once. Only what could not be read is tried
+	// again every interval.
+	Off Strategy = "OFF"
 )
 
 // DefaultChannel is where changes are announced.
@@ -107,13 +110,13 @@ func (c Config) withDefaults() (Config, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	switch c.Strategy {
-	case Polling:
+	case Polling, Off:
 	case PubSub, Auto:
 		if c.Redis == nil {
 			return c, fmt.Errorf("strategy %s needs a Redis client", c.Strategy)
 		}
 	default:
-		return c, fmt.Errorf("unknown strategy %q: use %s, %s or %s", c.Strategy, Polling, PubSub, Auto)
+		return c, fmt.Errorf("unknown strategy %q: use %s, %s, %s or %s", c.Strategy, Polling, PubSub, Auto, Off)
 	}
 	for _, id := range c.RuleSets {
 		if !fluxgate.ValidID(id) {

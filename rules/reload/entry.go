@@ -22,6 +22,9 @@ type entry struct {
 
 	// loading is held while the source is read for this rule set.
 	loading sync.Mutex
+	// sought is the revision that was not there when it was read, guarded by
+	// loading.
+	sought int64
 
 	mu     sync.Mutex // guards what follows
 	status Status

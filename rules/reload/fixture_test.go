@@ -27,8 +27,16 @@ type moody struct {
 	mood atomic.Pointer[func(context.Context) error]
 	// lost is whether it has forgotten everything.
 	lost atomic.Bool
+	// stale answers the next question, late.
+	stale atomic.Pointer[staleAnswer]
 	// parse replaces what is loaded.
 	parse atomic.Pointer[func() (*fluxgate.RuleSet, error)]
+}
+
+// staleAnswer is one that was true when it was asked for.
+type staleAnswer struct {
+	heads         map[string]rules.Head
+	asked, answer chan struct{}
 }
 
 func newMoody() *moody { return &moody{Source: memrules.New(memrules.Config{})} }
@@ -50,6 +58,11 @@ func (m *moody) Revisions(ctx context.Context, ids []string) (map[string]rules.H
 		if err := (*f)(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if s := m.stale.Swap(nil); s != nil {
+		close(s.asked)
+		<-s.answer
+		return s.heads, nil
 	}
 	if m.lost.Load() {
 		return map[string]rules.Head{}, nil

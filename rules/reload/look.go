@@ -31,6 +31,7 @@ func (r *Reloader) look(ctx context.Context, entries []*entry, again bool) error
 		defer r.looking.Unlock()
 	}
 	r.counts.looks.Add(1)
+	asked := time.Now()
 	heads, err := r.revisions(ctx, entries)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -51,7 +52,7 @@ func (r *Reloader) look(ctx context.Context, entries []*entry, again bool) error
 		slots <- struct{}{}
 		loads.Go(func() {
 			defer func() { <-slots }()
-			r.update(ctx, e, head, known)
+			r.update(ctx, e, head, known, asked)
 		})
 	}
 	loads.Wait()
@@ -87,11 +88,13 @@ func (r *Reloader) upToDate(e *entry, head rules.Head, again bool) bool {
 	return same || refused && !again
 }
 
-// update brings an entry to where the source stands.
-func (r *Reloader) update(ctx context.Context, e *entry, head rules.Head, known bool) {
+// update brings an entry to where the source stood when it was asked.
+func (r *Reloader) update(ctx context.Context, e *entry, head rules.Head, known bool, asked time.Time) {
 	e.loading.Lock()
 	defer e.loading.Unlock()
 	switch {
+	case e.snapshot().LoadedAt.After(asked):
+		r.hint(e.id) // somebody was faster, and knows better: look again
 	case known && head.Deleted:
 		had := e.current.Load() != nil
 		e.install(nil, head.Revision, FromNowhere, time.Now())
@@ -134,7 +137,8 @@ func (r *Reloader) load(ctx context.Context, e *entry, head rules.Head) {
 	case err == nil:
 	case ctx.Err() != nil:
 		return
-	case errors.Is(err, rules.ErrNotFound):
+	case errors.Is(err, rules.ErrNotFound) && e.sought != head.Revision:
+		e.sought = head.Revision
 		r.hint(e.id) // it was deleted a moment ago: look again
 		return
 	default:
@@ -205,22 +209,32 @@ func (r *Reloader) fromCopy(e *entry) bool {
 	return true
 }
 
-// mend asks a source to look after the content of rule sets.
-func (r *Reloader) mend(ctx context.Context, entries []*entry) {
-	mender, ok := r.source.(rules.Mender)
-	if !ok {
-		return
-	}
-	for _, e := range entries {
-		err := r.mendOne(ctx, mender, e.id)
-		if ctx.Err() != nil {
-			return
-		}
-		if e.mended(err, time.Now()) && err != nil {
-			r.counts.failures.Add(1)
-			r.config.Logger.Error("content of the source could not be taken in", "ruleSet", e.id, "error", err)
+// mendAll has the source look after the content of what is in use, from time
+// to time, beside everything else: it may take long.
+func (r *Reloader) mendAll(life context.Context, mender rules.Mender) {
+	for {
+		pause(life, r.config.MendEvery+upTo(r.config.Jitter))
+		for _, e := range r.entries() {
+			if life.Err() != nil {
+				return
+			}
+			r.mend(life, mender, e)
 		}
 	}
+}
+
+// mend has the source look after the content of one rule set. It reports
+// whether that went well.
+func (r *Reloader) mend(ctx context.Context, mender rules.Mender, e *entry) bool {
+	err := r.mendOne(ctx, mender, e.id)
+	if ctx.Err() != nil {
+		return false
+	}
+	if e.mended(err, time.Now()) && err != nil {
+		r.counts.failures.Add(1)
+		r.config.Logger.Error("content of the source could not be taken in", "ruleSet", e.id, "error", err)
+	}
+	return err == nil
 }
 
 func (r *Reloader) mendOne(ctx context.Context, mender rules.Mender, id string) (err error) {

@@ -356,3 +356,34 @@ func TestAStartThatCannotBeRight(t *testing.T) {
 		t.Error("it started without a source")
 	}
 }
+
+// TestALateLookDeletesNothing has a look whose answer arrives after the rule
+// set that it calls deleted was made again and loaded.
+func TestALateLookDeletesNothing(t *testing.T) {
+	source := newMoody()
+	revision := put(t, source.Source, "set", 1)
+	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: never, Timeout: time.Minute})
+	if _, err := source.Delete(t.Context(), "set", rules.Change{Author: "tester", Base: revision}); err != nil {
+		t.Fatal(err)
+	}
+	heads, err := source.Source.Revisions(t.Context(), []string{"set"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late, answer := make(chan struct{}), make(chan struct{})
+	source.stale.Store(&staleAnswer{heads: heads, asked: late, answer: answer})
+	ended := make(chan error, 1)
+	go func() { ended <- r.Reload(t.Context()) }()
+	<-late
+	put(t, source.Source, "set", 2)
+	if err := r.Reload(t.Context()); err != nil || capacity(t, r, "set") != 2 {
+		t.Fatalf("made again: %v, capacity %d", err, capacity(t, r, "set"))
+	}
+	close(answer)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if got := capacity(t, r, "set"); got != 2 {
+		t.Errorf("a late answer made it one of capacity %d", got)
+	}
+}

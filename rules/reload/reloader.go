@@ -78,11 +78,17 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 		}
 	}
 	r.background(r.run)
+	if config.Strategy == Off {
+		return r, nil
+	}
 	if config.Strategy != Polling {
 		r.background(r.listen)
 	}
 	if watcher, ok := source.(rules.Watcher); ok {
 		r.background(func(life context.Context) { r.watch(life, watcher) })
+	}
+	if mender, ok := source.(rules.Mender); ok {
+		r.background(func(life context.Context) { r.mendAll(life, mender) })
 	}
 	return r, nil
 }
@@ -168,8 +174,15 @@ func (r *Reloader) loadFirst(e *entry) {
 	case <-r.life.Done():
 		return
 	}
-	r.mend(r.life, []*entry{e})
-	_ = r.look(r.life, []*entry{e}, false) // what went wrong is in the status
+	err := r.look(r.life, []*entry{e}, false) // what went wrong is in the status
+	mender, ok := r.source.(rules.Mender)
+	if err != nil || !ok || e.current.Load() != nil {
+		return
+	}
+	// The source may have the makings of it.
+	if r.mend(r.life, mender, e) {
+		_ = r.look(r.life, []*entry{e}, false)
+	}
 }
 
 // Reload looks at the source now, and returns what is wrong with any of the
@@ -200,10 +213,8 @@ func (r *Reloader) entries() []*entry {
 func (r *Reloader) run(life context.Context) {
 	// Gateways that start together do not poll together.
 	poll := time.NewTimer(upTo(r.config.Interval))
-	mend := time.NewTimer(r.config.MendEvery + upTo(r.config.Jitter))
 	tick := time.NewTicker(r.tickTime)
 	defer poll.Stop()
-	defer mend.Stop()
 	defer tick.Stop()
 	var looked time.Time
 	for {
@@ -213,9 +224,6 @@ func (r *Reloader) run(life context.Context) {
 		case <-poll.C:
 			r.poll(life)
 			poll.Reset(r.config.Interval + upTo(r.config.Jitter))
-		case <-mend.C:
-			r.mend(life, r.entries())
-			mend.Reset(r.config.MendEvery + upTo(r.config.Jitter))
 		case <-tick.C:
 			r.expire()
 		case <-r.hints.wake:
@@ -235,7 +243,7 @@ const minGap = 10 * time.Millisecond
 // what went wrong.
 func (r *Reloader) poll(life context.Context) {
 	due := r.entries()
-	if r.config.Strategy == PubSub {
+	if r.config.Strategy == PubSub || r.config.Strategy == Off {
 		wrong := due[:0]
 		for _, e := range due {
 			if e.snapshot().Err != nil {

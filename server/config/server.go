@@ -42,8 +42,8 @@ type TLS struct {
 
 // Auth is who may call.
 type Auth struct {
-	// Tokens are the bearer tokens that are accepted. If there are none, here
-	// and in tokens-file, whoever reaches the server may call.
+	// Tokens are the bearer tokens that are accepted. If there are none here
+	// and no tokens-file, whoever reaches the server may call.
 	Tokens []Token `key:"tokens"`
 	// TokensFile has more of them: a YAML file with a list under tokens.
 	TokensFile string `key:"tokens-file"`

@@ -13,7 +13,7 @@ import (
 // more in the same Redis than buckets: rules, announcements. Unlike the store's
 // own connections it tries again by itself. In ModeAuto the server is asked
 // whether it is part of a cluster; one that does not answer is taken for a
-// server of its own.
+// server of its own, so name the mode where a cluster may be away at first.
 func NewClient(ctx context.Context, uri string, mode Mode) (redis.UniversalClient, error) {
 	t, err := parseURI(uri)
 	if err != nil {
@@ -41,7 +41,7 @@ func NewClient(ctx context.Context, uri string, mode Mode) (redis.UniversalClien
 	case ModeCluster:
 		return redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: t.addrs, Username: options.Username, Password: options.Password, TLSConfig: options.TLSConfig,
-			DisableIdentity: true, MaintNotificationsConfig: options.MaintNotificationsConfig,
+			DisableIdentity: true, MaintNotificationsConfig: options.MaintNotificationsConfig, ContextTimeoutEnabled: true,
 		}), nil
 	case ModeAuto, ModeStandalone:
 		return redis.NewClient(&options), nil

@@ -104,7 +104,7 @@ func sentinelTarget(options redis.Options, hosts, path string) (target, error) {
 		MasterName: path, SentinelAddrs: addrs,
 		Username: options.Username, Password: options.Password,
 		SentinelUsername: options.Username, SentinelPassword: options.Password,
-		TLSConfig: options.TLSConfig, DisableIdentity: true,
+		TLSConfig: options.TLSConfig, DisableIdentity: true, ContextTimeoutEnabled: true,
 	})
 	own := *finder.Options()
 	own.DisableIdentity = true

@@ -1,0 +1,91 @@
+// Package server_test measures the server against envoyproxy/ratelimit: see
+// make figures-server.
+package server_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate/bench/figure"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+var measure = flag.Bool("figures", false, "measure the figures, which takes minutes")
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func TestFigures(t *testing.T) {
+	if !*measure {
+		t.Skip("figures are measured by make figures-server")
+	}
+	report := figure.NewReport(os.Stdout)
+	ours, unmeasured := startFluxgate(t)
+	var other *target
+	if unmeasured == nil {
+		other, unmeasured = startRatelimit(t)
+	}
+	for _, limits := range []int{1, 3} {
+		suffix := fmt.Sprintf("vs-envoy-ratelimit-%d-limit", limits)
+		if limits > 1 {
+			suffix += "s"
+		}
+		rate, p99, err := 0.0, 0.0, unmeasured
+		if err == nil {
+			rate, p99, err = compare(t, ours, other, limits)
+		}
+		if err != nil {
+			report.Failed("server-"+suffix, err)
+			report.Failed("server-p99-"+suffix, err)
+			continue
+		}
+		report.AtLeast("server-"+suffix, rate, 2, "×")
+		report.AtMost("server-p99-"+suffix, p99, 1, "×")
+	}
+	if report.ExitCode() != 0 {
+		t.Fail()
+	}
+}
+
+const (
+	rounds = 7
+	slice  = 3 * time.Second
+)
+
+// compare is how many times as many requests as the other our server decides,
+// and how many times as long as the other's its 99th percentile is: the median
+// of rounds in which both have their turn.
+func compare(t *testing.T, ours, other *target, limits int) (rate, p99 float64, err error) {
+	t.Helper()
+	for _, s := range []*target{ours, other} {
+		if err := s.verify(t.Context(), limits); err != nil {
+			return 0, 0, err
+		}
+		if _, err := s.run(t.Context(), limits, time.Second); err != nil { // to warm up
+			return 0, 0, err
+		}
+	}
+	var rates, p99s []float64
+	for range rounds {
+		own, err := ours.run(t.Context(), limits, slice)
+		if err != nil {
+			return 0, 0, err
+		}
+		their, err := other.run(t.Context(), limits, slice)
+		if err != nil {
+			return 0, 0, err
+		}
+		t.Logf("%d limits: %s %v; %s %v", limits, ours.name, own, other.name, their)
+		rates = append(rates, own.perSecond/their.perSecond)
+		p99s = append(p99s, float64(own.p99)/float64(their.p99))
+	}
+	return median(rates), median(p99s), nil
+}
+
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
+}
