@@ -117,28 +117,24 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
 	rejection.Write(w, r)
 }
 
-// known answers what no route does, also where only the method is wrong.
-func known(next *http.ServeMux) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := next.Handler(r); pattern != "" {
-			next.ServeHTTP(w, r)
-			return
+// known adds what is answered where no route is, also where only the method is
+// wrong.
+func known(mux *http.ServeMux) http.Handler {
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		var allowed []string
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			other := *r
+			other.Method = method
+			if _, pattern := mux.Handler(&other); pattern != "/" {
+				allowed = append(allowed, method)
+			}
 		}
-		// The mux knows whether another method would do.
-		probe := &probe{header: http.Header{}}
-		next.ServeHTTP(probe, r)
-		if allow := probe.header.Get("Allow"); allow != "" {
-			w.Header().Set("Allow", allow)
-			refuse(w, r, http.StatusMethodNotAllowed, "Use "+strings.ReplaceAll(allow, ", ", " or ")+".")
+		if len(allowed) > 0 {
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			refuse(w, r, http.StatusMethodNotAllowed, "Use "+strings.Join(allowed, " or ")+".")
 			return
 		}
 		refuse(w, r, http.StatusNotFound, "There is nothing here.")
 	})
+	return mux
 }
-
-// probe hears what a handler would answer.
-type probe struct{ header http.Header }
-
-func (p *probe) Header() http.Header       { return p.header }
-func (*probe) Write(b []byte) (int, error) { return len(b), nil }
-func (*probe) WriteHeader(int)             {}

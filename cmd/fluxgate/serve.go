@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/fluxgate/fluxgate/server"
@@ -23,6 +24,11 @@ SIGHUP looks at rules, tokens and certificates at once.`,
 			c, err := from.load()
 			if err != nil {
 				return err
+			}
+			if c.Redis.Enabled && os.Getenv("GOGC") == "" {
+				// What lives long is small where the buckets are elsewhere, so
+				// the collector would run all the time.
+				debug.SetGCPercent(400)
 			}
 			logger, err := telemetry.NewLogger(cmd.ErrOrStderr(), c.Log.Format, c.Log.Level)
 			if err != nil {

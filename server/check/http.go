@@ -9,7 +9,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"strconv"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
@@ -18,18 +17,18 @@ import (
 // read reads a body as JSON into asked, strictly: a field that is not known is
 // a field that would not be looked at.
 func (w *work) read(r *http.Request, most int64, asked any) *problem {
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Header.Get("Content-Type") != "" && (err != nil || media != "application/json") {
+	if !isJSON(r.Header.Get("Content-Type")) {
 		return newProblem(http.StatusUnsupportedMediaType, "The body must be application/json.")
 	}
 	if r.ContentLength > most {
 		return tooLarge(most)
 	}
 	var err error
-	if w.body, err = readAll(w.body[:0], io.LimitReader(r.Body, most+1)); err != nil {
-		return badRequest("the body could not be read")
-	}
-	if int64(len(w.body)) > most {
+	if w.body, err = readAll(w.body[:0], r.Body, most); errors.Is(err, errTooLarge) {
 		return tooLarge(most)
+	}
+	if err != nil {
+		return badRequest("the body could not be read")
 	}
 	if start := bytes.TrimLeft(w.body, " \t\r\n"); len(start) > 0 && start[0] != '{' {
 		return badRequest("the body must be an object") // null would be read as one that is empty
@@ -48,7 +47,19 @@ func (w *work) read(r *http.Request, most int64, asked any) *problem {
 	return nil
 }
 
-func readAll(b []byte, from io.Reader) ([]byte, error) {
+// isJSON reports whether a body that is said to be of a type is read.
+func isJSON(contentType string) bool {
+	if contentType == "application/json" || contentType == "" {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && media == "application/json"
+}
+
+var errTooLarge = errors.New("the body is too large")
+
+// readAll reads a body that is not longer than most.
+func readAll(b []byte, from io.Reader, most int64) ([]byte, error) {
 	if cap(b) == 0 {
 		b = make([]byte, 0, 1024)
 	}
@@ -58,6 +69,9 @@ func readAll(b []byte, from io.Reader) ([]byte, error) {
 		}
 		n, err := from.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
+		if int64(len(b)) > most {
+			return b, errTooLarge
+		}
 		if errors.Is(err, io.EOF) {
 			return b, nil
 		}
@@ -100,10 +114,9 @@ func kindName(err *json.UnmarshalTypeError) string {
 	return "text"
 }
 
+// writeJSON answers. net/http adds the length of what is short.
 func writeJSON(w http.ResponseWriter, body []byte) {
-	h := w.Header()
-	h["Content-Type"] = jsonType
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.Header()["Content-Type"] = jsonType
 	_, _ = w.Write(body) // the caller may have gone
 }
 

@@ -11,6 +11,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"hash"
+	"sync"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -52,7 +54,7 @@ type Config struct {
 
 // Office issues receipts and takes them back.
 type Office struct {
-	key    []byte
+	macs   sync.Pool // of hash.Hash, with the key in it
 	ttl    time.Duration
 	ledger Ledger
 	now    func() time.Time
@@ -83,7 +85,8 @@ func NewOffice(config Config) (*Office, error) {
 	}
 	mac := hmac.New(sha256.New, seed)
 	_, _ = mac.Write([]byte("fluxgate receipt")) // never fails
-	o.key = mac.Sum(nil)
+	key := mac.Sum(nil)
+	o.macs.New = func() any { return hmac.New(sha256.New, key) }
 	return o, nil
 }
 
@@ -105,14 +108,16 @@ func (o *Office) Issue(r *fluxgate.Receipt) string {
 	var id ID
 	_, _ = rand.Read(id[:]) // never fails
 	payload := encode(id, o.now(), r)
-	payload = append(payload, o.sign(payload)...)
-	return base64.RawURLEncoding.EncodeToString(payload)
+	return base64.RawURLEncoding.EncodeToString(o.sign(payload, payload))
 }
 
-func (o *Office) sign(payload []byte) []byte {
-	mac := hmac.New(sha256.New, o.key)
+// sign appends the signature of a payload to b.
+func (o *Office) sign(b, payload []byte) []byte {
+	mac := o.macs.Get().(hash.Hash)
+	defer o.macs.Put(mac)
+	mac.Reset()
 	_, _ = mac.Write(payload) // never fails
-	return mac.Sum(nil)
+	return mac.Sum(b)
 }
 
 // Redeem takes a token back, once. What it returns can be settled.
@@ -125,7 +130,7 @@ func (o *Office) Redeem(ctx context.Context, token string) (*fluxgate.Receipt, e
 		return nil, ErrForged
 	}
 	payload, mac := raw[:len(raw)-macLength], raw[len(raw)-macLength:]
-	if !hmac.Equal(mac, o.sign(payload)) {
+	if !hmac.Equal(mac, o.sign(nil, payload)) {
 		return nil, ErrForged
 	}
 	id, issued, receipt, err := decode(payload)
