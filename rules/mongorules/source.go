@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -51,7 +52,11 @@ func New(ctx context.Context, db *mongo.Database, config Config) (*Source, error
 		versions: db.Collection(config.Collection+"_history", strict),
 		claims:   db.Collection(config.Collection+"_ids", strict),
 	}
-	s.makeIndexes(ctx)
+	// Not for long: a server that is away must not hold up a start, and Mend
+	// tries again.
+	brief, cancel := context.WithTimeout(ctx, min(time.Second, s.config.Timeout))
+	s.makeIndexes(brief)
+	cancel()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
