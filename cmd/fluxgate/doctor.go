@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/fluxgate/fluxgate/server"
+	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 )
 
@@ -20,8 +21,8 @@ record that all servers of a fleet agree on, and indexes in MongoDB.
 The exit code is 0 if all is well, 4 if something is wrong.`,
 		Example: "  fluxgate doctor --config fluxgate.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "table" && output != "json" {
-				return &usageError{fmt.Errorf("unknown output %q: use table or json", output)}
+			if output != "table" && output != "json" && output != "yaml" {
+				return &usageError{fmt.Errorf("unknown output %q: use table, json or yaml", output)}
 			}
 			c, err := from.load()
 			if err != nil {
@@ -40,7 +41,7 @@ The exit code is 0 if all is well, 4 if something is wrong.`,
 		},
 	}
 	from.flags(cmd)
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
 	return cmd
 }
 
@@ -49,6 +50,9 @@ func printFindings(out io.Writer, findings []server.Finding, format string) erro
 		enc := json.NewEncoder(out)
 		enc.SetIndent("", "  ")
 		return enc.Encode(findings)
+	}
+	if format == "yaml" {
+		return yaml.NewEncoder(out, yaml.UseJSONMarshaler()).Encode(findings)
 	}
 	paint := painter(out)
 	for _, f := range findings {

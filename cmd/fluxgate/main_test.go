@@ -54,6 +54,7 @@ func TestExitCodesAndWords(t *testing.T) {
 		{[]string{"check", "-o", "xml"}, exitUsage, "table, json or yaml", false},
 		{[]string{"check", "-s", "http://" + testenv.FreeAddr(t)}, exitError, "is a server running", false},
 		{[]string{"doctor", "--set", "redis.enabled=false", "--set", "mongo.enabled=false", "--set", "rules.file=../../examples/rules.yaml"}, exitOK, "2 rules", true},
+		{[]string{"doctor", "-o", "yaml", "--set", "redis.enabled=false", "--set", "mongo.enabled=false", "--set", "rules.file=../../examples/rules.yaml"}, exitOK, "verdict: ok", true},
 		{[]string{"doctor", "--set", "redis.enabled=false", "--set", "mongo.enabled=false", "--set", "rules.file=" + bad}, exitTrouble, "correct the rules", true},
 	} {
 		code, stdout, stderr := call(t, c.args...)
