@@ -19,7 +19,7 @@ import (
 // that the documents print, unchanged but for where the servers of this test
 // are, on a real Redis and with rules in MongoDB.
 func TestTheConfigurationOfTheDocumentsStarts(t *testing.T) {
-	redis, mongo := testenv.StartStandalone(t, testenv.Config{}), testenv.SharedMongo(t)
+	redis, mongo := testenv.StartStandalone(t, testenv.Config{}), testenv.StartMongo(t)
 	c, err := config.Load(config.Sources{File: "config/testdata/documents.yaml", Set: []string{
 		"redis.uri=" + redis.URI(), "redis.cluster-nodes=", "mongo.uri=" + mongo.URI(),
 		"server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "redis.timeout=5s",
