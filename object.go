@@ -1,12 +1,9 @@
 package fluxgate
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -92,35 +89,6 @@ func (o *object) wrong(name, want string, got any) {
 	o.found.add(o.at(name), "must be %s, not %s", want, kindOf(got))
 }
 
-// kindOf is what a value is: a number is shown, anything else is named.
-func kindOf(value any) string {
-	switch v := value.(type) {
-	case json.Number:
-		return quote(v.String())
-	case int, int32, int64, uint64, float64:
-		return fmt.Sprint(v)
-	}
-	return typeOf(value)
-}
-
-func typeOf(value any) string {
-	switch value.(type) {
-	case nil:
-		return "null"
-	case string:
-		return "a text"
-	case bool:
-		return "true or false"
-	case map[string]any:
-		return "an object"
-	case []any:
-		return "a list"
-	case json.Number, int, int32, int64, uint64, float64:
-		return "a number"
-	}
-	return fmt.Sprintf("a %T", value)
-}
-
 func (o *object) text(name string) string {
 	value := o.get(name)
 	if value == nil {
@@ -192,32 +160,6 @@ func (o *object) integer(name string) int64 {
 	return n
 }
 
-// wholeNumber reads an integer of any width; a double counts if it is exact.
-func wholeNumber(value any) (int64, bool) {
-	switch v := value.(type) {
-	case int:
-		return int64(v), true
-	case int32:
-		return int64(v), true
-	case int64:
-		return v, true
-	case uint64:
-		return int64(v), v <= math.MaxInt64
-	case float64:
-		return int64(v), v == math.Trunc(v) && math.Abs(v) <= 1<<53
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n, true
-		}
-		f, err := v.Float64()
-		if err != nil {
-			return 0, false
-		}
-		return wholeNumber(f)
-	}
-	return 0, false
-}
-
 // period reads "100ms", or a number of seconds under a name that says so.
 func (o *object) period(name string) (time.Duration, bool) {
 	value := o.get(name)
@@ -243,28 +185,6 @@ func (o *object) period(name string) (time.Duration, bool) {
 		return 0, false
 	}
 	return d, true
-}
-
-func exactSeconds(value any) (time.Duration, bool) {
-	if n, ok := wholeNumber(value); ok {
-		return time.Duration(n) * time.Second, n >= 0 && n < math.MaxInt64/int64(time.Second)
-	}
-	switch v := value.(type) {
-	case float64:
-		return exactFraction(strconv.FormatFloat(v, 'f', -1, 64))
-	case json.Number:
-		return exactFraction(v.String())
-	}
-	return 0, false
-}
-
-// exactFraction reads seconds with a decimal fraction.
-func exactFraction(s string) (time.Duration, bool) {
-	if strings.ContainsAny(s, "eE") {
-		return 0, false
-	}
-	d, err := time.ParseDuration(s + "s")
-	return d, err == nil && d%time.Microsecond == 0
 }
 
 func (o *object) boolean(name string, otherwise bool) bool {
