@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -215,14 +214,6 @@ func with(r fluxgate.Rule, change func(*fluxgate.Rule)) fluxgate.Rule {
 	change(&r)
 	return r
 }
-
-// away is a store that cannot be reached.
-type away struct{ fluxgate.Store }
-
-var errAway = errors.New("dial tcp 10.9.8.7:6379: connection refused")
-
-func (away) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
-func (away) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
 
 // failures are those that a client has told of.
 type failures struct {

@@ -3,7 +3,6 @@ package httplimit_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"log"
 	"net/http"
@@ -153,11 +152,3 @@ func ask(t testing.TB, r *http.Request, options ...httplimit.Option) fluxgate.Re
 	}
 	return s.requests[0]
 }
-
-// away is a store that cannot be reached.
-type away struct{ fluxgate.Store }
-
-var errAway = errors.New("dial tcp 10.9.8.7:6379: connection refused")
-
-func (away) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
-func (away) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }

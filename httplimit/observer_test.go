@@ -15,6 +15,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/httplimit/limittest"
 )
 
 // recorder is an observer that writes down what it is told.
@@ -82,7 +83,7 @@ func TestFailuresAreLoggedUnlessAnObserverIsTold(t *testing.T) {
 			server := httptest.NewUnstartedServer(newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 1)}), options...)(hello))
 			server.Config.ErrorLog = log.New(&logged, "", 0)
 			server.Start()
-			exchange(t, server.Client(), http.MethodGet, server.URL+"/orders/7")
+			limittest.Exchange(t, server.Client(), http.MethodGet, server.URL+"/orders/7")
 			server.Close() // and with it every goroutine that logs
 			for _, part := range []string{`GET "/orders/7"`, "panic: no session", "observer_test.go"} {
 				if strings.Contains(logged.String(), part) != c.logged {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/httplimit/limittest"
 )
 
 // panicky panics where it is told to.
@@ -67,7 +68,7 @@ func TestAPanicInAUsersFunctionIsThatRequests500(t *testing.T) {
 			observer := &panicky{at: c.at}
 			ran := 0
 			server := serve(t, newLimit(t, c.limiter, c.option, httplimit.WithObserver(observer))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran++ })))
-			got := exchange(t, server.Client(), http.MethodGet, server.URL)
+			got := limittest.Exchange(t, server.Client(), http.MethodGet, server.URL)
 			if !strings.Contains(got, "HTTP/1.1 500 ") || strings.Contains(got, "secret") || ran != 0 {
 				t.Errorf("the handler ran %d times, the answer is\n%s", ran, got)
 			}

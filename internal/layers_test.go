@@ -18,6 +18,7 @@ var layers = [][]string{
 	{"server"},
 	{"server/check", "server/forwardauth", "server/telemetry"},
 	{"server/config", "server/receipt"},
+	{"httplimit/limittest"},
 	{"httplimit", "grpclimit", "client"},
 	{"rules/reload"},
 	{"rules/rulestest"},

@@ -1,0 +1,16 @@
+package limittest_test
+
+import (
+	"testing"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/httplimit/limittest"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestAnEngineGivesTheGoldenResponses(t *testing.T) {
+	limittest.Run(t, func(_ *testing.T, engine *fluxgate.Engine) httplimit.Limiter { return engine })
+}
