@@ -82,6 +82,24 @@ func TestABucketIsDroppedWhenItIsFull(t *testing.T) {
 	}
 }
 
+// A bucket that has become full is as good as none (I5), whether it was dropped
+// yet or not: a change of its rule finds nothing that was used.
+func TestAFullBucketIsFullWhateverItsNumbersBecome(t *testing.T) {
+	f := newFixture(t, 100, fluxgate.Band{Label: "x", Capacity: 10, Refill: time.Second})
+	f.take(f.demand(1, 10))
+	f.clock.Advance(2 * time.Second)
+	slower, err := fluxgate.Band{Label: "x", Capacity: 10, Refill: time.Hour}.Exact(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.bands = []fluxgate.ExactBand{slower}
+	for range 2 { // the first look must not be what drops it
+		if left := f.left(1); left != 10 {
+			t.Errorf("%d left of a bucket that was full before its rule became slower, want 10", left)
+		}
+	}
+}
+
 func TestABucketThatIsUsedAgainIsNotDropped(t *testing.T) {
 	f := newFixture(t, 0, fluxgate.PerMinute(60)) // a token a second
 	for range 100 {

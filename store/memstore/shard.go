@@ -21,9 +21,11 @@ type entry struct {
 	one [1]bucket.Slot
 }
 
-// look brings an entry to now; none is a full bucket.
+// look brings an entry to now; none is a full bucket, and so is one that has
+// become full and was not dropped yet: other bands than those it was written
+// under must not find it anything less.
 func (e *entry) look(bands []fluxgate.ExactBand, now int64, view *bucket.View) {
-	if e != nil {
+	if e != nil && e.full > now {
 		e.state.View(bands, now, view)
 		return
 	}
