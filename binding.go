@@ -19,7 +19,8 @@ func (m *making) decide(failed *compiledRule) Decision {
 }
 
 // bindAllowed names the band with the smallest share left, and the longest
-// wait until all tokens are due.
+// wait until all tokens are due. Where nothing was taken it names the band
+// that would have the smallest share left, so that a peek and a take agree.
 func (m *making) bindAllowed(d *Decision) {
 	smallest := 2.0
 	for i := range m.demands {
@@ -29,7 +30,11 @@ func (m *making) bindAllowed(d *Decision) {
 		}
 		d.Wait = max(d.Wait, result.Wait)
 		for j := range result.Bands {
-			share := float64(result.Bands[j].Remaining) / float64(m.demands[i].Bands[j].Capacity)
+			left := result.Bands[j].Remaining
+			if m.peek {
+				left = max(0, left-m.demands[i].Cost)
+			}
+			share := float64(left) / float64(m.demands[i].Bands[j].Capacity)
 			if share < smallest {
 				smallest = share
 				m.bind(d, i, j)

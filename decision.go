@@ -107,13 +107,8 @@ func (d *Decision) Bands() iter.Seq[BandStatus] {
 			return
 		}
 		for i := range d.made.rules {
-			rule, demand, result := d.made.rules[i], &d.made.demands[i], &d.made.outcome.Results[i]
-			for j := range result.Bands {
-				status := BandStatus{
-					Rule: rule.Rule, Band: &rule.Bands[j], Status: result.Status, Source: result.Source,
-					Limit: demand.Bands[j].Capacity, BandResult: result.Bands[j],
-				}
-				if !yield(status) {
+			for j := range d.made.outcome.Results[i].Bands {
+				if !yield(d.made.band(i, j)) {
 					return
 				}
 			}
@@ -172,6 +167,15 @@ func (m *making) use(rules []*compiledRule, demands []Demand, results []Result, 
 	m.rules, m.demands = rules, demands
 	m.outcome.Results, m.outcome.bands = results, bands
 	return m
+}
+
+// band is one band of one demand.
+func (m *making) band(i, j int) BandStatus {
+	rule, result := m.rules[i], &m.outcome.Results[i]
+	return BandStatus{
+		Rule: rule.Rule, Band: &rule.Bands[j], Status: result.Status, Source: result.Source,
+		Limit: m.demands[i].Bands[j].Capacity, BandResult: result.Bands[j],
+	}
 }
 
 func (m *making) receipt() *Receipt {

@@ -38,14 +38,15 @@ func IgnoreUnknown() DecodeOption {
 
 // DecodeRule reads one rule from a document that is already a tree of maps,
 // lists and scalars. It reports fields that cannot be read, with places inside
-// of the rule; whether the rule makes sense is for [NewRuleSet] to say.
+// of the rule; whether the rule makes sense is for [NewRuleSet] to say. The rule
+// is spelled as a rule set spells it, with digests of API keys.
 func DecodeRule(doc map[string]any, options ...DecodeOption) (Rule, error) {
 	var found problems
 	rule := decodeRule(newObject(doc, &found, options))
 	if len(found) > 0 {
 		return Rule{}, &ValidationError{RuleSetID: rule.RuleSetID, Problems: found}
 	}
-	return rule, nil
+	return rule.clone(), nil
 }
 
 // DecodeRuleSet is ParseRuleSet for a document that is already a tree of maps,

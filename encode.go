@@ -6,53 +6,62 @@ import (
 	"time"
 )
 
-// ruleDocument is a rule as JSON, in the shape of the control plane.
-type ruleDocument struct {
-	ID                string            `json:"id"`
-	RuleSetID         string            `json:"ruleSetId,omitempty"`
-	Path              string            `json:"path,omitempty"`
-	Paths             []string          `json:"paths,omitempty"`
-	Method            string            `json:"method,omitempty"`
-	Methods           []string          `json:"methods,omitempty"`
-	When              *whenDocument     `json:"when,omitempty"`
-	LimitScope        Scope             `json:"limitScope,omitempty"`
-	KeyFields         []string          `json:"compositeKeyFields,omitempty"`
-	Bands             []bandDocument    `json:"bands,omitempty"`
-	Priority          int               `json:"priority"`
-	Group             string            `json:"group,omitempty"`
-	Action            Action            `json:"action,omitempty"`
-	Enabled           bool              `json:"enabled"`
-	OnLimitExceed     Policy            `json:"onLimitExceed,omitempty"`
-	Mode              Mode              `json:"mode,omitempty"`
-	OnFailure         OnFailure         `json:"onFailure,omitempty"`
-	OnMissingIdentity OnMissingIdentity `json:"onMissingIdentity,omitempty"`
-	Attributes        map[string]any    `json:"attributes,omitempty"`
-	CreatedAt         *time.Time        `json:"createdAt,omitempty"`
-	UpdatedAt         *time.Time        `json:"updatedAt,omitempty"`
+// RuleSetDocument is a rule set as JSON, in the shape of the control plane. The
+// doc tags are what a reference of the shape says of each field.
+type RuleSetDocument struct {
+	ID    string         `json:"id" doc:"1 to 64 letters, digits, dots, dashes and underscores."`
+	Rules []RuleDocument `json:"rules" nullable:"false" doc:"The rules. They are evaluated by priority, whatever their order here."`
 }
 
-type whenDocument struct {
-	Hosts        []string            `json:"hosts,omitempty"`
-	ExcludePaths []string            `json:"excludePaths,omitempty"`
-	Headers      map[string][]string `json:"headers,omitempty"`
-	Attributes   map[string][]string `json:"attributes,omitempty"`
-	IPs          []netip.Prefix      `json:"ips,omitempty"`
-	Users        []string            `json:"users,omitempty"`
-	APIKeys      []string            `json:"apiKeys,omitempty"`
+// RuleDocument is a rule as JSON.
+type RuleDocument struct {
+	ID                string            `json:"id" doc:"Unique in the source: 1 to 64 letters, digits, dots, dashes and underscores."`
+	RuleSetID         string            `json:"ruleSetId,omitempty" doc:"The rule set it belongs to."`
+	Path              string            `json:"path,omitempty" doc:"A pattern: * is one segment, ** any number. Left out with paths it matches every path."`
+	Paths             []string          `json:"paths,omitempty" nullable:"false" doc:"Several patterns in the place of path."`
+	Method            string            `json:"method,omitempty" doc:"An HTTP method. Left out with methods it matches every method."`
+	Methods           []string          `json:"methods,omitempty" nullable:"false" doc:"Several methods in the place of method."`
+	When              *WhenDocument     `json:"when,omitempty" doc:"What else must hold."`
+	LimitScope        Scope             `json:"limitScope,omitempty" enum:"GLOBAL,IP,USER_ID,API_KEY,COMPOSITE,CUSTOM,PER_IP,PER_USER,PER_API_KEY" doc:"Whose bucket it is. The default is GLOBAL."`
+	KeyFields         []string          `json:"compositeKeyFields,omitempty" nullable:"false" doc:"Of what a COMPOSITE or CUSTOM key is made: ip, userId, apiKey, method, path, header:NAME, attr:NAME."`
+	Bands             []BandDocument    `json:"bands,omitempty" nullable:"false" doc:"1 to 16, which all must admit a request. None where the action is allow or deny."`
+	Priority          int               `json:"priority" required:"false" doc:"Higher first, ties by id."`
+	Group             string            `json:"group,omitempty" doc:"Of the rules of a group that match, only the one with the highest priority applies."`
+	Action            Action            `json:"action,omitempty" enum:"limit,allow,deny" doc:"The default is limit."`
+	Enabled           bool              `json:"enabled" required:"false" doc:"The default is true."`
+	OnLimitExceed     Policy            `json:"onLimitExceed,omitempty" enum:"REJECT,WAIT_FOR_REFILL" doc:"The default is the server's."`
+	Mode              Mode              `json:"mode,omitempty" enum:"enforce,shadow" doc:"The default is enforce."`
+	OnFailure         OnFailure         `json:"onFailure,omitempty" enum:"local,open,closed" doc:"What happens while the store cannot decide. The default is the server's."`
+	OnMissingIdentity OnMissingIdentity `json:"onMissingIdentity,omitempty" enum:"ip,anonymous,refuse" doc:"What happens to a request without the identity that the scope asks for. The default is ip."`
+	Attributes        map[string]any    `json:"attributes,omitempty" doc:"Free: kept, and not looked at."`
+	CreatedAt         *time.Time        `json:"createdAt,omitempty" doc:"Kept by the control plane."`
+	UpdatedAt         *time.Time        `json:"updatedAt,omitempty" doc:"Kept by the control plane."`
 }
 
-type bandDocument struct {
-	Kind          BandKind `json:"kind,omitempty"`
-	Label         string   `json:"label,omitempty"`
-	Capacity      int64    `json:"capacity"`
-	RefillTokens  int64    `json:"refillTokens"`
-	Refill        string   `json:"refill,omitempty"`
-	RefillSeconds int64    `json:"refillSeconds,omitempty"`
+// WhenDocument is a [When] as JSON.
+type WhenDocument struct {
+	Hosts        []string            `json:"hosts,omitempty" nullable:"false" doc:"Names, or *.example.com for every name below it."`
+	ExcludePaths []string            `json:"excludePaths,omitempty" nullable:"false" doc:"Patterns that the rule leaves out."`
+	Headers      map[string][]string `json:"headers,omitempty" doc:"What the request must carry, and the values it may have; * is any."`
+	Attributes   map[string][]string `json:"attributes,omitempty" doc:"What must be known of the request, and the values it may have; * is any."`
+	IPs          []netip.Prefix      `json:"ips,omitempty" nullable:"false" doc:"Networks that the client is in, such as 10.0.0.0/8."`
+	Users        []string            `json:"users,omitempty" nullable:"false" doc:"User ids."`
+	APIKeys      []string            `json:"apiKeys,omitempty" nullable:"false" doc:"API keys. They are kept as sha256: and 64 hexadecimal digits, and can be given so."`
+}
+
+// BandDocument is a [Band] as JSON.
+type BandDocument struct {
+	Kind          BandKind `json:"kind,omitempty" enum:"token-bucket" doc:"The default is token-bucket."`
+	Label         string   `json:"label,omitempty" doc:"Unique in the rule. The default is made of the numbers, such as 100-per-1m."`
+	Capacity      int64    `json:"capacity" minimum:"1" doc:"The most tokens that the bucket holds."`
+	RefillTokens  int64    `json:"refillTokens" required:"false" doc:"How many come back in each period. The default is the capacity."`
+	Refill        string   `json:"refill,omitempty" doc:"The period, such as 100ms, 1m or 30d."`
+	RefillSeconds int64    `json:"refillSeconds,omitempty" doc:"The period in seconds, in the place of refill."`
 }
 
 // MarshalJSON writes the rule in the shape that [ParseRuleSet] reads.
 func (r Rule) MarshalJSON() ([]byte, error) {
-	doc := ruleDocument{
+	doc := RuleDocument{
 		ID: r.ID, RuleSetID: r.RuleSetID, LimitScope: r.Scope, KeyFields: r.KeyFields,
 		Priority: r.Priority, Group: r.Group, Action: r.Action, Enabled: !r.Disabled,
 		OnLimitExceed: r.OnLimitExceed, Mode: r.Mode, OnFailure: r.OnFailure,
@@ -60,11 +69,11 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 	}
 	doc.Path, doc.Paths = oneOrMany(r.Paths)
 	doc.Method, doc.Methods = oneOrMany(r.Methods)
-	if w := whenDocument(r.When); w.anything() {
+	if w := WhenDocument(r.When); w.anything() {
 		doc.When = &w
 	}
 	for _, b := range r.Bands {
-		d := bandDocument{Kind: b.Kind, Label: b.Label, Capacity: b.Capacity, RefillTokens: b.Tokens()}
+		d := BandDocument{Kind: b.Kind, Label: b.Label, Capacity: b.Capacity, RefillTokens: b.Tokens()}
 		if b.Refill%time.Second == 0 {
 			d.RefillSeconds = int64(b.Refill / time.Second)
 		} else {
@@ -89,7 +98,7 @@ func oneOrMany(list []string) (one string, many []string) {
 	return "", list
 }
 
-func (w *whenDocument) anything() bool {
+func (w *WhenDocument) anything() bool {
 	return len(w.Hosts)+len(w.ExcludePaths)+len(w.Headers)+len(w.Attributes)+len(w.IPs)+len(w.Users)+len(w.APIKeys) > 0
 }
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
-
-	"github.com/fluxgate/fluxgate/internal/match"
 )
 
 var (
@@ -82,28 +80,42 @@ func (e *Engine) Check(ctx context.Context, req *Request) (Decision, error) {
 }
 
 func (e *Engine) check(ctx context.Context, req *Request) (Decision, error) {
+	set, err := e.ruleSetOf(ctx, req)
+	if err != nil {
+		return Decision{}, err
+	}
+	if set == nil {
+		return e.noRuleSet(), nil
+	}
+	return e.decide(ctx, req, set)
+}
+
+// ruleSetOf adds to a request what the user's function knows and finds its
+// rule set, or nil.
+func (e *Engine) ruleSetOf(ctx context.Context, req *Request) (*RuleSet, error) {
 	if e.amend != nil {
 		if err := e.callAmend(ctx, req); err != nil {
-			return Decision{}, err
+			return nil, err
 		}
 	}
 	if req.Cost < 0 {
-		return Decision{}, ErrCost
+		return nil, ErrCost
 	}
-	id := req.RuleSet
-	if id == "" {
-		id = e.ruleSetID
-	}
-	set := e.rules.RuleSet(ctx, id)
-	if set == nil {
-		return Decision{Allowed: e.allowMissing, Reason: ReasonNoRuleSet}, nil
-	}
+	return e.rules.RuleSet(ctx, e.ruleSetIDOf(req)), nil
+}
 
+func (e *Engine) ruleSetIDOf(req *Request) string {
+	if req.RuleSet == "" {
+		return e.ruleSetID
+	}
+	return req.RuleSet
+}
+
+// decide decides a request by one rule set.
+func (e *Engine) decide(ctx context.Context, req *Request, set *RuleSet) (Decision, error) {
 	var space [MaxMatches + 1]int32
-	applying := set.matcher.Match(&match.Request{
-		Path: req.Path, Method: req.Method, Host: req.Host, IP: req.IP, User: req.UserID,
-		APIKey: req.APIKey, Headers: req.Headers, Attributes: req.Attributes,
-	}, space[:0])
+	asked := req.matching()
+	applying := set.matcher.Match(&asked, space[:0])
 	if len(applying) == 0 {
 		return e.noRule(), nil
 	}
@@ -132,7 +144,7 @@ func (e *Engine) apply(ctx context.Context, req *Request, plan *plan, applying [
 	enforced, waits := 0, false
 	for _, i := range applying {
 		r := &plan.set.active[i]
-		if r.Action == ActionAllow || r.Action == ActionDeny {
+		if !r.limits() {
 			continue
 		}
 		key, ok, err := plan.rules[i].key(&e.keyer, r, req)
@@ -178,13 +190,17 @@ type applyResult struct {
 
 // take asks the store, or what stands in for it, and holds the request.
 func (e *Engine) take(ctx context.Context, m *making, plan *plan, a applyResult) (Decision, error) {
-	if a.waits && !m.peek {
-		if e.waiting.Add(1) > e.waitSlots {
+	if a.waits {
+		crowded := e.waiting.Load() >= e.waitSlots
+		if !m.peek { // who only asks takes nobody's place
+			crowded = e.waiting.Add(1) > e.waitSlots
+			defer e.waiting.Add(-1)
+		}
+		if crowded {
 			for i := range m.demands {
 				m.demands[i].MaxWait = 0
 			}
 		}
-		defer e.waiting.Add(-1)
 	}
 	ask := e.store.Take
 	if m.peek {
@@ -233,6 +249,10 @@ func (e *Engine) policyOf(r *compiledRule) Policy {
 		return e.policy
 	}
 	return r.OnLimitExceed
+}
+
+func (e *Engine) noRuleSet() Decision {
+	return Decision{Allowed: e.allowMissing, Reason: ReasonNoRuleSet}
 }
 
 func (e *Engine) noRule() Decision {

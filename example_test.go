@@ -130,3 +130,46 @@ func ExampleParseRuleSet() {
 	// premium 1000-per-1m
 	// everyone 100-per-1m
 }
+
+// Which rules have a say in a request, which have not and why, and what would
+// be decided now. Nothing is taken.
+func ExampleEngine_Explain() {
+	rules, err := fluxgate.NewRuleSet("api",
+		fluxgate.Rule{ID: "everyone", Group: "plan", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)}},
+		fluxgate.Rule{
+			ID: "premium", Group: "plan", Priority: 10, Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerMinute(1_000)},
+			When: fluxgate.When{Attributes: map[string][]string{"tier": {"premium"}}},
+		},
+		fluxgate.Rule{ID: "exports", Paths: []string{"/export/**"}, Bands: []fluxgate.Band{fluxgate.PerHour(5)}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("api"))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	x, err := engine.Explain(context.Background(), &fluxgate.Request{
+		UserID: "ann", Path: "/users", Attributes: map[string]string{"tier": "premium"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, v := range x.Rules {
+		if v.Applies {
+			fmt.Printf("%s applies and counts by %v\n", v.Rule.ID, v.Identity)
+		} else {
+			fmt.Printf("%s does not apply: %s\n", v.Rule.ID, v.Why)
+		}
+	}
+	fmt.Printf("%s by %s: %d of %d left\n", x.Decision.Reason, x.Decision.RuleID, x.Decision.Remaining, x.Decision.Limit)
+	// Output:
+	// premium applies and counts by [userId]
+	// everyone does not apply: group
+	// exports does not apply: path
+	// ok by premium: 1000 of 1000 left
+}

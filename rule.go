@@ -1,9 +1,12 @@
 package fluxgate
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -71,8 +74,9 @@ type When struct {
 	Headers, Attributes map[string][]string
 	// IPs are the networks the client is in.
 	IPs []netip.Prefix
-	// Users and APIKeys are sets of identities. API keys may be given as
-	// "sha256:" and 64 hexadecimal digits.
+	// Users and APIKeys are sets of identities. An API key is given as it is,
+	// or as "sha256:" and the 64 hexadecimal digits of its SHA-256. A rule set
+	// keeps digests alone, so that nothing that is made of it shows a key.
 	Users, APIKeys []string
 }
 
@@ -175,13 +179,36 @@ func (r Rule) clone() Rule {
 	r.When.Attributes = cloneValues(r.When.Attributes)
 	r.When.IPs = slices.Clone(r.When.IPs)
 	r.When.Users = slices.Clone(r.When.Users)
-	r.When.APIKeys = slices.Clone(r.When.APIKeys)
+	r.When.APIKeys = digestAPIKeys(r.When.APIKeys)
 	if scope, ok := scopeSpellings[r.Scope]; ok {
 		r.Scope = scope
 	}
 	// Documents tell times in UTC: who reads the rule back gets the same.
 	r.CreatedAt, r.UpdatedAt = r.CreatedAt.UTC(), r.UpdatedAt.UTC()
 	return r
+}
+
+// digestPrefix tells a digest of an API key from the key itself.
+const digestPrefix = "sha256:"
+
+// digestAPIKeys is a copy of API keys in which each is a digest in lower case.
+// What validation refuses stays as it is, for validation to see.
+func digestAPIKeys(keys []string) []string {
+	keys = slices.Clone(keys)
+	if len(keys) > maxIdentities {
+		return keys
+	}
+	for i, key := range keys {
+		switch {
+		case !isIdentity(key):
+		case strings.HasPrefix(key, digestPrefix):
+			keys[i] = strings.ToLower(key)
+		default:
+			sum := sha256.Sum256([]byte(key))
+			keys[i] = digestPrefix + hex.EncodeToString(sum[:])
+		}
+	}
+	return keys
 }
 
 func cloneValues(m map[string][]string) map[string][]string {

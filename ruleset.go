@@ -80,12 +80,7 @@ func (s *RuleSet) compile() error {
 			c.names = append(c.names, b.Name())
 		}
 		s.active = append(s.active, c)
-		patterns = append(patterns, match.Rule{
-			Paths: r.Paths, ExcludePaths: r.When.ExcludePaths, Methods: r.Methods, Hosts: r.When.Hosts,
-			Headers: r.When.Headers, Attributes: r.When.Attributes, IPs: r.When.IPs,
-			Users: r.When.Users, APIKeys: r.When.APIKeys,
-			Group: r.Group, Shadow: c.shadow, Final: r.Action == ActionAllow || r.Action == ActionDeny,
-		})
+		patterns = append(patterns, r.matching())
 	}
 	var err error
 	s.matcher, err = match.Compile(patterns)

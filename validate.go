@@ -101,7 +101,7 @@ func validateWhen(w *When, place string, found *problems) {
 	validateIdentities(w.Users, place+".users", found)
 	validateIdentities(w.APIKeys, place+".apiKeys", found)
 	for i, k := range w.APIKeys {
-		if digest, ok := strings.CutPrefix(k, "sha256:"); ok {
+		if digest, ok := strings.CutPrefix(k, digestPrefix); ok {
 			if raw, err := hex.DecodeString(digest); err != nil || len(raw) != 32 {
 				found.add(fmt.Sprintf("%s.apiKeys[%d]", place, i), "must have 64 hexadecimal digits after sha256:")
 			}
@@ -137,7 +137,7 @@ func validateIdentities(values []string, place string, found *problems) {
 		return
 	}
 	for i, v := range values {
-		if v == "" || len(v) > maxValueLength || !utf8.ValidString(v) {
+		if !isIdentity(v) {
 			// The value is not shown: it may be a secret.
 			found.add(fmt.Sprintf("%s[%d]", place, i), "must have 1 to %d bytes of UTF-8", maxValueLength)
 		}
@@ -174,8 +174,7 @@ func validateKeyFields(r *Rule, place string, found *problems) {
 }
 
 func validateBands(r *Rule, place string, found *problems) {
-	limits := r.Action == "" || r.Action == ActionLimit
-	if limits && len(r.Bands) == 0 {
+	if r.limits() && len(r.Bands) == 0 {
 		found.add(place+".bands", "must have at least one band")
 	}
 	if !checkLength(found, place+".bands", len(r.Bands), MaxBands) {
@@ -247,6 +246,11 @@ func isToken(s string) bool {
 }
 
 func isAttributeName(s string) bool {
+	return len(s) > 0 && len(s) <= maxValueLength && utf8.ValidString(s)
+}
+
+// isIdentity is what can be a user or an API key.
+func isIdentity(s string) bool {
 	return len(s) > 0 && len(s) <= maxValueLength && utf8.ValidString(s)
 }
 

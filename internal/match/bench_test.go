@@ -3,6 +3,7 @@ package match
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -77,6 +78,20 @@ func BenchmarkMatch100(b *testing.B)           { benchmarkMatch(b, 100) }
 func BenchmarkMatch10000(b *testing.B)         { benchmarkMatch(b, 10_000) }
 func BenchmarkMatchAnchored100(b *testing.B)   { benchmarkMatchAnchored(b, 100) }
 func BenchmarkMatchAnchored10000(b *testing.B) { benchmarkMatchAnchored(b, 10_000) }
+
+// BenchmarkExplain10000 is what it costs to say of every rule why it does not apply.
+func BenchmarkExplain10000(b *testing.B) {
+	byPath, paths := distinctPaths(5_000)
+	byTenant, tenants := oneRulePerTenant(5_000)
+	rules := slices.Concat(byPath, byTenant)
+	req := &Request{Path: paths[4_999], Attributes: map[string]string{"tenant": tenants[4_999]}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if got := applying(Explain(rules, req)); len(got) == 0 {
+			b.Fatal("no rule applies")
+		}
+	}
+}
 
 func mustCompile(t testing.TB, rules []Rule) *Matcher {
 	t.Helper()

@@ -17,6 +17,8 @@
 //  4. Each of these few candidates is checked in full, and groups, shadow rules
 //     and final rules are settled in priority order.
 //
+// [Explain] says the same the slow way, and of every rule why it does not apply.
+//
 // # Patterns
 //
 // A pattern is a path in which "*" stands for exactly one segment and "**" for

@@ -89,6 +89,8 @@ func TestConditions(t *testing.T) {
 			[]Request{{APIKey: "secret"}}, []Request{{}, {APIKey: "Secret"}, {APIKey: "sha256:" + digestOfSecret}}},
 		{"API keys may be given as digests", Rule{APIKeys: []string{"sha256:" + strings.ToUpper(digestOfSecret)}},
 			[]Request{{APIKey: "secret"}}, []Request{{}, {APIKey: "sha256:" + digestOfSecret}}},
+		{"no API key is not one whose digest is that of nothing",
+			Rule{APIKeys: []string{"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}}, nil, []Request{{}}},
 		{"all conditions must hold together", Rule{Paths: []string{"/a"}, Methods: []string{"GET"}, Users: []string{"u"}},
 			[]Request{{Path: "/a", Method: "GET", User: "u"}},
 			[]Request{{Path: "/a", Method: "GET"}, {Path: "/a", User: "u"}, {Path: "/b", Method: "GET", User: "u"}}},
@@ -102,10 +104,16 @@ func TestConditions(t *testing.T) {
 					if got := m.Match(&tt.matches[i], nil); len(got) != copies {
 						t.Errorf("%d of %d copies match %+v", len(got), copies, tt.matches[i])
 					}
+					if v := Explain([]Rule{tt.rule}, &tt.matches[i])[0]; !v.Applies() {
+						t.Errorf("the explanation says that %+v does not match: %s", tt.matches[i], v.Obstacle)
+					}
 				}
 				for i := range tt.others {
 					if got := m.Match(&tt.others[i], nil); len(got) != 0 {
 						t.Errorf("%d of %d copies match %+v", len(got), copies, tt.others[i])
+					}
+					if Explain([]Rule{tt.rule}, &tt.others[i])[0].Applies() {
+						t.Errorf("the explanation says that %+v matches", tt.others[i])
 					}
 				}
 			}
@@ -153,6 +161,9 @@ func TestGroupsShadowAndFinal(t *testing.T) {
 			m := mustCompile(t, tt.rules)
 			if got := m.Match(&Request{Path: "/x"}, nil); !slices.Equal(got, tt.want) {
 				t.Errorf("got %v, want %v", got, tt.want)
+			}
+			if got := applying(Explain(tt.rules, &Request{Path: "/x"})); !slices.Equal(got, tt.want) {
+				t.Errorf("the explanation says %v, want %v", got, tt.want)
 			}
 		})
 	}

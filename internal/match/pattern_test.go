@@ -2,6 +2,7 @@ package match
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -156,7 +157,10 @@ func FuzzPattern(f *testing.F) {
 		if strings.Contains(refDecode(pattern), "\n") || len(path) > 4096 {
 			return // the reference marks wildcards with a newline, and is slow
 		}
-		if got, want := paths.Match(path), refPathMatches(pattern, refClean(path)); got != want {
+		if want := refSegments(pattern); !slices.Equal(segments, want) {
+			t.Fatalf("%q has the segments %v, want %v", pattern, segments, want)
+		}
+		if got, want := paths.Match(path), matchSegments(segments, refSplit(path)); got != want {
 			t.Fatalf("%q on %q: %v, want %v", pattern, path, got, want)
 		}
 	})

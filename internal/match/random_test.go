@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// TestMatchAgreesWithTheReference compares the matcher with the reference on random
-// rule sets. Values come from small pools, so that rules overlap, share places and
-// compete in groups all the time.
-func TestMatchAgreesWithTheReference(t *testing.T) {
+// TestMatchAgreesWithTheExplanation compares the matcher with Explain, which shares
+// nothing with it, on random rule sets. Values come from small pools, so that rules
+// overlap, share places and compete in groups all the time.
+func TestMatchAgreesWithTheExplanation(t *testing.T) {
 	ruleSets := 2500
 	if testing.Short() {
 		ruleSets = 500
@@ -27,7 +27,7 @@ func TestMatchAgreesWithTheReference(t *testing.T) {
 		m := mustCompile(t, rules)
 		for range requests {
 			req := g.request()
-			want := refApply(rules, &req)
+			want := applying(Explain(rules, &req))
 			if got := m.Match(&req, nil); !slices.Equal(got, want) {
 				t.Fatalf("seed %d\nrequest %+v\ngot  %v\nwant %v\n%s", seed, req, got, want, describe(rules, got, want))
 			}
@@ -38,6 +38,35 @@ func TestMatchAgreesWithTheReference(t *testing.T) {
 	}
 	if share := float64(applied) / float64(ruleSets*requests); share < 0.5 {
 		t.Errorf("a rule applies to only %.0f %% of the requests, so little was compared", 100*share)
+	}
+}
+
+// applying returns the positions of the rules that apply.
+func applying(verdicts []Verdict) []int32 {
+	var positions []int32
+	for i := range verdicts {
+		if verdicts[i].Applies() {
+			positions = append(positions, int32(i))
+		}
+	}
+	return positions
+}
+
+// TestWhatIsReadIsReadAsTheReferencesDo holds what the matcher and Explain share to its
+// references: how a path, a pattern and a host are read.
+func TestWhatIsReadIsReadAsTheReferencesDo(t *testing.T) {
+	g := generator{rand.New(rand.NewPCG(1, 3))}
+	for range 20_000 {
+		path, pattern, host := g.path(), g.pattern(), g.request().Host
+		if got, want := string(CleanPath(nil, path)), refClean(path); got != want {
+			t.Fatalf("the path %q is read as %q, want %q", path, got, want)
+		}
+		if got, err := parsePattern(pattern); err != nil || !slices.Equal(got, refSegments(pattern)) {
+			t.Fatalf("the pattern %q is read as %v, %v, want %v", pattern, got, err, refSegments(pattern))
+		}
+		if got, want := plainHost(host), refHost(host); got != want {
+			t.Fatalf("the host %q is read as %q, want %q", host, got, want)
+		}
 	}
 }
 

@@ -13,36 +13,36 @@ import (
 
 // Decision is the answer to a request.
 type Decision struct {
-	Allowed      bool            `json:"allowed"`
-	Reason       fluxgate.Reason `json:"reason"`
-	Rule         string          `json:"rule,omitempty"`
-	Band         string          `json:"band,omitempty"`
-	Limit        int64           `json:"limit,omitempty"`
-	Remaining    int64           `json:"remaining"`
-	ResetAfterMs Millis          `json:"resetAfterMs,omitempty"`
-	RetryAfterMs Millis          `json:"retryAfterMs,omitempty"`
-	WaitMs       Millis          `json:"waitMs,omitempty"`
-	TimeMs       Millis          `json:"timeMs,omitempty"` // since 1970, by the store's clock
-	Source       string          `json:"source,omitempty"`
-	Degraded     bool            `json:"degraded,omitempty"`
-	Bands        []Band          `json:"bands,omitempty"`
-	Receipt      string          `json:"receipt,omitempty"`
+	Allowed      bool            `json:"allowed" doc:"Whether the request may pass."`
+	Reason       fluxgate.Reason `json:"reason" doc:"Why: ok, exempt, no-rule, no-rule-set, limited, cost-too-high, denied, missing-identity or store-failure."`
+	Rule         string          `json:"rule,omitempty" doc:"The rule that binds."`
+	Band         string          `json:"band,omitempty" doc:"Its band that binds."`
+	Limit        int64           `json:"limit,omitempty" doc:"The capacity of that band."`
+	Remaining    int64           `json:"remaining" doc:"How many whole tokens are left in it."`
+	ResetAfterMs Millis          `json:"resetAfterMs,omitempty" doc:"How long until it is full."`
+	RetryAfterMs Millis          `json:"retryAfterMs,omitempty" doc:"How long until a rejected request would fit."`
+	WaitMs       Millis          `json:"waitMs,omitempty" doc:"How long the request was held, or must be."`
+	TimeMs       Millis          `json:"timeMs,omitempty" doc:"When it was decided, since 1970, by the store's clock."`
+	Source       string          `json:"source,omitempty" doc:"Where the binding answer came from: store, lease, negative cache or fallback."`
+	Degraded     bool            `json:"degraded,omitempty" doc:"The store could not be asked for every rule."`
+	Bands        []Band          `json:"bands,omitempty" nullable:"false" doc:"All bands that were asked."`
+	Receipt      string          `json:"receipt,omitempty" doc:"To settle with."`
 }
 
 // Band is one band that was asked.
 type Band struct {
-	Rule         string `json:"rule"`
-	Label        string `json:"label,omitempty"`
-	Shadow       bool   `json:"shadow,omitempty"`
-	Status       string `json:"status"`
-	Source       string `json:"source"`
-	Limit        int64  `json:"limit"`
-	Remaining    int64  `json:"remaining"`
-	WaitMs       Millis `json:"waitMs,omitempty"`
-	FullAfterMs  Millis `json:"fullAfterMs,omitempty"`
-	Capacity     int64  `json:"capacity"`
-	RefillTokens int64  `json:"refillTokens"`
-	RefillMs     Millis `json:"refillMs"`
+	Rule         string `json:"rule" doc:"The rule it belongs to."`
+	Label        string `json:"label,omitempty" doc:"Its label, if it has one."`
+	Shadow       bool   `json:"shadow,omitempty" doc:"The rule is only measured."`
+	Status       string `json:"status" doc:"What came of it: ok, rejected, too costly or unavailable."`
+	Source       string `json:"source" doc:"Where the answer came from."`
+	Limit        int64  `json:"limit" doc:"The most tokens there can be; in the fallback, of its share."`
+	Remaining    int64  `json:"remaining" doc:"How many whole tokens are left."`
+	WaitMs       Millis `json:"waitMs,omitempty" doc:"This band's part in the wait."`
+	FullAfterMs  Millis `json:"fullAfterMs,omitempty" doc:"How long until it is full."`
+	Capacity     int64  `json:"capacity" doc:"The rule's capacity."`
+	RefillTokens int64  `json:"refillTokens" doc:"How many tokens come back in each period."`
+	RefillMs     Millis `json:"refillMs" doc:"The period."`
 }
 
 // Decisions are the answers to a batch, in the order of its requests.
@@ -179,6 +179,20 @@ func appendMillis(b []byte, field string, m Millis) []byte {
 		return b
 	}
 	return m.append(append(b, field...))
+}
+
+// From is a decision as it travels, for those who need not be quick.
+func From(d *fluxgate.Decision) Decision {
+	var w Decision
+	_ = json.Unmarshal(Append(nil, d, ""), &w) // what Append has written
+	return w
+}
+
+// FromBand is a band as it travels.
+func FromBand(s *fluxgate.BandStatus) Band {
+	var w Band
+	_ = json.Unmarshal(appendBand(nil, s), &w) // what appendBand has written
+	return w
 }
 
 // Told is the decision as the engine would have made it here. A receipt has

@@ -10,23 +10,23 @@ import (
 
 // Request is a request to be decided.
 type Request struct {
-	RuleSet    string              `json:"ruleSet,omitempty"`
-	IP         string              `json:"ip,omitempty"`
-	UserID     string              `json:"userId,omitempty"`
-	APIKey     string              `json:"apiKey,omitempty"`
-	Method     string              `json:"method,omitempty"`
-	Path       string              `json:"path,omitempty"`
-	Host       string              `json:"host,omitempty"`
-	Headers    map[string][]string `json:"headers,omitempty"`
-	Attributes map[string]string   `json:"attributes,omitempty"`
-	Cost       int64               `json:"cost,omitempty"`
-	Peek       bool                `json:"peek,omitempty"`
+	RuleSet    string              `json:"ruleSet,omitempty" doc:"The rule set. The default is the server's."`
+	IP         string              `json:"ip,omitempty" doc:"The client's address."`
+	UserID     string              `json:"userId,omitempty" doc:"The user."`
+	APIKey     string              `json:"apiKey,omitempty" doc:"The API key."`
+	Method     string              `json:"method,omitempty" doc:"The HTTP method."`
+	Path       string              `json:"path,omitempty" doc:"The path as it was sent, percent-encoded and without the query."`
+	Host       string              `json:"host,omitempty" doc:"The host, with or without port."`
+	Headers    map[string][]string `json:"headers,omitempty" doc:"Headers that rules may look at."`
+	Attributes map[string]string   `json:"attributes,omitempty" doc:"What else is known: tenant, plan, region."`
+	Cost       int64               `json:"cost,omitempty" minimum:"0" doc:"How many tokens the request takes. The default is 1."`
+	Peek       bool                `json:"peek,omitempty" doc:"Takes nothing. With cost 0 it asks for the state alone."`
 	// TimeoutMs is how long the caller waits for the answer. A request that
 	// would have to be held longer is rejected at once.
-	TimeoutMs Millis `json:"timeoutMs,omitempty"`
+	TimeoutMs Millis `json:"timeoutMs,omitempty" doc:"How long the caller waits for the answer."`
 	// Bytes says that the texts are bytes, each as the character with its
 	// number. JSON has no other way to tell texts apart that are not UTF-8.
-	Bytes bool `json:"bytes,omitempty"`
+	Bytes bool `json:"bytes,omitempty" doc:"The texts are bytes, each as the character with its number."`
 }
 
 // Batch are requests to be decided, each for itself.

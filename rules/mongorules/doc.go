@@ -37,6 +37,7 @@
 // next Put overrules it. If all documents of a rule set are gone they are
 // written again, since a lost collection is no decision; use Delete.
 //
+// API keys in the clear are replaced by their digests when they are taken in.
 // Fields that FluxGate does not know are kept. Documents that were there before
 // FluxGate looked become revision 1.
 //

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -44,6 +46,7 @@ type document struct {
 	sum      string // the checksum of its content, empty if it cannot be read
 	checksum string // what it says, empty for one that was made by hand
 	revision int64
+	exposed  bool // shows an API key
 	problems []fluxgate.Problem
 }
 
@@ -55,6 +58,7 @@ func readDocument(raw bson.Raw) document {
 	}
 	d.checksum, _ = raw.Lookup(checksumField).StringValueOK()
 	d.revision, _ = raw.Lookup(revisionField).AsInt64OK()
+	d.exposed = showsKey(raw)
 	tree, problems := convertDocument(raw)
 	if len(problems) == 0 {
 		var err error
@@ -62,7 +66,6 @@ func readDocument(raw bson.Raw) document {
 		problems = problemsOf(err)
 	}
 	if len(problems) == 0 {
-		d.rule = normal(d.rule)
 		var err error
 		d.sum, err = checksum(d.rule)
 		problems = problemsOf(err)
@@ -109,19 +112,15 @@ func (d *document) unchanged() bson.D {
 	return filter
 }
 
-// normal is the rule in the spelling that a rule set gives it.
-func normal(r fluxgate.Rule) fluxgate.Rule {
-	switch r.Scope {
-	case "":
-		r.Scope = fluxgate.ScopeGlobal
-	case "PER_IP":
-		r.Scope = fluxgate.ScopeIP
-	case "PER_USER":
-		r.Scope = fluxgate.ScopeUser
-	case "PER_API_KEY":
-		r.Scope = fluxgate.ScopeAPIKey
-	}
-	return r
+// showsKey reports whether a document has an API key that is no digest. It says
+// the same as its digest does, so that it is no edit; and yet it must not stay.
+func showsKey(raw bson.Raw) bool {
+	keys, _ := raw.Lookup("when", "apiKeys").ArrayOK()
+	values, _ := keys.Values() // what is no list is no rule either
+	return slices.ContainsFunc(values, func(v bson.RawValue) bool {
+		key, ok := v.StringValueOK()
+		return ok && !strings.HasPrefix(key, "sha256:")
+	})
 }
 
 // checksum is a hash of what a rule says.

@@ -13,8 +13,8 @@ func insertion(want projected, revision int64) bson.D {
 }
 
 // rewrite is the update that makes a document say what it should. It touches
-// only the fields that say something else, so that what others have added and
-// how they spell things survives.
+// only the fields that say something else or show an API key, so that what
+// others have added and how they spell things survives.
 func rewrite(d document, want projected, revision int64) bson.D {
 	set := bson.D{{Key: revisionField, Value: revision}, {Key: checksumField, Value: want.sum}}
 	unset := bson.D{}
@@ -29,7 +29,7 @@ func rewrite(d document, want projected, revision int64) bson.D {
 		remove("id") // it may say something else than _id
 	}
 	for _, group := range fieldGroups {
-		if readable && fields.same(group...) {
+		if readable && fields.same(group...) && (!d.exposed || group[0] != "when") {
 			continue
 		}
 		for _, name := range group {

@@ -48,7 +48,7 @@ func look(h *head, want []projected, docs []document, overrules []string) survey
 			continue
 		}
 		switch d := docs[i]; {
-		case d.sum == w.sum && d.checksum == w.sum:
+		case d.sum == w.sum && d.checksum == w.sum && !d.exposed:
 			s.kept++
 		case d.sum == w.sum || ours(h, &d, overrules):
 			s.behind = append(s.behind, behind{d, w})

@@ -1,0 +1,162 @@
+package fluxgate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+var (
+	// ErrNoRule is wrapped by errors about a rule that the rule set does not
+	// have.
+	ErrNoRule = errors.New("there is no such rule")
+	// ErrNoBucket is wrapped by errors about a rule under which a request
+	// counts in no bucket.
+	ErrNoBucket = errors.New("there is no bucket")
+)
+
+// Bucket is what one caller has left under one rule.
+type Bucket struct {
+	// Rule is not to be changed.
+	Rule *Rule
+	// Key names the bucket set. [Engine.Reset] makes it full.
+	Key Key
+	// Status is OK, Rejected for a bucket in debt, or Unavailable if the
+	// store could not tell.
+	Status Status
+	// Source is where the answer came from.
+	Source Source
+	// Bands has one entry per band, or none if the store could not tell.
+	Bands []BandStatus
+	// Time is the store's clock when it answered.
+	Time time.Time
+}
+
+// Buckets are what a caller has left under the named rules, in that order and
+// whether they match the request or not, or if none is named under all rules
+// that apply and have a bucket for it. It is what the store says: no fallback
+// answers for it. At most MaxMatches buckets can be asked for at once.
+func (e *Engine) Buckets(ctx context.Context, req *Request, rules ...string) ([]Bucket, error) {
+	asked, set, err := e.look(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	chosen, err := set.choose(asked, rules)
+	if err != nil {
+		return nil, err
+	}
+	m := newMaking(len(chosen))
+	m.peek = true
+	plan := e.planOf(set)
+	for _, r := range chosen {
+		key, err := e.keyOf(plan, r, asked)
+		switch {
+		case err != nil:
+			return nil, err
+		case key != (Key{}):
+			m.rules = append(m.rules, r)
+			m.demands = append(m.demands, Demand{Key: key, Bands: r.bands, Shadow: r.shadow})
+		case len(rules) > 0:
+			_, missing := e.keyer.identify(r, asked)
+			return nil, noBucket(r.Rule, "refuses a request without "+strings.Join(missing, ", "))
+		}
+	}
+	if len(m.demands) == 0 {
+		return nil, nil
+	}
+	if err := e.store.Peek(ctx, m.demands, &m.outcome); err != nil {
+		return nil, fmt.Errorf("asking the store for buckets: %w", err)
+	}
+	return m.buckets(), nil
+}
+
+// choose are the enabled rules that limit of those that are named, or if none
+// is of those that apply.
+func (s *RuleSet) choose(req *Request, names []string) ([]*compiledRule, error) {
+	var chosen []*compiledRule
+	if len(names) == 0 {
+		asked := req.matching()
+		applying := s.matcher.Match(&asked, nil)
+		if len(applying) > MaxMatches {
+			return nil, ErrTooManyRules
+		}
+		for _, i := range applying {
+			if r := &s.active[i]; r.limits() {
+				chosen = append(chosen, r)
+			}
+		}
+		return chosen, nil
+	}
+	for _, name := range names {
+		r, err := s.find(name)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(chosen, r) {
+			continue
+		}
+		if chosen = append(chosen, r); len(chosen) > MaxMatches {
+			return nil, fmt.Errorf("%w: the buckets of more than %d rules at once", ErrDemand, MaxMatches)
+		}
+	}
+	return chosen, nil
+}
+
+// find is the enabled rule of this id that limits.
+func (s *RuleSet) find(id string) (*compiledRule, error) {
+	if i := slices.IndexFunc(s.active, func(r compiledRule) bool { return r.ID == id }); i >= 0 {
+		r := &s.active[i]
+		if !r.limits() {
+			return nil, noBucket(r.Rule, fmt.Sprintf("does not limit: its action is %s", r.Action))
+		}
+		return r, nil
+	}
+	if i := slices.IndexFunc(s.rules, func(r Rule) bool { return r.ID == id }); i >= 0 {
+		return nil, noBucket(&s.rules[i], "is disabled")
+	}
+	return nil, fmt.Errorf("%w: %s in rule set %s", ErrNoRule, quote(id), quote(s.id))
+}
+
+func noBucket(r *Rule, why string) error {
+	return fmt.Errorf("%w: rule %s %s", ErrNoBucket, quote(r.ID), why)
+}
+
+// buckets are the answers of a store, one for each demand.
+func (m *making) buckets() []Bucket {
+	buckets := make([]Bucket, len(m.demands))
+	for i := range buckets {
+		result := &m.outcome.Results[i]
+		buckets[i] = Bucket{Rule: m.rules[i].Rule, Key: m.demands[i].Key, Status: result.Status, Source: result.Source}
+		if result.Status == Unavailable {
+			continue
+		}
+		buckets[i].Time = time.UnixMicro(result.Now)
+		for j := range result.Bands {
+			buckets[i].Bands = append(buckets[i].Bands, m.band(i, j))
+		}
+	}
+	return buckets
+}
+
+// Reset makes buckets full in the store and in the fallback: one caller's, or
+// without an ID all of a rule, or without a Rule all of a rule set. Where one
+// of the two fails the other is reset nevertheless; doing it again does no
+// harm but that of a reset.
+func (e *Engine) Reset(ctx context.Context, what Key) error {
+	if what.RuleSet == "" || what.Rule == "" && what.ID != (KeyID{}) {
+		return errors.New("resetting buckets: a key names a rule set, and a rule if it names a bucket")
+	}
+	var failures []error
+	if err := e.store.Reset(ctx, what); err != nil {
+		failures = append(failures, fmt.Errorf("in the store: %w", err))
+	}
+	if e.fallback != nil {
+		if err := e.fallback.Reset(ctx, what); err != nil {
+			failures = append(failures, fmt.Errorf("in the fallback: %w", err))
+		}
+	}
+	return errors.Join(failures...)
+}

@@ -1,0 +1,25 @@
+package fluxgate
+
+import "github.com/fluxgate/fluxgate/internal/match"
+
+// limits reports whether the rule takes tokens. One that does not ends the
+// evaluation.
+func (r *Rule) limits() bool { return r.Action == "" || r.Action == ActionLimit }
+
+// matching is what the rule matches, and how it stands to the others.
+func (r *Rule) matching() match.Rule {
+	return match.Rule{
+		Paths: r.Paths, ExcludePaths: r.When.ExcludePaths, Methods: r.Methods, Hosts: r.When.Hosts,
+		Headers: r.When.Headers, Attributes: r.When.Attributes, IPs: r.When.IPs,
+		Users: r.When.Users, APIKeys: r.When.APIKeys,
+		Group: r.Group, Shadow: r.Mode == ModeShadow, Final: !r.limits(),
+	}
+}
+
+// matching is what rules match of the request.
+func (r *Request) matching() match.Request {
+	return match.Request{
+		Path: r.Path, Method: r.Method, Host: r.Host, IP: r.IP, User: r.UserID,
+		APIKey: r.APIKey, Headers: r.Headers, Attributes: r.Attributes,
+	}
+}

@@ -1,0 +1,154 @@
+package fluxgate
+
+import "github.com/fluxgate/fluxgate/internal/match"
+
+// Verdict says of one rule whether it applies to a request and, if not, why.
+type Verdict struct {
+	// Rule is not to be changed.
+	Rule *Rule
+	// Applies is whether the rule has a say in the decision.
+	Applies bool
+	// Why says what keeps the rule from applying. It is empty if it applies.
+	Why Why
+	// Detail is the name of the header or attribute as the rule spells it, or
+	// the id of the rule that came first in the group or ended the
+	// evaluation. It never holds a value that the caller sent.
+	Detail string
+
+	// Key names the bucket set that the request counts in under the rule,
+	// whether it applies or not. It is zero where there is none: the rule is
+	// disabled or does not limit, it refuses a request without identity, or
+	// the function of [WithIdentity] failed.
+	Key Key
+	// Identity names what Key is made of, as rules spell it: ip, userId,
+	// apiKey, method, path, header:NAME, attr:NAME, or [IdentityResolved].
+	// It is empty where all callers share a bucket. A rule that counts by
+	// address because an identity is missing has ip here.
+	Identity []string
+	// Missing are the parts of the rule's key that the request does not have.
+	Missing []string
+}
+
+// IdentityResolved is the identity that the function of [WithIdentity] gave.
+const IdentityResolved = "resolved"
+
+// Why is what keeps a rule from applying to a request.
+type Why string
+
+// What can keep a rule from applying. Where several things do, it is the first
+// of them in this order; of other rules it is the one that came first.
+const (
+	// WhyDisabled means that the rule is disabled.
+	WhyDisabled Why = "disabled"
+	// WhyPath means that none of its paths is the request's.
+	WhyPath Why = "path"
+	// WhyExcludedPath means that it leaves the request's path out.
+	WhyExcludedPath Why = "excluded-path"
+	// WhyMethod means that it is for other methods.
+	WhyMethod Why = "method"
+	// WhyHost means that it is for other hosts.
+	WhyHost Why = "host"
+	// WhyHeader means that a header is missing or has another value.
+	WhyHeader Why = "header"
+	// WhyAttribute means that an attribute is missing or has another value.
+	WhyAttribute Why = "attribute"
+	// WhyIP means that it is for other networks.
+	WhyIP Why = "ip"
+	// WhyUser means that it is for other users.
+	WhyUser Why = "user"
+	// WhyAPIKey means that it is for other API keys.
+	WhyAPIKey Why = "api-key"
+	// WhyGroup means that another rule of its group came first.
+	WhyGroup Why = "group"
+	// WhyEnded means that a rule before it allowed or denied the request.
+	WhyEnded Why = "ended"
+)
+
+// verdicts are the verdicts on all rules of a set, in the order they are
+// evaluated.
+func (e *Engine) verdicts(set *RuleSet, req *Request) []Verdict {
+	patterns := make([]match.Rule, len(set.active))
+	for i := range set.active {
+		patterns[i] = set.active[i].matching()
+	}
+	asked := req.matching()
+	found := match.Explain(patterns, &asked)
+	plan := e.planOf(set)
+	verdicts := make([]Verdict, len(set.rules))
+	next := 0 // of the rules that are enabled
+	for i := range set.rules {
+		v := &verdicts[i]
+		v.Rule = &set.rules[i]
+		if v.Rule.Disabled {
+			v.Why = WhyDisabled
+			continue
+		}
+		r, f := &set.active[next], &found[next]
+		next++
+		v.Applies, v.Why, v.Detail = f.Applies(), Why(f.Obstacle), f.Name
+		if f.By >= 0 {
+			v.Detail = set.active[f.By].ID
+		}
+		if r.limits() {
+			v.Identity, v.Missing = e.keyer.identify(r, req)
+			v.Key, _ = e.keyOf(plan, r, req)
+			if v.Key == (Key{}) {
+				v.Identity = nil
+			}
+		}
+	}
+	return verdicts
+}
+
+// keyOf is the key of a request under a rule that limits, and zero where the
+// identity is missing and the rule refuses that.
+func (e *Engine) keyOf(plan *plan, r *compiledRule, req *Request) (Key, error) {
+	id, ok, err := plan.rules[r.index].key(&e.keyer, r, req)
+	if err != nil || !ok {
+		return Key{}, err
+	}
+	return Key{RuleSet: plan.set.id, Rule: r.ID, ID: id}, nil
+}
+
+// identify names what a request's key under a rule is made of, and what of it
+// the request does not have: what [keyer.key] encodes, in words.
+func (k *keyer) identify(r *compiledRule, req *Request) (made, missing []string) {
+	if k.identity != nil {
+		if resolved, err := k.resolve(r.Rule, req); err == nil && resolved != "" {
+			return []string{IdentityResolved}, nil
+		}
+	}
+	withoutIP := true
+	for i, f := range r.fields {
+		withoutIP = withoutIP && f.kind != fieldIP
+		if f.kind == fieldGlobal {
+			continue
+		}
+		name := fieldName(f.kind)
+		if len(r.KeyFields) > 0 {
+			name = r.KeyFields[i]
+		}
+		if _, there := k.appendField(nil, f, req); there {
+			made = append(made, name)
+		} else {
+			missing = append(missing, name)
+		}
+	}
+	byAddress := r.OnMissingIdentity == "" || r.OnMissingIdentity == MissingIP
+	if len(missing) > 0 && byAddress && withoutIP && req.IP.IsValid() {
+		made = append(made, fieldName(fieldIP))
+	}
+	return made, missing
+}
+
+// fieldName is how rules spell the one part of the key that a scope of its own
+// stands for.
+func fieldName(kind fieldKind) string {
+	switch kind {
+	case fieldUser:
+		return "userId"
+	case fieldAPIKey:
+		return "apiKey"
+	}
+	return "ip"
+}
