@@ -13,4 +13,7 @@
 // effect only if the revision it was based on is still the current one, so
 // that two people cannot overwrite each other. Former revisions are kept and
 // can be restored.
+//
+// [Diff] says how one rule set becomes another, field by field, and [WriteDiff]
+// shows it to people. [Stamp] keeps the times of rules.
 package rules

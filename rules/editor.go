@@ -150,7 +150,11 @@ func Restore(ctx context.Context, e Editor, id string, revision int64, change Ch
 		return 0, fmt.Errorf("restoring revision %d of rule set %q: it is a deletion: %w", revision, id, ErrNotFound)
 	}
 	if change.Comment == "" {
-		change.Comment = fmt.Sprintf("restore revision %d", revision)
+		change.Comment = RestoreComment(revision)
 	}
 	return e.Put(ctx, former.RuleSet, change)
 }
+
+// RestoreComment is why a revision was made that restores another, where
+// nobody says more.
+func RestoreComment(revision int64) string { return fmt.Sprintf("restore revision %d", revision) }

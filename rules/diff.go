@@ -1,0 +1,156 @@
+package rules
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// RuleDiff is what becomes of one rule between two rule sets.
+type RuleDiff struct {
+	Rule   string   `json:"rule" doc:"The rule."`
+	Change DiffKind `json:"change" enum:"added,removed,changed" doc:"What becomes of it."`
+	// Fields are what differs of a changed rule, and of an added or removed
+	// one all that it says.
+	Fields []FieldDiff `json:"fields,omitempty" nullable:"false" doc:"What differs; of a rule that was added or removed, all that it says."`
+}
+
+// DiffKind is what becomes of a rule.
+type DiffKind string
+
+// The kinds.
+const (
+	DiffAdded   DiffKind = "added"
+	DiffRemoved DiffKind = "removed"
+	DiffChanged DiffKind = "changed"
+)
+
+// FieldDiff is what becomes of one field of a rule. Before or After is left out
+// where the field is not set.
+type FieldDiff struct {
+	// Path is where it stands, such as priority, when.attributes.tier or
+	// bands[hourly].capacity: a band goes by its label, without one by its
+	// position. The path of what was added to a set or removed from it ends in
+	// [+] or [-]; bands.order is the order of the bands. A name that is not
+	// plain stands in brackets and quotes: attributes["a.b"].
+	Path   string          `json:"path" doc:"Where it stands, such as bands[hourly].capacity; [+] and [-] at its end are what was added to a set or removed from it."`
+	Before json.RawMessage `json:"before,omitempty" doc:"What it was."`
+	After  json.RawMessage `json:"after,omitempty" doc:"What it is."`
+}
+
+// Diff is how one rule set becomes another, rule by rule, in the order they are
+// evaluated; a rule that was removed stands where it would be. Either may be
+// nil, for one that does not exist.
+//
+// It compares what rules mean: a field that is left out is the same as one that
+// says the default, and the order of what is a set does not count. A policy
+// that is left out is the engine's, and so differs from any that is said.
+// CreatedAt and UpdatedAt are no difference: see [Stamp].
+func Diff(before, after *fluxgate.RuleSet) []RuleDiff {
+	was, is := rulesOf(before), rulesOf(after)
+	former, removed := byID(was), without(was, byID(is))
+	var diffs []RuleDiff
+	for i := range is {
+		r := &is[i]
+		for len(removed) > 0 && order(removed[0], r) < 0 {
+			diffs = append(diffs, removal(removed[0]))
+			removed = removed[1:]
+		}
+		old, known := former[r.ID]
+		if !known {
+			diffs = append(diffs, addition(r))
+		} else if fields := compare(old, r); len(fields) > 0 {
+			diffs = append(diffs, RuleDiff{Rule: r.ID, Change: DiffChanged, Fields: fields})
+		}
+	}
+	for _, r := range removed {
+		diffs = append(diffs, removal(r))
+	}
+	return diffs
+}
+
+// order is that in which rules are evaluated.
+func order(a, b *fluxgate.Rule) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.ID, b.ID))
+}
+
+func addition(r *fluxgate.Rule) RuleDiff {
+	d := RuleDiff{Rule: r.ID, Change: DiffAdded, Fields: compare(&fluxgate.Rule{}, r)}
+	for i := range d.Fields {
+		d.Fields[i].Before = nil // a default that nobody said
+	}
+	return d
+}
+
+func removal(r *fluxgate.Rule) RuleDiff {
+	d := RuleDiff{Rule: r.ID, Change: DiffRemoved, Fields: compare(r, &fluxgate.Rule{})}
+	for i := range d.Fields {
+		d.Fields[i].After = nil
+	}
+	return d
+}
+
+func rulesOf(set *fluxgate.RuleSet) []fluxgate.Rule {
+	if set == nil {
+		return nil
+	}
+	return slices.AppendSeq(make([]fluxgate.Rule, 0, set.Len()), set.Rules())
+}
+
+func byID(all []fluxgate.Rule) map[string]*fluxgate.Rule {
+	index := make(map[string]*fluxgate.Rule, len(all))
+	for i := range all {
+		index[all[i].ID] = &all[i]
+	}
+	return index
+}
+
+// without are the rules that others do not have.
+func without(all []fluxgate.Rule, others map[string]*fluxgate.Rule) []*fluxgate.Rule {
+	var rest []*fluxgate.Rule
+	for i := range all {
+		if others[all[i].ID] == nil {
+			rest = append(rest, &all[i])
+		}
+	}
+	return rest
+}
+
+// Abridge is the diff in at most so many bytes of JSON, for whoever keeps or
+// sends it. It leaves out fields, and at last rules; left is how many rules are
+// not told of in full.
+func Abridge(diffs []RuleDiff, most int) (short []RuleDiff, left int) {
+	room := most - len("null")
+	for i, d := range diffs {
+		bare := RuleDiff{Rule: d.Rule, Change: d.Change}
+		if room -= size(bare); room < 0 {
+			return short, left + len(diffs) - i
+		}
+		const list = len(`"fields":[],`)
+		for j, f := range d.Fields {
+			need := size(f)
+			if j == 0 {
+				need += list
+			}
+			if need > room {
+				left++
+				break
+			}
+			room -= need
+			bare.Fields = append(bare.Fields, f)
+		}
+		short = append(short, bare)
+	}
+	return short, left
+}
+
+// size is how many bytes something takes in a list.
+func size(v any) int {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return 1 << 30 // what cannot be written does not fit
+	}
+	return len(text) + len(",")
+}

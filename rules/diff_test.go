@@ -1,0 +1,243 @@
+package rules_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+func newSet(t testing.TB, all ...fluxgate.Rule) *fluxgate.RuleSet {
+	t.Helper()
+	set, err := fluxgate.NewRuleSet("api", all...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// shortly is a diff on one line for each rule.
+func shortly(diffs []rules.RuleDiff) string {
+	var lines []string
+	for _, d := range diffs {
+		line := string(d.Change) + " " + d.Rule
+		for _, f := range d.Fields {
+			line += fmt.Sprintf(" | %s %s > %s", f.Path, f.Before, f.After)
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// a is a rule with something in most fields.
+func a() fluxgate.Rule {
+	return fluxgate.Rule{
+		ID: "a", Paths: []string{"/x"}, Scope: fluxgate.ScopeComposite, KeyFields: []string{"ip", "path"},
+		Bands: []fluxgate.Band{{Label: "hourly", Capacity: 2, Refill: time.Hour}},
+		When:  fluxgate.When{Users: []string{"ada", "bob"}},
+	}
+}
+
+// TestEveryFieldCounts has a change for every field that a rule has, and fails
+// when there is a new one that Diff does not know.
+func TestEveryFieldCounts(t *testing.T) {
+	cases := map[string]struct {
+		change func(r *fluxgate.Rule)
+		want   string
+	}{
+		"ID":                 {nil, ""}, // is another rule
+		"RuleSetID":          {nil, ""}, // is that of the rule set
+		"CreatedAt":          {func(r *fluxgate.Rule) { r.CreatedAt = time.Now() }, ""},
+		"UpdatedAt":          {func(r *fluxgate.Rule) { r.UpdatedAt = time.Now() }, ""},
+		"Paths":              {func(r *fluxgate.Rule) { r.Paths = []string{"/x", "/y"} }, `paths ["/x"] > ["/x","/y"]`},
+		"Methods":            {func(r *fluxgate.Rule) { r.Methods = []string{"GET"} }, `methods  > ["GET"]`},
+		"Scope":              {func(r *fluxgate.Rule) { r.Scope, r.KeyFields = "", nil }, `limitScope "COMPOSITE" > "GLOBAL" | compositeKeyFields ["ip","path"] > `},
+		"KeyFields":          {func(r *fluxgate.Rule) { r.KeyFields = []string{"path", "ip"} }, `compositeKeyFields ["ip","path"] > ["path","ip"]`},
+		"Priority":           {func(r *fluxgate.Rule) { r.Priority = -1 }, `priority 0 > -1`},
+		"Group":              {func(r *fluxgate.Rule) { r.Group = "plan" }, `group  > "plan"`},
+		"Action":             {func(r *fluxgate.Rule) { r.Action = fluxgate.ActionDeny }, `action "limit" > "deny"`},
+		"Disabled":           {func(r *fluxgate.Rule) { r.Disabled = true }, `enabled true > false`},
+		"OnLimitExceed":      {func(r *fluxgate.Rule) { r.OnLimitExceed = fluxgate.Reject }, `onLimitExceed  > "REJECT"`},
+		"Mode":               {func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow }, `mode "enforce" > "shadow"`},
+		"OnFailure":          {func(r *fluxgate.Rule) { r.OnFailure = fluxgate.FailLocal }, `onFailure  > "local"`},
+		"OnMissingIdentity":  {func(r *fluxgate.Rule) { r.OnMissingIdentity = fluxgate.MissingRefuse }, `onMissingIdentity "ip" > "refuse"`},
+		"Attributes":         {func(r *fluxgate.Rule) { r.Attributes = map[string]any{"owner": "<team>"} }, `attributes.owner  > "<team>"`},
+		"When.Hosts":         {func(r *fluxgate.Rule) { r.When.Hosts = []string{"a.example.com"} }, `when.hosts  > ["a.example.com"]`},
+		"When.ExcludePaths":  {func(r *fluxgate.Rule) { r.When.ExcludePaths = []string{"/x/y"} }, `when.excludePaths  > ["/x/y"]`},
+		"When.Headers":       {func(r *fluxgate.Rule) { r.When.Headers = map[string][]string{"X-A": {"1"}} }, `when.headers.X-A  > ["1"]`},
+		"When.Attributes":    {func(r *fluxgate.Rule) { r.When.Attributes = map[string][]string{"tier": {"*"}} }, `when.attributes.tier  > ["*"]`},
+		"When.IPs":           {func(r *fluxgate.Rule) { r.When.IPs = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }, `when.ips  > ["10.0.0.0/8"]`},
+		"When.Users":         {func(r *fluxgate.Rule) { r.When.Users = []string{"bob", "eve"} }, `when.users[-] ["ada"] >  | when.users[+]  > ["eve"]`},
+		"When.APIKeys":       {func(r *fluxgate.Rule) { r.When.APIKeys = []string{"foobar"} }, `when.apiKeys  > ["sha256:c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2"]`},
+		"Bands.Label":        {func(r *fluxgate.Rule) { r.Bands[0].Label = "h" }, `bands[h]  > {"capacity":2,"refill":"1h"} | bands[hourly] {"capacity":2,"refill":"1h"} > `},
+		"Bands.Capacity":     {func(r *fluxgate.Rule) { r.Bands[0].Capacity = 100 }, `bands[hourly].capacity 2 > 100`},
+		"Bands.RefillTokens": {func(r *fluxgate.Rule) { r.Bands[0].RefillTokens = 1 }, `bands[hourly].refillTokens  > 1`},
+		"Bands.Refill":       {func(r *fluxgate.Rule) { r.Bands[0].Refill = 90 * time.Minute }, `bands[hourly].refill "1h" > "1h30m"`},
+		"Bands.Kind":         {nil, ""}, // there is one
+	}
+	var fields []string
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[fluxgate.Rule]()) {
+		switch f.Name {
+		case "When", "Bands":
+			inner := f.Type
+			if inner.Kind() == reflect.Slice {
+				inner = inner.Elem()
+			}
+			for _, g := range reflect.VisibleFields(inner) {
+				fields = append(fields, f.Name+"."+g.Name)
+			}
+		default:
+			fields = append(fields, f.Name)
+		}
+	}
+	for _, field := range fields {
+		c, known := cases[field]
+		if !known {
+			t.Errorf("there is no change of %s here", field)
+		}
+		if c.change == nil {
+			continue
+		}
+		changed := a()
+		c.change(&changed)
+		want := ""
+		if c.want != "" {
+			want = "changed a | " + c.want
+		}
+		if got := shortly(rules.Diff(newSet(t, a()), newSet(t, changed))); got != want {
+			t.Errorf("a change of %s is\n%s\nwant\n%s", field, got, want)
+		}
+	}
+}
+
+func TestWhatMeansTheSameIsNoDifference(t *testing.T) {
+	limit := func(b ...fluxgate.Band) fluxgate.Rule { return fluxgate.Rule{ID: "a", Bands: b} }
+	with := func(change func(r *fluxgate.Rule)) fluxgate.Rule {
+		r := limit(fluxgate.PerHour(5))
+		change(&r)
+		return r
+	}
+	bare := limit(fluxgate.PerHour(5))
+	for name, pair := range map[string][2]fluxgate.Rule{
+		"all that is left out": {bare, with(func(r *fluxgate.Rule) {
+			r.Scope, r.Action, r.Mode, r.OnMissingIdentity = fluxgate.ScopeGlobal, fluxgate.ActionLimit, fluxgate.ModeEnforce, fluxgate.MissingIP
+			r.RuleSetID, r.Methods, r.Bands[0].Kind, r.Bands[0].RefillTokens = "api", []string{"*"}, fluxgate.TokenBucket, 5
+		})},
+		"nothing and empty": {bare, with(func(r *fluxgate.Rule) {
+			r.Paths, r.Methods, r.KeyFields, r.Attributes = []string{}, []string{}, []string{}, map[string]any{}
+			r.When = fluxgate.When{Hosts: []string{}, Headers: map[string][]string{}, IPs: []netip.Prefix{}, Users: []string{}}
+		})},
+		"another spelling of a scope": {with(func(r *fluxgate.Rule) { r.Scope = "PER_USER" }), with(func(r *fluxgate.Rule) { r.Scope = fluxgate.ScopeUser })},
+		"another order of sets": {
+			with(func(r *fluxgate.Rule) {
+				r.Paths, r.Methods, r.When.Users = []string{"/a", "/b"}, []string{"GET", "PUT"}, []string{"ada", "bob"}
+				r.When.Headers = map[string][]string{"X": {"1", "2"}}
+			}),
+			with(func(r *fluxgate.Rule) {
+				r.Paths, r.Methods, r.When.Users = []string{"/b", "/a"}, []string{"PUT", "GET"}, []string{"bob", "ada", "bob"}
+				r.When.Headers = map[string][]string{"X": {"2", "1"}}
+			}),
+		},
+		"a key and its digest": {
+			with(func(r *fluxgate.Rule) { r.When.APIKeys = []string{"foobar"} }),
+			with(func(r *fluxgate.Rule) {
+				r.When.APIKeys = []string{"sha256:C3AB8FF13720E8AD9047DD39466B3C8974E592C2FA383D4A3960714CAEF0C4F2"}
+			}),
+		},
+		"numbers of several types": {
+			with(func(r *fluxgate.Rule) {
+				r.Attributes = map[string]any{"n": 5, "tree": map[string]any{"list": []any{int64(7), 0.25}}}
+			}),
+			with(func(r *fluxgate.Rule) {
+				r.Attributes = map[string]any{"n": json.Number("5"), "tree": map[string]any{"list": []any{7.0, json.Number("0.25")}}}
+			}),
+		},
+	} {
+		if got := rules.Diff(newSet(t, pair[0]), newSet(t, pair[1])); len(got) > 0 {
+			t.Errorf("%s: %s", name, shortly(got))
+		}
+		if got := rules.Diff(newSet(t, pair[1]), newSet(t, pair[0])); len(got) > 0 {
+			t.Errorf("%s, the other way: %s", name, shortly(got))
+		}
+	}
+}
+
+func TestRulesOfADiffStandInTheOrderOfEvaluation(t *testing.T) {
+	deny := func(id string, priority int) fluxgate.Rule {
+		return fluxgate.Rule{ID: id, Priority: priority, Action: fluxgate.ActionDeny}
+	}
+	before := newSet(t, deny("first", 9), deny("gone-high", 8), deny("moved", 7), deny("same", 5), deny("gone-b", 5), deny("gone-low", 1))
+	after := newSet(t, deny("first", 9), deny("new", 8), deny("same", 5), deny("moved", 2))
+	for name, c := range map[string]struct {
+		before, after *fluxgate.RuleSet
+		want          string
+	}{
+		"from one to the other": {before, after, `removed gone-high | priority 8 >  | action "deny" > 
+added new | priority  > 8 | action  > "deny"
+removed gone-b | priority 5 >  | action "deny" > 
+changed moved | priority 7 > 2
+removed gone-low | priority 1 >  | action "deny" > `},
+		"from nothing": {nil, newSet(t, deny("x", 0), deny("y", 1)), `added y | priority  > 1 | action  > "deny"
+added x | action  > "deny"`},
+		"to nothing": {newSet(t, deny("x", 0), deny("y", 1)), nil, `removed y | priority 1 >  | action "deny" > 
+removed x | action "deny" > `},
+		"from nothing to nothing":    {nil, nil, ""},
+		"from nothing to an empty":   {nil, newSet(t), ""},
+		"from one to the same":       {before, before, ""},
+		"from a rule set to another": {before, renamed(t, before, "other"), ""},
+	} {
+		if got := shortly(rules.Diff(c.before, c.after)); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, c.want)
+		}
+	}
+}
+
+// renamed has the same rules under another id.
+func renamed(t *testing.T, set *fluxgate.RuleSet, id string) *fluxgate.RuleSet {
+	t.Helper()
+	all := slices.Collect(set.Rules())
+	for i := range all {
+		all[i].RuleSetID = id
+	}
+	other, err := fluxgate.NewRuleSet(id, all...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return other
+}
+
+func TestBandsAreComparedByLabelElseByPosition(t *testing.T) {
+	hour := func(label string, capacity, tokens int64) fluxgate.Band {
+		return fluxgate.Band{Label: label, Capacity: capacity, RefillTokens: tokens, Refill: time.Hour}
+	}
+	type bands = []fluxgate.Band
+	for name, c := range map[string]struct {
+		before, after bands
+		want          string
+	}{
+		"refill tokens that are the capacity":    {bands{hour("b", 2, 2)}, bands{hour("b", 100, 0)}, `bands[b].capacity 2 > 100`},
+		"refill tokens that are so no longer":    {bands{hour("b", 2, 2)}, bands{hour("b", 100, 2)}, `bands[b].capacity 2 > 100 | bands[b].refillTokens  > 2`},
+		"refill tokens that are so by now":       {bands{hour("b", 9, 3)}, bands{hour("b", 3, 3)}, `bands[b].capacity 9 > 3 | bands[b].refillTokens 3 > `},
+		"one that moves":                         {bands{hour("b", 1, 1), hour("c", 2, 2)}, bands{hour("c", 2, 2), hour("b", 1, 1)}, `bands.order ["b","c"] > ["c","b"]`},
+		"one that is put first":                  {bands{hour("b", 1, 1)}, bands{hour("c", 2, 1), hour("b", 1, 1)}, `bands[c]  > {"capacity":2,"refillTokens":1,"refill":"1h"}`},
+		"one that says the only kind":            {bands{hour("b", 1, 1)}, bands{hour("b", 1, 1), {Label: "c", Kind: fluxgate.TokenBucket, Capacity: 2, Refill: time.Hour}}, `bands[c]  > {"capacity":2,"refill":"1h"}`},
+		"one without a label that changes":       {bands{hour("b", 1, 1), hour("", 2, 2)}, bands{hour("b", 1, 1), hour("", 3, 3)}, `bands[1].capacity 2 > 3`},
+		"one without a label that moves":         {bands{hour("", 2, 2)}, bands{hour("b", 1, 1), hour("", 2, 2)}, `bands[b]  > {"capacity":1,"refill":"1h"} | bands[1]  > {"capacity":2,"refill":"1h"} | bands[0] {"capacity":2,"refill":"1h"} > `},
+		"a label that looks like a position":     {bands{hour("0", 2, 2)}, bands{hour("", 2, 2)}, `bands[0]  > {"capacity":2,"refill":"1h"} | bands["0"] {"capacity":2,"refill":"1h"} > `},
+		"a period that is not of whole seconds":  {bands{{Label: "b", Capacity: 1, Refill: time.Second}}, bands{{Label: "b", Capacity: 1, Refill: 1500 * time.Millisecond}}, `bands[b].refill "1s" > "1.5s"`},
+		"a period of minutes, and one of a week": {bands{{Label: "b", Capacity: 1, Refill: 10 * time.Minute}}, bands{{Label: "b", Capacity: 1, Refill: 168 * time.Hour}}, `bands[b].refill "10m" > "168h"`},
+	} {
+		want := "changed a | " + c.want
+		got := shortly(rules.Diff(newSet(t, fluxgate.Rule{ID: "a", Bands: c.before}), newSet(t, fluxgate.Rule{ID: "a", Bands: c.after})))
+		if got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}

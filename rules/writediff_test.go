@@ -1,0 +1,124 @@
+package rules_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// sample is the diff of two rule sets that have one of everything.
+func sample(t *testing.T) []rules.RuleDiff {
+	t.Helper()
+	perUser := fluxgate.Rule{
+		ID: "per-user", Paths: []string{"/api/**"}, Scope: fluxgate.ScopeUser, Priority: 5, OnFailure: fluxgate.FailOpen,
+		When: fluxgate.When{Users: numbered("user-", 0, 100), Attributes: map[string][]string{"tier": {"basic"}}},
+		Bands: []fluxgate.Band{
+			{Label: "burst", Capacity: 20, RefillTokens: 10, Refill: time.Second}, {Label: "hourly", Capacity: 2, Refill: time.Hour},
+		},
+		Attributes: map[string]any{"owner": "team <a>", "ticket": 4711},
+	}
+	same := fluxgate.Rule{ID: "same", Action: fluxgate.ActionAllow, Priority: 9}
+	old := fluxgate.Rule{ID: "old", Bands: []fluxgate.Band{fluxgate.PerMinute(1)}}
+	before := newSet(t, perUser, same, old)
+
+	perUser.When.Users = numbered("user-", 2, 101)
+	perUser.When.Attributes = map[string][]string{"tier": {"basic", "trial"}, "user.region": {"*"}}
+	perUser.Bands = []fluxgate.Band{
+		{Label: "hourly", Capacity: 100, Refill: time.Hour}, {Label: "daily", Capacity: 1_000, Refill: 24 * time.Hour},
+	}
+	perUser.OnFailure, perUser.Mode, perUser.Disabled = "", fluxgate.ModeShadow, true
+	perUser.Attributes = map[string]any{"owner": "team <b>\x1b[31m\u202e", "ticket": 4711}
+	premium := fluxgate.Rule{
+		ID: "premium", Group: "plan", Priority: 10, Scope: fluxgate.ScopeAPIKey, Paths: []string{"/api/**", "/v2/**"},
+		When:  fluxgate.When{APIKeys: []string{"foobar"}, Users: numbered("customer-", 0, 1_000)},
+		Bands: []fluxgate.Band{{Label: "minute", Capacity: 1_000, RefillTokens: 500, Refill: 30 * time.Second}},
+	}
+	return rules.Diff(before, newSet(t, perUser, same, premium))
+}
+
+func TestADiffAsPeopleReadIt(t *testing.T) {
+	var b strings.Builder
+	if err := rules.WriteDiff(&b, sample(t), nil); err != nil {
+		t.Fatal(err)
+	}
+	const golden = "testdata/diff.golden"
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil || b.String() != string(want) {
+		t.Errorf("it reads\n%s\nwant\n%s (%v; UPDATE_GOLDEN=1 writes it)", b.String(), want, err)
+	}
+}
+
+func TestADiffIsPaintedByKind(t *testing.T) {
+	var b strings.Builder
+	paint := func(kind rules.DiffKind, s string) string { return fmt.Sprintf("<%s>%s</>", kind, s) }
+	err := rules.WriteDiff(&b, []rules.RuleDiff{
+		{Rule: "a", Change: rules.DiffChanged, Fields: []rules.FieldDiff{
+			{Path: "x", Before: json.RawMessage("1"), After: json.RawMessage("2")}, {Path: "y", After: json.RawMessage("3")}, {Path: "z[-]", Before: json.RawMessage("[4]")},
+		}},
+		{Rule: "b", Change: rules.DiffAdded, Fields: []rules.FieldDiff{{Path: "x", After: json.RawMessage("5")}}},
+		{Rule: "c", Change: rules.DiffRemoved, Fields: []rules.FieldDiff{{Path: "x", Before: json.RawMessage("6")}}},
+	}, paint)
+	const want = `<changed>~ a</>
+    x: <removed>1</> → <added>2</>
+    y: unset → <added>3</>
+    z[-]: <removed>[4]</>
+<added>+ b</>
+    x: <added>5</>
+<removed>- c</>
+`
+	if err != nil || b.String() != want {
+		t.Errorf("it is\n%s\nwant\n%s (%v)", b.String(), want, err)
+	}
+}
+
+func TestADiffFromAnywhereIsFitForATerminal(t *testing.T) {
+	const bad = "\x1b[2J\r\n\x00\x7f\u009b31m\u202e\u200b\U000e0041\xff"
+	long, _ := json.Marshal(strings.Repeat("ü", 5_000))
+	indented := json.RawMessage("[\n  1,\n  2\n]")
+	var b strings.Builder
+	err := rules.WriteDiff(&b, []rules.RuleDiff{{Rule: bad, Change: rules.DiffKind(bad), Fields: []rules.FieldDiff{
+		{Path: bad, Before: json.RawMessage(bad), After: json.RawMessage(`"` + bad + `"`)},
+		{Path: "long", Before: long, After: indented},
+		{Path: strings.Repeat("p", 5_000)},
+	}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	if len(lines) != 4 {
+		t.Errorf("it has %d lines: %q", len(lines), b.String())
+	}
+	for _, line := range lines {
+		if i := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsGraphic(r) }); i >= 0 || len(line) > 3_000 {
+			t.Errorf("a line of %d bytes has %q", len(line), line[max(i, 0):])
+		}
+	}
+	if want := strings.Repeat("ü", 999) + "… and 4002 characters more → [1,2]"; !strings.HasSuffix(lines[2], want) {
+		t.Errorf("a long value is %q", lines[2])
+	}
+}
+
+type brokenWriter struct{}
+
+var errBroken = errors.New("broken pipe")
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
+
+func TestADiffThatCannotBeWrittenIsAnError(t *testing.T) {
+	if err := rules.WriteDiff(brokenWriter{}, sample(t), nil); !errors.Is(err, errBroken) {
+		t.Errorf("error %v", err)
+	}
+}
