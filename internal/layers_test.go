@@ -16,10 +16,11 @@ const module = "github.com/fluxgate/fluxgate"
 var layers = [][]string{
 	{"cmd"},
 	{"server"},
-	{"server/check", "server/forwardauth", "server/telemetry"},
+	{"server/check", "server/forwardauth", "server/telemetry", "server/adminapi"},
+	{"server/access", "server/audit"},
 	{"server/config", "server/receipt"},
 	{"httplimit/limittest"},
-	{"httplimit", "grpclimit", "client"},
+	{"httplimit", "grpclimit", "client", "admin"},
 	{"rules/reload"},
 	{"rules/rulestest"},
 	{"rules/filerules", "rules/mongorules", "rules/redisrules", "rules/memrules"},

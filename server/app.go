@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/server/access"
+	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/telemetry"
 	"github.com/redis/go-redis/v9"
@@ -37,8 +39,9 @@ type App struct {
 	rules   *reload.Reloader
 	metrics *telemetry.Metrics
 	tracing *telemetry.Tracing
-	tokens  atomic.Pointer[tokens]
+	guard   *access.Guard
 	certs   *certificates
+	audit   *audit.Log // nil without an admin listener
 
 	listeners []*listener
 	draining  atomic.Bool
@@ -63,11 +66,7 @@ type listener struct {
 // A configuration that cannot work is an error; a Redis or a rule source that
 // is away is not.
 func New(ctx context.Context, c *config.Config, options Options) (_ *App, err error) {
-	a := &App{config: c, log: options.Logger, version: options.Version, plane: new(dataPlane)}
-	if a.log == nil {
-		a.log = discard
-	}
-	quietRedis(a.log)
+	a := newApp(c, options)
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("starting the server: %w", err), a.close())
@@ -84,6 +83,15 @@ func New(ctx context.Context, c *config.Config, options Options) (_ *App, err er
 		}
 	}
 	return a, nil
+}
+
+func newApp(c *config.Config, options Options) *App {
+	a := &App{config: c, log: options.Logger, version: options.Version, plane: new(dataPlane)}
+	if a.log == nil {
+		a.log = discard
+	}
+	quietRedis(a.log)
+	return a
 }
 
 // onClose has something ended with the server, or at once if that has ended.
@@ -178,10 +186,14 @@ func (a *App) drain(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Reload looks at the rules, the tokens and the certificates now. What is bad
+// Reload looks at the rules, the tokens and the certificates now, and opens the
+// audit anew. What is bad
 // is reported and changes nothing.
 func (a *App) Reload(ctx context.Context) error {
-	err := errors.Join(a.rules.Reload(ctx), a.loadTokens(), a.certs.load())
+	err := errors.Join(a.rules.Reload(ctx), a.guard.Reload(), a.certs.load())
+	if a.audit != nil {
+		err = errors.Join(err, a.audit.Reload())
+	}
 	if err != nil {
 		a.log.Error("reloaded with errors: what was good before stays", "error", err)
 		return fmt.Errorf("reloading: %w", err)

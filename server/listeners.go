@@ -56,13 +56,11 @@ func (a *App) buildListeners(ctx context.Context) error {
 	if c.Admin == "" {
 		return nil
 	}
-	admin := http.NewServeMux()
-	a.observe(admin, isLoopback(c.Admin))
-	handler := known(admin)
-	if isLoopback(c.Admin) {
-		handler = local(handler)
+	admin, err := a.admin()
+	if err != nil {
+		return err
 	}
-	return a.listen(ctx, "admin", c.Admin, handler)
+	return a.listen(ctx, "admin", c.Admin, admin)
 }
 
 func (a *App) listen(ctx context.Context, name, addr string, handler http.Handler) error {
@@ -77,7 +75,7 @@ func (a *App) listen(ctx context.Context, name, addr string, handler http.Handle
 	}
 	t := &a.config.Server.Timeouts
 	a.listeners = append(a.listeners, &listener{name: name, net: l, server: &http.Server{
-		Handler:           a.guard(handler),
+		Handler:           a.parting(handler),
 		ReadHeaderTimeout: t.ReadHeader, ReadTimeout: t.Read, WriteTimeout: t.Write, IdleTimeout: t.Idle,
 		MaxHeaderBytes: 32 << 10,
 		ErrorLog:       log.New(&logWriter{a.log}, "", 0),
@@ -85,9 +83,9 @@ func (a *App) listen(ctx context.Context, name, addr string, handler http.Handle
 	return nil
 }
 
-// guard asks clients to close their connections while the server drains: the
+// parting asks clients to close their connections while the server drains: the
 // answer that says so is the last on its connection, so none is lost.
-func (a *App) guard(next http.Handler) http.Handler {
+func (a *App) parting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.draining.Load() {
 			w.Header().Set("Connection", "close")
@@ -113,7 +111,7 @@ func (a *App) public() (http.Handler, error) {
 	}
 	limiter := a.tracing.Limiter(a.metrics.Limiter(a.plane))
 	api, err := check.New(check.Config{
-		Limiter: limiter, Office: office, MaxBody: c.Server.MaxBody, MaxBatch: c.Server.MaxBatch,
+		Limiter: limiter, Office: office, RuleSet: c.RateLimit.DefaultRuleSetID, MaxBody: c.Server.MaxBody, MaxBatch: c.Server.MaxBatch,
 		Failed: func(r *http.Request, err error) {
 			a.log.ErrorContext(r.Context(), "a request was not decided", "error", err)
 		},

@@ -23,11 +23,10 @@ type ruleSource struct {
 	kind string // file, mongo or redis
 }
 
-// buildRules opens the source of the rules and keeps them up to date.
-func (a *App) buildRules(ctx context.Context) error {
-	c := a.config
-	if c.Redis.Enabled {
-		client, err := newRedisClient(ctx, &c.Redis)
+// openRules opens the source of the rules, and Redis where they are announced.
+func (a *App) openRules(ctx context.Context) error {
+	if a.config.Redis.Enabled {
+		client, err := newRedisClient(ctx, &a.config.Redis)
 		if err != nil {
 			return err
 		}
@@ -36,6 +35,15 @@ func (a *App) buildRules(ctx context.Context) error {
 	}
 	if err := a.openSource(ctx, a.redis); err != nil {
 		return fmt.Errorf("opening the rules: %w", err)
+	}
+	return nil
+}
+
+// buildRules opens the source of the rules and keeps them up to date.
+func (a *App) buildRules(ctx context.Context) error {
+	c := a.config
+	if err := a.openRules(ctx); err != nil {
+		return err
 	}
 	secret, err := readSecret(c.Reload.SecretFile)
 	if err != nil {

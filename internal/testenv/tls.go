@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"testing"
 	"time"
 )
 
@@ -37,6 +38,17 @@ func (c *Certificates) ClientConfig() *tls.Config {
 		RootCAs:      c.pool,
 		Certificates: []tls.Certificate{c.pair},
 	}
+}
+
+// NewCertificates makes an authority and a certificate for a test that starts
+// its own server.
+func NewCertificates(t testing.TB) *Certificates {
+	t.Helper()
+	c, err := newCertificates(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // newCertificates makes an authority and a certificate and writes them to dir.

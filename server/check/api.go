@@ -10,6 +10,8 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/wire"
+	"github.com/fluxgate/fluxgate/server/access"
+	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/receipt"
 )
 
@@ -18,6 +20,10 @@ type Config struct {
 	// Limiter and Office are required.
 	Limiter httplimit.Limiter
 	Office  *receipt.Office
+	// RuleSet is the rule set of requests that name none, by which callers are
+	// judged who may ask about some alone. Empty means that those must name
+	// one.
+	RuleSet string
 	// MaxBody is the most bytes of a body. 0 means 64 KiB; a batch may have
 	// as many for each of its requests, up to 1 MiB.
 	MaxBody int64
@@ -32,23 +38,23 @@ type Config struct {
 type API struct{ config Config }
 
 // New makes an API.
-func New(config Config) (*API, error) {
-	if config.Limiter == nil || config.Office == nil {
+func New(c Config) (*API, error) {
+	if c.Limiter == nil || c.Office == nil {
 		return nil, errors.New("checking over HTTP needs a limiter and an office for receipts")
 	}
-	if config.MaxBody == 0 {
-		config.MaxBody = 64 << 10
+	if c.MaxBody == 0 {
+		c.MaxBody = 64 << 10
 	}
-	if config.MaxBatch == 0 {
-		config.MaxBatch = 100
+	if c.MaxBatch == 0 {
+		c.MaxBatch = 100
 	}
-	if config.MaxBody < 0 || config.MaxBatch < 0 {
+	if c.MaxBody < 0 || c.MaxBatch < 0 {
 		return nil, errors.New("bounds of bodies and batches must not be negative")
 	}
-	if config.Failed == nil {
-		config.Failed = func(*http.Request, error) {}
+	if c.Failed == nil {
+		c.Failed = func(*http.Request, error) {}
 	}
-	return &API{config}, nil
+	return &API{c}, nil
 }
 
 // Routes are the patterns of the API and their handlers.
@@ -96,6 +102,10 @@ func (a *API) check(rw http.ResponseWriter, r *http.Request) {
 		badRequest("%v", err).write(rw, r)
 		return
 	}
+	if !a.may(access.From(r.Context()), w.asked.RuleSet) {
+		notTheirs("ruleSet").write(rw, r)
+		return
+	}
 	d, err := a.decide(r.Context(), &w.asked, &w.request)
 	if err != nil {
 		w.lent = true
@@ -104,6 +114,18 @@ func (a *API) check(rw http.ResponseWriter, r *http.Request) {
 	}
 	w.answer = wire.Append(w.answer[:0], &d, a.config.Office.Issue(d.Receipt()))
 	writeJSON(rw, w.answer)
+}
+
+// may reports whether a caller may ask about a rule set. Where nobody has found
+// out who calls, nobody is kept from anything.
+func (a *API) may(who *access.Identity, ruleSet string) bool {
+	if who == nil {
+		return true
+	}
+	if ruleSet == "" {
+		ruleSet = a.config.RuleSet
+	}
+	return who.May(config.RoleCheck, ruleSet)
 }
 
 // decide asks the limiter, for as long as the caller waits.
@@ -130,10 +152,14 @@ func (a *API) batch(rw http.ResponseWriter, r *http.Request) {
 		badRequest("requests: there must be 1 to %d, not %d", a.config.MaxBatch, n).write(rw, r)
 		return
 	}
-	requests := make([]fluxgate.Request, len(asked.Requests))
+	requests, who := make([]fluxgate.Request, len(asked.Requests)), access.From(r.Context())
 	for i := range asked.Requests {
 		if err := asked.Requests[i].To(&requests[i]); err != nil {
 			badRequest("requests[%d].%v", i, err).write(rw, r)
+			return
+		}
+		if !a.may(who, asked.Requests[i].RuleSet) {
+			notTheirs(fmt.Sprintf("requests[%d].ruleSet", i)).write(rw, r)
 			return
 		}
 	}

@@ -133,6 +133,12 @@ func badRequest(format string, args ...any) *problem {
 	return newProblem(http.StatusBadRequest, format, args...)
 }
 
+// notTheirs is the answer to who may ask about other rule sets than the one at a
+// place, or has not said which.
+func notTheirs(place string) *problem {
+	return newProblem(http.StatusForbidden, "%s: the caller may not ask about this rule set", place)
+}
+
 func tooLarge(most int64) *problem {
 	return newProblem(http.StatusRequestEntityTooLarge, "The body can have %d bytes.", most)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/wire"
+	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/receipt"
 )
 
@@ -16,7 +17,8 @@ import (
 const settleTimeout = time.Second
 
 // settle corrects what a request cost. A receipt is spent before it is
-// settled: if that fails it is not settled twice.
+// settled: if that fails it is not settled twice. Who has one may settle it,
+// whatever rule set it is of: it was signed here, for whoever asked.
 func (a *API) settle(rw http.ResponseWriter, r *http.Request) {
 	w := works.Get().(*work)
 	defer w.release()
@@ -84,6 +86,10 @@ func (a *API) compatible(rw http.ResponseWriter, r *http.Request) {
 	}
 	if err := w.asked.To(&w.request); err != nil {
 		badRequest("%v", err).write(rw, r)
+		return
+	}
+	if !a.may(access.From(r.Context()), asked.RuleSetID) {
+		notTheirs("ruleSetId").write(rw, r)
 		return
 	}
 	d, err := a.config.Limiter.Check(r.Context(), &w.request)

@@ -26,7 +26,9 @@ func (c *Config) Check() error {
 	k.wait()
 	k.listeners()
 	k.tls()
+	k.adminHosts()
 	k.auth()
+	k.audit()
 	k.forwardAuth()
 	k.secretFile("settle.receipt-secret-file", c.Settle.ReceiptSecretFile)
 	if c.Telemetry.OTLPEndpoint != "" {

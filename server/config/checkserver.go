@@ -3,18 +3,14 @@ package config
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/fluxgate/fluxgate"
 )
 
 // Bounds of a secret, in bytes. A short one can be guessed from what is made
@@ -46,13 +42,22 @@ func (k *checker) listeners() {
 		taken[l.addr] = l.key
 		if l.key == "server.admin" && !isLoopback(host) && !k.hasAuth() {
 			k.refuse(l.key, "is not on loopback, where the admin API needs authentication: "+
-				"set server.auth.tokens, server.auth.tokens-file or server.tls.client-ca-file, or listen on 127.0.0.1:%s", port)
+				"set server.auth.tokens, server.auth.tokens-file, server.auth.oidc.issuer or server.tls.client-ca-file, or listen on 127.0.0.1:%s", port)
 		}
 	}
 }
 
 func (k *checker) hasAuth() bool {
-	return len(k.Server.Auth.Tokens) > 0 || k.Server.Auth.TokensFile != "" || k.Server.TLS.ClientCAFile != ""
+	return k.Server.Auth.Asks() || k.Server.TLS.ClientCAFile != ""
+}
+
+// adminHosts refuses what a Host header cannot name.
+func (k *checker) adminHosts() {
+	for i, name := range k.Server.AdminHosts {
+		if !isHost(name) {
+			k.refuse(fmt.Sprintf("server.admin-hosts[%d]", i), "must be a name without a port, such as fluxgate.example.com")
+		}
+	}
 }
 
 // isLoopback reports whether only this machine reaches a host. A name other
@@ -138,53 +143,6 @@ func ReadSecret(name string) ([]byte, error) {
 		return nil, fmt.Errorf("names a file with %d bytes in it: a secret has %d to %d, such as openssl rand -hex 32 makes", len(secret), minSecret, maxSecret)
 	}
 	return []byte(secret), nil
-}
-
-func (k *checker) auth() {
-	for _, wrong := range wrongTokens(k.Server.Auth.Tokens) {
-		k.refuse("server.auth.tokens"+wrong.Place, "%s", wrong.Message)
-	}
-	if name := k.Server.Auth.TokensFile; name != "" && k.readable("server.auth.tokens-file", name) {
-		var invalid *Error
-		switch _, err := k.Server.Auth.AllTokens(); {
-		case errors.As(err, &invalid):
-			for _, p := range invalid.Problems {
-				k.found.add(p)
-			}
-		case err != nil:
-			k.refuse("server.auth.tokens-file", "%v", err)
-		}
-	}
-}
-
-// wrongTokens is what is wrong in a list of tokens.
-func wrongTokens(tokens []Token) []Problem {
-	var found []Problem
-	refuse := func(i int, key, message string) {
-		found = append(found, Problem{Place: fmt.Sprintf("[%d]%s", i, key), Message: message})
-	}
-	names, hashes := map[string]bool{}, map[Hash]bool{}
-	for i, t := range tokens {
-		switch {
-		case !fluxgate.ValidID(t.Name):
-			refuse(i, ".name", "must have 1 to 64 letters, digits, dots, dashes and underscores")
-		case names[t.Name]:
-			refuse(i, ".name", "is the name of another token already")
-		}
-		names[t.Name] = true
-		hash, err := hex.DecodeString(string(t.SHA256))
-		switch {
-		case err != nil || len(hash) != 32:
-			refuse(i, ".sha256", "must be the SHA-256 of the token in 64 hexadecimal digits, as printf %s \"$TOKEN\" | sha256sum prints it")
-		case hashes[Hash(strings.ToLower(string(t.SHA256)))]:
-			refuse(i, ".sha256", "is that of another token already")
-		}
-		hashes[Hash(strings.ToLower(string(t.SHA256)))] = true
-		if len(t.Roles) == 0 || slices.ContainsFunc(t.Roles, func(r Role) bool { return r != RoleCheck && r != RoleRead && r != RoleWrite }) {
-			refuse(i, ".roles", "must have at least one of check, read, write, and no other")
-		}
-	}
-	return found
 }
 
 func (k *checker) forwardAuth() {

@@ -49,9 +49,12 @@ func Defaults() Config {
 		WaitForRefill: WaitForRefill{MaxWaitTime: 5 * time.Second, MaxConcurrentWaits: 100},
 		Settle:        Settle{ReceiptTTL: 10 * time.Minute},
 		Server: Server{
-			HTTP: ":8080", Admin: "127.0.0.1:9090",
-			TLS:      TLS{ReloadInterval: time.Minute},
-			Auth:     Auth{Tokens: []Token{}},
+			HTTP: ":8080", Admin: "127.0.0.1:9090", AdminHosts: []string{}, AdminRate: 600,
+			TLS: TLS{ReloadInterval: time.Minute},
+			Auth: Auth{
+				Tokens: []Token{}, Certificates: []Certificate{},
+				OIDC: OIDC{NameClaim: "sub", RolesClaim: "roles", RolePrefix: "fluxgate-"},
+			},
 			Timeouts: Timeouts{ReadHeader: 5 * time.Second, Read: 10 * time.Second, Write: 30 * time.Second, Idle: 2 * time.Minute},
 			MaxBody:  64 << 10, MaxBatch: 100,
 			Drain: Drain{Timeout: 30 * time.Second},

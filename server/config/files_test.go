@@ -8,6 +8,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,23 @@ func TestFilesAreLookedAt(t *testing.T) {
 		}, "hash.yaml:2:24: tokens[0].sha256: is that of another token already"},
 		{"another key in the file of tokens", []string{"server.auth.tokens-file=" + write(t, "k.yaml", "token: []\n")}, "k.yaml:1:1: token: is not a known key: did you mean tokens?"},
 		{"a file of tokens with a list", []string{"server.auth.tokens-file=" + write(t, "l.yaml", "- {name: ci}\n")}, "l.yaml:1:1: must be a group of keys: tokens"},
+		{"a rule set that cannot be in the file of tokens", []string{
+			"server.auth.tokens-file=" + write(t, "r.yaml", strings.Replace(tokens, "[check]", "[check], rule-sets: [ok, not ok]", 1)),
+		}, "r.yaml:2:124: tokens[0].rule-sets[1]: must be the id of a rule set"},
+		{"certificates, with an admin API for all", append(tls, "server.tls.client-ca-file="+certFile, "server.admin=:9090",
+			"server.auth.certificates=[{name: ops, subject: ops@example.com, roles: [write]}]"), ""},
+		{"certificates without an authority", append(tls, "server.auth.certificates=[{name: ops, subject: ops, roles: [write]}]"), "server.auth.certificates: needs server.tls.client-ca-file"},
+		{"an issuer, with an admin API for all", []string{
+			"server.auth.oidc.issuer=https://login.example.com/realms/ops", "server.auth.oidc.audience=fluxgate", "server.admin=:9090", "server.auth.oidc.ca-file=" + certFile,
+		}, ""},
+		{"an issuer on this machine", []string{"server.auth.oidc.issuer=http://[::1]:8080/realms/ops", "server.auth.oidc.audience=fluxgate"}, ""},
+		{"an issuer that others can speak for", []string{"server.auth.oidc.issuer=http://login.example.com", "server.auth.oidc.audience=a"}, "server.auth.oidc.issuer: must begin with https://"},
+		{"an issuer whose authority is a key", []string{
+			"server.auth.oidc.issuer=https://login.example.com", "server.auth.oidc.audience=a", "server.auth.oidc.ca-file=" + keyFile,
+		}, "server.auth.oidc.ca-file: has no certificate"},
+		{"a record in a folder that is not there", []string{"server.audit.file=nowhere/audit.log"}, "server.audit.file: names a file in a folder that is not there"},
+		{"a record in a folder", []string{"server.audit.file=testdata"}, "server.audit.file: names something that is not a file"},
+		{"a record", []string{"server.audit.file=" + certFile + ".log"}, ""},
 		{"an empty file of tokens", []string{"server.auth.tokens-file=" + write(t, "e.yaml", "")}, "e.yaml: must hold one document"},
 	} {
 		err := load(t, config.Sources{Set: c.set}).Check()
@@ -81,10 +99,11 @@ func TestFilesAreLookedAt(t *testing.T) {
 func TestTokensOfBothPlacesAreAccepted(t *testing.T) {
 	auth := config.Auth{
 		Tokens:     []config.Token{{Name: "one", SHA256: config.Hash(strings.Repeat("a", 64)), Roles: []config.Role{config.RoleRead}}},
-		TokensFile: write(t, "tokens.yaml", "tokens: [{name: two, sha256: \""+someHash+"\", roles: [check, write]}]\n"),
+		TokensFile: write(t, "tokens.yaml", "tokens: [{name: two, sha256: \""+someHash+"\", roles: [check, write], rule-sets: [a, b]}]\n"),
 	}
 	all, err := auth.AllTokens()
-	if err != nil || len(all) != 2 || all[0].Name != "one" || all[1].Name != "two" || all[1].Roles[1] != config.RoleWrite || string(all[1].SHA256) != someHash {
+	if err != nil || len(all) != 2 || all[0].Name != "one" || all[1].Name != "two" || all[1].Roles[1] != config.RoleWrite || string(all[1].SHA256) != someHash ||
+		!slices.Equal(all[1].RuleSets, []string{"a", "b"}) {
 		t.Errorf("%v, %v", all, err)
 	}
 	auth.TokensFile = "missing.yaml"

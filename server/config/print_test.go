@@ -23,7 +23,8 @@ func TestWhatIsPrintedLoadsAsTheSame(t *testing.T) {
 	c := load(t, config.Sources{File: "testdata/documents.yaml", Set: []string{
 		"redis.prefix=yes", "redis.cluster-nodes=a:1,[::1]:2", "rules.file=a #b: 'c' \"d\" \\ é😀", "rules.copies=1e3", "reload.channel=- x", "mongo.database=0755",
 		"ratelimit.exclude-patterns=/a/**,/b/{x}", "server.timeouts.idle=1h1m1s", "ratelimit.fallback-share=0.000001", "redis.timeout=1ms", "server.drain.delay=1h30m",
-		"server.auth.tokens=[{name: ci, roles: [check]}]",
+		"server.auth.tokens=[{name: ci, roles: [check], rule-sets: [a, b]}]", "server.auth.oidc.issuer=https://login.example.com/x",
+		"server.auth.certificates=[{name: a, subject: spiffe://example.com/ops, roles: [write, read], rule-sets: [c]}]", "server.admin-hosts=a.example,b",
 	}})
 	for name, format := range map[string]config.Format{"a.yaml": config.YAML, "a.json": config.JSON} {
 		again := load(t, config.Sources{File: write(t, name, printed(t, c, format))})
@@ -42,7 +43,7 @@ func TestNothingThatIsPrintedHasASecret(t *testing.T) {
 		"mongo.uri=mongodb://u:hunter2%40x@h/db?authMechanismProperties=AWS_SESSION_TOKEN:hunter2&tlsCertificateKeyFilePassword=hunter2&w=1",
 		"telemetry.otlp-endpoint=https://u:hunter2@h:4318", "redis.cluster-nodes=u:hunter2@h:1",
 		"server.auth.tokens=[{name: ci, sha256: " + someHash + ", roles: [check]}]",
-		"ratelimit.trusted-proxies=redis://u:hunter2@h",
+		"ratelimit.trusted-proxies=redis://u:hunter2@h", "server.auth.oidc.issuer=https://u:hunter2@h",
 	}})
 	for _, uri := range []string{
 		"redis://:hunter2@h", "redis://hunter2@h", "redis://u:hunter2@a:1,b:2", "redis://u:hunter2@a:1,redis://u:hunter2@b:2", "redis://u:hunter2@hunter2@h", "redis://u:hunter2/@h",

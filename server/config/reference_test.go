@@ -160,7 +160,7 @@ redis.timeout=50ms ratelimit.trusted-proxies=10.0.0.0/8,2001:db8::/32
 
 - A time has its unit: ` + "`100ms`, `30s`, `1h30m`" + `. A size is a number of bytes.
 - A list is written with commas in the environment and on the command line, and may be in the file. It replaces the one before it as a whole. The
-  list of tokens is written everywhere as in a file: ` + "`[{name: ci, sha256: …, roles: [check]}]`" + `.
+  lists of tokens and certificates are written everywhere as in a file: ` + "`[{name: ci, sha256: …, roles: [check]}]`" + `.
 - A key that is not known, a ` + "`FLUXGATE_`" + ` variable that is not, and a value that cannot be read stop the start, and the error says where it
   stands and what was probably meant. Variables that Kubernetes sets for a service called ` + "`fluxgate`" + `, and ` + "`FLUXGATE_TEST_…`" + `, are left alone.
 - What is shown has no secrets: passwords in URIs and the hashes of tokens are masked. Other secrets stand in files of their own.

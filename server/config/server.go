@@ -13,9 +13,17 @@ type Server struct {
 	// Admin is where the admin API is answered. Empty means nowhere; off
 	// loopback it needs auth.
 	Admin string `key:"admin"`
+	// AdminHosts are the names by which the admin API may be asked, besides
+	// localhost and addresses. Any other name in a Host header is refused: a
+	// page in somebody's browser could have made its own name lead here.
+	AdminHosts []string `key:"admin-hosts"`
+	// AdminRate is how many requests a minute one caller may make of the admin
+	// API.
+	AdminRate int64 `key:"admin-rate" min:"1" max:"1000000"`
 
 	TLS      TLS      `key:"tls"`
 	Auth     Auth     `key:"auth"`
+	Audit    Audit    `key:"audit"`
 	Timeouts Timeouts `key:"timeouts"`
 
 	// MaxBody is how many bytes the body of a request may have.
@@ -38,36 +46,6 @@ type TLS struct {
 	ClientCAFile string `key:"client-ca-file"`
 	// ReloadInterval is how often the files are looked at for new ones.
 	ReloadInterval time.Duration `key:"reload-interval" min:"1s" max:"24h"`
-}
-
-// Auth is who may call.
-type Auth struct {
-	// Tokens are the bearer tokens that are accepted. If there are none here
-	// and no tokens-file, whoever reaches the server may call.
-	Tokens []Token `key:"tokens"`
-	// TokensFile has more of them: a YAML file with a list under tokens.
-	TokensFile string `key:"tokens-file"`
-}
-
-// Role is what a token may be used for.
-type Role string
-
-// The roles.
-const (
-	RoleCheck Role = "check"
-	RoleRead  Role = "read"
-	RoleWrite Role = "write"
-)
-
-// Token is a bearer token that is accepted. It is not kept itself.
-type Token struct {
-	// Name is what logs and the audit call its owner.
-	Name string `key:"name"`
-	// SHA256 is the token's hash in 64 hexadecimal digits, as sha256sum makes
-	// it.
-	SHA256 Hash `key:"sha256"`
-	// Roles are what it may be used for.
-	Roles []Role `key:"roles" oneof:"check read write"`
 }
 
 // Timeouts bound how long a client may take.

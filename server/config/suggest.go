@@ -20,6 +20,9 @@ var otherSpellings = map[string]string{
 	"listen": "http", "port": "http", "ratelimiter": "ratelimit", "limits": "ratelimit", "mongodb": "mongo", "logging": "log",
 	"deny": "REJECT", "block": "REJECT", "wait": "WAIT_FOR_REFILL", "pubsub": "REDIS_PUBSUB", "fatal": "error", "trace": "debug",
 	"hash": "sha256", "token": "sha256", "endpoint": "otlp-endpoint", "hotreload": "reload",
+	"san": "subject", "cn": "subject", "commonname": "subject", "certs": "certificates", "openid": "oidc", "iss": "issuer", "aud": "audience",
+	"clientid": "audience", "groupsclaim": "roles-claim", "userclaim": "name-claim", "usernameclaim": "name-claim", "cafile": "client-ca-file",
+	"allowedhosts": "admin-hosts", "hosts": "admin-hosts",
 }
 
 // plain is a name without what people spell differently.

@@ -16,7 +16,7 @@ type tokensFile struct {
 // AllTokens are those of the configuration and of its file, which is read anew:
 //
 //	tokens:
-//	  - {name: ci, sha256: 2c26b46b…, roles: [check]}
+//	  - {name: ci, sha256: 2c26b46b…, roles: [check], rule-sets: [api-limits]}
 //
 // If anything in it is wrong the error is an [*Error].
 func (a Auth) AllTokens() ([]Token, error) {

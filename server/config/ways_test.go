@@ -30,7 +30,7 @@ func sample(t *testing.T, e *entry) (yaml, text string) {
 			}
 		}
 	case e.inner != nil:
-		return "[{name: a, sha256: b, roles: [read, write]}]", "[{name: a, sha256: b, roles: [read, write]}]"
+		return "[{name: a, roles: [read, write], rule-sets: [b, c]}]", "[{name: a, roles: [read, write], rule-sets: [b, c]}]"
 	}
 	switch e.typ.Kind() {
 	case reflect.Bool:

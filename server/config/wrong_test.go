@@ -43,7 +43,7 @@ func TestProblemsAreShownWhereTheyStand(t *testing.T) {
 const marker = "hunter2"
 
 func TestNoErrorShowsASecret(t *testing.T) {
-	for _, file := range []string{"secrets.yaml", "syntax-after-a-secret.yaml", "sense.yaml", "sense-auth.yaml"} {
+	for _, file := range []string{"secrets.yaml", "syntax-after-a-secret.yaml", "sense.yaml", "sense-auth.yaml", "sense-access.yaml"} {
 		data, err := os.ReadFile("testdata/wrong/" + file)
 		if err != nil || !strings.Contains(string(data), marker) {
 			t.Fatalf("%s has no secret in it (%v)", file, err)
@@ -75,6 +75,10 @@ func TestNoSourceShowsASecretInAnError(t *testing.T) {
 		{Environ: []string{"FLUXGATE_SERVER_HTTP=u:hunter2@h"}},
 		{Environ: []string{"FLUXGATE_MONGO_URI=mongodb://u:hunter2"}},
 		{Environ: []string{"FLUXGATE_TELEMETRY_OTLP_ENDPOINT=ftp://u:hunter2@h"}},
+		{Environ: []string{"FLUXGATE_SERVER_AUTH_OIDC_ISSUER=https://u:hunter2@h"}},
+		{Environ: []string{"FLUXGATE_SERVER_AUTH_OIDC_ISSUER=https://h?hunter2"}},
+		{Environ: []string{"FLUXGATE_SERVER_AUTH_CERTIFICATES=[{name: a, subject: hunter2, password: hunter2}]"}},
+		{Environ: []string{"FLUXGATE_SERVER_ADMIN_HOSTS=u:hunter2@h"}},
 		{Set: []string{"redis.uri redis://u:hunter2@h"}},
 		{Set: []string{"redis://u:hunter2@h=x"}},
 		{Set: []string{"redis.password=hunter2"}},
@@ -112,6 +116,9 @@ func TestWhatWasProbablyMeantIsSaid(t *testing.T) {
 		{config.Sources{Set: []string{"redid.uri=x"}}, "did you mean redis.uri?"},
 		{config.Sources{Set: []string{"redis=x"}}, "--set redis: names a group of keys: enabled, uri,"},
 		{config.Sources{Set: []string{"redis.uri.host=x"}}, "is not a known key"},
+		{config.Sources{Set: []string{"server.auth.oidc.client-id=x"}}, "did you mean server.auth.oidc.audience?"},
+		{config.Sources{Set: []string{"server.auth.certificates=[{name: a, common-name: b}]"}}, "certificates[0].common-name: is not a known key: did you mean subject?"},
+		{config.Sources{Set: []string{"server.auth.tokens=[{rule-set: [b]}]"}}, "tokens[0].rule-set: is not a known key: did you mean rule-sets?"},
 		{config.Sources{Set: []string{"log.level"}}, "--set number 1: must have the form key=value"},
 		{config.Sources{Set: []string{"log.level=verbose"}}, "--set log.level: log.level: must be one of debug, info, warn, error, not \"verbose\""},
 	} {

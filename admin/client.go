@@ -1,0 +1,251 @@
+package admin
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/secret"
+	"github.com/fluxgate/fluxgate/internal/wire"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// Secret is bytes that no log and no error shows.
+type Secret = secret.Bytes
+
+// ClientConfig is how a [Client] works. Its zero value works with a server
+// that asks nobody who they are.
+type ClientConfig struct {
+	// Token is the bearer token that the server knows us by. Empty means none.
+	Token Secret
+	// TLS is how a server behind https:// is checked, and who we are if it
+	// asks. Nil means by the system's authorities.
+	TLS *tls.Config
+	// Timeout bounds one operation. 0 means 2 minutes: a rule set of ten
+	// thousand rules takes its time.
+	Timeout time.Duration
+}
+
+// Client is an operator over the admin API of a server. The author of its
+// changes is who the server takes it for, whatever a change says.
+type Client struct {
+	base    *url.URL
+	http    *http.Client
+	timeout time.Duration
+	// authorize adds the token. It is a function so that nothing that prints a
+	// client prints the token.
+	authorize func(http.Header)
+}
+
+var _ Operator = (*Client)(nil)
+
+// NewClient makes a client of the admin API at a URL, such as
+// http://127.0.0.1:9090. It does not connect: that is for the first operation.
+func NewClient(address string, config ClientConfig) (*Client, error) {
+	base, err := url.Parse(address)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return nil, errors.New("making a client: the address must be of the form http://127.0.0.1:9090")
+	}
+	if base.User != nil || base.RawQuery != "" || base.Fragment != "" {
+		return nil, errors.New("making a client: the address cannot have a user, a query or a fragment")
+	}
+	if config.Timeout == 0 {
+		config.Timeout = 2 * time.Minute
+	}
+	if config.Timeout < 0 {
+		return nil, errors.New("making a client: the timeout cannot be negative")
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig, transport.Proxy = config.TLS, nil
+	transport.MaxConnsPerHost, transport.IdleConnTimeout = 16, 30*time.Second
+	c := &Client{base: base, timeout: config.Timeout, authorize: func(http.Header) {}}
+	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if token := string(config.Token); token != "" {
+		c.authorize = func(h http.Header) { h.Set("Authorization", "Bearer "+token) }
+	}
+	return c, nil
+}
+
+// Close gives up the connections that nobody uses.
+func (c *Client) Close() error {
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// Revisions implements [rules.Source].
+func (c *Client) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
+	heads := make(map[string]rules.Head, len(ids))
+	for _, id := range ids {
+		last, err := c.History(ctx, id, 0, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(last) > 0 {
+			heads[id] = last[0].Head
+		}
+	}
+	return heads, nil
+}
+
+// Load implements [rules.Source].
+func (c *Client) Load(ctx context.Context, id string) (*rules.Version, error) {
+	last, err := c.History(ctx, id, 0, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(last) == 0 || last[0].Deleted {
+		return nil, fmt.Errorf("rule set %q: %w", id, rules.ErrNotFound)
+	}
+	return c.Version(ctx, id, last[0].Revision)
+}
+
+// named reports whether an id can stand in a path. What cannot is not there.
+func named(id string) bool { return fluxgate.ValidID(id) && id != "." && id != ".." }
+
+// Version implements [rules.Editor].
+func (c *Client) Version(ctx context.Context, id string, revision int64) (*rules.Version, error) {
+	if !named(id) || revision < 1 {
+		return nil, fmt.Errorf("revision %d of rule set %q: %w", revision, id, rules.ErrNotFound)
+	}
+	var answer struct {
+		Entry
+		RuleSet json.RawMessage `json:"ruleSet"`
+	}
+	ask := call{method: http.MethodGet, path: ruleSetPath(id, "revisions", strconv.FormatInt(revision, 10))}
+	if err := c.do(ctx, &ask, &answer); err != nil {
+		return nil, err
+	}
+	v := &rules.Version{Entry: answer.entry()}
+	if v.Revision != revision || (len(answer.RuleSet) == 0) != v.Deleted {
+		return nil, errNotAPI
+	}
+	if v.Deleted {
+		return v, nil
+	}
+	var err error
+	if v.RuleSet, err = fluxgate.ParseRuleSet(answer.RuleSet); err != nil {
+		return nil, fmt.Errorf("reading what the server answers: %w", err)
+	}
+	return v, nil
+}
+
+// List implements [rules.Editor]. Who may see some rule sets only can get a
+// page that is shorter than asked for and not the last: that is the empty one.
+func (c *Client) List(ctx context.Context, after string, limit int) ([]rules.Entry, error) {
+	var answer Entries
+	ask := call{method: http.MethodGet, path: "/v1/rule-sets", query: url.Values{"limit": {strconv.Itoa(rules.PageSize(limit))}}}
+	if after != "" {
+		ask.query.Set("after", after)
+	}
+	if err := c.do(ctx, &ask, &answer); err != nil {
+		return nil, err
+	}
+	if answer.RuleSets == nil {
+		return nil, errNotAPI
+	}
+	return entries(answer.RuleSets), nil
+}
+
+// History implements [rules.Editor].
+func (c *Client) History(ctx context.Context, id string, before int64, limit int) ([]rules.Entry, error) {
+	if !named(id) {
+		return nil, nil
+	}
+	var answer Revisions
+	ask := call{method: http.MethodGet, path: ruleSetPath(id, "revisions"), query: url.Values{"limit": {strconv.Itoa(rules.PageSize(limit))}}}
+	if before > 0 {
+		ask.query.Set("before", strconv.FormatInt(before, 10))
+	}
+	err := c.do(ctx, &ask, &answer)
+	if errors.Is(err, rules.ErrNotFound) {
+		return nil, nil // it never existed
+	}
+	if err == nil && answer.Revisions == nil {
+		err = errNotAPI
+	}
+	if err != nil {
+		return nil, err
+	}
+	return entries(answer.Revisions), nil
+}
+
+func entries(from []Entry) []rules.Entry {
+	all := make([]rules.Entry, len(from))
+	for i := range from {
+		all[i] = from[i].entry()
+	}
+	return all
+}
+
+// Put implements [Operator].
+func (c *Client) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Change) (int64, error) {
+	revision, err := c.change(ctx, http.MethodPut, ruleSetPath(set.ID()), set, change)
+	var p *Problem
+	if errors.As(err, &p) {
+		p.about = set.ID()
+	}
+	return revision, err
+}
+
+// Delete implements [Operator].
+func (c *Client) Delete(ctx context.Context, id string, change rules.Change) (int64, error) {
+	return c.change(ctx, http.MethodDelete, ruleSetPath(id), nil, change)
+}
+
+func (c *Client) change(ctx context.Context, method, path string, body any, change rules.Change) (int64, error) {
+	ask := call{method: method, path: path, body: body, header: http.Header{}}
+	if change.Base == 0 {
+		ask.header.Set("If-None-Match", "*")
+	} else {
+		ask.header.Set("If-Match", `"`+strconv.FormatInt(change.Base, 10)+`"`)
+	}
+	if change.Comment != "" {
+		ask.query = url.Values{"comment": {change.Comment}}
+	}
+	var answer Entry
+	if err := c.do(ctx, &ask, &answer); err != nil {
+		return 0, err
+	}
+	if answer.Revision < 1 {
+		return 0, errNotAPI
+	}
+	return answer.Revision, nil
+}
+
+// Explain implements [Operator].
+func (c *Client) Explain(ctx context.Context, req *fluxgate.Request) (*Explanation, error) {
+	answer := new(Explanation)
+	ask := call{method: http.MethodPost, path: ruleSetPath(req.RuleSet, "explain"), body: wire.FromRequest(req)}
+	if err := c.do(ctx, &ask, answer); err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// Buckets implements [Operator].
+func (c *Client) Buckets(ctx context.Context, req *fluxgate.Request, rules ...string) ([]Bucket, error) {
+	var answer struct {
+		Buckets []Bucket `json:"buckets"`
+	}
+	body := struct {
+		Request Request  `json:"request"`
+		Rules   []string `json:"rules,omitempty"`
+	}{wire.FromRequest(req), rules}
+	ask := call{method: http.MethodPost, path: ruleSetPath(req.RuleSet, "buckets", "peek"), body: body}
+	if err := c.do(ctx, &ask, &answer); err != nil {
+		return nil, err
+	}
+	return answer.Buckets, nil
+}
+
+// Reset implements [Operator].
+func (c *Client) Reset(ctx context.Context, what Reset) error {
+	return c.do(ctx, &call{method: http.MethodPost, path: ruleSetPath(what.RuleSet, "buckets", "reset"), body: what}, nil)
+}

@@ -1,0 +1,244 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+func TestAnAddressThatCannotBeIsRefused(t *testing.T) {
+	for _, address := range []string{
+		"", "localhost:9090", "//localhost", "ftp://localhost", "http://", "http://user:pass-word@localhost", "http://localhost/?a=b", "http://localhost/#a", "http://[::1", "http://a b/", "unix:///socket",
+	} {
+		c, err := admin.NewClient(address, admin.ClientConfig{})
+		if err == nil || c != nil {
+			t.Errorf("%s makes a client", address)
+		} else if strings.Contains(err.Error(), "pass-word") {
+			t.Errorf("the error shows a secret: %v", err)
+		}
+	}
+	if _, err := admin.NewClient("http://localhost", admin.ClientConfig{Timeout: -1}); err == nil {
+		t.Error("a negative timeout makes a client")
+	}
+}
+
+// TestAClientSaysWhatItMustAndKeepsToItsPaths looks at what is sent.
+func TestAClientSaysWhatItMustAndKeepsToItsPaths(t *testing.T) {
+	var sent []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		h := r.Header
+		sent = append(sent, strings.TrimSpace(fmt.Sprintf("%s %s auth=%q match=%s none=%s %s", r.Method, r.RequestURI, h.Get("Authorization"), h.Get("If-Match"), h.Get("If-None-Match"), body)))
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"revision":7,"ruleSets":[]}`)
+	}))
+	defer server.Close()
+	c := clientOf(t, server.URL+"/behind/a%2Fproxy/")
+	revision, err := c.Put(t.Context(), setOf(t, "mine"), by(0, "one & two"))
+	if err != nil || revision != 7 {
+		t.Errorf("revision %d (%v)", revision, err)
+	}
+	_, err = c.Delete(t.Context(), "mi/ne", by(3, ""))
+	do(t, err)
+	_, err = c.List(t.Context(), "a&b", 5)
+	do(t, err)
+	auth := `auth="Bearer ` + word + `"`
+	want := []string{
+		"PUT /behind/a%2Fproxy/v1/rule-sets/mine?comment=one+%26+two " + auth + ` match= none=* {"id":"mine","rules":[]}`,
+		"DELETE /behind/a%2Fproxy/v1/rule-sets/mi%2Fne " + auth + ` match="3" none=`,
+		"GET /behind/a%2Fproxy/v1/rule-sets?after=a%26b&limit=5 " + auth + " match= none=",
+	}
+	if strings.Join(sent, "\n") != strings.Join(want, "\n") {
+		t.Errorf("sent\n%s\nwant\n%s", strings.Join(sent, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestAnswersThatAreNoneAreErrors(t *testing.T) {
+	page := func(status int, media, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", media)
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	const problem, escape = "application/problem+json", "\x1b]0;pwned\x07"
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		says    string
+	}{
+		"a page":                     {page(200, "text/html", "<html>It works!</html>"), "not what an admin API answers"},
+		"nothing":                    {page(200, "application/json", ""), "not what an admin API answers"},
+		"half of it":                 {page(200, "application/json", `{"ruleSets":[{"id":`), "not what an admin API answers"},
+		"another type":               {page(200, "application/json", `{"ruleSets":7}`), "not what an admin API answers"},
+		"an answer to another":       {page(200, "application/json", `{"id":"mine"}`), "not what an admin API answers"},
+		"a list":                     {page(200, "application/json", `[]`), "not what an admin API answers"},
+		"the page of another 404":    {page(404, "text/html", "<html>not found</html>"), "answers 404 Not Found: is that the address"},
+		"another's problem":          {page(404, problem, `{"title":"Not Found","status":404}`), "404 Not Found"},
+		"a problem that is none":     {page(404, problem, `{"kind":"not-found","detail":7}`), "answers 404"},
+		"a problem that lies":        {page(500, problem, `{"status":200,"detail":"all is well"}`), "all is well"},
+		"one that paints":            {page(400, problem, `{"detail":"a\u001b[31mb\nc","errors":[{"location":"\u001b]x","message":"\u0007y"}]}`), "a[31mb c\n  ]x: y"},
+		"one that paints its author": {page(412, problem, `{"kind":"conflict","detail":"x","conflict":{"ruleSet":"mine","current":2,"author":"a\u001b[31mb"}}`), "x"},
+		"a page that paints":         {page(502, "text/html", escape), "502 Bad Gateway"},
+		"an empty refusal":           {page(503, "", ""), "503 Service Unavailable"},
+		"one that never ends":        {page(400, problem, `{"detail":"`+strings.Repeat("long ", 10_000)+`"}`), "long"},
+	} {
+		client := clientTo(t, c.handler)
+		_, err := client.List(t.Context(), "", 0)
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if errors.Is(err, rules.ErrNotFound) || errors.Is(err, admin.ErrReadOnly) {
+			t.Errorf("%s is taken for something that we say: %v", name, err)
+		}
+		if strings.ContainsAny(err.Error(), "\x1b\x07") || len(err.Error()) > 2_000 {
+			t.Errorf("%s: the error is %q", name, err)
+		}
+		var conflict *admin.Conflict
+		if errors.As(err, &conflict) && strings.Contains(conflict.Error(), "\x1b") {
+			t.Errorf("%s: the conflict is %q", name, conflict)
+		}
+		// What is not the admin API's word must not read as "there is nothing".
+		if history, err := client.History(t.Context(), "mine", 0, 0); err == nil {
+			t.Errorf("%s: the history is %+v", name, history)
+		}
+		if v, err := client.Version(t.Context(), "mine", 1); err == nil {
+			t.Errorf("%s: the version is %+v", name, v)
+		}
+		if revision, err := client.Put(t.Context(), setOf(t, "mine", 5), by(1, "")); err == nil {
+			t.Errorf("%s: the change is made, as revision %d", name, revision)
+		}
+	}
+}
+
+func TestAnAnswerThatIsTooLongIsGivenUp(t *testing.T) {
+	var sent atomic.Int64
+	c := clientTo(t, func(w http.ResponseWriter, _ *http.Request) {
+		spaces := []byte(strings.Repeat(" ", 1<<20))
+		for range 100 {
+			n, err := w.Write(spaces)
+			if sent.Add(int64(n)); err != nil {
+				return
+			}
+		}
+	})
+	if _, err := c.Load(t.Context(), "mine"); err == nil || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestARedirectIsNotFollowed(t *testing.T) {
+	var elsewhere atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	defer other.Close()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		c := clientTo(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL+r.URL.Path, status) })
+		_, err := c.Put(t.Context(), setOf(t, "mine", 5), by(0, ""))
+		var p *admin.Problem
+		if !errors.As(err, &p) || p.Status != status {
+			t.Errorf("%d: %v", status, err)
+		}
+		if _, err := c.Load(t.Context(), "mine"); err == nil {
+			t.Errorf("%d: something was loaded", status)
+		}
+	}
+	if n := elsewhere.Load(); n != 0 {
+		t.Errorf("%d requests went elsewhere", n)
+	}
+}
+
+func TestTheTokenIsShownNowhere(t *testing.T) {
+	d := newDesk(t)
+	config := admin.ClientConfig{Token: admin.Secret(word)}
+	shown := fmt.Sprintf("%v %+v %#v %s %v %+v %#v", d.client, d.client, d.client, text(t, config), config, &config, config)
+	if strings.Contains(shown, word) {
+		t.Errorf("printing shows it: %s", shown)
+	}
+	var failures []error
+	fail := func(_ any, err error) { failures = append(failures, err) }
+	fail(d.client.Load(t.Context(), "none"))
+	echo := clientTo(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, r.Header.Get("Authorization"), http.StatusTeapot)
+	})
+	fail(echo.Load(t.Context(), "none"))
+	d.Close()
+	fail(d.client.Load(t.Context(), "none"))
+	bad, err := admin.NewClient(d.URL, admin.ClientConfig{Token: admin.Secret(word + "\n")})
+	do(t, err)
+	fail(bad.Load(t.Context(), "none"))
+	for i, err := range failures {
+		if err == nil || strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), word) {
+			t.Errorf("failure %d is %v", i, err)
+		}
+	}
+}
+
+func TestAServerThatIsAwayIsAnErrorInTime(t *testing.T) {
+	d := newDesk(t)
+	d.Close()
+	for name, ask := range map[string]func() error{
+		"Put":     func() error { _, err := d.client.Put(t.Context(), setOf(t, "mine", 5), by(0, "")); return err },
+		"Load":    func() error { _, err := d.client.Load(t.Context(), "mine"); return err },
+		"Explain": func() error { _, err := d.client.Explain(t.Context(), &fluxgate.Request{RuleSet: "mine"}); return err },
+		"Reset":   func() error { return d.client.Reset(t.Context(), admin.Reset{RuleSet: "mine"}) },
+	} {
+		if err := ask(); err == nil || !strings.Contains(err.Error(), "asking the server") || errors.Is(err, rules.ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// One that does not answer is given up, too.
+	hold := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hold }))
+	defer silent.Close()
+	defer close(hold)
+	c, err := admin.NewClient(silent.URL, admin.ClientConfig{Timeout: 50 * time.Millisecond})
+	do(t, err)
+	defer c.Close()
+	if _, err := c.Load(t.Context(), "mine"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a server that is silent: %v", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := c.Load(ended, "mine"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller who has left: %v", err)
+	}
+}
+
+func TestAClientWithoutTheRightTokenIsTold(t *testing.T) {
+	d := newDesk(t)
+	c, err := admin.NewClient(d.URL, admin.ClientConfig{Token: admin.Secret("wrong")})
+	do(t, err)
+	defer c.Close()
+	_, err = c.Put(t.Context(), setOf(t, "mine", 5), by(0, ""))
+	var p *admin.Problem
+	if !errors.As(err, &p) || p.Status != http.StatusUnauthorized || p.Kind != admin.KindAccess {
+		t.Errorf("it is told %v", err)
+	}
+}
+
+func TestProblemsWithRulesReachTheClient(t *testing.T) {
+	d := newDesk(t)
+	_, err := d.client.Put(t.Context(), setOf(t, "mine", 5), by(0, ""))
+	do(t, err)
+	thief, err := fluxgate.NewRuleSet("yours", fluxgate.Rule{ID: "mine-0", Bands: []fluxgate.Band{fluxgate.PerMinute(1)}})
+	do(t, err)
+	_, err = d.client.Put(t.Context(), thief, by(0, ""))
+	var p *admin.Problem
+	if !errors.As(err, &p) || p.Kind != admin.KindValidation || len(p.Errors) != 1 || p.Errors[0].Location != "body.rules[0].id" {
+		t.Fatalf("it is told %v", err)
+	}
+	if !strings.Contains(err.Error(), "\n  rules[0].id: ") {
+		t.Errorf("it reads %q", err)
+	}
+}

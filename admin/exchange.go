@@ -1,0 +1,147 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// maxAnswer bounds what is read of an answer: an explanation of ten thousand
+// rules is less.
+const maxAnswer = 2 * rules.MaxDocument
+
+// errNotAPI is the error of an answer that somebody else has given.
+var errNotAPI = errors.New("reading the answer: it is not what an admin API answers: is that the address of server.admin?")
+
+// call is one operation.
+type call struct {
+	method, path string
+	query        url.Values
+	header       http.Header
+	body         any // nil if there is none
+}
+
+// ruleSetPath is a path below a rule set.
+func ruleSetPath(id string, below ...string) string {
+	path := "/v1/rule-sets/" + url.PathEscape(id)
+	for _, part := range below {
+		path += "/" + url.PathEscape(part)
+	}
+	return path
+}
+
+// do makes one call and reads its answer, if there is to be one. A refusal is
+// a [*Problem]. Nothing is sent twice: a change may have been made though its
+// answer was lost.
+func (c *Client) do(ctx context.Context, ask *call, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	request, err := c.request(ctx, ask)
+	if err != nil {
+		return err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		var told *url.Error
+		if errors.As(err, &told) {
+			err = told.Err // without the address, which the caller knows
+		}
+		return fmt.Errorf("asking the server: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	if len(text) > maxAnswer {
+		return fmt.Errorf("reading the answer: it has more than %d bytes", maxAnswer)
+	}
+	if response.StatusCode/100 != 2 {
+		return refusal(response, text)
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return errNotAPI
+	}
+	return nil
+}
+
+func (c *Client) request(ctx context.Context, ask *call) (*http.Request, error) {
+	to := *c.base
+	to.RawPath = strings.TrimSuffix(to.EscapedPath(), "/") + ask.path
+	var err error
+	if to.Path, err = url.PathUnescape(to.RawPath); err != nil {
+		return nil, fmt.Errorf("asking the server: %w", err)
+	}
+	to.RawQuery = ask.query.Encode()
+	var body io.Reader
+	if ask.body != nil {
+		text, err := json.Marshal(ask.body)
+		if err != nil {
+			return nil, fmt.Errorf("writing what to ask: %w", err)
+		}
+		body = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(ctx, ask.method, to.String(), body)
+	if err != nil {
+		return nil, fmt.Errorf("asking the server: %w", err)
+	}
+	for name, values := range ask.header {
+		request.Header[name] = values
+	}
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("User-Agent", "fluxgate-admin")
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	c.authorize(request.Header)
+	return request, nil
+}
+
+// refusal is the error of an answer that is not 2xx.
+func refusal(response *http.Response, text []byte) error {
+	p := new(Problem)
+	media, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if err != nil || media != "application/problem+json" || json.Unmarshal(text, p) != nil {
+		p = NewProblem(response.StatusCode, "", "")
+		p.Detail = fmt.Sprintf("the server answers %d %s", p.Status, p.Title)
+		if p.Status == http.StatusNotFound {
+			p.Detail += ": is that the address of server.admin?"
+		}
+		return p
+	}
+	p.Status, p.Title, p.Detail = response.StatusCode, printable(p.Title), printable(p.Detail)
+	if c := p.Conflict; c != nil {
+		c.Author, c.Comment = printable(c.Author), printable(c.Comment)
+	}
+	for i := range p.Errors {
+		p.Errors[i].Location, p.Errors[i].Message = printable(p.Errors[i].Location), printable(p.Errors[i].Message)
+	}
+	return p
+}
+
+// printable is what may stand on a terminal of what others write.
+func printable(text string) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsPrint(r):
+			return r
+		}
+		return -1
+	}, text)
+	return fmt.Sprintf("%.1000s", text)
+}

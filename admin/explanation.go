@@ -1,0 +1,85 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/wire"
+)
+
+// Request is a request to be explained, as the check API takes it.
+type Request = wire.Request
+
+// Decision is the answer to a request, as the check API gives it.
+type Decision = wire.Decision
+
+// Band is one band of a decision or a bucket.
+type Band = wire.Band
+
+// Explanation says what is decided about a request, and why.
+type Explanation struct {
+	RuleSet  string    `json:"ruleSet" doc:"The rule set that decides."`
+	Rules    []Verdict `json:"rules" nullable:"false" doc:"Its rules in the order they are evaluated."`
+	Decision *Decision `json:"decision,omitempty" doc:"What would be decided now. Nothing was taken."`
+}
+
+// Verdict says whether a rule applies to a request.
+type Verdict struct {
+	Rule     string   `json:"rule" doc:"The rule."`
+	Applies  bool     `json:"applies" doc:"Whether it applies to the request."`
+	Why      string   `json:"why,omitempty" doc:"Why it does not: disabled, path, method, host, excluded-path, header, attribute, ip, user, api-key, group or ended."`
+	Detail   string   `json:"detail,omitempty" doc:"The name of the header or attribute, or the rule that came first."`
+	Action   string   `json:"action,omitempty" doc:"What the rule does if that is not to limit: allow or deny."`
+	Shadow   bool     `json:"shadow,omitempty" doc:"The rule is only measured."`
+	Priority int      `json:"priority" doc:"Higher first."`
+	Group    string   `json:"group,omitempty" doc:"Its group."`
+	Scope    string   `json:"limitScope,omitempty" doc:"Whose bucket it counts in."`
+	Key      string   `json:"key,omitempty" doc:"The bucket of the request, as its salted hash."`
+	Identity []string `json:"identity,omitempty" nullable:"false" doc:"What of the request names the bucket."`
+	Missing  []string `json:"missing,omitempty" nullable:"false" doc:"What should have named it, and is not there."`
+}
+
+// Bucket is what one caller has left under one rule.
+type Bucket struct {
+	Rule  string    `json:"rule" doc:"The rule."`
+	Key   string    `json:"key" doc:"The bucket, as its salted hash."`
+	Time  time.Time `json:"time" doc:"When it was so, by the store's clock."`
+	Bands []Band    `json:"bands" nullable:"false" doc:"Its bands."`
+}
+
+// Reset says which buckets are made full: all of a rule set, all of one of its
+// rules, or one caller's under a rule, who is named by a request or by the key
+// of the bucket.
+type Reset struct {
+	RuleSet string   `json:"ruleSet,omitempty" doc:"The rule set."`
+	Rule    string   `json:"rule,omitempty" doc:"A rule. Left out, all rules."`
+	Key     string   `json:"key,omitempty" pattern:"^[0-9a-f]{32}$" doc:"The bucket of one caller, as explain and peek show it."`
+	Request *Request `json:"request,omitempty" doc:"A request of that caller, in the place of its key."`
+}
+
+// explained is an explanation as it travels.
+func explained(e *fluxgate.Explanation) *Explanation {
+	all := verdicts(e.RuleSet, e.Rules)
+	decision := wire.From(&e.Decision)
+	all.Decision = &decision
+	return all
+}
+
+func verdicts(set *fluxgate.RuleSet, rules []fluxgate.Verdict) *Explanation {
+	all := &Explanation{RuleSet: set.ID(), Rules: make([]Verdict, len(rules))}
+	for i := range rules {
+		v := &rules[i]
+		to := Verdict{
+			Rule: v.Rule.ID, Applies: v.Applies, Why: string(v.Why), Detail: v.Detail, Shadow: v.Rule.Mode == fluxgate.ModeShadow,
+			Priority: v.Rule.Priority, Group: v.Rule.Group, Scope: string(v.Rule.Scope), Identity: v.Identity, Missing: v.Missing,
+		}
+		if a := v.Rule.Action; a == fluxgate.ActionAllow || a == fluxgate.ActionDeny {
+			to.Action, to.Scope = string(a), ""
+		}
+		if v.Key.ID != (fluxgate.KeyID{}) {
+			to.Key = v.Key.ID.String()
+		}
+		all.Rules[i] = to
+	}
+	return all
+}

@@ -1,0 +1,133 @@
+package admin_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/memrules"
+	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/server/access"
+	"github.com/fluxgate/fluxgate/server/adminapi"
+	"github.com/fluxgate/fluxgate/server/audit"
+	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/store/memstore"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// word is the token that the servers of the tests know a writer by.
+const word = "open-sesame-4f9a8b7c"
+
+// desk is a server's admin API over rules and buckets in memory, the operator
+// behind it, and a client of it.
+type desk struct {
+	*httptest.Server
+	rules  *memrules.Source
+	engine *fluxgate.Engine
+	direct *admin.Direct
+	client *admin.Client
+}
+
+// newDesk has other rules than those in memory if a source is given.
+func newDesk(t testing.TB, source ...rules.Editor) *desk {
+	t.Helper()
+	d := &desk{rules: memrules.New(memrules.Config{})}
+	var editor rules.Editor = d.rules
+	if len(source) > 0 {
+		editor = source[0]
+	}
+	loaded, err := reload.Start(t.Context(), editor, reload.Config{Strategy: reload.Polling, FirstWait: time.Minute})
+	do(t, err)
+	t.Cleanup(func() { do(t, loaded.Close()) })
+	store, err := memstore.New(memstore.Config{})
+	do(t, err)
+	d.engine, err = fluxgate.New(store, loaded)
+	do(t, err)
+	d.direct = admin.NewDirect(editor, func() *fluxgate.Engine { return d.engine })
+
+	sum := sha256.Sum256([]byte(word))
+	var server config.Server
+	server.Auth.Tokens = []config.Token{{Name: "writer", SHA256: config.Hash(hex.EncodeToString(sum[:])), Roles: []config.Role{config.RoleWrite}}}
+	guard, err := access.New(&server, nil)
+	do(t, err)
+	log, err := audit.New(audit.Config{})
+	do(t, err)
+	api, err := adminapi.New(adminapi.Config{
+		Operator: d.direct, Guard: guard, Audit: log, Rate: 1_000_000, Changed: func(q *http.Request) { _ = loaded.Reload(q.Context()) },
+	})
+	do(t, err)
+	d.Server = httptest.NewServer(api)
+	t.Cleanup(d.Close)
+	d.client = clientOf(t, d.URL)
+	return d
+}
+
+// clientOf is a client with the token.
+func clientOf(t testing.TB, address string) *admin.Client {
+	t.Helper()
+	c, err := admin.NewClient(address, admin.ClientConfig{Token: admin.Secret(word)})
+	do(t, err)
+	t.Cleanup(func() { do(t, c.Close()) })
+	return c
+}
+
+// clientTo is a client of a server that answers as the handler does.
+func clientTo(t testing.TB, handler http.HandlerFunc) *admin.Client {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return clientOf(t, server.URL)
+}
+
+func do(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// setOf is a rule set with a rule for each capacity.
+func setOf(t testing.TB, id string, capacities ...int64) *fluxgate.RuleSet {
+	t.Helper()
+	all := make([]fluxgate.Rule, len(capacities))
+	for i, capacity := range capacities {
+		all[i] = fluxgate.Rule{ID: fmt.Sprintf("%s-%d", id, i), Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{{Label: "day", Capacity: capacity, Refill: 24 * time.Hour}}}
+	}
+	set, err := fluxgate.NewRuleSet(id, all...)
+	do(t, err)
+	return set
+}
+
+// capacities are those of the rules of a rule set.
+func capacities(set *fluxgate.RuleSet) string {
+	if set == nil {
+		return "none"
+	}
+	all := []int64{}
+	for r := range set.Rules() {
+		all = append(all, r.Bands[0].Capacity)
+	}
+	return fmt.Sprint(all)
+}
+
+// by is a change of somebody.
+func by(base int64, comment string) rules.Change {
+	return rules.Change{Base: base, Author: "somebody", Comment: comment}
+}
+
+func text(t testing.TB, v any) string {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	do(t, err)
+	return string(raw)
+}

@@ -1,0 +1,186 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// Problem is the error of the admin API, as application/problem+json (RFC
+// 9457).
+type Problem struct {
+	Title  string `json:"title" doc:"What the status means."`
+	Status int    `json:"status" doc:"The HTTP status."`
+	Detail string `json:"detail,omitempty" doc:"What is wrong, and what would be right."`
+	Kind   string `json:"kind,omitempty" doc:"What it is about, for programs: validation, conflict, not-found, read-only, precondition, access, limited or unavailable."`
+	// Errors are all that is wrong with what was sent.
+	Errors []ProblemDetail `json:"errors,omitempty" nullable:"false" doc:"Everything that is wrong with what was sent."`
+	// Conflict is there with status 412.
+	Conflict *ConflictDetail `json:"conflict,omitempty" doc:"With 412: what the other has changed."`
+
+	about string // the rule set that was sent, where that is known
+}
+
+// The kinds of problems.
+const (
+	KindValidation   = "validation"
+	KindConflict     = "conflict"
+	KindNotFound     = "not-found"
+	KindReadOnly     = "read-only"
+	KindPrecondition = "precondition"
+	KindAccess       = "access"
+	KindLimited      = "limited"
+	KindUnavailable  = "unavailable"
+)
+
+// ProblemDetail is one thing that is wrong.
+type ProblemDetail struct {
+	Location string `json:"location,omitempty" doc:"Where, such as body.rules[3].bands[0].capacity or query.limit."`
+	Message  string `json:"message" doc:"What is wrong, and what would be right."`
+}
+
+// ConflictDetail is what the other has changed.
+type ConflictDetail struct {
+	RuleSet string           `json:"ruleSet" doc:"The rule set."`
+	Base    int64            `json:"base" doc:"The revision that the change was based on; 0 if it was to be the first."`
+	Current int64            `json:"current" doc:"The revision that there is; 0 if the rule set does not exist."`
+	Author  string           `json:"author,omitempty" doc:"Who made it."`
+	Comment string           `json:"comment,omitempty" doc:"Why."`
+	At      *time.Time       `json:"at,omitempty" doc:"When."`
+	Changes []rules.RuleDiff `json:"changes,omitempty" nullable:"false" doc:"What differs between the base and what is current, at most 100 rules."`
+}
+
+// maxConflict is how many changed rules a conflict tells of.
+const maxConflict = 100
+
+// bodyPlace is where what was sent stands in the locations of problems.
+const bodyPlace = "body"
+
+// NewProblem is a problem of a status.
+func NewProblem(status int, kind, detail string) *Problem {
+	return &Problem{Title: http.StatusText(status), Status: status, Kind: kind, Detail: detail}
+}
+
+// ProblemOf is what the admin API answers where an operation failed. An error
+// that is not about what was asked is nil: it is for the log, not for the
+// caller.
+func ProblemOf(err error) *Problem {
+	var (
+		problem  *Problem
+		invalid  *fluxgate.ValidationError
+		conflict *Conflict
+		plain    *rules.ConflictError
+	)
+	switch {
+	case errors.As(err, &problem):
+		return problem
+	case errors.As(err, &invalid):
+		return invalidProblem(invalid)
+	case errors.As(err, &conflict):
+		return conflictProblem(conflict)
+	case errors.As(err, &plain):
+		return conflictProblem(&Conflict{ConflictError: *plain})
+	case errors.Is(err, rules.ErrNotFound), errors.Is(err, fluxgate.ErrNoRuleSet), errors.Is(err, fluxgate.ErrNoRule):
+		return NewProblem(http.StatusNotFound, KindNotFound, err.Error())
+	case errors.Is(err, ErrReadOnly):
+		return NewProblem(http.StatusConflict, KindReadOnly, err.Error())
+	case errors.Is(err, ErrReset), errors.Is(err, fluxgate.ErrNoBucket), errors.Is(err, fluxgate.ErrCost), errors.Is(err, fluxgate.ErrTooManyRules):
+		return NewProblem(http.StatusUnprocessableEntity, KindValidation, err.Error())
+	}
+	return nil
+}
+
+func invalidProblem(invalid *fluxgate.ValidationError) *Problem {
+	p := NewProblem(http.StatusUnprocessableEntity, KindValidation, "The rule set is not valid.")
+	for _, found := range invalid.Problems {
+		at := bodyPlace
+		if found.Place != "" {
+			at += "." + found.Place
+		}
+		p.Errors = append(p.Errors, ProblemDetail{Location: at, Message: found.Message})
+	}
+	return p
+}
+
+func conflictProblem(c *Conflict) *Problem {
+	p := NewProblem(http.StatusPreconditionFailed, KindConflict, c.Error())
+	p.Conflict = &ConflictDetail{
+		RuleSet: c.RuleSetID, Base: c.Base, Current: c.Current, Author: c.Author, Comment: c.Comment,
+		Changes: c.Changes[:min(len(c.Changes), maxConflict)],
+	}
+	if !c.At.IsZero() {
+		at := c.At.UTC()
+		p.Conflict.At = &at
+	}
+	return p
+}
+
+// Error is the detail, with a line for each thing that is wrong.
+func (p *Problem) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s", p.Detail)
+	if p.Detail == "" {
+		fmt.Fprintf(&b, "%d %s", p.Status, p.Title)
+	}
+	for _, e := range p.Errors {
+		b.WriteString("\n  ")
+		if e.Location != "" {
+			b.WriteString(strings.TrimPrefix(e.Location, bodyPlace+".") + ": ")
+		}
+		b.WriteString(e.Message)
+	}
+	return b.String()
+}
+
+// GetStatus is the HTTP status.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// ContentType is what a problem travels as.
+func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+// Unwrap is the error that the problem stands for on the other side.
+func (p *Problem) Unwrap() error {
+	switch p.Kind {
+	case KindNotFound:
+		return rules.ErrNotFound
+	case KindReadOnly:
+		return ErrReadOnly
+	case KindValidation:
+		if p.about != "" {
+			return p.invalid()
+		}
+	case KindConflict:
+		if c := p.Conflict; c != nil {
+			conflict := &Conflict{
+				ConflictError: rules.ConflictError{RuleSetID: c.RuleSet, Base: c.Base, Current: c.Current},
+				Author:        c.Author, Comment: c.Comment, Changes: c.Changes,
+			}
+			if c.At != nil {
+				conflict.At = *c.At
+			}
+			return conflict
+		}
+	}
+	return nil
+}
+
+// invalid is what is wrong with a rule set that was sent.
+func (p *Problem) invalid() error {
+	found := &fluxgate.ValidationError{RuleSetID: p.about}
+	for _, e := range p.Errors {
+		place, inside := strings.CutPrefix(e.Location, bodyPlace)
+		if !inside {
+			return nil // it is about something else
+		}
+		found.Problems = append(found.Problems, fluxgate.Problem{Place: strings.TrimPrefix(place, "."), Message: e.Message})
+	}
+	if len(found.Problems) == 0 {
+		return nil
+	}
+	return found
+}

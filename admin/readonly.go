@@ -1,0 +1,85 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// ErrReadOnly is wrapped by the error of a change to rules that cannot be
+// changed here.
+var ErrReadOnly = errors.New("the rules are in files: edit those, they are looked at when they are saved")
+
+// Files is a source of files: it can be read, and knows what it has.
+type Files interface {
+	rules.Source
+	IDs(ctx context.Context) ([]string, error)
+}
+
+// ReadOnly makes an editor of files that refuses to edit. Their history is
+// what stands there now.
+func ReadOnly(files Files) rules.Editor { return &readOnly{files} }
+
+type readOnly struct{ Files }
+
+// Put implements [rules.Editor].
+func (r *readOnly) Put(context.Context, *fluxgate.RuleSet, rules.Change) (int64, error) {
+	return 0, ErrReadOnly
+}
+
+// Delete implements [rules.Editor].
+func (r *readOnly) Delete(context.Context, string, rules.Change) (int64, error) {
+	return 0, ErrReadOnly
+}
+
+// List implements [rules.Editor].
+func (r *readOnly) List(ctx context.Context, after string, limit int) ([]rules.Entry, error) {
+	ids, err := r.IDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sort.Strings(ids)
+	ids = ids[sort.SearchStrings(ids, after+"\x00"):] // the first beyond it
+	var page []rules.Entry
+	for _, id := range ids[:min(len(ids), rules.PageSize(limit))] {
+		v, err := r.Load(ctx, id)
+		if errors.Is(err, rules.ErrNotFound) {
+			continue // gone meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		page = append(page, v.Entry)
+	}
+	return page, nil
+}
+
+// History implements [rules.Editor].
+func (r *readOnly) History(ctx context.Context, id string, before int64, _ int) ([]rules.Entry, error) {
+	v, err := r.Load(ctx, id)
+	switch {
+	case errors.Is(err, rules.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case before != 0 && v.Revision >= before:
+		return nil, nil
+	}
+	return []rules.Entry{v.Entry}, nil
+}
+
+// Version implements [rules.Editor].
+func (r *readOnly) Version(ctx context.Context, id string, revision int64) (*rules.Version, error) {
+	v, err := r.Load(ctx, id)
+	if err == nil && v.Revision != revision {
+		err = fmt.Errorf("revision %d of rule set %q: files have no history: %w", revision, id, rules.ErrNotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}

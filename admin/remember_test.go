@@ -1,0 +1,165 @@
+package admin_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/memrules"
+)
+
+// counting is an editor that counts what is asked of it.
+type counting struct {
+	rules.Editor
+	mu    sync.Mutex
+	asked map[string]int
+}
+
+func (c *counting) count(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked == nil {
+		c.asked = map[string]int{}
+	}
+	c.asked[what]++
+}
+
+func (c *counting) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
+	c.count("revisions")
+	return c.Editor.Revisions(ctx, ids)
+}
+
+func (c *counting) Load(ctx context.Context, id string) (*rules.Version, error) {
+	c.count("loads")
+	return c.Editor.Load(ctx, id)
+}
+
+func (c *counting) Version(ctx context.Context, id string, revision int64) (*rules.Version, error) {
+	c.count("versions")
+	return c.Editor.Version(ctx, id, revision)
+}
+
+// wantAsked sees how often the source was asked since the last time.
+func (c *counting) wantAsked(t *testing.T, when string, want map[string]int) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if got := fmt.Sprint(c.asked); got != fmt.Sprint(want) {
+		t.Errorf("%s the source is asked %s, want %v", when, got, want)
+	}
+	c.asked = map[string]int{}
+}
+
+type asked = map[string]int
+
+func TestVersionsAreRememberedForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, source := t.Context(), memrules.New(memrules.Config{})
+		counted := &counting{Editor: source}
+		reader := admin.Remembering(counted)
+		load := func(want string) {
+			t.Helper()
+			v, err := reader.Load(ctx, "mine")
+			do(t, err)
+			if capacities(v.RuleSet) != want {
+				t.Errorf("loaded %s, want %s", capacities(v.RuleSet), want)
+			}
+		}
+		if _, err := reader.Load(ctx, "mine"); err == nil {
+			t.Error("what is not there is loaded")
+		}
+		counted.wantAsked(t, "for what is not there", asked{"revisions": 1, "loads": 1})
+		_, err := reader.Put(ctx, setOf(t, "mine", 1), by(0, ""))
+		do(t, err)
+
+		load("[1]")
+		counted.wantAsked(t, "at first", asked{"revisions": 1, "loads": 1})
+		load("[1]")
+		_, err = reader.Version(ctx, "mine", 1)
+		do(t, err)
+		counted.wantAsked(t, "again", asked{"revisions": 1})
+
+		_, err = source.Put(ctx, setOf(t, "mine", 2), by(1, ""))
+		do(t, err)
+		load("[2]")
+		counted.wantAsked(t, "for another revision", asked{"revisions": 1, "loads": 1})
+		if v, err := reader.Version(ctx, "mine", 1); err != nil || capacities(v.RuleSet) != "[1]" {
+			t.Errorf("the former is %+v (%v)", v, err)
+		}
+		counted.wantAsked(t, "for the former", asked{})
+
+		time.Sleep(11 * time.Second)
+		load("[2]")
+		_, err = reader.Version(ctx, "mine", 1)
+		do(t, err)
+		counted.wantAsked(t, "after a while", asked{"revisions": 1, "loads": 1, "versions": 1})
+
+		_, err = source.Delete(ctx, "mine", by(2, ""))
+		do(t, err)
+		if _, err := reader.Load(ctx, "mine"); err == nil {
+			t.Error("what was taken away is loaded")
+		}
+		if v, err := reader.Version(ctx, "mine", 3); err != nil || !v.Deleted {
+			t.Errorf("the deletion is %+v (%v)", v, err)
+		}
+	})
+}
+
+// TestWhatIsRememberedIsBounded reads many rule sets: the last are known, and
+// the first are not.
+func TestWhatIsRememberedIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, source := t.Context(), memrules.New(memrules.Config{})
+		counted := &counting{Editor: source}
+		reader := admin.Remembering(counted)
+		const sets = 300
+		for i := range sets {
+			_, err := source.Put(ctx, setOf(t, fmt.Sprint("set-", i), 1), by(0, ""))
+			do(t, err)
+			_, err = reader.Load(ctx, fmt.Sprint("set-", i))
+			do(t, err)
+		}
+		counted.wantAsked(t, "at first", asked{"revisions": sets, "loads": sets})
+		for i := range sets {
+			_, err := reader.Version(ctx, fmt.Sprint("set-", sets-1-i), 1)
+			do(t, err)
+		}
+		// As one that is read anew makes another one forgotten, those that
+		// are known are the ones that were read last.
+		if again := counted.asked["versions"]; again < 50 || again > 150 {
+			t.Errorf("of %d rule sets, %d had to be read again", sets, again)
+		}
+	})
+}
+
+// same is a source in which every revision has the same rules.
+type same struct {
+	rules.Editor
+	set *fluxgate.RuleSet
+}
+
+func (s *same) Version(_ context.Context, id string, revision int64) (*rules.Version, error) {
+	return &rules.Version{Entry: rules.Entry{RuleSetID: id, Head: rules.Head{Revision: revision}}, RuleSet: s.set}, nil
+}
+
+func TestTwoOfTheLargestAreRemembered(t *testing.T) {
+	large := make([]int64, 9_000)
+	for i := range large {
+		large[i] = 1
+	}
+	counted := &counting{Editor: &same{set: setOf(t, "large", large...)}}
+	synctest.Test(t, func(t *testing.T) {
+		reader := admin.Remembering(counted)
+		for _, revision := range []int64{1, 2, 2, 1, 3, 3, 2, 1} {
+			_, err := reader.Version(t.Context(), "large", revision)
+			do(t, err)
+		}
+		counted.wantAsked(t, "for three", asked{"versions": 4})
+	})
+}

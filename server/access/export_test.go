@@ -1,0 +1,28 @@
+package access
+
+import "time"
+
+// SetClock gives a guard another clock.
+func (g *Guard) SetClock(now func() time.Time) {
+	g.now = now
+	if g.oidc != nil {
+		g.oidc.now, g.oidc.keys.now = now, now
+	}
+}
+
+// SetPatience is how long a guard waits for its issuer.
+func (g *Guard) SetPatience(most time.Duration) { g.oidc.keys.most = most }
+
+// Cached is how many tokens a guard remembers.
+func (g *Guard) Cached() int { return len(g.oidc.accepted.all) }
+
+// The bounds of a guard with an issuer.
+const (
+	AskEvery  = askEvery
+	AskBurst  = askBurst
+	KeysFresh = keysFresh
+	KeysGood  = keysGood
+	MaxTrust  = maxTrust
+	MaxCached = maxCached
+	MaxToken  = maxToken
+)

@@ -1,0 +1,170 @@
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/go-jose/go-jose/v4"
+)
+
+// signing are the algorithms that are accepted: none where who can check a
+// signature could also have made it, and no unsigned tokens.
+var signing = []jose.SignatureAlgorithm{
+	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+}
+
+// provider accepts the tokens of one issuer.
+type provider struct {
+	config   *config.OIDC
+	verifier oidc.Config
+	keys     *keys
+	accepted *cache
+	now      func() time.Time
+}
+
+func newProvider(c *config.OIDC, log *slog.Logger) *provider {
+	p := &provider{config: c, keys: newKeys(c, log), accepted: newCache(maxCached), now: time.Now}
+	p.verifier = oidc.Config{ClientID: c.Audience, Now: func() time.Time { return p.now() }}
+	for _, algorithm := range signing {
+		p.verifier.SupportedSigningAlgs = append(p.verifier.SupportedSigningAlgs, string(algorithm))
+	}
+	return p
+}
+
+func (p *provider) reload() error {
+	if err := p.keys.loadCA(); err != nil {
+		return err
+	}
+	p.accepted.clear()
+	return nil
+}
+
+// identify is who a token is about. One that was accepted is accepted again for
+// a minute without another look at its signature.
+func (p *provider) identify(ctx context.Context, raw string, sum [sha256.Size]byte) (*Identity, error) {
+	now := p.now()
+	if who := p.accepted.find(sum, now); who != nil {
+		return who, nil
+	}
+	signature := &signature{keys: p.keys}
+	token, err := oidc.NewVerifier(string(p.config.Issuer), signature, &p.verifier).Verify(ctx, raw)
+	if err != nil {
+		return nil, signature.refusal(err)
+	}
+	var claims map[string]any
+	if err := token.Claims(&claims); err != nil {
+		return nil, badToken("has claims that cannot be read")
+	}
+	who, err := p.identity(claims)
+	if err != nil {
+		return nil, err
+	}
+	p.accepted.add(sum, who, now, token.Expiry)
+	return who, nil
+}
+
+// identity is who the claims of a token are about.
+func (p *provider) identity(claims map[string]any) (*Identity, error) {
+	const kind = "oidc:"
+	name, _ := claim(claims, p.config.NameClaim).(string)
+	if !isName(name) || !isName(kind+name) {
+		return nil, badToken("has no claim %s that can be a name", p.config.NameClaim)
+	}
+	var roles []config.Role
+	for _, value := range words(claim(claims, p.config.RolesClaim)) {
+		for _, role := range config.Roles {
+			if value == p.config.RolePrefix+string(role) {
+				roles = append(roles, role)
+			}
+		}
+	}
+	who := newIdentity(kind+name, roles, nil)
+	if p.config.RuleSetsClaim != "" {
+		var ids []string
+		for _, id := range words(claim(claims, p.config.RuleSetsClaim)) {
+			if id == "*" {
+				return who, nil
+			}
+			if fluxgate.ValidID(id) {
+				ids = append(ids, id)
+			}
+		}
+		who.restrict(ids)
+	}
+	return who, nil
+}
+
+// claim is the value of a claim. Dots lead into it, unless it has them in its
+// own name, as in https://example.com/roles.
+func claim(claims map[string]any, path string) any {
+	if value, ok := claims[path]; ok {
+		return value
+	}
+	name, rest, _ := strings.Cut(path, ".")
+	inner, _ := claims[name].(map[string]any)
+	if inner == nil {
+		return nil
+	}
+	return claim(inner, rest)
+}
+
+// words are the texts of a claim: those in a list, or those between the spaces
+// of a text.
+func words(value any) []string {
+	switch value := value.(type) {
+	case string:
+		return strings.Fields(value)
+	case []any:
+		var texts []string
+		for _, item := range value {
+			if text, ok := item.(string); ok {
+				texts = append(texts, text)
+			}
+		}
+		return texts
+	}
+	return nil
+}
+
+// signature checks that of one token. It keeps what it has found, which go-oidc
+// would make a text of.
+type signature struct {
+	keys  *keys
+	asked bool
+	err   error
+}
+
+// VerifySignature implements [oidc.KeySet]. It is called for tokens of an
+// algorithm in signing.
+func (s *signature) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+	s.asked = true
+	jws, err := jose.ParseSigned(token, signing)
+	if err != nil || len(jws.Signatures) != 1 {
+		s.err = badToken("cannot be read")
+		return nil, s.err
+	}
+	var payload []byte
+	payload, s.err = s.keys.verify(ctx, jws)
+	return payload, s.err
+}
+
+// refusal is why a token is not accepted, in words that have nothing of it.
+func (s *signature) refusal(err error) error {
+	var expired *oidc.TokenExpiredError
+	switch {
+	case s.err != nil:
+		return s.err
+	case !s.asked:
+		return badToken("cannot be read, or is not signed in a way that is accepted")
+	case errors.As(err, &expired):
+		return badToken("has expired")
+	}
+	return badToken("is of another issuer, for another audience, or not good yet")
+}

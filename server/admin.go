@@ -1,0 +1,72 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/clientip"
+	"github.com/fluxgate/fluxgate/server/access"
+	"github.com/fluxgate/fluxgate/server/adminapi"
+	"github.com/fluxgate/fluxgate/server/audit"
+)
+
+// admin is what operators are answered on a listener of their own.
+func (a *App) admin() (http.Handler, error) {
+	c := &a.config.Server
+	api, err := a.adminAPI()
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	a.observe(mux, isLoopback(c.Admin))
+	for _, pattern := range api.Patterns() {
+		a.route(mux, pattern, api)
+	}
+	// A page in a browser that an operator has open may neither lead its own
+	// name here, nor send what the operator did not mean to.
+	sameOrigin := http.NewCrossOriginProtection()
+	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, r, http.StatusForbidden, "Pages of other sites may not ask here.")
+	}))
+	return access.Host(c.AdminHosts, refuse, sameOrigin.Handler(known(mux))), nil
+}
+
+func (a *App) adminAPI() (*adminapi.API, error) {
+	c := a.config
+	editor, err := a.editor()
+	if err != nil {
+		return nil, err
+	}
+	if a.audit, err = audit.New(audit.Config{File: c.Server.Audit.File, Logger: a.log}); err != nil {
+		return nil, err
+	}
+	a.onClose(a.audit.Close)
+	clients, err := clientip.New(clientip.Config{TrustedProxies: c.RateLimit.TrustedProxies, Header: c.RateLimit.ClientIPHeader})
+	if err != nil {
+		return nil, err
+	}
+	return adminapi.New(adminapi.Config{
+		Operator: admin.NewDirect(editor, a.plane.engine.Load), Guard: a.guard, Audit: a.audit, Clients: clients,
+		Counters: a.counters, Changed: a.lookNow, Rate: c.Server.AdminRate, Version: a.version, Logger: a.log,
+	})
+}
+
+// counters are how often the rules of a rule set have decided here.
+func (a *App) counters(ruleSet string) []admin.Counter {
+	var all []admin.Counter
+	for _, c := range a.metrics.RuleCounts(ruleSet) {
+		all = append(all, admin.Counter{Rule: c.Rule, Decisions: c.Outcomes, ShadowRejected: c.Shadow, NearLimit: c.NearLimit})
+	}
+	return all
+}
+
+// lookNow has a change in effect here before it is answered.
+func (a *App) lookNow(r *http.Request) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 5*time.Second)
+	defer cancel()
+	if err := a.rules.Reload(ctx); err != nil {
+		a.log.Warn("a change was made, and this server could not look at it yet", "error", err)
+	}
+}

@@ -1,0 +1,167 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/server"
+	"github.com/fluxgate/fluxgate/server/config"
+)
+
+// put makes the rules of a server, of one rule for every user.
+func (r *running) put(t testing.TB, capacity int, headers ...string) answer {
+	t.Helper()
+	body := fmt.Sprintf(`{"id":"api-limits","rules":[{"id":"everyone","limitScope":"USER_ID","bands":[{"label":"hourly","capacity":%d,"refill":"1h"}]}]}`, capacity)
+	return r.do(t, http.MethodPut, r.adminURL()+"/v1/rule-sets/api-limits", body, append([]string{"Content-Type", "application/json"}, headers...)...)
+}
+
+func (r *running) adminURL() string { return "http://" + r.Addr("admin") }
+
+func TestAChangeIsInEffectWhenItIsAnsweredAndSoonElsewhere(t *testing.T) {
+	redis := testenv.SharedStandalone(t).URI()
+	// Nobody polls in time: the others hear of it, or do not.
+	set := []string{"redis.uri=" + redis, "redis.prefix=admin-effect", "reload.channel=admin-effect", "rules.source=redis", "reload.polling-interval=10m"}
+	one, other := start(t, set...), start(t, set...)
+	if a := one.put(t, 3, "If-None-Match", "*"); a.status != http.StatusCreated || a.header.Get("ETag") != `"1"` {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	if limit := one.check(t, "ada")["limit"]; limit != 3.0 {
+		t.Errorf("the limit is %v when the change is answered", limit)
+	}
+	until(t, "the other server has heard of it", func() bool { return other.check(t, "bob")["limit"] == 3.0 })
+	if a := one.put(t, 30, "If-Match", `"1"`); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	until(t, "the other server has heard of the next", func() bool { return other.check(t, "eve")["limit"] == 30.0 })
+	var counters admin.Counters
+	a := one.do(t, http.MethodGet, one.adminURL()+"/v1/rule-sets/api-limits/counters", "")
+	if err := json.Unmarshal([]byte(a.body), &counters); err != nil || len(counters.Rules) != 1 || counters.Rules[0].Decisions["allowed"] != 1 {
+		t.Errorf("the counters are %s", a.body)
+	}
+}
+
+func TestAPageInABrowserGetsNowhere(t *testing.T) {
+	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 1), "server.admin-hosts=limits.example.com")
+	ask := func(host string, headers ...string) int {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.adminURL()+"/v1/validate", strings.NewReader(`{"id":"a","rules":[]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "text/plain") // what a page can send without being asked
+		for i := 0; i < len(headers); i += 2 {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+		if host != "" {
+			req.Host = host
+		}
+		res, err := r.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		return res.StatusCode
+	}
+	for name, c := range map[string]struct {
+		host    string
+		headers []string
+		refused bool
+	}{
+		"a program":                    {},
+		"a name that is known":         {host: "limits.example.com:9090"},
+		"a name that was led here":     {host: "evil.example:9090", refused: true},
+		"a page of another site":       {headers: []string{"Sec-Fetch-Site", "cross-site"}, refused: true},
+		"an old browser, another site": {headers: []string{"Origin", "https://evil.example"}, refused: true},
+		"a page of our own":            {headers: []string{"Sec-Fetch-Site", "same-origin"}},
+	} {
+		if got := ask(c.host, c.headers...); (got == http.StatusForbidden) != c.refused {
+			t.Errorf("%s gets %d", name, got)
+		}
+	}
+}
+
+func TestRulesInFilesCanBeReadAndNotChanged(t *testing.T) {
+	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 4))
+	if a := r.do(t, http.MethodGet, r.adminURL()+"/v1/rule-sets/api-limits", ""); a.status != http.StatusOK || !strings.Contains(a.body, `"capacity":4`) {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := r.put(t, 9, "If-Match", "*"); a.status != http.StatusConflict || !strings.Contains(a.body, "edit those") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if limit := r.check(t, "ada")["limit"]; limit != 4.0 {
+		t.Errorf("the limit is %v", limit)
+	}
+}
+
+func TestTheAuditIsKeptInAFileThatCanBeMovedAway(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	r := start(t, "redis.uri="+testenv.SharedStandalone(t).URI(), "redis.prefix=admin-audit", "reload.channel=admin-audit", "rules.source=redis", "server.audit.file="+file)
+	lines := func(name string) []map[string]any {
+		t.Helper()
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []map[string]any
+		for line := range strings.Lines(string(text)) {
+			var record map[string]any
+			if err := json.Unmarshal([]byte(line), &record); err != nil {
+				t.Fatalf("%v in %s", err, line)
+			}
+			all = append(all, record)
+		}
+		return all
+	}
+	r.put(t, 1, "If-None-Match", "*")
+	r.put(t, 2, "If-Match", `"7"`)
+	if got := lines(file); len(got) != 2 || got[0]["outcome"] != "changed" || got[1]["outcome"] != "refused" || got[1]["from"] != "127.0.0.1" {
+		t.Errorf("the audit says %v", got)
+	}
+	if err := os.Rename(file, file+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.put(t, 3, "If-Match", `"1"`)
+	if got := lines(file); len(got) != 1 || got[0]["after"] != 2.0 {
+		t.Errorf("the new file says %v", got)
+	}
+}
+
+// TestAnOperatorNeedsNoServer is for the first rules of all, and for the day on
+// which no server starts.
+func TestAnOperatorNeedsNoServer(t *testing.T) {
+	c, err := config.Load(config.Sources{Set: []string{
+		"redis.uri=" + testenv.SharedStandalone(t).URI(), "redis.prefix=admin-direct", "reload.channel=admin-direct", "rules.source=redis", "mongo.enabled=false",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rulesOnly := range []bool{true, false} {
+		op, err := server.NewOperator(t.Context(), c, rulesOnly, server.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page, err := op.List(t.Context(), "", 0); err != nil || len(page) != 0 {
+			t.Errorf("%v %v", page, err)
+		}
+		if err := op.Reset(t.Context(), admin.Reset{RuleSet: "none"}); err == nil {
+			t.Error("what does not exist is reset")
+		}
+		if _, err := op.Delete(t.Context(), "none", rules.Change{Author: "ada"}); err == nil {
+			t.Error("what does not exist is deleted")
+		}
+		if err := op.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package adminapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate/server/access/accesstest"
+	"github.com/fluxgate/fluxgate/server/audit"
+	"github.com/fluxgate/fluxgate/server/config"
+)
+
+// operation is one operation of the document.
+type operation struct {
+	method, path string
+	ID           string                `json:"operationId"`
+	Security     []map[string][]string `json:"security"`
+	RequestBody  json.RawMessage       `json:"requestBody"`
+}
+
+// operations are those of the document as it is served.
+func operations(t *testing.T, r *rig) []operation {
+	t.Helper()
+	var doc struct {
+		Paths map[string]map[string]operation `json:"paths"`
+	}
+	r.ask(t, http.MethodGet, "/openapi.json", "").want(t, http.StatusOK).into(t, &doc)
+	var all []operation
+	for path, item := range doc.Paths {
+		for method, op := range item {
+			op.method, op.path = strings.ToUpper(method), path
+			all = append(all, op)
+		}
+	}
+	if len(all) < 20 {
+		t.Fatalf("the document has %d operations", len(all))
+	}
+	slices.SortFunc(all, func(a, b operation) int { return strings.Compare(a.ID, b.ID) })
+	return all
+}
+
+// role is the one role that an operation needs, by every way to say who one is.
+func (op *operation) role(t *testing.T) config.Role {
+	t.Helper()
+	var role string
+	for _, way := range op.Security {
+		if len(way) != 1 {
+			t.Fatalf("%s: %v is not one way", op.ID, way)
+		}
+		for _, roles := range way {
+			if len(roles) != 1 || role != "" && roles[0] != role {
+				t.Fatalf("%s needs the roles %v: each operation needs one, whatever the way", op.ID, op.Security)
+			}
+			role = roles[0]
+		}
+	}
+	if !slices.Contains(config.Roles, config.Role(role)) {
+		t.Fatalf("%s has no rule who may: %v", op.ID, op.Security)
+	}
+	return config.Role(role)
+}
+
+// caller is somebody who asks.
+type somebody struct {
+	token    string // empty if there is none
+	known    bool
+	roles    []config.Role // with what they include
+	ruleSets []string      // nil means all
+}
+
+// verdict is how an operation that needs a role on a rule set is answered.
+func (s *somebody) verdict(role config.Role, ruleSet string) int {
+	switch {
+	case !s.known:
+		return http.StatusUnauthorized
+	case !slices.Contains(s.roles, role), ruleSet != "" && s.ruleSets != nil && !slices.Contains(s.ruleSets, ruleSet):
+		return http.StatusForbidden
+	}
+	return 0 // whatever comes of it
+}
+
+// TestEveryOperationIsForThoseWhoMay takes the operations, and what each of
+// them needs, from the document that is served: one that says nothing fails.
+func TestEveryOperationIsForThoseWhoMay(t *testing.T) {
+	issuer := accesstest.NewIssuer(t)
+	r := start(t, func(s *settings) {
+		s.server.Auth.OIDC = config.OIDC{Issuer: config.URI(issuer.URL), Audience: accesstest.Audience, NameClaim: "sub", RolesClaim: "roles", RuleSetsClaim: ""}
+	})
+	check, read := []config.Role{config.RoleCheck}, []config.Role{config.RoleRead}
+	write := []config.Role{config.RoleRead, config.RoleWrite}
+	claims := map[string]any{"roles": []string{"read", "write"}}
+	people := map[string]somebody{
+		"anonymous":                     {},
+		"check":                         {tokenCheck, true, check, nil},
+		"read":                          {tokenRead, true, read, nil},
+		"write":                         {tokenWrite, true, write, nil},
+		"write on one rule set":         {tokenOne, true, write, []string{"mine"}},
+		"wrong token":                   {token: "not a token that is known"},
+		"OIDC, check":                   {issuer.Token(map[string]any{"roles": []string{"check"}}), true, check, nil},
+		"OIDC, read":                    {issuer.Token(map[string]any{"roles": []string{"read"}}), true, read, nil},
+		"OIDC, write":                   {issuer.Token(map[string]any{"roles": []string{"write"}}), true, write, nil},
+		"OIDC, no role":                 {issuer.Token(nil), true, nil, nil},
+		"OIDC, expired":                 {token: issuer.Expired(claims)},
+		"OIDC, wrongly signed":          {token: issuer.Forged(claims)},
+		"OIDC, unsigned":                {token: issuer.Unsigned(claims)},
+		"OIDC, signed by what is known": {token: issuer.Symmetric(claims)[0]},
+		"OIDC, for others":              {token: issuer.Token(map[string]any{"roles": []string{"write"}, "aud": "others"})},
+	}
+	asked := 0
+	for _, op := range operations(t, r) {
+		role := op.role(t)
+		for name, who := range people {
+			for _, ruleSet := range []string{"mine", "yours"} {
+				path := strings.NewReplacer("{ruleSet}", ruleSet, "{rule}", "rule", "{revision}", "1").Replace(op.path)
+				about := ruleSet
+				if !strings.Contains(op.path, "{ruleSet}") {
+					about = ""
+				}
+				body := ""
+				if op.RequestBody != nil {
+					body = "{}"
+				}
+				header := []string{"Authorization", "Bearer " + who.token}
+				if who.token == "" {
+					header = []string{"Authorization", ""}
+				}
+				got := r.ask(t, op.method, path, body, header...)
+				want := who.verdict(role, about)
+				asked++
+				switch {
+				case want != 0 && got.status != want:
+					t.Errorf("%s by %s on %s answers %d, want %d: %s", op.ID, name, ruleSet, got.status, want, got.body)
+				case want == 0 && (got.status == http.StatusUnauthorized || got.status == http.StatusForbidden || got.status >= 500):
+					t.Errorf("%s by %s on %s answers %d: %s", op.ID, name, ruleSet, got.status, got.body)
+				case want == http.StatusUnauthorized && !strings.HasPrefix(got.header.Get("WWW-Authenticate"), "Bearer"):
+					t.Errorf("%s by %s: 401 without WWW-Authenticate", op.ID, name)
+				}
+				if want != 0 {
+					wantAudited(t, r, op.ID, about, want)
+				}
+			}
+		}
+	}
+	t.Logf("%d requests by %d callers", asked, len(people))
+	for _, id := range []string{"mine", "yours"} {
+		if history, err := r.rules.History(t.Context(), id, 0, 0); err != nil || len(history) != 0 {
+			t.Errorf("%d revisions of %s were made by requests that say nothing, error %v", len(history), id, err)
+		}
+	}
+}
+
+// wantAudited sees that the last record is about a refused attempt.
+func wantAudited(t *testing.T, r *rig, operation, ruleSet string, status int) {
+	t.Helper()
+	last := r.audit.Recent(0, 1, nil)
+	if len(last) != 1 {
+		t.Fatal("nothing is in the audit")
+	}
+	got := fmt.Sprint(last[0].Operation, last[0].RuleSet, last[0].Status, last[0].Outcome)
+	if want := fmt.Sprint(operation, ruleSet, status, audit.Refused); got != want {
+		t.Errorf("the audit says %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,202 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/server/access"
+	"github.com/fluxgate/fluxgate/server/audit"
+	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/store/memstore"
+)
+
+// caller is who asks, or why nobody knows.
+type caller struct {
+	who *access.Identity
+	err error
+}
+
+type callerKey struct{}
+
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c
+}
+
+// limit finds out who asks, and limits how often: with our own middleware, by
+// rules in memory. Callers that nobody knows are limited by their address, and
+// ten times as tightly.
+func (a *API) limit(next http.Handler) (http.Handler, error) {
+	const stranger = "stranger"
+	set, err := fluxgate.NewRuleSet("admin",
+		fluxgate.Rule{
+			ID: "callers", Group: "admin", Scope: fluxgate.ScopeComposite, KeyFields: []string{"userId", "ip"},
+			Bands: []fluxgate.Band{fluxgate.PerMinute(a.config.Rate)},
+		},
+		fluxgate.Rule{
+			ID: "strangers", Group: "admin", Priority: 1, Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(max(1, a.config.Rate/10))},
+			When: fluxgate.When{Attributes: map[string][]string{stranger: {"yes"}}},
+		})
+	if err != nil {
+		return nil, err
+	}
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		return nil, err
+	}
+	engine, err := fluxgate.New(store, fluxgate.Static(set))
+	if err != nil {
+		return nil, err
+	}
+	limited, err := httplimit.New(engine, httplimit.WithClientIP(a.clients), httplimit.WithRejection(rejected),
+		httplimit.WithUserFunc(func(r *http.Request) string {
+			if who := callerOf(r.Context()).who; who != nil {
+				return who.Name
+			}
+			return ""
+		}),
+		httplimit.WithAttribute(stranger, func(r *http.Request) string {
+			if callerOf(r.Context()).who == nil {
+				return "yes"
+			}
+			return ""
+		}))
+	if err != nil {
+		return nil, err
+	}
+	inner := limited(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The listener's own timeouts are those of a check.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout + 5*time.Second))
+		who, err := a.config.Guard.Identify(r)
+		inner.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{who, err})))
+	}), nil
+}
+
+// rejected answers a caller who asks too often.
+func rejected(w http.ResponseWriter, _ *http.Request, rejection *httplimit.Rejection) {
+	p := admin.NewProblem(rejection.Problem.Status, admin.KindLimited, rejection.Problem.Detail)
+	if p.Status != http.StatusTooManyRequests {
+		p.Kind = admin.KindUnavailable
+	}
+	w.Header().Set("Content-Type", p.ContentType(""))
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the caller may have left
+}
+
+// admit lets through who has the role that an operation needs, and writes the
+// audit: of every change, and of every attempt that was refused.
+func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
+	request, _ := humago.Unwrap(ctx)
+	op, asks := ctx.Operation(), callerOf(ctx.Context())
+	record := &audit.Record{
+		Operation: op.OperationID, RuleSet: ctx.Param("ruleSet"), Rule: ctx.Param("rule"), From: a.client(request).String(),
+	}
+	if record.Who = access.Nobody; asks.who != nil {
+		record.Who = asks.who.Name
+	}
+	role := roleOf(op)
+	problem := a.refusal(role, record.RuleSet, asks)
+	if asks.err != nil {
+		problem = a.unknown(ctx, request, asks.err)
+	}
+	if problem == nil && role == config.RoleWrite && a.config.Audit.Broken() != nil {
+		// The record of this attempt is what tries the audit again.
+		problem = admin.NewProblem(http.StatusServiceUnavailable, admin.KindUnavailable,
+			"Nothing can be changed now: the audit cannot be written, see the server's log. Try again when it is mended.")
+	}
+	if problem != nil {
+		a.refuse(ctx, problem)
+		a.write(ctx.Context(), record, problem.Status, problem.Detail)
+		return
+	}
+	within, cancel := context.WithTimeout(ctx.Context(), timeout)
+	defer cancel()
+	changes := &changing{record: record, request: request}
+	next(huma.WithContext(ctx, context.WithValue(within, changingKey{}, changes)))
+	if role == config.RoleWrite {
+		a.write(ctx.Context(), record, ctx.Status(), changes.problem)
+	}
+}
+
+// unknown is what a caller is told whom nobody knows.
+func (a *API) unknown(ctx huma.Context, r *http.Request, err error) *admin.Problem {
+	header := http.Header{}
+	status, detail := a.config.Guard.Challenge(header, r, err)
+	for name, values := range header {
+		for _, value := range values {
+			ctx.SetHeader(name, value)
+		}
+	}
+	kind := admin.KindAccess
+	if status == http.StatusServiceUnavailable {
+		kind = admin.KindUnavailable
+	}
+	return admin.NewProblem(status, kind, detail)
+}
+
+// refusal is why a caller may not do what needs a role, or nil.
+func (a *API) refusal(role config.Role, ruleSet string, asks caller) *admin.Problem {
+	switch {
+	case role == "":
+		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, "Nobody may do this.")
+	case ruleSet == "" && !asks.who.MayAny(role):
+		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, "The role "+string(role)+" is needed.")
+	case ruleSet != "" && !asks.who.May(role, ruleSet):
+		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, "The role "+string(role)+" on this rule set is needed.")
+	}
+	return nil
+}
+
+func (a *API) refuse(ctx huma.Context, p *admin.Problem) {
+	ctx.SetHeader("Content-Type", p.ContentType(""))
+	ctx.SetHeader("Cache-Control", "no-store")
+	ctx.SetStatus(p.Status)
+	_ = json.NewEncoder(ctx.BodyWriter()).Encode(p)
+}
+
+// roleOf is the role that an operation needs. One that says none is refused to
+// all.
+func roleOf(op *huma.Operation) config.Role {
+	for _, requirement := range op.Security {
+		if roles := requirement[schemeBearer]; len(roles) == 1 {
+			return config.Role(roles[0])
+		}
+	}
+	return ""
+}
+
+// changing is what an operation says of its change, for the audit.
+type changing struct {
+	record  *audit.Record
+	request *http.Request
+	problem string
+}
+
+type changingKey struct{}
+
+func changingOf(ctx context.Context) *changing { return ctx.Value(changingKey{}).(*changing) }
+
+// write ends a record.
+func (a *API) write(ctx context.Context, r *audit.Record, status int, detail string) {
+	r.Status, r.Detail = status, detail
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusPreconditionFailed:
+		r.Outcome = audit.Refused
+	case status >= http.StatusBadRequest:
+		r.Outcome = audit.Failed
+	case r.Before == r.After && r.Outcome == "":
+		r.Outcome = audit.Unchanged
+	case r.Outcome == "":
+		r.Outcome = audit.Changed
+	}
+	_ = a.config.Audit.Write(context.WithoutCancel(ctx), *r) // it logs, and Broken remembers
+}

@@ -1,0 +1,167 @@
+package adminapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/clientip"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/server/access"
+	"github.com/fluxgate/fluxgate/server/audit"
+)
+
+// Config is what the admin API works on.
+type Config struct {
+	// Operator does what is asked, Guard says who asks, Audit keeps the record.
+	// They are required.
+	Operator *admin.Direct
+	Guard    *access.Guard
+	Audit    *audit.Log
+	// Counters are those of this server. Nil means none.
+	Counters func(ruleSet string) []admin.Counter
+	// Changed is called after every change, before it is answered: here it is
+	// in effect at once. Nil means nobody.
+	Changed func(*http.Request)
+	// Clients finds out where callers are. Nil means at the other end of their
+	// connection.
+	Clients *clientip.Resolver
+	// Rate is how many requests a minute one caller may make. 0 means 600.
+	Rate int64
+	// Version is that of the server.
+	Version string
+	// Logger hears what went wrong. Nil means nobody.
+	Logger *slog.Logger
+}
+
+// API is the admin API.
+type API struct {
+	config  Config
+	reader  rules.Editor // for those who change nothing
+	log     *slog.Logger
+	clients *clientip.Resolver
+	since   time.Time
+	huma    huma.API
+	handler http.Handler
+}
+
+// timeout bounds one operation: what is slow in a source of ten thousand rules
+// is slower than what a check may take.
+const timeout = 2 * time.Minute
+
+// New makes the API.
+func New(config Config) (*API, error) {
+	if config.Operator == nil || config.Guard == nil || config.Audit == nil {
+		return nil, errors.New("the admin API needs an operator, a guard and an audit")
+	}
+	if config.Rate == 0 {
+		config.Rate = 600
+	}
+	a := &API{config: config, reader: admin.Remembering(config.Operator), log: config.Logger, clients: config.Clients, since: time.Now().UTC()}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	if a.clients == nil {
+		var err error
+		if a.clients, err = clientip.New(clientip.Config{}); err != nil {
+			return nil, err
+		}
+	}
+	mux := http.NewServeMux()
+	a.huma = humago.New(mux, describe(config.Version))
+	a.huma.UseMiddleware(a.admit)
+	a.registerRuleSets()
+	a.registerRules()
+	a.registerHistory()
+	a.registerExplain()
+	a.registerBuckets()
+	a.registerAbout()
+	for _, never := range []string{"ErrorModel", "ErrorDetail"} {
+		delete(a.huma.OpenAPI().Components.Schemas.Map(), never) // our problems stand in their place
+	}
+	if err := a.serveDescription(mux); err != nil {
+		return nil, err
+	}
+	limited, err := a.limit(mux)
+	if err != nil {
+		return nil, err
+	}
+	a.handler = limited
+	return a, nil
+}
+
+// Patterns are the routes of the API, as [http.ServeMux] takes them.
+func (a *API) Patterns() []string {
+	patterns := []string{"GET /openapi.json", "GET /openapi-3.0.json"}
+	for path, item := range a.huma.OpenAPI().Paths {
+		for method, op := range map[string]*huma.Operation{
+			http.MethodGet: item.Get, http.MethodPut: item.Put, http.MethodPost: item.Post, http.MethodDelete: item.Delete,
+		} {
+			if op != nil {
+				patterns = append(patterns, method+" "+path)
+			}
+		}
+	}
+	return patterns
+}
+
+// ServeHTTP answers one request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
+
+// OpenAPI is the description of the API.
+func (a *API) OpenAPI() *huma.OpenAPI { return a.huma.OpenAPI() }
+
+// serveDescription answers with the description, in OpenAPI 3.1 and, for tools
+// that are behind, 3.0.
+func (a *API) serveDescription(mux *http.ServeMux) error {
+	current, err := json.Marshal(a.huma.OpenAPI())
+	if err != nil {
+		return fmt.Errorf("describing the admin API: %w", err)
+	}
+	former, err := a.huma.OpenAPI().Downgrade()
+	if err != nil {
+		return fmt.Errorf("describing the admin API: %w", err)
+	}
+	for pattern, text := range map[string][]byte{"GET /openapi.json": current, "GET /openapi-3.0.json": former} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/openapi+json")
+			_, _ = w.Write(text)
+		})
+	}
+	return nil
+}
+
+// client is where a request comes from.
+func (a *API) client(r *http.Request) netip.Addr { return a.clients.Addr(r) }
+
+// failed is what is answered where an operation failed. What is not the
+// caller's doing goes to the log.
+func (a *API) failed(operation string, err error) error {
+	if problem := admin.ProblemOf(err); problem != nil {
+		return problem
+	}
+	a.log.Error("an operation failed", "operation", operation, "error", err)
+	return admin.NewProblem(http.StatusServiceUnavailable, admin.KindUnavailable,
+		"The rules or the store cannot be asked now: see the server's log. A change may have been made all the same: look before you try again.")
+}
+
+// Page bounds how much is asked for at once.
+type Page struct {
+	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+}
+
+// RuleSetPath is the rule set in a path. It is exported, like all that inputs
+// are made of, because huma looks for what is.
+type RuleSetPath struct {
+	RuleSet string `path:"ruleSet" pattern:"^[A-Za-z0-9._-]{1,64}$" doc:"The rule set."`
+}
+
+// maxBody is how many bytes a rule set may have on its way here.
+const maxBody = rules.MaxDocument + 4<<20

@@ -1,0 +1,156 @@
+package adminapi_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/server/audit"
+)
+
+// records are those of an audit's file.
+func records(t *testing.T, file string) []audit.Record {
+	t.Helper()
+	f, err := os.Open(file)
+	do(t, err)
+	defer f.Close()
+	var all []audit.Record
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var r audit.Record
+		do(t, json.Unmarshal(lines.Bytes(), &r))
+		all = append(all, r)
+	}
+	do(t, lines.Err())
+	return all
+}
+
+func TestEveryChangeAndEveryRefusalIsOnRecord(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	r := start(t, func(s *settings) { s.audit.File = file })
+	as := func(token string) string { return "Bearer " + token }
+	steps := []struct {
+		method, path, body string
+		headers            []string
+		want               string
+	}{
+		{http.MethodPut, mine, setOf("mine", 5), []string{"If-None-Match", "*"}, "token:writer put-rule-set mine  201 changed 0>1 added mine-0"},
+		{http.MethodPut, mine, setOf("mine", 6), []string{"If-Match", `"1"`}, "token:writer put-rule-set mine  200 changed 1>2 changed mine-0"},
+		{http.MethodPut, mine, setOf("mine", 6), []string{"If-Match", `"2"`}, "token:writer put-rule-set mine  200 unchanged 2>2"},
+		{http.MethodPut, mine, setOf("mine", 7), []string{"If-Match", `"1"`}, "token:writer put-rule-set mine  412 refused 1>1"},
+		{http.MethodPut, mine, setOf("mine", 7), nil, "token:writer put-rule-set mine  428 failed 0>0"},
+		{http.MethodPut, mine, setOf("mine", 0), []string{"If-Match", `"2"`}, "token:writer put-rule-set mine  422 failed 2>2"},
+		{http.MethodPut, mine, "{", []string{"If-Match", `"2"`}, "token:writer put-rule-set mine  400 failed 2>2"},
+		{http.MethodPut, mine + "?force=true", setOf("mine", 7), []string{"If-Match", `"2"`}, "token:writer put-rule-set mine  422 failed 0>0"},
+		{http.MethodPost, mine + "/rules", ruleOf("new", 5), []string{"If-Match", `"2"`, "Authorization", as(tokenOne)}, "token:tenant create-rule mine new 201 changed 2>3 added new"},
+		{http.MethodPost, mine + "/rules", ruleOf("new", 5), []string{"If-Match", `"3"`}, "token:writer create-rule mine new 409 failed 3>3"},
+		{http.MethodPut, mine + "/rules/new", ruleOf("new", 6), []string{"If-Match", `"3"`}, "token:writer put-rule mine new 200 changed 3>4 changed new"},
+		{http.MethodDelete, mine + "/rules/new", "", []string{"If-Match", `"4"`}, "token:writer delete-rule mine new 200 changed 4>5 removed new"},
+		{http.MethodDelete, mine + "/rules/new", "", []string{"If-Match", `"5"`}, "token:writer delete-rule mine new 404 failed 5>5"},
+		{http.MethodDelete, mine, "", []string{"If-Match", `"5"`}, "token:writer delete-rule-set mine  200 changed 5>6 removed mine-0"},
+		{http.MethodPost, mine + "/revisions/1/restore", "", []string{"If-None-Match", "*"}, "token:writer restore-revision mine  201 changed 0>7 added mine-0"},
+		{http.MethodPost, mine + "/buckets/reset", `{"rule":"mine-0"}`, nil, "token:writer reset-buckets mine mine-0 204 changed 0>0"},
+		{http.MethodPost, mine + "/buckets/reset", `{"rule":"none"}`, nil, "token:writer reset-buckets mine none 404 failed 0>0"},
+		{http.MethodPut, yours, setOf("yours", 5), []string{"If-None-Match", "*", "Authorization", as(tokenOne)}, "token:tenant put-rule-set yours  403 refused 0>0"},
+		{http.MethodPut, mine, setOf("mine", 5), []string{"If-Match", "*", "Authorization", as(tokenRead)}, "token:reader put-rule-set mine  403 refused 0>0"},
+		{http.MethodGet, mine, "", []string{"Authorization", as(tokenCheck)}, "token:service get-rule-set mine  403 refused 0>0"},
+		{http.MethodGet, mine, "", []string{"Authorization", as("nobody's")}, "nobody get-rule-set mine  401 refused 0>0"},
+		{http.MethodDelete, mine + "/rules/mine-0", "", []string{"Authorization", ""}, "nobody delete-rule mine mine-0 401 refused 0>0"},
+		{http.MethodGet, "/v1/audit", "", []string{"Authorization", ""}, "nobody list-audit   401 refused 0>0"},
+	}
+	for i, s := range steps {
+		began := time.Now().Add(-time.Second)
+		got := r.ask(t, s.method, s.path, s.body, s.headers...)
+		// Reading is not on record.
+		r.ask(t, http.MethodGet, "/v1/rule-sets", "").want(t, http.StatusOK)
+		r.ask(t, http.MethodPost, mine+"/buckets/peek", `{"request":{}}`)
+		all := records(t, file)
+		if len(all) != i+1 {
+			t.Fatalf("%d records after %d steps", len(all), i+1)
+		}
+		rec := all[i]
+		is := fmt.Sprintf("%s %s %s %s %d %s %d>%d", rec.Who, rec.Operation, rec.RuleSet, rec.Rule, rec.Status, rec.Outcome, rec.Before, rec.After)
+		var changes []rules.RuleDiff
+		if rec.Changes != nil {
+			do(t, json.Unmarshal(rec.Changes, &changes))
+		}
+		for _, c := range changes {
+			is += fmt.Sprintf(" %s %s", c.Change, c.Rule)
+			if len(c.Fields) == 0 {
+				t.Errorf("step %d: the record does not say what has changed: %s", i, rec.Changes)
+			}
+		}
+		if is != s.want {
+			t.Errorf("step %d: the record says %s\nwant %s", i, is, s.want)
+		}
+		if rec.From != "127.0.0.1" || rec.Status != got.status || rec.Time.Before(began) || rec.Time.After(time.Now().Add(time.Second)) {
+			t.Errorf("step %d answers %d, and the record says %+v", i, got.status, rec)
+		}
+		if failed := got.status >= 400; failed != (rec.Detail != "") || failed && !strings.HasPrefix(rec.Detail, got.problem(t).Detail) {
+			t.Errorf("step %d answers %s, and the record says %q", i, got.body, rec.Detail)
+		}
+	}
+	// Over the API they are the same, the newest first.
+	want := records(t, file)
+	slices.Reverse(want)
+	var page struct{ Records []audit.Record }
+	r.ask(t, http.MethodGet, "/v1/audit", "").want(t, http.StatusOK).into(t, &page)
+	told, err := json.Marshal(page.Records)
+	do(t, err)
+	if kept, err := json.Marshal(want); err != nil || string(told) != string(kept) {
+		t.Errorf("the API tells %s\nthe file has %s (%v)", told, kept, err)
+	}
+}
+
+func TestWithoutAnAuditNothingIsChanged(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	r := start(t, func(s *settings) { s.audit.File = file })
+	r.create(t, mine, setOf("mine", 5))
+	do(t, r.audit.Close()) // from now on nothing can be written
+	// What is tried first finds out.
+	r.ask(t, http.MethodGet, mine, "", "Authorization", "").want(t, http.StatusUnauthorized)
+	for _, change := range append(slices.Clone(changes), struct{ method, path, body string }{http.MethodPost, mine + "/buckets/reset", `{}`}) {
+		p := r.ask(t, change.method, change.path, change.body, "If-Match", "*").want(t, http.StatusServiceUnavailable).problem(t)
+		if p.Kind != admin.KindUnavailable || !strings.Contains(p.Detail, "audit") {
+			t.Errorf("%s %s is told %+v", change.method, change.path, p)
+		}
+	}
+	if set, tag := r.read(t, mine); tag != `"1"` || first(t, set).Bands[0].Capacity != 5 {
+		t.Errorf("it is at %s", tag)
+	}
+	r.explain(t, "mine", `{}`) // who reads is not kept from it
+
+	do(t, r.audit.Reload())
+	r.ask(t, http.MethodPut, mine, setOf("mine", 6), "If-Match", `"1"`).want(t, http.StatusOK)
+	all := records(t, file)
+	if n := len(all); n != 3 || all[1].Operation != "audit-gap" || !strings.HasPrefix(all[1].Detail, "8 records") || all[2].After != 2 {
+		t.Errorf("the file has %+v", all)
+	}
+}
+
+// TestStrangersCannotFloodTheAudit lets a stranger ask some thousand times.
+func TestStrangersCannotFloodTheAudit(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	r := start(t, func(s *settings) { s.audit.File, s.rate = file, 100 })
+	answers := map[int]int{}
+	for i := range 2_000 {
+		answers[r.ask(t, http.MethodPut, fmt.Sprint("/v1/rule-sets/", i), setOf("mine", 5), "Authorization", "Bearer wrong").status]++
+	}
+	// Ten, and those that come back in the meantime.
+	if n := answers[http.StatusUnauthorized]; n < 10 || n > 100 || answers[http.StatusTooManyRequests] != 2_000-n {
+		t.Errorf("the stranger is answered %v", answers)
+	}
+	if n := len(records(t, file)); n != answers[http.StatusUnauthorized] {
+		t.Errorf("%d records of %d refusals", n, answers[http.StatusUnauthorized])
+	}
+}

@@ -1,0 +1,155 @@
+package adminapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/wire"
+	"github.com/fluxgate/fluxgate/server/config"
+)
+
+// The names of the ways to say who one is.
+const (
+	schemeBearer      = "bearer"
+	schemeCertificate = "certificate"
+)
+
+// describe is how the API is described and how it writes.
+func describe(version string) huma.Config {
+	if version == "" {
+		version = "dev"
+	}
+	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	registry.RegisterTypeAlias(reflect.TypeFor[wire.Millis](), reflect.TypeFor[float64]())
+	registry.RegisterTypeAlias(reflect.TypeFor[json.RawMessage](), reflect.TypeFor[any]())
+	return huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title: "FluxGate admin API", Version: version,
+				Description: "Rule sets and their rules, history and restoring, explanations, buckets, counters and the audit.",
+				License:     &huma.License{Name: "MIT", Identifier: "MIT"},
+			},
+			Components: &huma.Components{
+				Schemas: registry,
+				SecuritySchemes: map[string]*huma.SecurityScheme{
+					schemeBearer: {Type: "http", Scheme: "bearer", Description: "A token of server.auth, or one of the OIDC issuer. " +
+						"The roles that an operation needs are listed with it."},
+					schemeCertificate: {Type: "mutualTLS", Description: "A client certificate of server.auth.certificates."},
+				},
+			},
+			Tags: []*huma.Tag{
+				{Name: tagRuleSets, Description: "What is limited how."},
+				{Name: tagHistory, Description: "What was, who changed it, and the way back."},
+				{Name: tagDecisions, Description: "Why a request is decided as it is, and what callers have left."},
+				{Name: tagAbout, Description: "Who asks, and what was asked."},
+			},
+		},
+		Formats:       map[string]huma.Format{"application/json": format, "json": format},
+		DefaultFormat: "application/json", RejectUnknownQueryParameters: true,
+		Transformers: []huma.Transformer{plainProblems},
+	}
+}
+
+// The groups of operations.
+const (
+	tagRuleSets  = "rule sets"
+	tagHistory   = "history"
+	tagDecisions = "decisions"
+	tagAbout     = "about"
+)
+
+// plainProblems turns the errors that huma finds into ours: without the values
+// that were sent, which may be secrets. The audit is told of them, too.
+func plainProblems(ctx huma.Context, _ string, v any) (any, error) {
+	found, ok := v.(*huma.ErrorModel)
+	if !ok {
+		return v, nil
+	}
+	p := admin.NewProblem(found.Status, admin.KindValidation, found.Detail)
+	for _, e := range found.Errors {
+		p.Errors = append(p.Errors, admin.ProblemDetail{Location: e.Location, Message: e.Message})
+	}
+	if c, ok := ctx.Context().Value(changingKey{}).(*changing); ok {
+		c.problem = p.Error()
+	}
+	return p, nil
+}
+
+// operation describes an operation that needs a role. The statuses are those of
+// its errors, beside the ones that every operation has.
+func (a *API) operation(role config.Role, method, path, id, tag, summary string, errors ...int) huma.Operation {
+	op := huma.Operation{
+		OperationID: id, Method: method, Path: path, Tags: []string{tag}, Summary: summary,
+		Security:     []map[string][]string{{schemeBearer: {string(role)}}, {schemeCertificate: {string(role)}}},
+		MaxBodyBytes: 1 << 20, BodyReadTimeout: timeout,
+		Responses: map[string]*huma.Response{},
+	}
+	problem := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[admin.Problem](), true, "Problem")
+	errors = append(errors, http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable)
+	for _, status := range errors {
+		op.Responses[strconv.Itoa(status)] = &huma.Response{
+			Description: http.StatusText(status),
+			Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
+		}
+	}
+	return op
+}
+
+// also documents another status with which an operation answers well: with a
+// body of a schema, or with none.
+func also(op *huma.Operation, status int, schema string) {
+	response := &huma.Response{Description: http.StatusText(status)}
+	if schema != "" {
+		response.Content = map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Ref: "#/components/schemas/" + schema}}}
+	}
+	op.Responses[strconv.Itoa(status)] = response
+}
+
+// document is a rule set or a rule as it was sent. Our own decoder reads it,
+// which says everything that is wrong at once, and where.
+type document[T any] json.RawMessage
+
+// Schema is that of what the document holds.
+func (document[T]) Schema(r huma.Registry) *huma.Schema {
+	return r.Schema(reflect.TypeFor[T](), true, reflect.TypeFor[T]().Name())
+}
+
+// MarshalJSON writes the document as it is.
+func (d document[T]) MarshalJSON() ([]byte, error) { return json.RawMessage(d).MarshalJSON() }
+
+// take keeps what was sent, whatever that is.
+func (d *document[T]) take(text []byte) { *d = bytes.Clone(text) }
+
+// format is JSON, but for documents that are taken as they were sent.
+var format = huma.Format{
+	Marshal: huma.DefaultJSONFormat.Marshal,
+	Unmarshal: func(text []byte, to any) error {
+		if doc, ok := to.(interface{ take([]byte) }); ok {
+			doc.take(text)
+			return nil
+		}
+		return huma.DefaultJSONFormat.Unmarshal(text, to)
+	},
+}
+
+type (
+	ruleSetDocument = document[fluxgate.RuleSetDocument]
+	ruleDocument    = document[fluxgate.RuleDocument]
+)
+
+// written is a rule set or a rule as a document.
+func written[T any](v json.Marshaler) (document[T], error) {
+	text, err := v.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("writing it as JSON: %w", err)
+	}
+	return text, nil
+}

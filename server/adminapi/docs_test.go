@@ -1,0 +1,93 @@
+package adminapi_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate/server/config"
+)
+
+// varying takes out of an answer what differs from day to day.
+func varying(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for name := range v {
+			switch name {
+			case "timeMs", "at", "key", "time", "seq", "from":
+				v[name] = "…"
+			case "detail":
+				text, _ := v[name].(string)
+				v[name], _, _ = strings.Cut(text, " (token:")
+			default:
+				v[name] = varying(v[name])
+			}
+		}
+	case []any:
+		for i := range v {
+			v[i] = varying(v[i])
+		}
+	}
+	return value
+}
+
+// TestTheAdminAPIAnswersAsDocumented asks what docs/admin.md asks, in its order.
+// The line of the audit that it shows is one of what comes of that.
+func TestTheAdminAPIAnswersAsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/admin.md")
+	do(t, err)
+	r := start(t, func(s *settings) {
+		s.server.Auth.Tokens = []config.Token{token("ada", tokenWrite, nil, config.RoleWrite)}
+	})
+	read := func(text string) any {
+		var value any
+		if err := json.Unmarshal([]byte(text), &value); err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		return varying(value)
+	}
+	fences := strings.Split(string(text), "\n```")
+	asked, audited := 0, false
+	for i := 1; i < len(fences); i += 2 {
+		question, isQuestion := strings.CutPrefix(fences[i], "http\n")
+		shown, isJSON := strings.CutPrefix(fences[i], "json\n")
+		switch {
+		case isQuestion:
+			want, ok := strings.CutPrefix(fences[i+2], "json\n")
+			if !ok {
+				t.Fatalf("there is no answer to\n%s", question)
+			}
+			head, body, _ := strings.Cut(question, "\n\n")
+			lines := strings.Split(head, "\n")
+			method, path, _ := strings.Cut(lines[0], " ")
+			var headers []string
+			for _, line := range lines[1:] {
+				name, value, _ := strings.Cut(line, ": ")
+				headers = append(headers, name, value)
+			}
+			got := r.ask(t, method, path, body, headers...)
+			if !reflect.DeepEqual(read(got.body), read(want)) {
+				t.Errorf("%s\nanswers %d %s\nand not %s", question, got.status, got.body, want)
+			}
+			asked++
+			i += 2
+		case isJSON:
+			var records struct {
+				Records []any `json:"records"`
+			}
+			r.ask(t, http.MethodGet, "/v1/audit", "").want(t, http.StatusOK).into(t, &records)
+			for _, record := range records.Records {
+				audited = audited || reflect.DeepEqual(varying(record), read(shown))
+			}
+			if !audited {
+				t.Errorf("no record is %s but %v", shown, records)
+			}
+		}
+	}
+	if asked < 5 || !audited {
+		t.Errorf("only %d requests are documented, and the audit: %t", asked, audited)
+	}
+}

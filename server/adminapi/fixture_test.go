@@ -1,0 +1,167 @@
+package adminapi_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/memrules"
+	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/server/access"
+	"github.com/fluxgate/fluxgate/server/adminapi"
+	"github.com/fluxgate/fluxgate/server/audit"
+	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/store/memstore"
+)
+
+// The tokens of the tests, by what they may do.
+const (
+	tokenRead  = "token of a reader"
+	tokenWrite = "token of a writer"
+	tokenCheck = "token of a service"
+	tokenOne   = "token of who may write one rule set"
+)
+
+// rig is an API over rules and buckets in memory.
+type rig struct {
+	*httptest.Server
+	api   *adminapi.API
+	rules *memrules.Source
+	audit *audit.Log
+	op    *admin.Direct
+	// engine decides by the same rules and over the same buckets.
+	engine *fluxgate.Engine
+}
+
+// settings are what a test wants otherwise.
+type settings struct {
+	server config.Server
+	audit  audit.Config
+	rate   int64
+	source rules.Editor
+	store  fluxgate.Store
+	// counters and log are those of the API.
+	counters func(string) []admin.Counter
+	log      *slog.Logger
+}
+
+func start(t testing.TB, change ...func(*settings)) *rig {
+	t.Helper()
+	s := settings{rate: 1_000_000}
+	s.server.Auth.Tokens = []config.Token{
+		token("reader", tokenRead, nil, config.RoleRead), token("writer", tokenWrite, nil, config.RoleWrite),
+		token("service", tokenCheck, nil, config.RoleCheck), token("tenant", tokenOne, []string{"mine"}, config.RoleWrite),
+	}
+	r := &rig{rules: memrules.New(memrules.Config{})}
+	s.source = r.rules
+	for _, f := range change {
+		f(&s)
+	}
+	guard, err := access.New(&s.server, nil)
+	do(t, err)
+	r.audit, err = audit.New(s.audit)
+	do(t, err)
+	t.Cleanup(func() { do(t, r.audit.Close()) })
+	if s.store == nil {
+		s.store, err = memstore.New(memstore.Config{})
+		do(t, err)
+	}
+	loaded, err := reload.Start(t.Context(), s.source, reload.Config{Strategy: reload.Polling, FirstWait: time.Minute})
+	do(t, err)
+	t.Cleanup(func() { do(t, loaded.Close()) })
+	r.engine, err = fluxgate.New(s.store, loaded)
+	do(t, err)
+	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine })
+	r.api, err = adminapi.New(adminapi.Config{
+		Operator: r.op, Guard: guard, Audit: r.audit, Rate: s.rate, Counters: s.counters, Logger: s.log,
+		Changed: func(q *http.Request) { _ = loaded.Reload(q.Context()) },
+	})
+	do(t, err)
+	r.Server = httptest.NewServer(r.api)
+	t.Cleanup(r.Close)
+	return r
+}
+
+func token(name, value string, ruleSets []string, roles ...config.Role) config.Token {
+	sum := sha256.Sum256([]byte(value))
+	return config.Token{Name: name, SHA256: config.Hash(hex.EncodeToString(sum[:])), Roles: roles, RuleSets: ruleSets}
+}
+
+func do(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// answer is what the API said.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// ask sends a request as a writer, unless a header says otherwise. Headers come
+// in pairs.
+func (r *rig) ask(t testing.TB, method, path, body string, headers ...string) answer {
+	t.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	q, err := http.NewRequestWithContext(t.Context(), method, r.URL+path, reader)
+	do(t, err)
+	q.Header.Set("Authorization", "Bearer "+tokenWrite)
+	if body != "" {
+		q.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		q.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := r.Client().Do(q)
+	do(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	do(t, err)
+	return answer{response.StatusCode, response.Header, string(text)}
+}
+
+// want refuses another status.
+func (a answer) want(t testing.TB, status int) answer {
+	t.Helper()
+	if a.status != status {
+		t.Fatalf("answers %d, want %d: %s", a.status, status, a.body)
+	}
+	return a
+}
+
+// into reads the body.
+func (a answer) into(t testing.TB, to any) {
+	t.Helper()
+	dec := json.NewDecoder(bytes.NewReader([]byte(a.body)))
+	if err := dec.Decode(to); err != nil {
+		t.Fatalf("%v in %s", err, a.body)
+	}
+}
+
+// problem reads the body of a refusal.
+func (a answer) problem(t testing.TB) admin.Problem {
+	t.Helper()
+	if got := a.header.Get("Content-Type"); got != "application/problem+json" {
+		t.Fatalf("a refusal is %q: %s", got, a.body)
+	}
+	var p admin.Problem
+	a.into(t, &p)
+	return p
+}

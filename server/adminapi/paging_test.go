@@ -1,0 +1,168 @@
+package adminapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/server/audit"
+	"github.com/fluxgate/fluxgate/server/config"
+)
+
+// walk reads pages to the end: what they list, and by what the next one is
+// asked for.
+func walk[T any](t *testing.T, r *rig, path, list, turn string, limit int, headers ...string) []T {
+	t.Helper()
+	var all []T
+	query := url.Values{"limit": {fmt.Sprint(limit)}}
+	for range 1_000 {
+		var page map[string]json.RawMessage
+		r.ask(t, http.MethodGet, path+"?"+query.Encode(), "", headers...).want(t, http.StatusOK).into(t, &page)
+		var found []T
+		do(t, json.Unmarshal(page[list], &found))
+		if found == nil || len(found) > limit {
+			t.Fatalf("%s with %v lists %s", path, query, page[list])
+		}
+		all = append(all, found...)
+		next, more := page["next"]
+		if !more {
+			return all
+		}
+		query.Set(turn, strings.Trim(string(next), `"`))
+	}
+	t.Fatalf("%s has no end", path)
+	return nil
+}
+
+// limits are sizes of pages, for lists of up to 30.
+var limits = []int{1, 2, 3, 5, 7, 10, 29, 30, 31, 1_000}
+
+func TestPagesOfRuleSetsMissAndRepeatNone(t *testing.T) {
+	seen := []string{"set-03", "set-04", "set-11", "set-29"}
+	r := start(t, func(s *settings) {
+		s.server.Auth.Tokens = append(s.server.Auth.Tokens,
+			token("some", "token of who may see some", append([]string{"set-99"}, seen...), config.RoleRead))
+	})
+	var all []string
+	for i := range 30 {
+		id := fmt.Sprintf("set-%02d", i)
+		r.create(t, "/v1/rule-sets/"+id, setOf(id, 5))
+		all = append(all, id)
+	}
+	r.ask(t, http.MethodDelete, "/v1/rule-sets/set-17", "", "If-Match", "*").want(t, http.StatusOK)
+	all = slices.Delete(all, 17, 18)
+	for _, limit := range limits {
+		for name, c := range map[string]struct {
+			token string
+			want  []string
+		}{
+			"all":  {tokenRead, all},
+			"some": {"token of who may see some", seen},
+			"none": {tokenOne, nil},
+		} {
+			var got []string
+			for _, e := range walk[admin.Entry](t, r, "/v1/rule-sets", "ruleSets", "after", limit, "Authorization", "Bearer "+c.token) {
+				got = append(got, e.ID)
+				if e.Revision != 1 || e.Author != "token:writer" || e.At == nil {
+					t.Errorf("an entry is %+v", e)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("who may see %s finds, in pages of %d, %v", name, limit, got)
+			}
+		}
+	}
+}
+
+func TestPagesOfRulesMissAndRepeatNone(t *testing.T) {
+	r := start(t)
+	capacities := make([]int, 30)
+	for i := range capacities {
+		capacities[i] = i + 1
+	}
+	r.create(t, mine, setOf("mine", capacities...))
+	set, _ := r.read(t, mine)
+	var want []string
+	for rule := range set.Rules() {
+		want = append(want, rule.ID)
+	}
+	for _, limit := range limits {
+		var got []string
+		for _, rule := range walk[struct{ ID string }](t, r, mine+"/rules", "rules", "offset", limit) {
+			got = append(got, rule.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("in pages of %d the rules are %v", limit, got)
+		}
+	}
+	beyond := r.ask(t, http.MethodGet, mine+"/rules?offset=9223372036854775807", "").want(t, http.StatusOK)
+	if got := strings.TrimSpace(beyond.body); got != `{"revision":1,"rules":[]}` || beyond.header.Get("ETag") != `"1"` {
+		t.Errorf("beyond the last there is %s, %s", got, beyond.header.Get("ETag"))
+	}
+}
+
+func TestPagesOfRevisionsMissAndRepeatNone(t *testing.T) {
+	r := start(t)
+	r.create(t, mine, setOf("mine", 1))
+	var want []int64
+	for i := 2; i <= 30; i++ {
+		r.ask(t, http.MethodPut, mine, setOf("mine", i), "If-Match", "*").want(t, http.StatusOK)
+	}
+	for i := int64(30); i > 0; i-- {
+		want = append(want, i)
+	}
+	for _, limit := range limits {
+		var got []int64
+		for _, e := range walk[admin.Entry](t, r, mine+"/revisions", "revisions", "before", limit) {
+			got = append(got, e.Revision)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("in pages of %d the revisions are %v", limit, got)
+		}
+	}
+	if got := r.ask(t, http.MethodGet, mine+"/revisions?before=1", "").want(t, http.StatusOK); strings.TrimSpace(got.body) != `{"revisions":[]}` {
+		t.Errorf("before the first there is %s", got.body)
+	}
+}
+
+func TestPagesOfTheAuditMissAndRepeatNone(t *testing.T) {
+	r := start(t)
+	var all, visible []uint64
+	for i := range 30 {
+		path, body := "/v1/rule-sets/yours", setOf("yours", i+1)
+		switch {
+		case i%4 == 1:
+			path, body = "/v1/rule-sets/mine", setOf("mine", i+1)
+		case i%10 == 0:
+			// About no rule set: for those who see all of them.
+			r.ask(t, http.MethodGet, "/v1/rule-sets", "", "Authorization", "Bearer "+tokenCheck).want(t, http.StatusForbidden)
+			continue
+		}
+		r.ask(t, http.MethodPut, path, body, "If-None-Match", "*")
+	}
+	for _, record := range r.audit.Recent(0, 0, nil) {
+		all = append(all, record.Seq)
+		if record.RuleSet == "mine" {
+			visible = append(visible, record.Seq)
+		}
+	}
+	if len(all) != 30 || len(visible) != 8 {
+		t.Fatalf("%d records, %d of them about one rule set", len(all), len(visible))
+	}
+	for _, limit := range limits {
+		for token, want := range map[string][]uint64{tokenRead: all, tokenOne: visible} {
+			var got []uint64
+			for _, record := range walk[audit.Record](t, r, "/v1/audit", "records", "before", limit, "Authorization", "Bearer "+token) {
+				got = append(got, record.Seq)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("with the %s, in pages of %d, the records are %v", token, limit, got)
+			}
+		}
+	}
+}

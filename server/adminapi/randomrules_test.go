@@ -1,0 +1,94 @@
+package adminapi_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// maker draws rules and requests from pools so small that they meet.
+type maker struct{ *rand.Rand }
+
+func (m maker) chance(percent int) bool { return m.IntN(100) < percent }
+
+func pick[T any](m maker, pool ...T) T { return pool[m.IntN(len(pool))] }
+
+func (m maker) set(t testing.TB, id string) *fluxgate.RuleSet {
+	t.Helper()
+	all := make([]fluxgate.Rule, 1+m.IntN(6))
+	for i := range all {
+		all[i] = m.rule(fmt.Sprintf("%s-%d", id, i))
+	}
+	set, err := fluxgate.NewRuleSet(id, all...)
+	do(t, err)
+	return set
+}
+
+func (m maker) rule(id string) fluxgate.Rule {
+	r := fluxgate.Rule{
+		ID: id, Priority: m.IntN(3), Group: pick(m, "", "", "", "g"), Disabled: m.chance(7),
+		Scope:             pick(m, fluxgate.ScopeGlobal, fluxgate.ScopeIP, fluxgate.ScopeUser, fluxgate.ScopeAPIKey, fluxgate.ScopeComposite),
+		OnMissingIdentity: pick(m, "", "", fluxgate.MissingAnonymous, fluxgate.MissingRefuse),
+		Action:            pick(m, "", "", "", "", "", "", "", "", fluxgate.ActionAllow, fluxgate.ActionDeny),
+	}
+	if m.chance(15) {
+		r.Mode = fluxgate.ModeShadow
+	}
+	if r.Scope == fluxgate.ScopeComposite {
+		r.KeyFields = pick(m, []string{"ip", "userId"}, []string{"attr:tenant", "method"}, []string{"header:X-Plan", "apiKey"})
+	}
+	if r.Action == "" {
+		r.Bands = m.bands()
+	}
+	const odds = 8
+	if m.chance(2 * odds) {
+		r.Paths = []string{pick(m, "/a/**", "/*/b")}
+	}
+	if m.chance(odds) {
+		r.Methods = []string{"GET"}
+	}
+	if m.chance(odds) {
+		r.When.Headers = map[string][]string{"X-Plan": {pick(m, "gold", "*")}}
+	}
+	if m.chance(odds) {
+		r.When.IPs = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/31")}
+	}
+	if m.chance(odds) {
+		r.When.Users = []string{pick(m, "ann", "bob")}
+	}
+	if m.chance(odds) {
+		r.When.APIKeys = []string{pick(m, "key-1", "key-2")}
+	}
+	return r
+}
+
+// bands give no token back for days: what is left does not change while
+// somebody looks.
+func (m maker) bands() []fluxgate.Band {
+	all := []fluxgate.Band{{Label: "a", Capacity: 3 + m.Int64N(12), RefillTokens: 1, Refill: 10 * 24 * time.Hour}}
+	if m.chance(30) {
+		all = append(all, fluxgate.Band{Label: "b", Capacity: 3 + m.Int64N(20), RefillTokens: 1, Refill: 30 * 24 * time.Hour})
+	}
+	return all
+}
+
+func (m maker) request(ruleSet string) *fluxgate.Request {
+	r := &fluxgate.Request{
+		RuleSet: ruleSet, Path: pick(m, "/a/b", "/a/x", "/x/b", "/"), Method: pick(m, "GET", "POST"),
+		UserID: pick(m, "ann", "bob", ""), APIKey: pick(m, "key-1", "key-2", ""), Cost: pick[int64](m, 0, 0, 1, 2, 5, 12),
+	}
+	if m.chance(80) {
+		r.IP = netip.MustParseAddr(pick(m, "192.0.2.1", "192.0.2.9", "2001:db8::1"))
+	}
+	if m.chance(60) {
+		r.Headers = map[string][]string{"X-Plan": {pick(m, "gold", "lead")}}
+	}
+	if m.chance(60) {
+		r.Attributes = map[string]string{"tenant": pick(m, "acme", "other")}
+	}
+	return r
+}

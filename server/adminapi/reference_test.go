@@ -1,0 +1,174 @@
+package adminapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The parts of an OpenAPI document that the reference tells of.
+type (
+	reference struct {
+		Info  struct{ Title, Description string }
+		Tags  []struct{ Name, Description string }
+		Paths map[string]map[string]*referenceOperation
+		// Components are what operations refer to.
+		Components struct{ Schemas map[string]*schema }
+	}
+	referenceOperation struct {
+		OperationID string
+		Summary     string
+		Tags        []string
+		Security    []map[string][]string
+		Parameters  []struct {
+			Name, In, Description string
+			Required              bool
+			Schema                *schema
+		}
+		RequestBody *content
+		Responses   map[string]*content
+	}
+	content struct {
+		Description string
+		Content     map[string]struct{ Schema *schema }
+	}
+	schema struct {
+		Ref                  string `json:"$ref"`
+		Type                 any
+		Format, Description  string
+		Enum                 []any
+		Default              any
+		Items                *schema
+		Properties           map[string]*schema
+		AdditionalProperties any
+		Required             []string
+	}
+)
+
+// TestTheReferenceIsThatOfTheDocument renders docs/admin-api.md from the
+// document that is served. UPDATE_GOLDEN=1 writes it.
+func TestTheReferenceIsThatOfTheDocument(t *testing.T) {
+	served := start(t).ask(t, http.MethodGet, "/openapi.json", "").want(t, http.StatusOK).body
+	var doc reference
+	do(t, json.Unmarshal([]byte(served), &doc))
+	golden(t, "../../docs/admin-api.md", doc.render(t))
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		do(t, os.WriteFile(name, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(name)
+	do(t, err)
+	if got != string(want) {
+		t.Errorf("%s is not what the API says of itself: run UPDATE_GOLDEN=1 go test ./server/adminapi", name)
+	}
+}
+
+func (doc *reference) render(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "# The admin API\n\n%s\n\n", doc.Info.Description)
+	b.WriteString("This page is made from the description of the API (OpenAPI 3.1), which every server has as `/openapi.json` on its admin listener.\n" +
+		"[admin.md](admin.md) tells how it is used. Errors are `application/problem+json` of the form [Problem](#problem); every operation can answer\n" +
+		"401, 403, 422, 429 and 503 with one.\n")
+	for _, tag := range doc.Tags {
+		fmt.Fprintf(&b, "\n## %s%s\n\n%s\n", strings.ToUpper(tag.Name[:1]), tag.Name[1:], tag.Description)
+		for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
+			for _, method := range []string{"get", "put", "post", "delete"} {
+				if op := doc.Paths[path][method]; op != nil && op.Tags[0] == tag.Name {
+					op.render(&b, strings.ToUpper(method), path)
+				}
+			}
+		}
+	}
+	b.WriteString("\n## Types\n")
+	for _, name := range slices.Sorted(maps.Keys(doc.Components.Schemas)) {
+		s := doc.Components.Schemas[name]
+		fmt.Fprintf(&b, "\n### %s\n\n| field | type | |\n|---|---|---|\n", name)
+		for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
+			p := s.Properties[field]
+			if p.Description == "" {
+				t.Errorf("%s.%s says nothing", name, field)
+			}
+			must := ""
+			if slices.Contains(s.Required, field) {
+				must = ", always"
+			}
+			fmt.Fprintf(&b, "| `%s` | %s%s | %s |\n", field, p.kind(), must, p.Description)
+		}
+	}
+	return b.String()
+}
+
+func (op *referenceOperation) render(b *strings.Builder, method, path string) {
+	fmt.Fprintf(b, "\n### %s\n\n`%s %s`\n\n%s. Role: **%s**.\n", op.OperationID, method, path, op.Summary, op.Security[0]["bearer"][0])
+	if len(op.Parameters) > 0 {
+		b.WriteString("\n| parameter | in | type | |\n|---|---|---|---|\n")
+		for _, p := range op.Parameters {
+			text := p.Description
+			if p.Schema.Default != nil {
+				text += fmt.Sprintf(" The default is %v.", p.Schema.Default)
+			}
+			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", p.Name, p.In, p.Schema.kind(), text)
+		}
+	}
+	if op.RequestBody != nil {
+		fmt.Fprintf(b, "\nTakes %s.\n", op.RequestBody.kind())
+	}
+	var answers []string
+	for _, status := range slices.Sorted(maps.Keys(op.Responses)) {
+		answer := op.Responses[status]
+		switch {
+		case status < "400":
+			text := status + " " + answer.Description
+			if kind := answer.kind(); kind != "" {
+				text += ": " + kind
+			}
+			answers = append(answers, text)
+		case !slices.Contains([]string{"401", "403", "422", "429", "503"}, status):
+			answers = append(answers, status+" "+answer.Description)
+		}
+	}
+	fmt.Fprintf(b, "\nAnswers %s.\n", strings.Join(answers, "; "))
+}
+
+// kind is what a body holds.
+func (c *content) kind() string {
+	for _, media := range c.Content {
+		return media.Schema.kind()
+	}
+	return ""
+}
+
+// kind is a type in words.
+func (s *schema) kind() string {
+	switch {
+	case s == nil:
+		return "anything"
+	case s.Ref != "":
+		name := s.Ref[strings.LastIndex(s.Ref, "/")+1:]
+		return fmt.Sprintf("[%s](#%s)", name, strings.ToLower(name))
+	case len(s.Enum) > 0:
+		var values []string
+		for _, v := range s.Enum {
+			values = append(values, fmt.Sprintf("`%v`", v))
+		}
+		return strings.Join(values, ", ")
+	case s.Type == "array":
+		return "list of " + s.Items.kind()
+	case s.Type == "object" && s.AdditionalProperties != nil:
+		return "map"
+	case s.Type == nil:
+		return "anything"
+	case s.Format == "date-time":
+		return "time"
+	}
+	return fmt.Sprint(s.Type)
+}

@@ -1,0 +1,86 @@
+package adminapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/clientip"
+	"github.com/fluxgate/fluxgate/rules/memrules"
+	"github.com/fluxgate/fluxgate/server/access"
+	"github.com/fluxgate/fluxgate/server/audit"
+	"github.com/fluxgate/fluxgate/server/config"
+)
+
+// TestAnOperationThatSaysNoRoleIsForNobody registers operations as they might
+// be written in haste: whoever asks is refused, and it is on record.
+func TestAnOperationThatSaysNoRoleIsForNobody(t *testing.T) {
+	const word = "a token that may everything"
+	sum := sha256.Sum256([]byte(word))
+	var server config.Server
+	server.Auth.Tokens = []config.Token{{Name: "all", SHA256: config.Hash(hex.EncodeToString(sum[:])), Roles: config.Roles}}
+	for name, c := range map[string]struct {
+		security []map[string][]string
+		want     int
+	}{
+		"no requirement":             {nil, http.StatusForbidden},
+		"an empty list":              {[]map[string][]string{}, http.StatusForbidden},
+		"an empty requirement":       {[]map[string][]string{{}}, http.StatusForbidden},
+		"no role":                    {[]map[string][]string{{schemeBearer: {}}}, http.StatusForbidden},
+		"an empty role":              {[]map[string][]string{{schemeBearer: {""}}}, http.StatusForbidden},
+		"a role that nobody knows":   {[]map[string][]string{{schemeBearer: {"admin"}}}, http.StatusForbidden},
+		"two roles":                  {[]map[string][]string{{schemeBearer: {"read", "write"}}}, http.StatusForbidden},
+		"another scheme alone":       {[]map[string][]string{{schemeCertificate: {"read"}}}, http.StatusForbidden},
+		"what every operation says":  {[]map[string][]string{{schemeBearer: {"read"}}, {schemeCertificate: {"read"}}}, http.StatusNoContent},
+		"that only writers may, too": {[]map[string][]string{{schemeBearer: {"write"}}}, http.StatusNoContent},
+	} {
+		for _, open := range []bool{false, true} { // also where nobody is asked
+			auth := server
+			if open {
+				auth.Auth = config.Auth{}
+			}
+			reached, log := false, must(audit.New(audit.Config{}))
+			a := &API{
+				config:  Config{Operator: admin.NewDirect(memrules.New(memrules.Config{}), nil), Guard: must(access.New(&auth, nil)), Audit: log, Rate: 600},
+				clients: must(clientip.New(clientip.Config{})),
+			}
+			mux := http.NewServeMux()
+			a.huma = humago.New(mux, describe(""))
+			a.huma.UseMiddleware(a.admit)
+			for _, path := range []string{"/hasty", "/hasty/{ruleSet}"} {
+				op := huma.Operation{OperationID: "hasty" + path, Method: http.MethodGet, Path: path, Security: c.security}
+				huma.Register(a.huma, op, func(context.Context, *struct{}) (*struct{}, error) {
+					reached = true
+					return nil, nil
+				})
+			}
+			handler := must(a.limit(mux))
+			for _, path := range []string{"/hasty", "/hasty/mine"} {
+				q := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
+				q.Header.Set("Authorization", "Bearer "+word)
+				w := httptest.NewRecorder()
+				reached = false
+				handler.ServeHTTP(w, q)
+				if w.Code != c.want || reached != (c.want == http.StatusNoContent) {
+					t.Errorf("%s: %s answers %d, and it was reached: %t", name, path, w.Code, reached)
+				}
+				if found := log.Recent(0, 1, nil); c.want == http.StatusForbidden && (len(found) != 1 || found[0].Outcome != audit.Refused || found[0].Operation == "") {
+					t.Errorf("%s: the audit says %+v", name, found)
+				}
+			}
+		}
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

@@ -1,0 +1,82 @@
+package adminapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/server/audit"
+)
+
+// TestAResetFillsWhatItNamesAndNothingElse uses up tokens of two callers under
+// two rules, and resets some of them.
+func TestAResetFillsWhatItNamesAndNothingElse(t *testing.T) {
+	r := start(t)
+	r.create(t, mine, `{"id":"mine","rules":[
+		{"id":"a","limitScope":"USER_ID","bands":[{"label":"day","capacity":10,"refill":"24h"}]},
+		{"id":"b","limitScope":"USER_ID","bands":[{"label":"day","capacity":10,"refill":"24h"}]}]}`)
+	r.create(t, yours, `{"id":"yours","rules":[{"id":"c","limitScope":"USER_ID","bands":[{"label":"day","capacity":10,"refill":"24h"}]}]}`)
+	left := func() string {
+		t.Helper()
+		var all []string
+		for _, user := range []string{"ann", "bob"} {
+			for _, set := range []string{"mine", "yours"} {
+				for _, b := range r.peek(t, set, fmt.Sprintf(`{"request":{"userId":%q}}`, user)) {
+					all = append(all, fmt.Sprintf("%s.%s %d", user, b.Rule, b.Bands[0].Remaining))
+				}
+			}
+		}
+		return strings.Join(all, ", ")
+	}
+	const used = "ann.a 7, ann.b 7, ann.c 7, bob.a 7, bob.b 7, bob.c 7"
+	key := r.explain(t, "mine", `{"userId":"bob"}`).Rules[0].Key
+	for _, c := range []struct{ name, body, want string }{
+		{"one caller by a request", `{"rule":"a","request":{"userId":"ann"}}`, "ann.a 10, ann.b 7, ann.c 7, bob.a 7, bob.b 7, bob.c 7"},
+		{"one caller by a request that says where", `{"rule":"a","request":{"ruleSet":"mine","userId":"ann"}}`, "ann.a 10, ann.b 7, ann.c 7, bob.a 7, bob.b 7, bob.c 7"},
+		{"one caller by its key", `{"rule":"a","key":"` + key + `"}`, "ann.a 7, ann.b 7, ann.c 7, bob.a 10, bob.b 7, bob.c 7"},
+		{"a rule", `{"ruleSet":"mine","rule":"b"}`, "ann.a 7, ann.b 10, ann.c 7, bob.a 7, bob.b 10, bob.c 7"},
+		{"a rule set", `{}`, "ann.a 10, ann.b 10, ann.c 7, bob.a 10, bob.b 10, bob.c 7"},
+	} {
+		do(t, r.engine.Reset(t.Context(), fluxgate.Key{RuleSet: "mine"}))
+		do(t, r.engine.Reset(t.Context(), fluxgate.Key{RuleSet: "yours"}))
+		for _, user := range []string{"ann", "bob"} {
+			r.check(t, &fluxgate.Request{RuleSet: "mine", UserID: user, Cost: 3})
+			r.check(t, &fluxgate.Request{RuleSet: "yours", UserID: user, Cost: 3})
+		}
+		if got := left(); got != used {
+			t.Fatalf("before a reset of %s there is %s", c.name, got)
+		}
+		if got := r.ask(t, http.MethodPost, mine+"/buckets/reset", c.body).want(t, http.StatusNoContent); got.body != "" {
+			t.Errorf("a reset answers %s", got.body)
+		}
+		if got := left(); got != c.want {
+			t.Errorf("after a reset of %s there is\n%s, want\n%s", c.name, got, c.want)
+		}
+		last := r.audit.Recent(0, 1, nil)[0]
+		if last.Operation != "reset-buckets" || last.RuleSet != "mine" || last.Outcome != audit.Changed || last.Who != "token:writer" || (last.Rule == "") != (c.body == "{}") {
+			t.Errorf("the audit says of a reset of %s: %+v", c.name, last)
+		}
+	}
+}
+
+func TestCountersAreThoseOfTheServer(t *testing.T) {
+	r := start(t, func(s *settings) {
+		s.counters = func(ruleSet string) []admin.Counter {
+			if ruleSet != "mine" {
+				return nil
+			}
+			return []admin.Counter{{Rule: "a", Decisions: map[string]uint64{"allowed": 7, "limited": 2}, NearLimit: 1}}
+		}
+	})
+	var got admin.Counters
+	r.ask(t, http.MethodGet, mine+"/counters", "").want(t, http.StatusOK).into(t, &got)
+	if got.RuleSet != "mine" || got.Since.IsZero() || len(got.Rules) != 1 || got.Rules[0].Decisions["allowed"] != 7 || got.Rules[0].NearLimit != 1 {
+		t.Errorf("the counters are %+v", got)
+	}
+	if body := r.ask(t, http.MethodGet, yours+"/counters", "").want(t, http.StatusOK).body; !strings.Contains(body, `"rules":[]`) {
+		t.Errorf("no counters are %s", body)
+	}
+}

@@ -1,0 +1,230 @@
+package adminapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/server/config"
+)
+
+func (a *API) registerRules() {
+	const all, one = "/v1/rule-sets/{ruleSet}/rules", "/v1/rule-sets/{ruleSet}/rules/{rule}"
+	huma.Register(a.huma, a.operation(config.RoleRead, http.MethodGet, all, "list-rules", tagRuleSets, "List the rules of a rule set", http.StatusNotFound), a.listRules)
+	create := a.documented(config.RoleWrite, http.MethodPost, all, "create-rule", "Add a rule")
+	create.DefaultStatus = http.StatusCreated
+	huma.Register(a.huma, create, a.createRule)
+	huma.Register(a.huma, a.operation(config.RoleRead, http.MethodGet, one, "get-rule", tagRuleSets, "Read a rule", http.StatusNotFound), a.getRule)
+	put := a.documented(config.RoleWrite, http.MethodPut, one, "put-rule", "Add or replace a rule")
+	also(&put, http.StatusCreated, "Entry")
+	huma.Register(a.huma, put, a.putRule)
+	huma.Register(a.huma, a.operation(config.RoleWrite, http.MethodDelete, one, "delete-rule", tagRuleSets, "Take a rule away", changeErrors...), a.deleteRule)
+}
+
+// RulePath is a rule in a path.
+type RulePath struct {
+	RuleSetPath
+	Rule string `path:"rule" pattern:"^[A-Za-z0-9._-]{1,64}$" doc:"The rule."`
+}
+
+type rulesOut struct {
+	ETag string `header:"ETag" doc:"The revision, to base a change on."`
+	Body struct {
+		Revision int64          `json:"revision" doc:"The revision that they are of."`
+		Rules    []ruleDocument `json:"rules" nullable:"false" doc:"Rules in the order they are evaluated."`
+		Next     int            `json:"next,omitempty" doc:"What to give as offset for the next page; left out on the last."`
+	} `nameHint:"Rules"`
+}
+
+func (a *API) listRules(ctx context.Context, in *struct {
+	RuleSetPath
+	Page
+	Offset int `query:"offset" minimum:"0" doc:"How many to leave out."`
+}) (*rulesOut, error) {
+	v, err := a.current(ctx, in.RuleSet)
+	if err != nil {
+		return nil, a.failed("list-rules", err)
+	}
+	out := &rulesOut{ETag: tag(v.Revision)}
+	out.Body.Revision, out.Body.Rules = v.Revision, []ruleDocument{}
+	i := 0
+	for rule := range v.RuleSet.Rules() {
+		if i++; i <= in.Offset {
+			continue
+		}
+		if len(out.Body.Rules) == in.Limit {
+			out.Body.Next = in.Offset + in.Limit
+			break
+		}
+		doc, err := written[fluxgate.RuleDocument](rule)
+		if err != nil {
+			return nil, a.failed("list-rules", err)
+		}
+		out.Body.Rules = append(out.Body.Rules, doc)
+	}
+	return out, nil
+}
+
+type ruleOut struct {
+	ETag string `header:"ETag" doc:"The revision of its rule set, to base a change on."`
+	Body ruleDocument
+}
+
+func (a *API) getRule(ctx context.Context, in *RulePath) (*ruleOut, error) {
+	v, err := a.current(ctx, in.RuleSet)
+	if err != nil {
+		return nil, a.failed("get-rule", err)
+	}
+	for rule := range v.RuleSet.Rules() {
+		if rule.ID != in.Rule {
+			continue
+		}
+		doc, err := written[fluxgate.RuleDocument](rule)
+		if err != nil {
+			return nil, a.failed("get-rule", err)
+		}
+		return &ruleOut{ETag: tag(v.Revision), Body: doc}, nil
+	}
+	return nil, a.failed("get-rule", noRule(in.Rule))
+}
+
+func noRule(id string) error { return fmt.Errorf("rule %q: %w", id, rules.ErrNotFound) }
+
+func (a *API) createRule(ctx context.Context, in *struct {
+	RuleSetPath
+	Condition
+	Body ruleDocument
+}) (*saved, error) {
+	out, err := a.change(ctx, "create-rule", in.RuleSet, &in.Condition, func(before *fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
+		rule, err := parseRule(in.Body, in.RuleSet, "")
+		if err != nil {
+			return nil, err
+		}
+		changingOf(ctx).record.Rule = rule.ID
+		return edited(before, in.RuleSet, func(all []fluxgate.Rule) ([]fluxgate.Rule, int, error) {
+			if slices.ContainsFunc(all, func(r fluxgate.Rule) bool { return r.ID == rule.ID }) {
+				return nil, 0, admin.NewProblem(http.StatusConflict, admin.KindConflict, fmt.Sprintf("rule %q exists already: replace it with PUT", rule.ID))
+			}
+			return append(all, rule), len(all), nil
+		})
+	})
+	if out != nil {
+		out.Status = http.StatusCreated
+	}
+	return out, err
+}
+
+func (a *API) putRule(ctx context.Context, in *struct {
+	RulePath
+	Condition
+	Body ruleDocument
+}) (*saved, error) {
+	added := false
+	out, err := a.change(ctx, "put-rule", in.RuleSet, &in.Condition, func(before *fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
+		rule, err := parseRule(in.Body, in.RuleSet, in.Rule)
+		if err != nil {
+			return nil, err
+		}
+		return edited(before, in.RuleSet, func(all []fluxgate.Rule) ([]fluxgate.Rule, int, error) {
+			for i := range all {
+				if all[i].ID == rule.ID {
+					all[i] = rule
+					return all, i, nil
+				}
+			}
+			added = true
+			return append(all, rule), len(all), nil
+		})
+	})
+	if out != nil && added {
+		out.Status = http.StatusCreated
+	}
+	return out, err
+}
+
+func (a *API) deleteRule(ctx context.Context, in *struct {
+	RulePath
+	Condition
+}) (*saved, error) {
+	return a.change(ctx, "delete-rule", in.RuleSet, &in.Condition, func(before *fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
+		return edited(before, in.RuleSet, func(all []fluxgate.Rule) ([]fluxgate.Rule, int, error) {
+			rest := slices.DeleteFunc(slices.Clone(all), func(r fluxgate.Rule) bool { return r.ID == in.Rule })
+			if len(rest) == len(all) {
+				return nil, 0, noRule(in.Rule)
+			}
+			return rest, -1, nil
+		})
+	})
+}
+
+// edited is a rule set with other rules. The edit says the index of the rule
+// that was sent, or -1.
+func edited(before *fluxgate.RuleSet, id string, edit func([]fluxgate.Rule) ([]fluxgate.Rule, int, error)) (*fluxgate.RuleSet, error) {
+	var all []fluxgate.Rule
+	if before != nil {
+		all = slices.Collect(before.Rules())
+	}
+	all, sent, err := edit(all)
+	if err != nil {
+		return nil, err
+	}
+	set, err := fluxgate.NewRuleSet(id, all...)
+	return set, inside(err, sent)
+}
+
+// indexOf is where a rule stands in a rule set, or -1.
+func indexOf(set *fluxgate.RuleSet, rule string) int {
+	return slices.IndexFunc(slices.Collect(set.Rules()), func(r fluxgate.Rule) bool { return r.ID == rule })
+}
+
+// parseRule reads a rule that was sent for a rule set under an id, or under
+// none. It is checked as a rule set of its own first, so that everything that is
+// wrong with it is told at once.
+func parseRule(doc ruleDocument, ruleSet, id string) (fluxgate.Rule, error) {
+	dec := json.NewDecoder(bytes.NewReader(doc))
+	dec.UseNumber()
+	var tree map[string]any
+	err := dec.Decode(&tree)
+	if _, after := dec.Token(); err != nil || !errors.Is(after, io.EOF) || tree == nil {
+		return fluxgate.Rule{}, admin.NewProblem(http.StatusBadRequest, admin.KindValidation, "The body must be a rule as JSON.")
+	}
+	set, err := fluxgate.DecodeRuleSet(map[string]any{"id": ruleSet, "rules": []any{tree}})
+	if err != nil {
+		return fluxgate.Rule{}, inside(err, 0)
+	}
+	var sent fluxgate.Rule
+	for rule := range set.Rules() {
+		sent = rule
+	}
+	if id != "" && sent.ID != id {
+		return fluxgate.Rule{}, &fluxgate.ValidationError{RuleSetID: ruleSet, Problems: []fluxgate.Problem{{Place: "id", Message: fmt.Sprintf("must be %q, as in the path", id)}}}
+	}
+	return sent, nil
+}
+
+// inside moves the places of problems into the rule at an index: who sent one
+// rule has not seen its place among the others.
+func inside(err error, index int) error {
+	var invalid *fluxgate.ValidationError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	prefix := fmt.Sprintf("rules[%d]", index)
+	for i := range invalid.Problems {
+		p := &invalid.Problems[i]
+		if rest, ok := strings.CutPrefix(p.Place, prefix); ok {
+			p.Place = strings.TrimPrefix(rest, ".")
+		}
+	}
+	return err
+}

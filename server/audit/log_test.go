@@ -1,0 +1,262 @@
+package audit_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate/server/audit"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t testing.TB, config audit.Config) *audit.Log {
+	t.Helper()
+	log, err := audit.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = log.Close() })
+	return log
+}
+
+// lines are those of a file. What is no JSON object is an empty record.
+func lines(t testing.TB, file string) []audit.Record {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []audit.Record
+	scanner := bufio.NewScanner(bytes.NewReader(text))
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		var r audit.Record
+		_ = json.Unmarshal(scanner.Bytes(), &r)
+		all = append(all, r)
+	}
+	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
+		t.Errorf("the last line has no end")
+	}
+	return all
+}
+
+// change is a record with everything in it.
+func change(n int64) audit.Record {
+	return audit.Record{
+		Who: "token:ci", From: "192.0.2.1", Operation: "put-rule-set", RuleSet: "api-limits", Rule: "per-user", Outcome: audit.Changed,
+		Status: 200, Detail: "raised", Before: n, After: n + 1, Changes: json.RawMessage(`[{"rule":"per-user"}]`),
+	}
+}
+
+func TestARecordIsInTheFileTheLogAndMemory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.log")
+	var said bytes.Buffer
+	log := open(t, audit.Config{File: file, Logger: slog.New(slog.NewJSONHandler(&said, nil))})
+	begin := time.Now()
+	for n := range int64(2) {
+		if err := log.Write(t.Context(), change(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(first), &fields); err != nil {
+		t.Fatal(err)
+	}
+	at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(fields["time"]))
+	if err != nil || at.Before(begin.Add(-time.Second)) || at.After(time.Now().Add(time.Second)) || at.Location() != time.UTC {
+		t.Errorf("time %v, %v", fields["time"], err)
+	}
+	delete(fields, "time")
+	const want = `map[after:1 changes:[map[rule:per-user]] detail:raised from:192.0.2.1 operation:put-rule-set outcome:changed rule:per-user ruleSet:api-limits seq:1 status:200 who:token:ci]`
+	if got := fmt.Sprint(fields); got != want {
+		t.Errorf("the file has\n%s\nwant\n%s", got, want)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	logged := strings.Split(strings.TrimSpace(said.String()), "\n")
+	if len(logged) != 2 || !strings.Contains(logged[1], `"msg":"audit"`) {
+		t.Fatalf("logged\n%s", said.String())
+	}
+	for _, part := range []string{`"level":"INFO"`, `"who":"token:ci"`, `"before":1,"after":2`, `"changes":[{"rule":"per-user"}]`, `"seq":2`, `"from":"192.0.2.1"`, `"ruleSet":"api-limits"`} {
+		if !strings.Contains(logged[1], part) {
+			t.Errorf("the log lacks %s: %s", part, logged[1])
+		}
+	}
+	if recent := log.Recent(0, 0, nil); len(recent) != 2 || recent[0].Seq != 2 || recent[1].Before != 0 || recent[0].Time.IsZero() {
+		t.Errorf("in memory: %+v", recent)
+	}
+}
+
+func TestRefusalsAreWarnedOf(t *testing.T) {
+	var said bytes.Buffer
+	log := open(t, audit.Config{Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	for _, outcome := range []audit.Outcome{audit.Changed, audit.Unchanged, audit.Refused, audit.Failed} {
+		if err := log.Write(t.Context(), audit.Record{Outcome: outcome}); err != nil {
+			t.Error(err)
+		}
+	}
+	if text := said.String(); strings.Count(text, "level=INFO") != 2 || strings.Count(text, "level=WARN") != 2 {
+		t.Errorf("logged\n%s", text)
+	}
+	if log.Broken() != nil || log.Reload() != nil || log.Close() != nil {
+		t.Error("without a file something is broken")
+	}
+}
+
+func TestRecentGoesBackPageByPage(t *testing.T) {
+	log := open(t, audit.Config{Keep: 50})
+	for n := range 120 {
+		set := "a"
+		if n%2 == 1 {
+			set = "b"
+		}
+		if err := log.Write(t.Context(), audit.Record{RuleSet: set}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	visible := func(r *audit.Record) bool { return r.RuleSet == "b" }
+	var seen []uint64
+	for before := uint64(0); ; {
+		page := log.Recent(before, 10, visible)
+		for _, r := range page {
+			if r.RuleSet != "b" {
+				t.Errorf("%+v is visible", r)
+			}
+			seen = append(seen, r.Seq)
+		}
+		if len(page) == 0 {
+			break
+		}
+		before = page[len(page)-1].Seq
+	}
+	if len(seen) != 25 || seen[0] != 120 || seen[24] != 72 {
+		t.Errorf("seen %v", seen)
+	}
+	if all := log.Recent(0, 0, nil); len(all) != 50 || all[49].Seq != 71 {
+		t.Errorf("%d are kept", len(all))
+	}
+	if none := log.Recent(1, 10, nil); none == nil || len(none) != 0 {
+		t.Errorf("before the first: %v", none)
+	}
+}
+
+func TestEverythingInARecordIsBounded(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.log")
+	log := open(t, audit.Config{File: file})
+	long := strings.Repeat("é", 1_000) + "\n\x1b[31m\x00\xff"
+	huge, _ := json.Marshal(strings.Repeat("x", 70_000))
+	for name, changes := range map[string]string{"huge": string(huge), "broken": "{\n\"who\": \"me\"}\n{", "pretty": "{\n  \"a\": 1\n}"} {
+		before := len(lines(t, file))
+		err := log.Write(t.Context(), audit.Record{
+			Who: long, From: long, Operation: long, RuleSet: long, Rule: long, Outcome: audit.Outcome(long), Detail: "a\nb\x1b", Changes: json.RawMessage(changes),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := lines(t, file)
+		r := all[len(all)-1]
+		if len(all) != before+1 || r.Detail != "a\nb\x1b" {
+			t.Errorf("%s: %d lines more, %q", name, len(all)-before, r.Detail)
+		}
+		for _, text := range []string{r.Who, r.From, r.Operation, r.RuleSet, r.Rule, string(r.Outcome)} {
+			if len(text) > 1_024 || !strings.HasSuffix(text, "é…") {
+				t.Errorf("%s: a text of %d bytes ends in %q", name, len(text), text[len(text)-8:])
+			}
+		}
+		want := map[string]string{"huge": `{"omittedBytes":70002}`, "broken": `{"unreadableBytes":16}`, "pretty": `{"a":1}`}[name]
+		if string(r.Changes) != want {
+			t.Errorf("%s: changes %.100s, want %s", name, r.Changes, want)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || bytes.ContainsAny(text, "\x1b\x00") {
+		t.Errorf("control characters are in the file (%v)", err)
+	}
+}
+
+func TestMemoryIsBoundedInBytesToo(t *testing.T) {
+	log := open(t, audit.Config{})
+	changes, _ := json.Marshal(strings.Repeat("x", 60_000))
+	for range 300 {
+		if err := log.Write(t.Context(), audit.Record{Changes: changes}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, size := log.Recent(0, 0, nil), 0
+	for _, r := range kept {
+		size += len(r.Changes)
+	}
+	if size > 8<<20 || size < 7<<20 || kept[0].Seq != 300 || kept[len(kept)-1].Seq != uint64(301-len(kept)) {
+		t.Errorf("%d records of %d bytes are kept", len(kept), size)
+	}
+	for range 1_100 {
+		if err := log.Write(t.Context(), audit.Record{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if kept := log.Recent(0, 0, nil); len(kept) != 1_000 {
+		t.Errorf("%d records are kept", len(kept))
+	}
+}
+
+func TestWhatIsKeptIsTheLogsOwn(t *testing.T) {
+	log := open(t, audit.Config{})
+	r := change(1)
+	if err := log.Write(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	copy(r.Changes, "garbage")
+	if kept := log.Recent(0, 1, nil); !json.Valid(kept[0].Changes) {
+		t.Errorf("%s", kept[0].Changes)
+	}
+}
+
+func TestManyWriteWholeLines(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.log")
+	logs := []*audit.Log{open(t, audit.Config{File: file}), open(t, audit.Config{File: file})} // as two servers would
+	const each = 200
+	var all sync.WaitGroup
+	for writer := range 6 {
+		all.Go(func() {
+			for n := range int64(each) {
+				r := change(n)
+				r.Detail = strings.Repeat(fmt.Sprint(writer), 500)
+				if err := logs[writer%2].Write(t.Context(), r); err != nil {
+					t.Error(err)
+				}
+				logs[writer%2].Recent(0, 5, nil)
+				if n%50 == 0 {
+					if err := logs[writer%2].Reload(); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	found := lines(t, file)
+	for _, r := range found {
+		if r.Who == "" || r.Detail != strings.Repeat(r.Detail[:1], 500) {
+			t.Fatalf("a line is garbled: %+v", r)
+		}
+	}
+	if len(found) != 6*each {
+		t.Errorf("%d lines", len(found))
+	}
+}

@@ -1,0 +1,86 @@
+package check_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/server/access"
+	"github.com/fluxgate/fluxgate/server/check"
+	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/receipt"
+)
+
+// guarded is an API behind a guard that knows the tokens all, which is for
+// every rule set, some, for api and others, and other, for others.
+func guarded(t *testing.T, ruleSet string, limiter broken) http.Handler {
+	t.Helper()
+	auth := config.Auth{}
+	for name, sets := range map[string][]string{"all": nil, "some": {"api", "others"}, "other": {"others"}} {
+		sum := sha256.Sum256([]byte(name))
+		auth.Tokens = append(auth.Tokens, config.Token{Name: name, SHA256: config.Hash(hex.EncodeToString(sum[:])), Roles: []config.Role{config.RoleCheck}, RuleSets: sets})
+	}
+	guard, err := access.New(&config.Server{Auth: auth}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := check.New(check.Config{Limiter: limiter, Office: fluxgate.Must(receipt.NewOffice(receipt.Config{})), RuleSet: ruleSet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	for pattern, handler := range api.Routes() {
+		mux.Handle(pattern, guard.Only(config.RoleCheck, func(w http.ResponseWriter, _ *http.Request, status int, _ string) { w.WriteHeader(status) }, handler))
+	}
+	return mux
+}
+
+func TestATokenIsForItsRuleSetsAlone(t *testing.T) {
+	var asked atomic.Int64 // a batch decides all at once
+	limiter := broken{func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
+		asked.Add(1)
+		return fluxgate.Decision{Allowed: true, Reason: fluxgate.ReasonNoRule}, nil
+	}}
+	const checking, batch, compatible, settle = "/v1/check", "/v1/check:batch", "/api/ratelimit/check", "/v1/settle"
+	for _, c := range []struct {
+		byDefault, path, body string
+		all, some, other      int
+		says                  string
+	}{
+		{"api", checking, `{"ruleSet":"api"}`, 200, 200, 403, "ruleSet: "},
+		{"api", checking, `{"ruleSet":"others"}`, 200, 200, 200, ""},
+		{"api", checking, `{"ruleSet":"more"}`, 200, 403, 403, "ruleSet: "},
+		{"api", checking, `{"ruleSet":"API"}`, 200, 403, 403, "ruleSet: "},
+		{"api", checking, `{}`, 200, 200, 403, "ruleSet: "},
+		{"others", checking, `{"ruleSet":""}`, 200, 200, 200, ""},
+		{"", checking, `{}`, 200, 403, 403, "ruleSet: "},
+		{"api", checking, `{"ruleSet":"a b"}`, 400, 400, 400, "ruleSet"},
+		{"others", batch, `{"requests":[{}]}`, 200, 200, 200, ""},
+		{"others", batch, `{"requests":[{},{"ruleSet":"others"},{"ruleSet":"api"}]}`, 200, 200, 403, "requests[2].ruleSet: "},
+		{"api", batch, `{"requests":[{"ruleSet":"others"},{}]}`, 200, 200, 403, "requests[1].ruleSet: "},
+		{"api", compatible, `{"ruleSetId":"api"}`, 200, 200, 403, "ruleSetId: "},
+		{"api", compatible, `{}`, 200, 200, 403, "ruleSetId: "},
+		{"api", compatible, `{"ruleSetId":"more"}`, 200, 403, 403, "ruleSetId: "},
+		{"api", settle, `{"receipt":"abc","actual":0}`, 403, 403, 403, "not made here"},
+	} {
+		handler := guarded(t, c.byDefault, limiter)
+		for token, want := range map[string]int{"all": c.all, "some": c.some, "other": c.other} {
+			asked.Store(0)
+			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, c.path, strings.NewReader(c.body))
+			r.Header.Set("Authorization", "Bearer "+token)
+			handler.ServeHTTP(w, r)
+			if w.Code != want || want != 200 && !strings.Contains(w.Body.String(), c.says) {
+				t.Errorf("%s with %s asks %s %s: %d %s", token, c.byDefault, c.path, c.body, w.Code, w.Body)
+			}
+			if want == 403 && (asked.Load() > 0 || w.Header().Get("Content-Type") != "application/problem+json") {
+				t.Errorf("%s asks %s %s: decided %d times, %v", token, c.path, c.body, asked.Load(), w.Header())
+			}
+		}
+	}
+}

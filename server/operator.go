@@ -1,0 +1,76 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/server/config"
+)
+
+// Operator works straight on the rules and the store that a configuration
+// names, as a server with it would.
+type Operator struct {
+	*admin.Direct
+	app *App
+}
+
+// NewOperator opens what a server with this configuration would open, but for
+// its listeners. With rulesOnly the store is left alone, and what needs it is
+// an error.
+func NewOperator(ctx context.Context, c *config.Config, rulesOnly bool, options Options) (_ *Operator, err error) {
+	a := newApp(c, options)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.close())
+		}
+	}()
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	if rulesOnly {
+		if err := a.openRules(ctx); err != nil {
+			return nil, err
+		}
+	} else {
+		for _, build := range []func(context.Context) error{a.buildTelemetry, a.buildRules, a.buildEngine} {
+			if err := build(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
+	editor, err := a.editor()
+	if err != nil {
+		return nil, err
+	}
+	return &Operator{Direct: admin.NewDirect(editor, a.plane.engine.Load), app: a}, nil
+}
+
+// Close ends what was opened.
+func (o *Operator) Close() error { return o.app.close() }
+
+// editor is the source of the rules as operators use it: its changes are
+// announced, so that no server waits for its next poll.
+func (a *App) editor() (rules.Editor, error) {
+	switch source := a.source.Source.(type) {
+	case rules.Editor:
+		if a.redis == nil {
+			return source, nil
+		}
+		secret, err := readSecret(a.config.Reload.SecretFile)
+		if err != nil {
+			return nil, err
+		}
+		announcer, err := reload.NewAnnouncer(a.redis, reload.AnnouncerConfig{Channel: a.config.Reload.Channel, Secret: secret, Source: "admin"})
+		if err != nil {
+			return nil, err
+		}
+		return reload.Announcing(source, announcer, a.log), nil
+	case admin.Files:
+		return admin.ReadOnly(source), nil
+	}
+	return nil, fmt.Errorf("rules in %s can neither be listed nor edited", a.source.kind)
+}
