@@ -4,25 +4,52 @@ import (
 	"io"
 	"os"
 
-	"github.com/fluxgate/fluxgate/server"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
-// colours are those of a terminal.
-var colours = map[server.Verdict]string{server.Good: "\x1b[32m", server.Watch: "\x1b[33m", server.Wrong: "\x1b[31m"}
+// colour is how a terminal is told one.
+type colour string
+
+const (
+	green  colour = "\x1b[32m"
+	yellow colour = "\x1b[33m"
+	red    colour = "\x1b[31m"
+)
 
 // painter colours a text on a terminal, unless NO_COLOR is set.
-func painter(out io.Writer) func(server.Verdict, string) string {
+func painter(out io.Writer) func(colour, string) string {
 	if !isTerminal(out) || os.Getenv("NO_COLOR") != "" {
-		return func(_ server.Verdict, text string) string { return text }
+		return func(_ colour, text string) string { return text }
 	}
-	return func(v server.Verdict, text string) string { return colours[v] + text + "\x1b[0m" }
+	return func(c colour, text string) string {
+		if c == "" {
+			return text
+		}
+		return string(c) + text + "\x1b[0m"
+	}
 }
 
-func isTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
+// diffPainter colours what [rules.WriteDiff] writes.
+func diffPainter(out io.Writer) func(rules.DiffKind, string) string {
+	colours := map[rules.DiffKind]colour{rules.DiffAdded: green, rules.DiffRemoved: red, rules.DiffChanged: yellow}
+	paint := painter(out)
+	return func(kind rules.DiffKind, text string) string { return paint(colours[kind], text) }
+}
+
+// isTerminal reports whether a person is at the other end of a stream. A
+// stream that is no file may say so itself.
+func isTerminal(stream any) bool {
+	if says, ok := stream.(interface{ IsTerminal() bool }); ok {
+		return says.IsTerminal()
+	}
+	file, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}
 	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	nobody, err := os.Stat(os.DevNull) // a device, but nobody is there
+	return err != nil || !os.SameFile(info, nobody)
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/spf13/cobra"
@@ -21,16 +23,12 @@ func (s *sources) flags(cmd *cobra.Command) {
 
 // load reads the configuration: file, then environment, then flags.
 func (s *sources) load() (*config.Config, error) {
-	return config.Load(config.Sources{File: s.file, Environ: os.Environ(), Set: s.set})
+	environ := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, adminVariable+"=") })
+	return config.Load(config.Sources{File: s.file, Environ: environ, Set: s.set})
 }
 
 func newConfig() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "config", Short: "Check or print the configuration", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newConfigCheck(), newConfigPrint())
-	return cmd
+	return group(&cobra.Command{Use: "config", Short: "Check or print the configuration"}, newConfigCheck(), newConfigPrint())
 }
 
 func newConfigCheck() *cobra.Command {
@@ -56,7 +54,7 @@ func newConfigCheck() *cobra.Command {
 
 func newConfigPrint() *cobra.Command {
 	var from sources
-	var format string
+	var as output
 	cmd := &cobra.Command{
 		Use: "print", Short: "Print the effective configuration, without secrets", Args: noArgs,
 		Long: "Print what a server would run with: the file, the environment and the flags over the defaults. Secrets are hidden.",
@@ -65,10 +63,10 @@ func newConfigPrint() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.Print(cmd.OutOrStdout(), config.Format(format))
+			return c.Print(cmd.OutOrStdout(), config.Format(as.format))
 		},
 	}
 	from.flags(cmd)
-	cmd.Flags().StringVarP(&format, "output", "o", "yaml", "yaml or json")
+	as.flag(cmd, asYAML, asJSON)
 	return cmd
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -16,22 +17,24 @@ import (
 const (
 	exitOK      = 0
 	exitError   = 1
-	exitUsage   = 2
-	exitRefused = 3 // check: the request may not pass
-	exitTrouble = 4 // doctor: something is wrong
+	exitDrift   = 2  // rules differ from what the files say, or a change was not confirmed
+	exitRefused = 3  // check: the request may not pass
+	exitTrouble = 4  // doctor: something is wrong
+	exitUsage   = 64 // as sysexits.h has it
 )
 
 // version is what was released. The build says it with -ldflags.
 var version = "dev"
 
 func main() {
-	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 // run is main without the process, for tests.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
+	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
@@ -43,8 +46,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return int(code)
 	}
 	_, _ = fmt.Fprintf(stderr, "fluxgate: %v\n", err)
-	var usage *usageError
-	if errors.As(err, &usage) {
+	var wrong *usageError
+	if errors.As(err, &wrong) {
 		return exitUsage
 	}
 	return exitError
@@ -58,24 +61,44 @@ func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 // usageError is about how a command was called.
 type usageError struct{ error }
 
+func usage(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
 func newRoot() *cobra.Command {
-	root := &cobra.Command{
+	root := group(&cobra.Command{
 		Use:   "fluxgate",
 		Short: "Distributed rate limiting in front of your APIs",
 		Long: `fluxgate decides, for every request that reaches an API, whether it may pass now.
 
-Exit codes: 0 done; 1 an error; 2 called in a wrong way; 3 the checked request may not pass;
-4 doctor has found something wrong.`,
+Exit codes: 0 done; 1 an error; 2 the rules differ from the files (rules diff, rules apply), or a change was
+not confirmed; 3 the checked request may not pass; 4 doctor has found something wrong; 64 called in a wrong way.`,
 		Example: `  fluxgate serve --set rules.file=rules.yaml --set redis.enabled=false --set mongo.enabled=false
   fluxgate check --user ada --path /api/orders
+  fluxgate rules apply -f rules.yaml
   fluxgate doctor --config fluxgate.yaml`,
 		SilenceUsage: true, SilenceErrors: true,
-	}
+	}, newServe(), newCheck(), newRules(), newBucket(), newExplain(), newConfig(), newDoctor(), newVersion())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &usageError{fmt.Errorf("%w\nsee fluxgate %s --help", err, cmd.Name())}
+		return usage("%w\nsee %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newServe(), newCheck(), newConfig(), newDoctor(), newVersion())
 	return root
+}
+
+// group is a command that others stand below. By itself it shows its help.
+func group(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		meant := ""
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			meant = ": did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return usage("unknown command %q%s\nsee %s --help", args[0], meant, cmd.CommandPath())
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(below...)
+	return cmd
 }
 
 func newVersion() *cobra.Command {
@@ -104,7 +127,7 @@ func fullVersion() string {
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return &usageError{fmt.Errorf("%s takes no arguments, and got %q", cmd.CommandPath(), args[0])}
+		return usage("%s takes no arguments, and got %q", cmd.CommandPath(), args[0])
 	}
 	return nil
 }

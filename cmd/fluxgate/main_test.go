@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,14 +10,6 @@ import (
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
-
-// call runs a command line.
-func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, errs bytes.Buffer
-	code = run(t.Context(), args, &out, &errs)
-	return code, out.String(), errs.String()
-}
 
 func TestExitCodesAndWords(t *testing.T) {
 	folder := t.TempDir()
@@ -42,7 +33,10 @@ func TestExitCodesAndWords(t *testing.T) {
 		{[]string{"serve", "--help"}, exitOK, "SIGHUP", true},
 		{[]string{"completion", "bash"}, exitOK, "bash completion", true},
 		{[]string{"serve", "--colour"}, exitUsage, "unknown flag: --colour", false},
-		{[]string{"sreve"}, exitError, "Did you mean this?", false},
+		{[]string{"sreve"}, exitUsage, `unknown command "sreve": did you mean serve?`, false},
+		{[]string{"rules", "lst"}, exitUsage, "did you mean list", false},
+		{[]string{"config", "shout"}, exitUsage, "see fluxgate config --help", false},
+		{[]string{"rules", "list", "--colour"}, exitUsage, "see fluxgate rules list --help", false},
 		{[]string{"version", "please"}, exitUsage, "takes no arguments", false},
 		{[]string{"config", "check", "-c", good}, exitOK, "the configuration is good", true},
 		{[]string{"config", "check", "-c", bad}, exitError, "bad.yaml:3:14", false},

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// advise adds to an error what to do about it.
+func (w *where) advise(err error) error {
+	var told exitCode
+	var wrong *usageError
+	if err == nil || errors.As(err, &told) || errors.As(err, &wrong) {
+		return err
+	}
+	if advice := w.advice(err); advice != "" {
+		return fmt.Errorf("%w\n%s", err, advice)
+	}
+	return err
+}
+
+func (w *where) advice(err error) string {
+	var problem *admin.Problem
+	switch {
+	case errors.Is(err, admin.ErrReadOnly):
+		return "" // it says what to do
+	case errors.As(err, &problem):
+		return w.adviceOn(problem)
+	case errors.Is(err, rules.ErrNotFound), errors.Is(err, fluxgate.ErrNoRuleSet):
+		return seeList
+	case errors.Is(err, fluxgate.ErrNoRule):
+		return seeRules
+	case w.direct:
+		return ""
+	}
+	return w.connection(err)
+}
+
+const (
+	seeList  = "see fluxgate rules list for the rule sets that there are, and fluxgate rules history for their revisions"
+	seeRules = "see fluxgate rules get for the rules that there are"
+)
+
+// adviceOn is about what a server answered.
+func (w *where) adviceOn(p *admin.Problem) string {
+	switch {
+	case p.Status == http.StatusUnauthorized && w.tokenFile != "":
+		return "the server does not take the token of --token-file: is it that of this server, and has it not expired?"
+	case p.Status == http.StatusUnauthorized:
+		return "the server asks who you are: use --token-file, or --cert-file and --key-file"
+	case p.Status == http.StatusForbidden:
+		return "use a token with that role: server.auth in the server's configuration says who has which"
+	case p.Status == http.StatusTooManyRequests:
+		return "wait a minute: the admin API limits how often one caller may ask"
+	case p.Kind == admin.KindNotFound && lacksRule(p.Detail):
+		return seeRules
+	case p.Kind == admin.KindNotFound:
+		return seeList
+	case p.Status == http.StatusNotFound && p.Kind == "" && !strings.Contains(p.Detail, "server.admin"):
+		return fmt.Sprintf("is %s the address of server.admin? the one for requests is another", w.server)
+	case p.Status == http.StatusBadRequest && p.Kind == "" && strings.HasPrefix(w.server, "http://"):
+		return "does the server speak TLS? then its address begins with https://"
+	}
+	return ""
+}
+
+// lacksRule reports whether it is a rule that was not found: only the words
+// tell, and those about a rule set begin with the same.
+func lacksRule(detail string) bool {
+	return strings.Contains(detail, fluxgate.ErrNoRule.Error()) && !strings.Contains(detail, fluxgate.ErrNoRuleSet.Error())
+}
+
+// connection is about a server that did not answer.
+func (w *where) connection(err error) string {
+	var (
+		unreachable *net.OpError
+		stranger    x509.UnknownAuthorityError
+	)
+	switch {
+	case errors.As(err, &stranger):
+		return "name who vouches for the server with --ca-file"
+	case strings.Contains(err.Error(), "gave HTTP response to HTTPS client"):
+		return "the server does not speak TLS: its address begins with http://"
+	case errors.As(err, &unreachable), errors.Is(err, io.EOF), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("is a server running at %s? its admin listener is server.admin; or work without one: --direct --config FILE", w.server)
+	}
+	return ""
+}
