@@ -11,7 +11,7 @@ MODULES := $(patsubst go.mod,.,$(MODULES))
 FUZZTIME := 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help check format format-check lint vet build test fuzz figures-core figures-redis figures-rules figures-http figures-server
+.PHONY: help check format format-check lint vet build test fuzz figures-core figures-redis figures-rules figures-http figures-server figures-admin
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -58,6 +58,9 @@ figures-http: ## measure the middleware against others, a minute
 
 figures-server: ## measure the server against envoyproxy/ratelimit, minutes
 	@cd bench && go test ./figures/server -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
+
+figures-admin: ## measure the admin API against its bars, a minute or two
+	@cd bench && go test ./figures/admin -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
 $(GOLANGCI):
 	@mkdir -p bin
