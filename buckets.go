@@ -154,7 +154,8 @@ func (e *Engine) Reset(ctx context.Context, what Key) error {
 		failures = append(failures, fmt.Errorf("in the store: %w", err))
 	}
 	if e.fallback != nil {
-		if err := e.fallback.Reset(ctx, what); err != nil {
+		// It is in this process, and the store may have used up the time.
+		if err := e.fallback.Reset(context.WithoutCancel(ctx), what); err != nil {
 			failures = append(failures, fmt.Errorf("in the fallback: %w", err))
 		}
 	}

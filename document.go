@@ -14,6 +14,9 @@ import (
 // the control plane. Unknown fields are errors. Like [NewRuleSet] it reports
 // everything that is wrong at once.
 func ParseRuleSet(data []byte) (*RuleSet, error) {
+	if n := countValues(data); n > maxValues {
+		return nil, fmt.Errorf("reading a rule set: it has more than %d values", maxValues)
+	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	var doc map[string]any
@@ -24,6 +27,27 @@ func ParseRuleSet(data []byte) (*RuleSet, error) {
 		return nil, errors.New("reading a rule set: something stands after the closing brace")
 	}
 	return DecodeRuleSet(doc)
+}
+
+// maxValues is how many values a document may have: a short text can be a tree
+// that fills the memory. The largest rule set of the usual kind has a third.
+const maxValues = 2_000_000
+
+// countValues is about how many values a JSON text has, by what stands between
+// them.
+func countValues(text []byte) int {
+	count, inside := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case inside && c == '\\':
+			i++
+		case c == '"':
+			inside = !inside
+		case !inside && (c == ',' || c == '{' || c == '['):
+			count++
+		}
+	}
+	return count
 }
 
 // DecodeOption changes how a document is read.
@@ -56,7 +80,7 @@ func DecodeRuleSet(doc map[string]any, options ...DecodeOption) (*RuleSet, error
 	top := newObject(doc, &found, options)
 	id := top.text("id")
 	var rules []Rule
-	for _, o := range top.objects("rules") {
+	for _, o := range top.objects("rules", MaxRules) {
 		rules = append(rules, decodeRule(o))
 	}
 	top.refuseUnknown()
@@ -114,7 +138,7 @@ func decodeRule(o object) Rule {
 	if when, ok := o.object("when"); ok {
 		r.When = decodeWhen(when)
 	}
-	for _, b := range o.objects("bands") {
+	for _, b := range o.objects("bands", MaxBands) {
 		r.Bands = append(r.Bands, decodeBand(b))
 	}
 	o.refuseUnknown()

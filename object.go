@@ -237,7 +237,9 @@ func (o *object) object(name string) (object, bool) {
 	return object{place: o.at(name), fields: fields, found: o.found, lenient: o.lenient}, true
 }
 
-func (o *object) objects(name string) []object {
+// objects are at most so many. More are not even looked at: documents are
+// untrusted.
+func (o *object) objects(name string, most int) []object {
 	value := o.get(name)
 	if value == nil {
 		return nil
@@ -245,6 +247,9 @@ func (o *object) objects(name string) []object {
 	list, ok := value.([]any)
 	if !ok {
 		o.wrong(name, "a list", value)
+		return nil
+	}
+	if !checkLength(o.found, o.at(name), len(list), most) {
 		return nil
 	}
 	out := make([]object, len(list))

@@ -93,6 +93,16 @@ func (s *RuleSet) ID() string { return s.id }
 // Len is how many rules there are, disabled ones included.
 func (s *RuleSet) Len() int { return len(s.rules) }
 
+// Rule is a copy of the rule with an id, if there is one.
+func (s *RuleSet) Rule(id string) (Rule, bool) {
+	for i := range s.rules {
+		if s.rules[i].ID == id {
+			return s.rules[i].clone(), true
+		}
+	}
+	return Rule{}, false
+}
+
 // Rules are copies of the rules in the order they are evaluated: by priority,
 // ties by id.
 func (s *RuleSet) Rules() iter.Seq[Rule] {

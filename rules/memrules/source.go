@@ -92,8 +92,8 @@ func (s *Source) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Ch
 	if err != nil {
 		return 0, fmt.Errorf("writing a rule set as JSON: %w", err)
 	}
-	if len(document) > rules.MaxDocument {
-		return 0, fmt.Errorf("rule set %q has %d bytes as JSON, at most %d can be kept", set.ID(), len(document), rules.MaxDocument)
+	if err := rules.CheckSize(document); err != nil {
+		return 0, err
 	}
 	// Read it back, since free attributes may still be in the caller's hands.
 	own, err := fluxgate.ParseRuleSet(document)
@@ -146,10 +146,7 @@ func (s *Source) checkRuleIDs(set *fluxgate.RuleSet) error {
 	i := 0
 	for r := range set.Rules() {
 		if owner, ok := s.owners[r.ID]; ok && owner != set.ID() && len(taken) < maxProblems {
-			taken = append(taken, fluxgate.Problem{
-				Place:   fmt.Sprintf("rules[%d].id", i),
-				Message: fmt.Sprintf("%q is already the id of a rule in rule set %q", r.ID, owner),
-			})
+			taken = append(taken, rules.Taken(i, r.ID, owner))
 		}
 		i++
 	}

@@ -36,10 +36,7 @@ func encode(set *fluxgate.RuleSet) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing rule set %q as JSON: %w", set.ID(), err)
 	}
-	if len(document) > rules.MaxDocument {
-		return nil, fmt.Errorf("rule set %q has %d bytes as JSON, at most %d can be kept", set.ID(), len(document), rules.MaxDocument)
-	}
-	return document, nil
+	return document, rules.CheckSize(document)
 }
 
 // Delete implements [rules.Editor].
@@ -163,10 +160,7 @@ func takenIDs(set *fluxgate.RuleSet, owners map[string]string) error {
 	i := 0
 	for r := range set.Rules() {
 		if owner, ok := owners[r.ID]; ok && len(taken) < maxProblems {
-			taken = append(taken, fluxgate.Problem{
-				Place:   fmt.Sprintf("rules[%d].id", i),
-				Message: fmt.Sprintf("%q is already the id of a rule in rule set %.70q", r.ID, owner),
-			})
+			taken = append(taken, rules.Taken(i, r.ID, owner))
 		}
 		i++
 	}

@@ -40,8 +40,8 @@ func (s *Source) put(ctx context.Context, set *fluxgate.RuleSet, change rules.Ch
 	if err != nil {
 		return 0, err
 	}
-	if len(document) > rules.MaxDocument {
-		return 0, fmt.Errorf("its JSON can have %d bytes, not %d", rules.MaxDocument, len(document))
+	if err := rules.CheckSize(document); err != nil {
+		return 0, err
 	}
 	// What nobody could load must not become current. A rule set is sound, but
 	// what hangs from its free attributes may still be in the caller's hands.
@@ -126,10 +126,7 @@ func (c *commit) taken(pairs reply) error {
 	invalid := &fluxgate.ValidationError{RuleSetID: c.id}
 	for i, rule := range c.ruleIDs {
 		if owner, ok := owners[rule]; ok {
-			invalid.Problems = append(invalid.Problems, fluxgate.Problem{
-				Place:   fmt.Sprintf("rules[%d].id", i),
-				Message: fmt.Sprintf("%q is already the id of a rule of rule set %q", rule, owner),
-			})
+			invalid.Problems = append(invalid.Problems, rules.Taken(i, rule, owner))
 		}
 	}
 	return invalid
