@@ -11,7 +11,8 @@ import (
 type file struct {
 	name string
 	to   *os.File // nil if it is closed
-	torn bool     // its last line has no end
+	is   os.FileInfo
+	torn bool // its last line has no end
 }
 
 // open opens the file, in place of the one that was.
@@ -24,12 +25,16 @@ func (f *file) open() error {
 	if err != nil {
 		return err
 	}
+	is, err := to.Stat()
+	if err != nil {
+		return errors.Join(err, to.Close())
+	}
 	torn, err := endsTorn(to)
 	if err != nil {
 		return errors.Join(err, to.Close())
 	}
 	_ = f.close() // everything was written
-	f.to, f.torn = to, torn
+	f.to, f.is, f.torn = to, is, torn
 	return nil
 }
 
@@ -55,6 +60,12 @@ func endsTorn(file *os.File) (bool, error) {
 func (f *file) write(lines []byte) error {
 	if f.to == nil {
 		return os.ErrClosed
+	}
+	// What goes to a file that has no name any more nobody will read.
+	if there, err := os.Stat(f.name); err != nil || !os.SameFile(there, f.is) {
+		if err := f.open(); err != nil {
+			return err
+		}
 	}
 	if f.torn {
 		lines = append([]byte{'\n'}, lines...)

@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,41 +10,65 @@ import (
 	"github.com/fluxgate/fluxgate/server/audit"
 )
 
-func TestReloadFollowsAFileThatWasMovedAway(t *testing.T) {
-	folder := t.TempDir()
-	file, moved := filepath.Join(folder, "audit.log"), filepath.Join(folder, "audit.log.1")
+func TestAFileThatWasTakenAwayIsMadeAnew(t *testing.T) {
+	reload := func(l *audit.Log) error { return l.Reload() }
+	nothing := func(*audit.Log) error { return nil }
+	for name, c := range map[string]struct {
+		take func(file string) error
+		then func(*audit.Log) error
+	}{
+		"moved":                {func(file string) error { return os.Rename(file, file+".1") }, nothing},
+		"moved, with a reload": {func(file string) error { return os.Rename(file, file+".1") }, reload},
+		"deleted":              {os.Remove, nothing},
+		"replaced": {func(file string) error {
+			return errors.Join(os.Rename(file, file+".1"), os.WriteFile(file, nil, 0o600))
+		}, nothing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "audit.log")
+			log := open(t, audit.Config{File: file})
+			for n := range int64(3) {
+				if n == 1 {
+					if err := errors.Join(c.take(file), c.then(log)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := log.Write(t.Context(), change(n)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if found := lines(t, file); len(found) != 2 || found[0].Seq != 2 || found[1].Seq != 3 {
+				t.Errorf("the file has %+v", found)
+			}
+			if name != "deleted" {
+				if found := lines(t, file+".1"); len(found) != 1 || found[0].Seq != 1 {
+					t.Errorf("moved away were %+v", found)
+				}
+			}
+		})
+	}
+}
+
+func TestAFileThatCannotBeMadeAnewIsBroken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.log")
 	log := open(t, audit.Config{File: file})
-	write := func() {
-		t.Helper()
-		if err := log.Write(t.Context(), change(1)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write()
-	if err := os.Rename(file, moved); err != nil {
-		t.Fatal(err)
-	}
-	write() // to where the file is now
-	if err := log.Reload(); err != nil {
-		t.Fatal(err)
-	}
-	write()
-	if a, b := len(lines(t, moved)), len(lines(t, file)); a != 2 || b != 1 {
-		t.Errorf("%d lines were moved away and %d are here", a, b)
-	}
-	// What cannot be opened changes nothing.
-	if err := os.Rename(file, moved); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(file, 0o700); err != nil {
+	if err := errors.Join(log.Write(t.Context(), change(1)), os.Rename(file, file+".1"), os.Mkdir(file, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	if err := log.Reload(); err == nil {
 		t.Error("a folder was opened")
 	}
-	write()
-	if n := len(lines(t, moved)); n != 2 || log.Broken() != nil {
-		t.Errorf("%d lines, broken: %v", n, log.Broken())
+	if err := log.Write(t.Context(), change(2)); err == nil || log.Broken() == nil {
+		t.Errorf("%v, broken: %v", err, log.Broken())
+	}
+	if n := len(lines(t, file+".1")); n != 1 {
+		t.Errorf("%d lines are where nobody looks", n)
+	}
+	if err := errors.Join(os.Remove(file), log.Write(t.Context(), change(3)), log.Broken()); err != nil {
+		t.Error(err)
+	}
+	if found := lines(t, file); len(found) != 2 || found[0].Operation != "audit-gap" || found[1].Seq != 3 {
+		t.Errorf("%+v", found)
 	}
 }
 
@@ -67,7 +92,7 @@ func TestALineThatWasBrokenOffStaysAlone(t *testing.T) {
 func TestAFileThatCannotBeOpenedIsAnError(t *testing.T) {
 	folder := t.TempDir()
 	for name, config := range map[string]audit.Config{
-		"a folder": {File: folder}, "nowhere": {File: filepath.Join(folder, "no", "audit.log")}, "a device": {File: os.DevNull}, "negative": {Keep: -1},
+		"a folder": {File: folder}, "nowhere": {File: filepath.Join(folder, "no", "audit.log")}, "a device": {File: os.DevNull}, "negative": {Keep: -1}, "fewer than none": {Strangers: -1},
 	} {
 		if log, err := audit.New(config); err == nil {
 			t.Errorf("%s: no error", name)

@@ -52,6 +52,9 @@ func TestAFullDiskIsToldOf(t *testing.T) {
 					t.Fatalf("on a full disk: %v, %v", err, log.Broken())
 				}
 			}
+			if err := log.Reload(); err == nil || log.Broken() == nil {
+				t.Errorf("a reload that can write nothing has mended it: %v, %v", err, log.Broken())
+			}
 			mend()
 			if err := mended(log); err != nil {
 				t.Fatal(err)

@@ -14,41 +14,48 @@ import (
 type Config struct {
 	// File is where records go beside the server's log. Empty means nowhere.
 	File string
-	// Logger is the server's log. Nil means none.
+	// Logger is the server's log. Records pass whatever its level is. Nil means
+	// none.
 	Logger *slog.Logger
-	// Keep is how many records are kept in memory, at most 8 MiB of them. 0
-	// means 1,000.
+	// Keep is how many records are kept in memory: so many changes, and as many
+	// others, at most 8 MiB of each. 0 means 1,000.
 	Keep int
+	// Strangers is how many records [Nobody] gets from one address in a minute.
+	// Those beyond are counted. 0 means 10.
+	Strangers int
 }
-
-// maxKept is how much is kept in memory, in bytes.
-const maxKept = 8 << 20
 
 // Log keeps records. It is safe for concurrent use.
 type Log struct {
-	log  *slog.Logger
-	keep int
+	log      *slog.Logger
+	keep     int
+	patience time.Duration
+	turn     chan struct{} // full while somebody touches the file
+	file     *file         // nil if there is none
 
-	mu      sync.Mutex
-	file    *file // nil if there is none
-	broken  error
-	missed  int // records that the file does not have
-	written uint64
-	recent  []Record // the oldest first
-	size    int      // of recent, in bytes
+	mu              sync.Mutex // is not held while anything is written
+	since           time.Time  // when who has the turn got it
+	broken          error
+	missed          int // records that the file does not have
+	written         uint64
+	changes, others ring
+	strangers       strangers
 }
 
 // New opens a log. A file that cannot be opened is an error.
 func New(config Config) (*Log, error) {
-	if config.Keep < 0 {
+	if config.Keep < 0 || config.Strangers < 0 {
 		return nil, errors.New("a log cannot keep a negative number of records")
 	}
-	l := &Log{log: config.Logger, keep: config.Keep}
+	l := &Log{log: slog.New(slog.DiscardHandler), keep: config.Keep, patience: patience, turn: make(chan struct{}, 1)}
 	if l.keep == 0 {
 		l.keep = 1_000
 	}
-	if l.log == nil {
-		l.log = slog.New(slog.DiscardHandler)
+	if l.strangers.most = config.Strangers; l.strangers.most == 0 {
+		l.strangers.most = 10
+	}
+	if config.Logger != nil {
+		l.log = slog.New(everything{config.Logger.Handler()})
 	}
 	if config.File == "" {
 		return l, nil
@@ -60,58 +67,123 @@ func New(config Config) (*Log, error) {
 	return l, nil
 }
 
+// everything lets records pass that are below the level of the server's log.
+type everything struct{ slog.Handler }
+
+func (everything) Enabled(context.Context, slog.Level) bool { return true }
+
 // Write keeps a record, and numbers it. The error is that of the file; the
-// record is in the server's log and in memory all the same.
+// record is in the server's log and in memory all the same. One too many of
+// [Nobody] is only counted.
 func (l *Log) Write(ctx context.Context, r Record) error {
 	r.bound()
+	now := time.Now()
 	if r.Time.IsZero() {
-		r.Time = time.Now()
+		r.Time = now
 	}
 	r.Time = r.Time.UTC()
+	var due []Record
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	if l.strangers.over(now) {
+		due = l.strangers.end(now)
+	}
+	if !l.strangers.count(&r, now) {
+		due = append(due, r)
+	}
+	l.mu.Unlock()
+	return l.put(ctx, due)
+}
+
+// put keeps records one by one. The error is that of the last.
+func (l *Log) put(ctx context.Context, records []Record) error {
+	var err error
+	for i := range records {
+		err = l.keepOne(ctx, &records[i])
+	}
+	return err
+}
+
+func (l *Log) keepOne(ctx context.Context, r *Record) error {
+	if l.file == nil {
+		l.tell(ctx, r)
+		return nil
+	}
+	err := l.begin()
+	if err == nil {
+		defer l.end()
+	}
+	l.tell(ctx, r)
+	if err == nil {
+		err = l.append(r)
+	}
+	if err == nil {
+		return nil
+	}
+	l.mu.Lock()
+	first := l.broken == nil
+	broken := fmt.Errorf("writing the audit: %w", err)
+	l.missed++
+	l.broken = broken
+	l.mu.Unlock()
+	if first {
+		l.log.ErrorContext(ctx, "the audit cannot be written: nothing can be changed until it can", "error", err)
+	}
+	return broken
+}
+
+// tell numbers a record, and puts it into memory and the server's log.
+func (l *Log) tell(ctx context.Context, r *Record) {
+	l.mu.Lock()
 	l.written++
 	r.Seq = l.written
+	if r.Outcome == Changed {
+		l.changes.add(r, l.keep)
+	} else {
+		l.others.add(r, l.keep)
+	}
+	l.mu.Unlock()
 	level := slog.LevelInfo
 	if r.Outcome == Refused || r.Outcome == Failed {
 		level = slog.LevelWarn
 	}
 	l.log.LogAttrs(ctx, level, "audit", r.attributes()...)
-	l.remember(&r)
-	if l.file == nil {
-		return nil
-	}
-	if err := l.append(&r); err != nil {
-		if l.broken == nil {
-			l.log.ErrorContext(ctx, "the audit cannot be written: nothing can be changed until it can", "error", err)
-		}
-		l.missed++
-		l.broken = fmt.Errorf("writing the audit: %w", err)
-		return l.broken
-	}
-	l.missed, l.broken = 0, nil
-	return nil
 }
 
-// append writes a record to the file, behind a line about those that are
-// missing before it.
+// append writes a record to the file, or none, behind a line about those that
+// are missing before it. It is for who has the turn.
 func (l *Log) append(r *Record) error {
+	l.mu.Lock()
+	missed := l.missed
+	l.mu.Unlock()
 	var lines []byte
-	if l.missed > 0 {
+	if missed > 0 {
 		gap, err := line(&Record{
-			Time: r.Time, Who: "fluxgate", Operation: "audit-gap", Outcome: Failed,
-			Detail: fmt.Sprintf("%d records before this one could not be written here: they are in the server's log", l.missed),
+			Time: time.Now().UTC(), Who: "fluxgate", Operation: "audit-gap", Outcome: Failed,
+			Detail: fmt.Sprintf("%d records before this one could not be written here: they are in the server's log", missed),
 		})
 		if err != nil {
 			return err
 		}
 		lines = gap
 	}
-	own, err := line(r)
-	if err != nil {
+	if r != nil {
+		own, err := line(r)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, own...)
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	if err := l.file.write(lines); err != nil {
 		return err
 	}
-	return l.file.write(append(lines, own...))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.missed -= missed // others may have given up in the meantime
+	l.broken = nil
+	return nil
 }
 
 func line(r *Record) ([]byte, error) {
@@ -122,22 +194,6 @@ func line(r *Record) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// remember keeps a record in memory.
-func (l *Log) remember(r *Record) {
-	l.recent = append(l.recent, *r)
-	l.size += r.size()
-	drop := 0
-	for len(l.recent)-drop > l.keep || l.size > maxKept {
-		l.size -= l.recent[drop].size()
-		drop++
-	}
-	if drop > 0 {
-		rest := copy(l.recent, l.recent[drop:])
-		clear(l.recent[rest:]) // what was dropped is not held on to
-		l.recent = l.recent[:rest]
-	}
-}
-
 // Recent are the last records that are visible, the newest first: at most limit
 // of those before a number, 0 being the newest. A limit that is not
 // positive means all that are kept; visible may be nil.
@@ -145,47 +201,24 @@ func (l *Log) Recent(before uint64, limit int, visible func(*Record) bool) []Rec
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found := []Record{}
-	for i := len(l.recent) - 1; i >= 0; i-- {
-		r := &l.recent[i]
-		if limit > 0 && len(found) == limit {
-			break
-		}
+	newestFirst(l.changes.records, l.others.records, func(r *Record) bool {
 		if (before == 0 || r.Seq < before) && (visible == nil || visible(r)) {
 			found = append(found, *r)
 		}
-	}
+		return limit <= 0 || len(found) < limit
+	})
 	return found
 }
 
-// Broken is why the last record could not be written to the file, nil if it
-// was. A record that can be written, or a reload, mends it.
+// Broken is why the last record could not be written to the file, or that a
+// write hangs; nil if all is well. What mends it is a write that works: of the
+// next record, or of a reload.
 func (l *Log) Broken() error {
+	hangs := l.hangs()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.broken == nil && hangs {
+		return fmt.Errorf("writing the audit: %w", errHangs)
+	}
 	return l.broken
-}
-
-// Reload opens the file anew, as after it was moved away. If that does not work
-// the one that is open stays.
-func (l *Log) Reload() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.file == nil {
-		return nil
-	}
-	if err := l.file.open(); err != nil {
-		return fmt.Errorf("opening the audit anew: %w", err)
-	}
-	l.broken = nil
-	return nil
-}
-
-// Close closes the file.
-func (l *Log) Close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.file == nil {
-		return nil
-	}
-	return l.file.close()
 }

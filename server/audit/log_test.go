@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/fluxgate/fluxgate/server/audit"
+	"github.com/fluxgate/fluxgate/server/telemetry"
 	"go.uber.org/goleak"
 )
 
@@ -164,14 +166,14 @@ func TestEverythingInARecordIsBounded(t *testing.T) {
 	for name, changes := range map[string]string{"huge": string(huge), "broken": "{\n\"who\": \"me\"}\n{", "pretty": "{\n  \"a\": 1\n}"} {
 		before := len(lines(t, file))
 		err := log.Write(t.Context(), audit.Record{
-			Who: long, From: long, Operation: long, RuleSet: long, Rule: long, Outcome: audit.Outcome(long), Detail: "a\nb\x1b", Changes: json.RawMessage(changes),
+			Who: long, From: long, Operation: long, RuleSet: long, Rule: long, Outcome: audit.Outcome(long), Detail: "a\nb\t\x1b\u009b\u202e\xff", Changes: json.RawMessage(changes),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		all := lines(t, file)
 		r := all[len(all)-1]
-		if len(all) != before+1 || r.Detail != "a\nb\x1b" {
+		if len(all) != before+1 || r.Detail != "a\nb\t\uFFFD\uFFFD\uFFFD\uFFFD" {
 			t.Errorf("%s: %d lines more, %q", name, len(all)-before, r.Detail)
 		}
 		for _, text := range []string{r.Who, r.From, r.Operation, r.RuleSet, r.Rule, string(r.Outcome)} {
@@ -185,8 +187,91 @@ func TestEverythingInARecordIsBounded(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(file)
-	if err != nil || bytes.ContainsAny(text, "\x1b\x00") {
+	if err != nil || bytes.ContainsAny(text, "\x1b\x00\u009b\u202e") {
 		t.Errorf("control characters are in the file (%v)", err)
+	}
+}
+
+// TestALineIsBoundedAsItIsWritten writes what JSON makes longer.
+func TestALineIsBoundedAsItIsWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.log")
+	log := open(t, audit.Config{File: file})
+	for _, part := range []string{"\x01", "\n", "\t", "\r", `"`, `\`, "<", "&", "\xff", "\x7f", "\u009b", "\u2028", "\u202e", "é", "😀", "x", "x<é\x00"} {
+		if err := os.Truncate(file, 0); err != nil {
+			t.Fatal(err)
+		}
+		long := strings.Repeat(part, 2_000)
+		changes := json.RawMessage(`"` + strings.Repeat("<", 60_000) + `"`)
+		err := log.Write(t.Context(), audit.Record{
+			Who: long, From: long, Operation: long, RuleSet: long, Rule: long, Key: long, Outcome: audit.Outcome(long), Detail: long, Comment: long, Changes: changes,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := lines(t, file)[0]
+		for _, text := range []string{r.Who, r.From, r.Operation, r.RuleSet, r.Rule, r.Key, string(r.Outcome), r.Detail, r.Comment} {
+			coded, _ := json.Marshal(text)
+			if n := len(coded) - len(`""`); n > 1_024 || n < 1_010 || !strings.HasSuffix(text, "…") {
+				t.Errorf("a text of %q is %d bytes of JSON", part, n)
+			}
+		}
+		if string(r.Changes) != `{"omittedBytes":60002}` {
+			t.Errorf("%d bytes of changes", len(r.Changes))
+		}
+		// What fits is whole.
+		if err := log.Write(t.Context(), audit.Record{Detail: strings.Repeat("x", 1_024)}); err != nil || len(log.Recent(0, 1, nil)[0].Detail) != 1_024 {
+			t.Errorf("what fits was cut (%v)", err)
+		}
+	}
+}
+
+func TestRefusalsPushNoChangeOut(t *testing.T) {
+	log := open(t, audit.Config{Keep: 20})
+	for n := range int64(30) {
+		if err := log.Write(t.Context(), change(n)); err != nil {
+			t.Fatal(err)
+		}
+		for _, outcome := range []audit.Outcome{audit.Refused, audit.Failed, audit.Unchanged} {
+			if err := log.Write(t.Context(), audit.Record{Who: "token:ci", Outcome: outcome}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	all := log.Recent(0, 0, nil)
+	changes := log.Recent(0, 0, func(r *audit.Record) bool { return r.Outcome == audit.Changed })
+	if len(all) != 40 || len(changes) != 20 || changes[19].Before != 10 {
+		t.Errorf("%d are kept, %d of them changes", len(all), len(changes))
+	}
+	if !slices.IsSortedFunc(all, func(a, b audit.Record) int { return int(b.Seq) - int(a.Seq) }) || all[0].Seq != 120 {
+		t.Errorf("they are out of order: %+v", all)
+	}
+	// Page by page they are the same.
+	var paged []audit.Record
+	for page := log.Recent(0, 7, nil); len(page) > 0; page = log.Recent(page[len(page)-1].Seq, 7, nil) {
+		paged = append(paged, page...)
+	}
+	if fmt.Sprint(paged) != fmt.Sprint(all) {
+		t.Errorf("in pages they are %+v", paged)
+	}
+}
+
+// TestRecordsAreLoggedWhateverTheLevelIs asks for as little as can be.
+func TestRecordsAreLoggedWhateverTheLevelIs(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		for _, level := range []string{"debug", "info", "warn", "error"} {
+			var said bytes.Buffer
+			logger, err := telemetry.NewLogger(&said, format, level)
+			if err != nil {
+				t.Fatal(err)
+			}
+			log := open(t, audit.Config{Logger: logger.With("server", "a")})
+			if err := log.Write(t.Context(), change(1)); err != nil {
+				t.Fatal(err)
+			}
+			if text := said.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "put-rule-set") || !strings.Contains(text, "server") {
+				t.Errorf("as %s at level %s it logs %q", format, level, text)
+			}
+		}
 	}
 }
 
