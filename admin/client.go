@@ -28,8 +28,8 @@ type ClientConfig struct {
 	// TLS is how a server behind https:// is checked, and who we are if it
 	// asks. Nil means by the system's authorities.
 	TLS *tls.Config
-	// Timeout bounds one operation. 0 means 2 minutes: a rule set of ten
-	// thousand rules takes its time.
+	// Timeout bounds one operation. 0 means 3 minutes: a server may take 2 for a
+	// rule set of ten thousand rules.
 	Timeout time.Duration
 }
 
@@ -57,7 +57,7 @@ func NewClient(address string, config ClientConfig) (*Client, error) {
 		return nil, errors.New("making a client: the address cannot have a user, a query or a fragment")
 	}
 	if config.Timeout == 0 {
-		config.Timeout = 2 * time.Minute
+		config.Timeout = 3 * time.Minute
 	}
 	if config.Timeout < 0 {
 		return nil, errors.New("making a client: the timeout cannot be negative")
@@ -243,6 +243,15 @@ func (c *Client) Buckets(ctx context.Context, req *fluxgate.Request, rules ...st
 		return nil, err
 	}
 	return answer.Buckets, nil
+}
+
+// Whoami implements [Operator].
+func (c *Client) Whoami(ctx context.Context) (*Who, error) {
+	answer := new(Who)
+	if err := c.do(ctx, &call{method: http.MethodGet, path: "/v1/whoami"}, answer); err != nil {
+		return nil, err
+	}
+	return answer, nil
 }
 
 // Reset implements [Operator].

@@ -81,4 +81,7 @@ type Who struct {
 	Name     string   `json:"name" doc:"What the audit and histories call the caller."`
 	Roles    []string `json:"roles" nullable:"false" doc:"What the caller may do: check, read, write."`
 	RuleSets []string `json:"ruleSets,omitempty" nullable:"false" doc:"On which rule sets; left out, on all."`
+	// DefaultRuleSet and ReadOnly are about what is here.
+	DefaultRuleSet string `json:"defaultRuleSet,omitempty" doc:"The rule set of requests that name none."`
+	ReadOnly       bool   `json:"readOnly,omitempty" doc:"The rules are in files, and cannot be changed here."`
 }

@@ -10,7 +10,9 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/fluxgate/fluxgate/rules"
@@ -40,15 +42,61 @@ func ruleSetPath(id string, below ...string) string {
 	return path
 }
 
+// maxPause is how long a server that is asked too often is given at once.
+const maxPause = 5 * time.Second
+
 // do makes one call and reads its answer, if there is to be one. A refusal is
-// a [*Problem]. Nothing is sent twice: a change may have been made though its
-// answer was lost.
+// a [*Problem]. Nothing is sent twice, since a change may have been made though
+// its answer was lost, but for a call that came too often: it is made again when
+// the server says, as long as there is time.
 func (c *Client) do(ctx context.Context, ask *call, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	for {
+		pause, err := c.once(ctx, ask, answer)
+		if pause <= 0 || pause > maxPause {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// once makes a call, and says how long to wait where it came too often.
+func (c *Client) once(ctx context.Context, ask *call, answer any) (time.Duration, error) {
+	got, err := c.exchange(ctx, ask)
+	switch {
+	case err != nil:
+		return 0, err
+	case got.status == http.StatusTooManyRequests:
+		seconds, _ := strconv.Atoi(got.header.Get("Retry-After"))
+		return time.Duration(seconds) * time.Second, got.refusal()
+	case got.status/100 != 2:
+		return 0, got.refusal()
+	case answer == nil:
+		return 0, nil
+	}
+	if err := json.Unmarshal(got.text, answer); err != nil {
+		return 0, errors.New("reading the answer: it is not what an admin API answers: is that the address of server.admin?")
+	}
+	return 0, nil
+}
+
+// reply is what came back.
+type reply struct {
+	status int
+	header http.Header
+	text   []byte
+}
+
+// exchange sends a call and reads what comes back.
+func (c *Client) exchange(ctx context.Context, ask *call) (reply, error) {
 	request, err := c.request(ctx, ask)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
@@ -56,26 +104,17 @@ func (c *Client) do(ctx context.Context, ask *call, answer any) error {
 		if errors.As(err, &told) {
 			err = told.Err // without the address, which the caller knows
 		}
-		return fmt.Errorf("asking the server: %w", err)
+		return reply{}, fmt.Errorf("asking the server: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err != nil {
-		return fmt.Errorf("reading the answer: %w", err)
+		return reply{}, fmt.Errorf("reading the answer: %w", err)
 	}
 	if len(text) > maxAnswer {
-		return fmt.Errorf("reading the answer: it has more than %d bytes", maxAnswer)
+		return reply{}, fmt.Errorf("reading the answer: it has more than %d bytes", maxAnswer)
 	}
-	if response.StatusCode/100 != 2 {
-		return refusal(response, text)
-	}
-	if answer == nil {
-		return nil
-	}
-	if err := json.Unmarshal(text, answer); err != nil {
-		return errNotAPI
-	}
-	return nil
+	return reply{response.StatusCode, response.Header, text}, nil
 }
 
 func (c *Client) request(ctx context.Context, ask *call) (*http.Request, error) {
@@ -111,18 +150,18 @@ func (c *Client) request(ctx context.Context, ask *call) (*http.Request, error) 
 }
 
 // refusal is the error of an answer that is not 2xx.
-func refusal(response *http.Response, text []byte) error {
+func (r *reply) refusal() error {
 	p := new(Problem)
-	media, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	if err != nil || media != "application/problem+json" || json.Unmarshal(text, p) != nil {
-		p = NewProblem(response.StatusCode, "", "")
+	media, _, err := mime.ParseMediaType(r.header.Get("Content-Type"))
+	if err != nil || media != "application/problem+json" || json.Unmarshal(r.text, p) != nil {
+		p = NewProblem(r.status, "", "")
 		p.Detail = fmt.Sprintf("the server answers %d %s", p.Status, p.Title)
 		if p.Status == http.StatusNotFound {
 			p.Detail += ": is that the address of server.admin?"
 		}
 		return p
 	}
-	p.Status, p.Title, p.Detail = response.StatusCode, printable(p.Title), printable(p.Detail)
+	p.Status, p.Title, p.Detail = r.status, printable(p.Title), printable(p.Detail)
 	if c := p.Conflict; c != nil {
 		c.Author, c.Comment = printable(c.Author), printable(c.Comment)
 	}

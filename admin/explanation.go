@@ -41,18 +41,20 @@ type Verdict struct {
 
 // Bucket is what one caller has left under one rule.
 type Bucket struct {
-	Rule  string    `json:"rule" doc:"The rule."`
-	Key   string    `json:"key" doc:"The bucket, as its salted hash."`
-	Time  time.Time `json:"time" doc:"When it was so, by the store's clock."`
-	Bands []Band    `json:"bands" nullable:"false" doc:"Its bands."`
+	Rule   string    `json:"rule" doc:"The rule."`
+	Key    string    `json:"key" doc:"The bucket, as its salted hash."`
+	Status string    `json:"status" doc:"ok, rejected if it is in debt, or unavailable if the store could not be asked."`
+	Time   time.Time `json:"time" doc:"When it was so, by the store's clock."`
+	Bands  []Band    `json:"bands" nullable:"false" doc:"Its bands."`
 }
 
-// Reset says which buckets are made full: all of a rule set, all of one of its
-// rules, or one caller's under a rule, who is named by a request or by the key
-// of the bucket.
+// Reset says which buckets are made full: one caller's under a rule, who is
+// named by a request or by the key of the bucket, or all of a rule or of a rule
+// set, which must be said.
 type Reset struct {
 	RuleSet string   `json:"ruleSet,omitempty" doc:"The rule set."`
 	Rule    string   `json:"rule,omitempty" doc:"A rule. Left out, all rules."`
+	All     bool     `json:"all,omitempty" doc:"The buckets of all callers: needed where none is named."`
 	Key     string   `json:"key,omitempty" pattern:"^[0-9a-f]{32}$" doc:"The bucket of one caller, as explain and peek show it."`
 	Request *Request `json:"request,omitempty" doc:"A request of that caller, in the place of its key."`
 }

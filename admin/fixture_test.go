@@ -53,7 +53,7 @@ func newDesk(t testing.TB, source ...rules.Editor) *desk {
 	do(t, err)
 	d.engine, err = fluxgate.New(store, loaded)
 	do(t, err)
-	d.direct = admin.NewDirect(editor, func() *fluxgate.Engine { return d.engine })
+	d.direct = admin.NewDirect(editor, func() *fluxgate.Engine { return d.engine }, "")
 
 	sum := sha256.Sum256([]byte(word))
 	var server config.Server

@@ -27,4 +27,7 @@ type Operator interface {
 
 	// Reset makes buckets full.
 	Reset(ctx context.Context, what Reset) error
+
+	// Whoami is who the operator is taken for, and what is here to work on.
+	Whoami(ctx context.Context) (*Who, error)
 }

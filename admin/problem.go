@@ -52,11 +52,16 @@ type ConflictDetail struct {
 	Author  string           `json:"author,omitempty" doc:"Who made it."`
 	Comment string           `json:"comment,omitempty" doc:"Why."`
 	At      *time.Time       `json:"at,omitempty" doc:"When."`
-	Changes []rules.RuleDiff `json:"changes,omitempty" nullable:"false" doc:"What differs between the base and what is current, at most 100 rules."`
+	Changes []rules.RuleDiff `json:"changes,omitempty" nullable:"false" doc:"What differs between the base and what is current, as much as goes into 64 KiB."`
 }
 
-// maxConflict is how many changed rules a conflict tells of.
-const maxConflict = 100
+// maxConflict is how many bytes of changes a conflict tells of.
+const maxConflict = 64 << 10
+
+func abridged(changes []rules.RuleDiff) []rules.RuleDiff {
+	short, _ := rules.Abridge(changes, maxConflict)
+	return short
+}
 
 // bodyPlace is where what was sent stands in the locations of problems.
 const bodyPlace = "body"
@@ -89,6 +94,8 @@ func ProblemOf(err error) *Problem {
 		return NewProblem(http.StatusNotFound, KindNotFound, err.Error())
 	case errors.Is(err, ErrReadOnly):
 		return NewProblem(http.StatusConflict, KindReadOnly, err.Error())
+	case errors.Is(err, rules.ErrTooLarge):
+		return NewProblem(http.StatusRequestEntityTooLarge, KindValidation, err.Error())
 	case errors.Is(err, ErrReset), errors.Is(err, fluxgate.ErrNoBucket), errors.Is(err, fluxgate.ErrCost), errors.Is(err, fluxgate.ErrTooManyRules):
 		return NewProblem(http.StatusUnprocessableEntity, KindValidation, err.Error())
 	}
@@ -111,7 +118,7 @@ func conflictProblem(c *Conflict) *Problem {
 	p := NewProblem(http.StatusPreconditionFailed, KindConflict, c.Error())
 	p.Conflict = &ConflictDetail{
 		RuleSet: c.RuleSetID, Base: c.Base, Current: c.Current, Author: c.Author, Comment: c.Comment,
-		Changes: c.Changes[:min(len(c.Changes), maxConflict)],
+		Changes: abridged(c.Changes),
 	}
 	if !c.At.IsZero() {
 		at := c.At.UTC()

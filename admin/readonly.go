@@ -45,7 +45,10 @@ func (r *readOnly) List(ctx context.Context, after string, limit int) ([]rules.E
 	sort.Strings(ids)
 	ids = ids[sort.SearchStrings(ids, after+"\x00"):] // the first beyond it
 	var page []rules.Entry
-	for _, id := range ids[:min(len(ids), rules.PageSize(limit))] {
+	for _, id := range ids {
+		if len(page) == rules.PageSize(limit) {
+			break
+		}
 		v, err := r.Load(ctx, id)
 		if errors.Is(err, rules.ErrNotFound) {
 			continue // gone meanwhile

@@ -43,12 +43,12 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 		return nil, err
 	}
 	a.onClose(a.audit.Close)
-	clients, err := clientip.New(clientip.Config{TrustedProxies: c.RateLimit.TrustedProxies, Header: c.RateLimit.ClientIPHeader})
+	clients, err := clientip.New(clientip.Config{TrustedProxies: c.Server.AdminTrustedProxies})
 	if err != nil {
 		return nil, err
 	}
 	return adminapi.New(adminapi.Config{
-		Operator: admin.NewDirect(editor, a.plane.engine.Load), Guard: a.guard, Audit: a.audit, Clients: clients,
+		Operator: admin.NewDirect(editor, a.plane.engine.Load, c.RateLimit.DefaultRuleSetID), Guard: a.guard, Audit: a.audit, Clients: clients,
 		Counters: a.counters, Changed: a.lookNow, Rate: c.Server.AdminRate, Version: a.version, Logger: a.log,
 	})
 }

@@ -137,6 +137,35 @@ func TestTheAuditIsKeptInAFileThatCanBeMovedAway(t *testing.T) {
 	}
 }
 
+func TestWhatTellsOfAllRuleSetsIsForThoseWhoMayReadAll(t *testing.T) {
+	token := func(name, ruleSets string) string {
+		return fmt.Sprintf("{name: %s, sha256: %s, roles: [read], rule-sets: [%s]}", name, hashOf(name), ruleSets)
+	}
+	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 1), "server.auth.tokens=["+token("all", "")+", "+token("one", "api-limits")+"]")
+	for _, path := range []string{"/metrics", "/v1/health"} {
+		for name, want := range map[string]int{"all": http.StatusOK, "one": http.StatusForbidden} {
+			if a := r.do(t, http.MethodGet, path, "", "Authorization", "Bearer "+name); a.status != want {
+				t.Errorf("%s answers %d to who may read %s", path, a.status, name)
+			}
+		}
+	}
+}
+
+func TestNobodySaysForTheAdminListenerWhereTheyComeFrom(t *testing.T) {
+	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 1), "ratelimit.trusted-proxies=127.0.0.0/8", "server.admin-rate=20",
+		"server.auth.tokens=[{name: all, sha256: "+hashOf("all")+", roles: [read]}]")
+	refused := 0
+	for i := range 20 {
+		a := r.do(t, http.MethodGet, r.adminURL()+"/v1/rule-sets", "", "Authorization", "Bearer wrong", "X-Forwarded-For", fmt.Sprintf("192.0.2.%d", i))
+		if a.status == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	if refused < 15 {
+		t.Errorf("%d of 20 guesses are refused for being too many", refused)
+	}
+}
+
 // TestAnOperatorNeedsNoServer is for the first rules of all, and for the day on
 // which no server starts.
 func TestAnOperatorNeedsNoServer(t *testing.T) {

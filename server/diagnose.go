@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/mongorules"
 	"github.com/fluxgate/fluxgate/server/config"
@@ -174,12 +175,17 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 	defer func() { _ = a.close() }()
 	version, err := a.source.Load(ctx, id)
 	switch {
+	case errors.Is(err, rules.ErrNotFound) && a.source.kind == config.SourceFile:
+		d.add(Wrong, "rules", "write one, or name another in ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, d.config.Rules.File)
 	case errors.Is(err, rules.ErrNotFound):
-		d.add(Wrong, "rules", "put the rule set there, or name another in ratelimit.default-rule-set-id", "the %s has no rule set %q", a.source.kind, id)
+		d.add(Wrong, "rules", "make one with fluxgate rules apply -f FILE, or name another in ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, a.source.kind)
+	case err != nil && a.source.away(ctx, id, err):
+		d.add(Wrong, "rules", awayRemedy(a.source.kind, err)+"; servers that run keep the last good rules", "%s, where the rules are, cannot be read: %v", a.source.kind, err)
+		return
 	case err != nil:
 		d.add(Wrong, "rules", "correct the rules; servers that run keep the last good ones", "%v", err)
 	default:
-		d.add(Good, "rules", "", "rule set %q of the %s has %d rules at revision %d", id, a.source.kind, version.RuleSet.Len(), version.Revision)
+		d.add(Good, "rules", "", "rule set %q in %s has %d rules at revision %d", id, a.source.kind, version.RuleSet.Len(), version.Revision)
 	}
 	if mongo, ok := a.source.Source.(*mongorules.Source); ok {
 		if err := mongo.Indexes(ctx); err != nil {
@@ -188,4 +194,23 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 			d.add(Good, "indexes", "", "they are there")
 		}
 	}
+}
+
+// away reports whether a rule set could not be loaded because its source
+// cannot be asked, rather than for what it says.
+func (s *ruleSource) away(ctx context.Context, id string, err error) bool {
+	var invalid *fluxgate.ValidationError
+	if s.kind == config.SourceFile || errors.As(err, &invalid) {
+		return false
+	}
+	_, away := s.Revisions(ctx, []string{id})
+	return away != nil
+}
+
+// awayRemedy is what to do about a source that cannot be asked.
+func awayRemedy(kind string, err error) string {
+	if kind == config.SourceRedis {
+		return redisRemedy(err)
+	}
+	return "see that MongoDB runs there and that this machine reaches it"
 }

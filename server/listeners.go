@@ -178,7 +178,7 @@ func (a *App) observe(mux *http.ServeMux, open bool) {
 		if open {
 			return next
 		}
-		return a.only(config.RoleRead, next)
+		return a.guard.OnlyAll(config.RoleRead, refuse, next)
 	}
 	mux.HandleFunc("GET /healthz", a.live)
 	mux.HandleFunc("GET /readyz", a.ready)
@@ -197,10 +197,15 @@ func isLoopback(addr string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// logWriter is where net/http writes its complaints, mostly about clients.
+// logWriter is where net/http writes its complaints, mostly about clients. Its
+// panics are ours.
 type logWriter struct{ log *slog.Logger }
 
 func (w *logWriter) Write(line []byte) (int, error) {
-	w.log.Debug("http", "says", strings.TrimSpace(string(line)))
+	level := slog.LevelDebug
+	if strings.Contains(string(line), "panic serving") {
+		level = slog.LevelError
+	}
+	w.log.Log(context.Background(), level, "http", "says", strings.TrimSpace(string(line)))
 	return len(line), nil
 }

@@ -46,7 +46,7 @@ func NewOperator(ctx context.Context, c *config.Config, rulesOnly bool, options 
 	if err != nil {
 		return nil, err
 	}
-	return &Operator{Direct: admin.NewDirect(editor, a.plane.engine.Load), app: a}, nil
+	return &Operator{Direct: admin.NewDirect(editor, a.plane.engine.Load, c.RateLimit.DefaultRuleSetID), app: a}, nil
 }
 
 // Close ends what was opened.

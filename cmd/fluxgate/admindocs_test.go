@@ -139,7 +139,7 @@ func TestTheConflictOfTheDocs(t *testing.T) {
 	}
 	block := adminDocs(t, "", "$ fluxgate rules apply")
 	_, want, _ := strings.Cut(block, "\n")
-	want = strings.Replace(strings.Replace(want, "[y/N] y\n", "[y/N] ", 1), "token:bob", "anonymous", 1)
+	want = strings.NewReplacer("[y/N] y\n", "[y/N] ", "token:bob", "anonymous", "127.0.0.1:9090", address).Replace(want)
 	if tidy(out+errs) != tidy(want) {
 		t.Errorf("prints\n%s%s\nand not\n%s", out, errs, want)
 	}

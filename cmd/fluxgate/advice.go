@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -30,7 +29,10 @@ func (w *where) advise(err error) error {
 
 func (w *where) advice(err error) string {
 	var problem *admin.Problem
+	var own *advised
 	switch {
+	case errors.As(err, &own):
+		return own.advice
 	case errors.Is(err, admin.ErrReadOnly):
 		return "" // it says what to do
 	case errors.As(err, &problem):
@@ -45,8 +47,16 @@ func (w *where) advice(err error) string {
 	return w.connection(err)
 }
 
+// advised is an error of which is known where it happened what to do about it.
+type advised struct {
+	error
+	advice string // may be nothing
+}
+
+func (a *advised) Unwrap() error { return a.error }
+
 const (
-	seeList  = "see fluxgate rules list for the rule sets that there are, and fluxgate rules history for their revisions"
+	seeList  = "see fluxgate rules list for the rule sets that there are"
 	seeRules = "see fluxgate rules get for the rules that there are"
 )
 
@@ -60,15 +70,15 @@ func (w *where) adviceOn(p *admin.Problem) string {
 	case p.Status == http.StatusForbidden:
 		return "use a token with that role: server.auth in the server's configuration says who has which"
 	case p.Status == http.StatusTooManyRequests:
-		return "wait a minute: the admin API limits how often one caller may ask"
+		return "server.admin-rate in the server's configuration is how often a minute one caller may ask"
 	case p.Kind == admin.KindNotFound && lacksRule(p.Detail):
 		return seeRules
 	case p.Kind == admin.KindNotFound:
 		return seeList
 	case p.Status == http.StatusNotFound && p.Kind == "" && !strings.Contains(p.Detail, "server.admin"):
-		return fmt.Sprintf("is %s the address of server.admin? the one for requests is another", w.server)
+		return fmt.Sprintf("is %s the address of server.admin? the one for requests is another", w.address())
 	case p.Status == http.StatusBadRequest && p.Kind == "" && strings.HasPrefix(w.server, "http://"):
-		return "does the server speak TLS? then its address begins with https://"
+		return maybeTLS
 	}
 	return ""
 }
@@ -81,17 +91,12 @@ func lacksRule(detail string) bool {
 
 // connection is about a server that did not answer.
 func (w *where) connection(err error) string {
-	var (
-		unreachable *net.OpError
-		stranger    x509.UnknownAuthorityError
-	)
-	switch {
-	case errors.As(err, &stranger):
-		return "name who vouches for the server with --ca-file"
-	case strings.Contains(err.Error(), "gave HTTP response to HTTPS client"):
-		return "the server does not speak TLS: its address begins with http://"
-	case errors.As(err, &unreachable), errors.Is(err, io.EOF), errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("is a server running at %s? its admin listener is server.admin; or work without one: --direct --config FILE", w.server)
+	if advice := adviceOnTLS(err); advice != "" {
+		return advice
+	}
+	var unreachable *net.OpError
+	if errors.As(err, &unreachable) || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Sprintf("is a server running at %s? its admin listener is server.admin; or work without one: --direct --config FILE", w.address())
 	}
 	return ""
 }

@@ -96,7 +96,7 @@ func TestOfSeveralRuleSetsEachIsAppliedOnItsOwn(t *testing.T) {
 	}
 	apply := []string{"rules", "apply", "-f", folder, "-s", "http://" + address}
 	code, out, errs := callWith(t, &person{answer: "y\n", meanwhile: func() { other.sets(t, "b", 9, "") }}, apply...)
-	if code != exitError || !strings.Contains(errs, "Apply this to 3 rule sets?") || !strings.Contains(errs, "b was not changed") ||
+	if code != exitError || !strings.Contains(errs, "Apply this to 3 rule sets at http://"+address+"?") || !strings.Contains(errs, "b was not changed") ||
 		!strings.HasSuffix(errs, "\napplied before that: a\nnot tried after that: c\n") || !strings.HasSuffix(out, "d: unchanged (revision 1)\na: revision 2, was 1\n") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
@@ -139,5 +139,42 @@ func TestARuleThatAnotherRuleSetHasIsRefused(t *testing.T) {
 		if code != exitError || !strings.Contains(errs, "two was not changed") || !strings.Contains(errs, "one-rule") || strings.Contains(errs, "all the same") {
 			t.Errorf("%s: exit code %d\n%s", name, code, errs)
 		}
+	}
+}
+
+// TestARuleMovesToAnotherRuleSetInOneApply is about rule ids, which a source has
+// once: who loses one comes first.
+func TestARuleMovesToAnotherRuleSetInOneApply(t *testing.T) {
+	set := func(id string, rules ...string) string {
+		text := "id: " + id + "\nrules:\n"
+		for _, r := range rules {
+			text += "  - {id: " + r + ", action: deny}\n"
+		}
+		return text + "  - {id: stays-in-" + id + ", action: deny}\n"
+	}
+	for name, at := range workplaces(t) {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			apply := func(sets ...string) (code int, out, errs string) {
+				for _, text := range sets {
+					id, _, _ := strings.Cut(strings.TrimPrefix(text, "id: "), "\n")
+					write(t, folder, id+".yaml", text)
+				}
+				return call(t, append([]string{"rules", "apply", "--yes", "-f", folder}, at.flags...)...)
+			}
+			if code, _, errs := apply(set("a"), set("b", "one"), set("c", "two"), set("d")); code != exitOK {
+				t.Fatal(errs)
+			}
+			// From c over b to a, and d as it comes.
+			code, out, errs := apply(set("a", "one"), set("b", "two"), set("c"), set("d", "three"))
+			if code != exitOK || !strings.HasSuffix(out, "\nc: revision 2, was 1\nb: revision 2, was 1\na: revision 2, was 1\nd: revision 2, was 1\n") {
+				t.Errorf("exit code %d\n%s%s", code, out, errs)
+			}
+			// What is swapped has no order: one is refused, and says why.
+			code, out, errs = apply(set("a", "two"), set("b", "one"))
+			if code != exitError || !strings.Contains(errs, "was not changed") || strings.Contains(out, "revision 3") {
+				t.Errorf("exit code %d\n%s%s", code, out, errs)
+			}
+		})
 	}
 }

@@ -1,11 +1,19 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/memrules"
+	"github.com/spf13/cobra"
 )
 
 const tieredRules = `id: api-limits
@@ -37,7 +45,7 @@ func tiered(t *testing.T, test func(t *testing.T, at workplace, check func(args 
 		t.Run(way, func(t *testing.T) {
 			settings := inRedis(t)
 			address, check := startTiered(t, settings)
-			at := workplace{flags: []string{"-s", "http://" + address}}
+			at := workplace{flags: []string{"-s", "http://" + address}, place: "at http://" + address}
 			if way == "direct" {
 				at = direct(t, settings)
 			}
@@ -94,29 +102,46 @@ func TestPeekAndReset(t *testing.T) {
 		at.types(t, "", []line{
 			{command: "bucket peek --rule-set api-limits --path /api/orders --user " + user, stdout: "RULE BAND LEFT OF FULL IN BUCKET\n" +
 				"all daily 97 100 TIME KEY\nper-user hourly 7 10 TIME KEY\nper-user 5-per-1h 2 5 TIME KEY"},
+			{command: "bucket peek --rule per-user --user " + user, stdout: "RULE BAND LEFT OF FULL IN BUCKET\nper-user hourly 7 10 TIME KEY\nper-user 5-per-1h 2 5 TIME KEY"},
 			{command: "bucket peek --rule-set api-limits --path /health", stdout: "no bucket: no rule that applies counts this request, see fluxgate explain"},
 			{command: "bucket peek --rule-set api-limits --path /health -o json", stdout: "[]"},
 			{command: "bucket peek --rule-set api-limits --path /health -o yaml", stdout: "[]"},
 		})
-		reset(exitOK, "the caller's bucket under per-user in api-limits is full", "", "--rule", "per-user", "--user", user)
+		code, out, errs := call(t, append([]string{"bucket", "reset", "--rule-set", "api-limits", "--rule", "per-user", "--user", user}, at.flags...)...)
+		if code != exitOK || out != "the bucket "+peek("per-user").Key+" of rule per-user in api-limits is full\n" {
+			t.Errorf("exit code %d\n%s%s", code, out, errs)
+		}
 		left("per-user", 10, "after a reset by a request")
 		left("all", 97, "after the reset of another rule")
 
 		take()
-		reset(exitOK, "bucket KEY under per-user in api-limits is full", "", "--rule", "per-user", "--key", peek("per-user").Key)
+		reset(exitOK, "the bucket KEY of rule per-user in api-limits is full", "", "--rule", "per-user", "--key", peek("per-user").Key)
 		left("per-user", 10, "after a reset by the key")
 
 		take()
 		reset(exitDrift, "", "there is no terminal to ask on", "--rule", "per-user")
 		left("per-user", 7, "after a reset that nobody confirmed")
-		at.types(t, "", []line{{command: "bucket reset --rule-set api-limits --rule per-user", stdin: &person{answer: "no\n"}, code: exitDrift, stderr: "Make the buckets of all callers under per-user in api-limits full? [y/N] "}})
+		at.types(t, "", []line{{command: "bucket reset --rule-set api-limits --rule per-user", stdin: &person{answer: "no\n"}, code: exitDrift, stderr: "Make all buckets of rule per-user in api-limits full, for all callers, PLACE? [y/N] "}})
 		left("per-user", 7, "after a no")
-		reset(exitOK, "all buckets under per-user in api-limits are full; other servers see it within seconds", "", "--rule", "per-user", "--yes")
+		reset(exitError, "", "does not say userId, which rule per-user counts by", "--rule", "per-user", "--ip", "192.0.2.7")
+		left("per-user", 7, "after a reset that names nobody")
+		reset(exitOK, "all buckets of rule per-user in api-limits are full; other servers see it within seconds", "", "--rule", "per-user", "--yes")
 		left("per-user", 10, "after the reset of a rule")
 		left("all", 91, "after the reset of another rule")
-		at.types(t, "", []line{{command: "bucket reset --rule-set api-limits", stdin: &person{answer: "y\n"}, stdout: "all buckets of api-limits are full; other servers see it within seconds", stderr: "under all rules of api-limits full?"}})
+		at.types(t, "", []line{{command: "bucket reset --rule-set api-limits", stdin: &person{answer: "y\n"}, stdout: "all buckets of api-limits are full; other servers see it within seconds", stderr: "Make all buckets of api-limits full, for all callers, PLACE? [y/N] "}})
 		left("all", 100, "after the reset of the rule set")
 
+		// Nobody is asked about what does not exist.
+		for _, rule := range []string{"--rule nope", ""} {
+			set, says := "api-limits", "there is no such rule\nsee fluxgate rules get"
+			if rule == "" {
+				set, says = "nope", "see fluxgate rules list"
+			}
+			code, _, errs := callWith(t, &person{answer: "y\n"}, append(strings.Fields("bucket reset --rule-set "+set+" "+rule), at.flags...)...)
+			if code != exitError || !strings.Contains(errs, says) || strings.Contains(errs, "[y/N]") {
+				t.Errorf("exit code %d\n%s", code, errs)
+			}
+		}
 		reset(exitError, "", "see fluxgate rules get", "--rule", "nope", "--yes")
 		reset(exitError, "", "does not limit", "--rule", "health", "--user", user)
 		at.types(t, "", []line{
@@ -129,7 +154,7 @@ func TestPeekAndReset(t *testing.T) {
 }
 
 func TestExplainSaysWhatIsDecidedAndWhy(t *testing.T) {
-	const verdict = "allowed (ok)\nRULE BAND LEFT OF FULL IN\nall daily 96 100 TIME shadow\nper-user hourly 6 10 TIME\nper-user 5-per-1h 1 5 TIME\n\n"
+	const verdict = "allowed (ok)\nRULE BAND LEFT OF FULL IN MODE\nall daily 96 100 TIME shadow\nper-user hourly 6 10 TIME enforce\nper-user 5-per-1h 1 5 TIME enforce\n\n"
 	tiered(t, func(t *testing.T, at workplace, check func(args ...string)) {
 		check("--user", "ada", "--path", "/api/orders", "--cost", "4")
 		at.types(t, "", []line{
@@ -140,8 +165,8 @@ func TestExplainSaysWhatIsDecidedAndWhy(t *testing.T) {
 				"keyed no path -\noff no disabled -\nper-user yes counts by userId KEY"},
 			{command: "explain --user ada --path /api/orders --cost 2", stdout: strings.Replace(verdict, "allowed (ok)", "refused (limited), try again in TIME", 1) +
 				"RULE APPLIES WHY BUCKET\nall yes counts all together, in shadow KEY\nper-user yes counts by userId KEY\n5 rules of api-limits do not apply: --all says why"},
-			{command: "explain --ip 192.0.2.7 --path /api/orders --attribute tier=premium --all", stdout: "allowed (ok)\nRULE BAND LEFT OF FULL IN\n" +
-				"premium hourly 100 100 TIME\nall daily 96 100 TIME shadow\n\nRULE APPLIES WHY BUCKET\nhealth no path -\nbanned no user -\n" +
+			{command: "explain --ip 192.0.2.7 --path /api/orders --attribute tier=premium --all", stdout: "allowed (ok)\nRULE BAND LEFT OF FULL IN MODE\n" +
+				"premium hourly 100 100 TIME enforce\nall daily 96 100 TIME shadow\n\nRULE APPLIES WHY BUCKET\nhealth no path -\nbanned no user -\n" +
 				"premium yes counts by ip, without userId KEY\nall yes counts all together, in shadow KEY\nkeyed no path -\noff no disabled -\nper-user no group, after premium KEY"},
 			{command: "explain --path /health --all", stdout: "allowed (exempt)\n\nRULE APPLIES WHY BUCKET\nhealth yes allows it -\nbanned no user -\n" +
 				"premium no path KEY\nall no ended, after health KEY\nkeyed no path -\noff no disabled -\nper-user no path KEY"},
@@ -160,25 +185,92 @@ func TestExplainSaysWhatIsDecidedAndWhy(t *testing.T) {
 	})
 }
 
-func TestExplainAsksWhichOfSeveralRuleSets(t *testing.T) {
-	for _, at := range workplaces(t) {
-		folder := t.TempDir()
-		write(t, folder, "one.yaml", ruleSet("one", 1))
-		write(t, folder, "two.yaml", ruleSet("two", 1))
-		code, _, errs := call(t, append([]string{"explain"}, at.flags...)...)
-		if code != exitError || !strings.Contains(errs, "there are no rule sets") {
-			t.Errorf("exit code %d\n%s", code, errs)
+func TestTheRuleSetOfRequestsThatNameNone(t *testing.T) {
+	for name, at := range workplaces(t) {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			apply := func(ids ...string) {
+				t.Helper()
+				for _, id := range ids {
+					write(t, folder, id+".yaml", ruleSet(id, 1))
+				}
+				if code, _, errs := call(t, append([]string{"rules", "apply", "--yes", "-f", folder}, at.flags...)...); code != exitOK {
+					t.Fatal(errs)
+				}
+			}
+			wants := func(code int, says, command string) {
+				t.Helper()
+				for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) { // until the server has heard of it
+					got, out, errs := call(t, append(strings.Fields(command), at.flags...)...)
+					if got == code && strings.Contains(out+errs, says) {
+						break
+					}
+					if time.Now().After(deadline) {
+						t.Fatalf("fluxgate %s: exit code %d\n%s%s", command, got, out, errs)
+					}
+				}
+			}
+			wants(exitError, "there are no rule sets", "explain")
+			apply("one", "two")
+			for _, command := range []string{"explain", "bucket peek"} {
+				wants(exitUsage, "there is no rule set api-limits, which is that of requests that name none: say which with --rule-set: one, two\n", command)
+				wants(exitOK, "two-rule", command+" --user ada --rule-set two")
+			}
+			apply("api-limits")
+			for _, command := range []string{"explain --user ada", "bucket peek --user ada"} {
+				wants(exitOK, "api-limits-rule", command)
+			}
+		})
+	}
+}
+
+// stranger is an operator whom nobody tells anything about the place.
+type stranger struct {
+	admin.Operator
+	who *admin.Who
+}
+
+func (s stranger) Whoami(context.Context) (*admin.Who, error) {
+	if s.who != nil {
+		return s.who, nil
+	}
+	return nil, admin.NewProblem(http.StatusForbidden, admin.KindAccess, "no")
+}
+
+func TestWithoutADefaultTheRuleSetIsTheOnlyOne(t *testing.T) {
+	source := memrules.New(memrules.Config{})
+	for i, want := range []string{"there are no rule sets", "set-00", "there are several rule sets: say which with --rule-set: set-00, set-01"} {
+		if i > 0 {
+			set, err := fluxgate.NewRuleSet(fmt.Sprintf("set-%02d", i-1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := source.Put(t.Context(), set, rules.Change{Author: "ada"}); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if code, _, errs := call(t, append([]string{"rules", "apply", "--yes", "-f", folder}, at.flags...)...); code != exitOK {
-			t.Fatal(errs)
+		// The last may look at one rule set alone, which is not the default.
+		for _, who := range []*admin.Who{nil, {}, {DefaultRuleSet: "api-limits", RuleSets: []string{"set-00"}}} {
+			got, err := defaultRuleSet(t.Context(), stranger{admin.NewDirect(source, nil, ""), who})
+			if said := got + fmt.Sprint(err); !strings.Contains(said, want) {
+				t.Errorf("with %d rule sets: %s", i, said)
+			}
 		}
-		code, _, errs = call(t, append([]string{"explain"}, at.flags...)...)
-		if code != exitUsage || !strings.Contains(errs, "say which with --rule-set") {
-			t.Errorf("exit code %d\n%s", code, errs)
-		}
-		code, out, errs := call(t, append([]string{"explain", "--rule-set", "two"}, at.flags...)...)
-		if code != exitOK || !strings.Contains(out, "two-rule") {
-			t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+// TestTheExamplesOfBucketWork types what its help says.
+func TestTheExamplesOfBucketWork(t *testing.T) {
+	address, _ := serveWith(t, inRedis(t)...)
+	file := write(t, t.TempDir(), "rules.yaml", firstRules)
+	if code, _, errs := call(t, "rules", "apply", "--yes", "-f", file, "-s", address); code != exitOK {
+		t.Fatal(errs)
+	}
+	for _, cmd := range []*cobra.Command{newBucket(), newBucketPeek()} {
+		for example := range strings.Lines(cmd.Example) {
+			if code, out, errs := call(t, append(strings.Fields(example), "-s", "http://"+address)[1:]...); code != exitOK || strings.Contains(out, "no bucket") {
+				t.Errorf("%s: exit code %d\n%s%s", example, code, out, errs)
+			}
 		}
 	}
 }

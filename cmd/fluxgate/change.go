@@ -33,6 +33,15 @@ func (f *changeFlags) change(base int64) rules.Change {
 	return rules.Change{Base: base, Author: f.where.signature(), Comment: f.comment}
 }
 
+// writable refuses rules that are in files before anybody thinks about a change.
+func writable(ctx context.Context, operator admin.Operator) error {
+	who, err := whoami(ctx, operator)
+	if err == nil && who.ReadOnly {
+		err = fmt.Errorf("nothing was changed: %w", admin.ErrReadOnly)
+	}
+	return err
+}
+
 // proposal is what would become of a rule set.
 type proposal struct {
 	id   string

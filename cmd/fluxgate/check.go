@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -16,10 +17,10 @@ import (
 
 // checkFlags describe the request and where to ask.
 type checkFlags struct {
-	server, tokenFile string
-	timeout           time.Duration
-	as                output
-	what              requestFlags
+	remote
+	timeout time.Duration
+	as      output
+	what    requestFlags
 }
 
 func newCheck() *cobra.Command {
@@ -29,11 +30,15 @@ func newCheck() *cobra.Command {
 		Long: "Ask a server whether a request may pass, and take its tokens. With --peek nothing is taken.\nThe exit code is 0 if it may, 3 if it may not.",
 		Example: `  fluxgate check --user ada --path /api/orders --method POST
   fluxgate check --ip 192.0.2.7 --attribute tier=premium --peek --output json`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), cmd.OutOrStdout())
+		},
 	}
+	f.flags(cmd, "the server's address: its http listener", "http://127.0.0.1:8080", "")
 	flags := cmd.Flags()
-	flags.StringVarP(&f.server, "server", "s", "http://127.0.0.1:8080", "the server's address")
-	flags.StringVar(&f.tokenFile, "token-file", "", "file with the bearer token")
 	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for the answer, a hold by a rule included")
 	flags.StringVar(&f.what.request.RuleSet, "rule-set", "", "the rule set (default: the server's)")
 	f.what.add(cmd)
@@ -56,7 +61,7 @@ func (f *checkFlags) run(ctx context.Context, out io.Writer) error {
 		Timeout: time.Second, MaxWait: f.timeout, OnFailure: fluxgate.FailClosed,
 		Failed: func(_ context.Context, err error) { failed = err },
 	}
-	if config.Token, err = readToken(f.tokenFile); err != nil {
+	if config.Token, config.TLS, err = f.secrets(); err != nil {
 		return err
 	}
 	c, err := client.New(f.server, config)
@@ -69,7 +74,10 @@ func (f *checkFlags) run(ctx context.Context, out io.Writer) error {
 		err = failed
 	}
 	if err != nil {
-		return fmt.Errorf("%w%s", err, f.hint(err))
+		if hint := f.hint(err); hint != "" {
+			err = fmt.Errorf("%w\n%s", err, hint)
+		}
+		return err
 	}
 	told := wire.From(&d)
 	err = f.as.write(out, &told, func(out io.Writer) error {
@@ -87,13 +95,24 @@ func (f *checkFlags) run(ctx context.Context, out io.Writer) error {
 // hint is what to do about an error.
 func (f *checkFlags) hint(err error) string {
 	var answer *client.StatusError
+	if !errors.As(err, &answer) {
+		switch advice := adviceOnTLS(err); {
+		case advice != "":
+			return advice
+		case errors.Is(err, client.ErrUndecided):
+			return "" // it did not come to asking
+		}
+		return fmt.Sprintf("is a server running at %s? see fluxgate serve --help", f.server)
+	}
 	switch {
-	case !errors.As(err, &answer):
-		return fmt.Sprintf("\nis a server running at %s? see fluxgate serve --help", f.server)
 	case answer.Status == http.StatusUnauthorized:
-		return "\nthe server asks for a token: use --token-file"
-	case answer.Status == http.StatusForbidden:
-		return "\nthe token needs the role check"
+		return "the server asks who you are: use --token-file, or --cert-file and --key-file"
+	case answer.Status == http.StatusForbidden && answer.Detail == "":
+		return "the token needs the role check"
+	case answer.Status == http.StatusNotFound:
+		return fmt.Sprintf("is %s the address of server.http? server.admin is another", f.server)
+	case answer.Status == http.StatusBadRequest && answer.Detail == "" && strings.HasPrefix(f.server, "http://"):
+		return maybeTLS
 	}
 	return ""
 }

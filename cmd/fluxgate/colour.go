@@ -16,9 +16,9 @@ const (
 	red    colour = "\x1b[31m"
 )
 
-// painter colours a text on a terminal, unless NO_COLOR is set.
+// painter colours a text on a terminal that can, unless NO_COLOR is set.
 func painter(out io.Writer) func(colour, string) string {
-	if !isTerminal(out) || os.Getenv("NO_COLOR") != "" {
+	if !isTerminal(out) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return func(_ colour, text string) string { return text }
 	}
 	return func(c colour, text string) string {

@@ -28,7 +28,10 @@ func (c *confirmation) ask(cmd *cobra.Command, question string) error {
 		return exitCode(exitDrift)
 	}
 	_, _ = fmt.Fprintf(out, "%s [y/N] ", question)
-	answer, _ := bufio.NewReader(io.LimitReader(in, 100)).ReadString('\n') // none is no
+	answer, err := bufio.NewReader(io.LimitReader(in, 100)).ReadString('\n')
+	if err != nil { // none is no
+		_, _ = fmt.Fprintln(out)
+	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil

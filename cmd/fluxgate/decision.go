@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -27,21 +28,28 @@ func printVerdict(out io.Writer, d *wire.Decision) error {
 	return err
 }
 
-// printBands has a row for each band.
+// printBands has a row for each band. It says the mode of their rules where one
+// of them is only measured.
 func printBands(out io.Writer, bands []wire.Band) error {
-	t := newTable(out, "RULE", "BAND", "LEFT", "OF", "FULL IN")
+	columns := []string{"RULE", "BAND", "LEFT", "OF", "FULL IN"}
+	shadow := slices.ContainsFunc(bands, func(b wire.Band) bool { return b.Shadow })
+	if shadow {
+		columns = append(columns, "MODE")
+	}
+	t := newTable(out, columns...)
 	for i := range bands {
-		t.row(bandCells(&bands[i])...)
+		b := &bands[i]
+		cells := []any{b.Rule, bandName(b), b.Remaining, b.Limit, ceilSecond(span(b.FullAfterMs))}
+		if shadow {
+			mode := fluxgate.ModeEnforce
+			if b.Shadow {
+				mode = fluxgate.ModeShadow
+			}
+			cells = append(cells, mode)
+		}
+		t.row(cells...)
 	}
 	return t.flush()
-}
-
-func bandCells(b *wire.Band) []any {
-	cells := []any{b.Rule, bandName(b), b.Remaining, b.Limit, ceilSecond(span(b.FullAfterMs))}
-	if b.Shadow {
-		cells = append(cells, "shadow")
-	}
-	return cells
 }
 
 // bandName is the label of a band, or what it goes by without one.

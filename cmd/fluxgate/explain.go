@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -37,14 +36,9 @@ every other rule why it does not apply. Nothing is taken.`,
 			if err != nil {
 				return err
 			}
-			if req.RuleSet != "" {
-				if err := checkRuleSet(req.RuleSet); err != nil {
-					return err
-				}
-			}
 			return from.work(cmd, needDecisions, func(ctx context.Context, operator admin.Operator) error {
 				if req.RuleSet == "" {
-					if req.RuleSet, err = onlyRuleSet(ctx, operator); err != nil {
+					if req.RuleSet, err = defaultRuleSet(ctx, operator); err != nil {
 						return err
 					}
 				}
@@ -62,27 +56,11 @@ every other rule why it does not apply. Nothing is taken.`,
 	}
 	from.flags(cmd)
 	as.flag(cmd, asTable, asJSON, asYAML)
-	cmd.Flags().StringVar(&what.request.RuleSet, "rule-set", "", "the rule set (default: the one that there is)")
+	cmd.Flags().StringVar(&what.request.RuleSet, "rule-set", "", ruleSetHelp)
 	cmd.Flags().BoolVar(&all, "all", false, "show rules that do not apply too, and why")
 	what.add(cmd)
 	cmd.Flags().Int64Var(&what.request.Cost, "cost", 1, "how many tokens it would take")
 	return cmd
-}
-
-// onlyRuleSet is the rule set if there is just one.
-func onlyRuleSet(ctx context.Context, operator admin.Operator) (string, error) {
-	first, err := operator.List(ctx, "", 1)
-	if err != nil {
-		return "", err
-	}
-	if len(first) == 0 {
-		return "", errors.New("there are no rule sets: make one with fluxgate rules apply -f FILE")
-	}
-	id := first[0].RuleSetID
-	if more, err := operator.List(ctx, id, 1); err != nil || len(more) == 0 {
-		return id, err
-	}
-	return "", usage("there are several rule sets: say which with --rule-set, see fluxgate rules list")
 }
 
 // leaveOut takes the rules out that do not apply.

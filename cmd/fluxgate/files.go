@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,6 +21,25 @@ type files struct{ names []string }
 
 func (f *files) flag(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&f.names, "file", "f", nil, "a file or a folder with rules, or - for standard input; can be given several times")
+}
+
+// filesOnly is noArgs for commands that take files, which some forget is by -f.
+func filesOnly(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 && looksLikeFile(args[0]) {
+		return usage("%s takes no arguments: did you mean -f %s?", cmd.CommandPath(), args[0])
+	}
+	return noArgs(cmd, args)
+}
+
+// looksLikeFile reports whether an argument is a file rather than an id. A
+// folder may have the name of a rule set.
+func looksLikeFile(name string) bool {
+	switch filepath.Ext(name) {
+	case ".yaml", ".yml", ".json":
+		return true
+	}
+	info, err := os.Stat(name)
+	return err == nil && (!info.IsDir() || !fluxgate.ValidID(name))
 }
 
 // read reads the rule sets of all files, in the order of their ids. The errors

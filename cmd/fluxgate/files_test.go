@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,7 @@ func TestValidateSaysWhatIsWrongAndWhere(t *testing.T) {
 		stdin        string
 		code         int
 		stdout, errs string
+		lines        bool // errs is where the errors begin
 	}{
 		{name: "one file", args: []string{"-f", good}, stdout: "1 rule set, 1 rule: good\n"},
 		{name: "a folder", args: []string{"-f", folder}, stdout: "2 rule sets, 3 rules: good\n"},
@@ -30,19 +32,20 @@ func TestValidateSaysWhatIsWrongAndWhere(t *testing.T) {
 		{name: "wrong on standard input", args: []string{"-f", "-"}, stdin: "id: [", code: exitError, errs: "stdin:1:"},
 		{name: "nothing on standard input", args: []string{"-f", "-"}, code: exitError, errs: "stdin: holds no rule set"},
 		{name: "a wrong file", args: []string{"-f", good, "-f", bad}, code: exitError,
-			errs: "fluxgate: " + bad + ":4:24: rules[0].bands[0].capacity: must be at least 1\n    3 |   - id: x\n    4 |     bands: [{capacity: 0, refill: 1s}]\n      |                        ^\n"},
+			lines: true, errs: bad + ":4:24: rules[0].bands[0].capacity: must be at least 1\n    3 |   - id: x\n    4 |     bands: [{capacity: 0, refill: 1s}]\n      |                        ^\n"},
 		{name: "a wrong file for programs", args: []string{"-f", good, "-f", bad, "-o", "yaml"}, code: exitError,
 			stdout: "valid: false\nruleSets: 1\nrules: 1\nproblems:\n  - file: " + bad + "\n    line: 4\n    column: 24\n    place: \"rules[0].bands[0].capacity\"\n    message: must be at least 1\n"},
+		{name: "several wrong files", args: []string{"-f", bad, "-f", good, "-f", same}, code: exitError, lines: true, errs: bad + ":4:24: "},
 		{name: "a rule set twice", args: []string{"-f", good, "-f", same}, code: exitError, errs: `rule set "one" is in ` + good + " already"},
 		{name: "a rule twice", args: []string{"-f", more, "-f", same}, code: exitError, errs: `rule "two-rule" is in ` + more + " already"},
 		{name: "no such file", args: []string{"-f", good + "x"}, code: exitError, errs: "no such file"},
 		{name: "an empty folder", args: []string{"-f", empty}, code: exitError, errs: "has no rules: their files end in .yaml, .yml or .json"},
 		{name: "no file", code: exitUsage, errs: "say which rules: -f FILE"},
-		{name: "a file without -f", args: []string{good}, code: exitUsage, errs: "takes no arguments"},
+		{name: "a file without -f", args: []string{good}, code: exitUsage, errs: "did you mean -f " + good + "?"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, out, errs := callWith(t, strings.NewReader(c.stdin), append([]string{"rules", "validate"}, c.args...)...)
-			if code != c.code || out != c.stdout || !strings.Contains(errs, c.errs) || c.errs == "" && errs != "" {
+			if code != c.code || out != c.stdout || !strings.Contains(errs, c.errs) || c.errs == "" && errs != "" || c.lines && (!strings.HasPrefix(errs, c.errs) || strings.Contains(errs, "fluxgate: ")) {
 				t.Errorf("exit code %d\n%s%s", code, out, errs)
 			}
 		})
@@ -91,11 +94,19 @@ func TestRulesInFilesAreEditedThere(t *testing.T) {
 			if code, _, errs := call(t, append([]string{"rules", "diff", "-f", other}, at.flags...)...); code != exitDrift {
 				t.Errorf("exit code %d\n%s", code, errs)
 			}
-			for _, args := range [][]string{{"apply", "-f", other}, {"delete", "api-limits"}} {
-				code, _, errs := call(t, append(append(append([]string{"rules"}, args...), "--yes"), at.flags...)...)
-				if code != exitError || !strings.Contains(errs, "the rules are in files: edit those") || strings.Contains(errs, "all the same") {
-					t.Errorf("exit code %d\n%s", code, errs)
+			// Nothing is shown and nobody is asked.
+			for _, args := range [][]string{{"apply", "-f", other}, {"restore", "api-limits", "1"}, {"delete", "api-limits"}} {
+				for _, stdin := range []io.Reader{strings.NewReader(""), &person{answer: "y\n"}} {
+					code, out, errs := callWith(t, stdin, append(append([]string{"rules"}, args...), at.flags...)...)
+					if code != exitError || out != "" || !strings.HasPrefix(errs, "fluxgate: nothing was changed: the rules are in files: edit those") {
+						t.Errorf("%v: exit code %d\n%s%s", args, code, out, errs)
+					}
 				}
+			}
+			// There is no history to look at.
+			code, _, errs = call(t, append([]string{"rules", "get", "api-limits", "--revision", "1"}, at.flags...)...)
+			if code != exitError || !strings.Contains(errs, "files have no history") || strings.Contains(errs, "see fluxgate") {
+				t.Errorf("exit code %d\n%s", code, errs)
 			}
 		})
 	}

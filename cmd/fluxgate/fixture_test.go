@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -95,6 +96,7 @@ func serveWith(t *testing.T, settings ...string) (adminAddr, httpAddr string) {
 type workplace struct {
 	flags  []string
 	author string // of its changes
+	place  string // as questions call it
 }
 
 // workplaces are all of them: over a server, and straight on the sources.
@@ -104,7 +106,7 @@ func workplaces(t *testing.T) map[string]workplace {
 	name := fmt.Sprintf("cli-%d-%d", os.Getpid(), prefixes.Add(1))
 	mongo := []string{"mongo.uri=" + testenv.SharedMongo(t).URI(), "mongo.database=" + name, "rules.source=mongo"}
 	return map[string]workplace{
-		"server": {[]string{"--server", "http://" + address}, "anonymous"},
+		"server": {[]string{"--server", "http://" + address}, "anonymous", "at http://" + address},
 		"redis":  direct(t, inRedis(t)),
 		"mongo":  direct(t, append(mongo, "redis.uri="+testenv.SharedStandalone(t).URI(), "redis.prefix="+name, "reload.channel="+name)),
 	}
@@ -116,7 +118,11 @@ func direct(t *testing.T, settings []string) workplace {
 	for _, s := range settings {
 		flags = append(flags, "--set", s)
 	}
-	return workplace{flags, new(where).signature()}
+	place := "straight in redis"
+	if slices.Contains(settings, "rules.source=mongo") {
+		place = "straight in mongo"
+	}
+	return workplace{flags, new(where).signature(), place}
 }
 
 // line is a command, and what comes of it.
@@ -128,8 +134,8 @@ type line struct {
 	stderr  string // what it has in it
 }
 
-// types types the lines, with WHO for the author of changes and FOLDER for a
-// folder.
+// types types the lines, with WHO for the author of changes, PLACE for where
+// they are made and FOLDER for a folder.
 func (p workplace) types(t *testing.T, folder string, lines []line) {
 	t.Helper()
 	for _, l := range lines {
@@ -140,6 +146,7 @@ func (p workplace) types(t *testing.T, folder string, lines []line) {
 		if l.stdin == nil {
 			l.stdin = strings.NewReader("")
 		}
+		l.stderr = strings.ReplaceAll(l.stderr, "PLACE", p.place)
 		code, out, errs := callWith(t, l.stdin, args...)
 		if p.author != "" {
 			out = strings.ReplaceAll(out, p.author, "WHO")

@@ -45,6 +45,9 @@ func TestExitCodesAndWords(t *testing.T) {
 		{[]string{"config", "print", "-c", good}, exitOK, "max-concurrent-waits", true},
 		{[]string{"config", "print", "-c", good, "-o", "json"}, exitOK, `"max-concurrent-waits"`, true},
 		{[]string{"check", "--ip", "nowhere"}, exitUsage, "is not an address", false},
+		{[]string{"check", "--cost", "-1"}, exitUsage, "--cost: -1 is not a number of tokens\n", false},
+		{[]string{"check", "--rule-set", "a/b"}, exitUsage, "is not the id of a rule set", false},
+		{[]string{"check", "-s", "ftp://nowhere"}, exitUsage, "must be http://host:port", false},
 		{[]string{"check", "-o", "xml"}, exitUsage, "table, json or yaml", false},
 		{[]string{"check", "-s", "http://" + testenv.FreeAddr(t)}, exitError, "is a server running", false},
 		{[]string{"doctor", "--set", "redis.enabled=false", "--set", "mongo.enabled=false", "--set", "rules.file=../../examples/rules.yaml"}, exitOK, "2 rules", true},
@@ -65,12 +68,36 @@ func TestExitCodesAndWords(t *testing.T) {
 	}
 }
 
+func TestACheckThatIsNotSentIsNotBlamedOnTheServer(t *testing.T) {
+	code, _, errs := call(t, "check", "--user", strings.Repeat("x", 300<<10), "-s", "http://127.0.0.1:1")
+	if code != exitError || !strings.HasSuffix(errs, "at most 262144 can be sent\n") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+}
+
 func TestTheDoctorLooksAtMongo(t *testing.T) {
 	mongo := testenv.SharedMongo(t)
 	args := []string{"doctor", "--set", "redis.enabled=false", "--set", "mongo.uri=" + mongo.URI(), "--set", "mongo.database=doctor"}
 	code, out, _ := call(t, args...)
-	if code != exitTrouble || !strings.Contains(out, `the mongo has no rule set "api-limits"`) || !strings.Contains(out, "they are there") {
+	if code != exitTrouble || !strings.Contains(out, "there is no rule set \"api-limits\" in mongo\n") || !strings.Contains(out, "they are there") {
 		t.Errorf("exit code %d\n%s", code, out)
+	}
+}
+
+func TestTheDoctorKnowsASourceThatIsAwayFromRulesThatAreWrong(t *testing.T) {
+	for _, settings := range [][]string{
+		{"redis.uri=redis://" + testenv.FreeAddr(t), "rules.source=redis", "mongo.enabled=false"},
+		{"redis.enabled=false", "mongo.uri=mongodb://" + testenv.FreeAddr(t) + "/?serverSelectionTimeoutMS=100"},
+	} {
+		args := []string{"doctor"}
+		for _, s := range settings {
+			args = append(args, "--set", s)
+		}
+		code, out, _ := call(t, args...)
+		if code != exitTrouble || !strings.Contains(out, ", where the rules are, cannot be read: ") || !strings.Contains(out, "and that this machine reaches it") ||
+			strings.Contains(out, "correct the rules") || strings.Contains(out, "indexes") {
+			t.Errorf("exit code %d\n%s", code, out)
+		}
 	}
 }
 

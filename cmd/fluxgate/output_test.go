@@ -33,6 +33,8 @@ func TestNothingThatATerminalObeysIsWritten(t *testing.T) {
 }
 
 func TestColoursAreForTerminals(t *testing.T) {
+	t.Setenv("NO_COLOR", "")
+	t.Setenv("TERM", "xterm")
 	if text := painter(&strings.Builder{})(red, "x"); text != "x" {
 		t.Errorf("%q", text)
 	}
@@ -42,9 +44,13 @@ func TestColoursAreForTerminals(t *testing.T) {
 	if text := diffPainter(screen{})(rules.DiffAdded, "x"); text != "\x1b[32mx\x1b[0m" {
 		t.Errorf("%q", text)
 	}
-	t.Setenv("NO_COLOR", "1")
-	if text := painter(screen{})(red, "x"); text != "x" {
-		t.Errorf("%q", text)
+	for variable, value := range map[string]string{"TERM": "dumb", "NO_COLOR": "1"} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv(variable, value)
+			if text := painter(screen{})(red, "x"); text != "x" {
+				t.Errorf("%q", text)
+			}
+		})
 	}
 	null, err := os.Open(os.DevNull)
 	if err != nil {

@@ -44,6 +44,14 @@ func (f *requestFlags) given() bool {
 func (f *requestFlags) read() (*fluxgate.Request, error) {
 	req := f.request
 	req.Attributes = f.attributes
+	if req.RuleSet != "" {
+		if err := checkRuleSet(req.RuleSet); err != nil {
+			return nil, err
+		}
+	}
+	if req.Cost < 0 {
+		return nil, usage("--cost: %d is not a number of tokens", req.Cost)
+	}
 	if f.ip != "" {
 		ip, err := netip.ParseAddr(f.ip)
 		if err != nil {

@@ -43,6 +43,8 @@ With an id, say how two revisions of a rule set differ: the last two unless --fr
 			switch {
 			case len(f.files.names) == 0 && len(args) == 0:
 				return usage("say what to compare: -f FILE, or the id of a rule set")
+			case len(f.files.names) == 0 && looksLikeFile(args[0]):
+				return usage("%s compares files with -f: did you mean -f %s?", cmd.CommandPath(), args[0])
 			case len(f.files.names) == 0:
 				return oneRuleSet(cmd, args)
 			case len(args) > 0:
@@ -169,7 +171,7 @@ func revisionOf(ctx context.Context, operator admin.Operator, id string, revisio
 	if revision == 0 {
 		return nil, nil
 	}
-	version, err := operator.Version(ctx, id, revision)
+	version, err := atRevision(ctx, operator, id, revision)
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/spf13/cobra"
@@ -19,7 +17,8 @@ func newRulesGet() *cobra.Command {
 	var revision int64
 	cmd := &cobra.Command{
 		Use: "get ID", Short: "Print a rule set as a document", Args: oneRuleSet,
-		Long: `Print a rule set as a document that apply takes, as it is now or as it was at a revision.
+		Long: `Print a rule set as a document that apply takes, as it is now or as it was at a revision. What goes without saying is
+left out, so that a document that was printed, edited and applied differs in what was edited.
 The times at which its rules were made and changed (createdAt, updatedAt) are left out: they are kept by the control
 plane, whatever a document says. The admin API has them.`,
 		Example: `  fluxgate rules get api-limits > api-limits.yaml
@@ -52,28 +51,27 @@ func versionOf(ctx context.Context, operator admin.Operator, id string, revision
 	if revision == 0 {
 		return operator.Load(ctx, id)
 	}
-	version, err := operator.Version(ctx, id, revision)
+	version, err := atRevision(ctx, operator, id, revision)
 	if err == nil && version.RuleSet == nil {
-		err = fmt.Errorf("revision %d of rule set %q took it away: %w", revision, id, rules.ErrNotFound)
+		err = noRevision(ctx, operator, id, fmt.Errorf("revision %d of rule set %q took it away: %w", revision, id, rules.ErrNotFound))
 	}
 	return version, err
 }
 
-// documentOf is a rule set as its author would write it: without what the
-// control plane keeps, and without saying in every rule where it belongs.
-func documentOf(set *fluxgate.RuleSet) (*fluxgate.RuleSetDocument, error) {
-	text, err := json.Marshal(set)
-	if err != nil {
-		return nil, fmt.Errorf("writing rule set %q: %w", set.ID(), err)
+// atRevision is a rule set at a revision, which may be its deletion.
+func atRevision(ctx context.Context, operator admin.Operator, id string, revision int64) (*rules.Version, error) {
+	version, err := operator.Version(ctx, id, revision)
+	if errors.Is(err, rules.ErrNotFound) {
+		err = noRevision(ctx, operator, id, err)
 	}
-	doc, from := new(fluxgate.RuleSetDocument), json.NewDecoder(bytes.NewReader(text))
-	from.UseNumber() // free attributes may have numbers of any length
-	if err := from.Decode(doc); err != nil {
-		return nil, fmt.Errorf("writing rule set %q: %w", set.ID(), err)
+	return version, err
+}
+
+// noRevision is the error of a revision that is not there, with where to see
+// those that are. Files have none, and their error says so.
+func noRevision(ctx context.Context, operator admin.Operator, id string, err error) error {
+	if who, _ := operator.Whoami(ctx); who != nil && who.ReadOnly {
+		return &advised{err, ""}
 	}
-	for i := range doc.Rules {
-		r := &doc.Rules[i]
-		r.RuleSetID, r.CreatedAt, r.UpdatedAt = "", nil, nil
-	}
-	return doc, nil
+	return &advised{err, "see fluxgate rules history " + id + " for the revisions that there are"}
 }

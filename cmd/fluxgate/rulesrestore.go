@@ -46,6 +46,9 @@ revision. A rule set that was deleted comes back.`,
 }
 
 func (f *changeFlags) restore(ctx context.Context, cmd *cobra.Command, operator admin.Operator, id string, revision int64) error {
+	if err := writable(ctx, operator); err != nil {
+		return err
+	}
 	former, err := versionOf(ctx, operator, id, revision)
 	if err != nil {
 		return err
@@ -57,7 +60,7 @@ func (f *changeFlags) restore(ctx context.Context, cmd *cobra.Command, operator 
 	if err := p.print(cmd.OutOrStdout()); err != nil || !p.changed() {
 		return err
 	}
-	if err := f.confirm.ask(cmd, fmt.Sprintf("Restore revision %d?", revision)); err != nil {
+	if err := f.confirm.ask(cmd, fmt.Sprintf("Restore revision %d of %s %s?", revision, id, f.where.place)); err != nil {
 		return err
 	}
 	return f.put(ctx, cmd, operator, p)
@@ -84,6 +87,9 @@ history stays, and restore brings it back.`,
 }
 
 func (f *changeFlags) remove(ctx context.Context, cmd *cobra.Command, operator admin.Operator, id string) error {
+	if err := writable(ctx, operator); err != nil {
+		return err
+	}
 	now, err := operator.Load(ctx, id)
 	if err != nil {
 		return err
@@ -92,7 +98,7 @@ func (f *changeFlags) remove(ctx context.Context, cmd *cobra.Command, operator a
 	if err != nil {
 		return err
 	}
-	if err := f.confirm.ask(cmd, fmt.Sprintf("Delete %s?", id)); err != nil {
+	if err := f.confirm.ask(cmd, fmt.Sprintf("Delete %s %s?", id, f.where.place)); err != nil {
 		return err
 	}
 	revision, err := operator.Delete(ctx, id, f.change(now.Revision))

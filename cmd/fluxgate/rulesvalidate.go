@@ -31,17 +31,22 @@ func newRulesValidate() *cobra.Command {
 	var from files
 	var as output
 	cmd := &cobra.Command{
-		Use: "validate -f FILE", Short: "Say what is wrong with files of rules, and where", Args: noArgs,
+		Use: "validate -f FILE", Short: "Say what is wrong with files of rules, and where", Args: filesOnly,
 		Long: `Say what is wrong with files of rules, with file, line and column. No server is asked, and nothing is saved.
-In a folder all files count that end in .yaml, .yml or .json. The exit code is 1 if anything is wrong.`,
+In a folder all files count that end in .yaml, .yml or .json. Each problem begins a line as compilers write it,
+file:line:column: message. The exit code is 1 if anything is wrong.`,
 		Example: `  fluxgate rules validate -f rules/
   fluxgate rules validate -f api-limits.yaml -f payments.yaml
   fluxgate rules get api-limits | fluxgate rules validate -f -`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			sets, wrong := from.read(cmd.Context(), cmd.InOrStdin())
 			var called *usageError
-			if all := errors.Join(wrong...); errors.As(all, &called) || all != nil && as.format == asTable {
+			switch all := errors.Join(wrong...); {
+			case errors.As(all, &called):
 				return all
+			case all != nil && as.format == asTable:
+				_, _ = fmt.Fprintln(cmd.ErrOrStderr(), all)
+				return exitCode(exitError)
 			}
 			found := validationOf(sets, wrong)
 			err := as.write(cmd.OutOrStdout(), found, func(out io.Writer) error {

@@ -20,7 +20,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 	tokens := write(t, folder, "tokens.yaml", "tokens:\n"+
 		"  - {name: reader, sha256: "+hash("token-of-the-reader")+", roles: [read]}\n"+
 		"  - {name: writer, sha256: "+hash("token-of-the-writer")+", roles: [read, write]}\n")
-	address, _ := serveWith(t, append(inRedis(t), "server.auth.tokens-file="+tokens)...)
+	address, requests := serveWith(t, append(inRedis(t), "server.auth.tokens-file="+tokens)...)
 	rules := write(t, folder, "rules.yaml", firstRules)
 	reader, writer := write(t, folder, "reader", "token-of-the-reader\n"), write(t, folder, "writer", "token-of-the-writer\n")
 	wrong, empty, two := write(t, folder, "wrong", "token-of-nobody"), write(t, folder, "empty", "\n"), write(t, folder, "two", "token-of-the-reader\ntoken-of-the-writer")
@@ -45,6 +45,13 @@ func TestWhoMayDoWhat(t *testing.T) {
 			t.Errorf("fluxgate %s: exit code %d\n%s%s", strings.Join(c.args, " "), code, out, errs)
 		}
 	}
+	code, _, errs := call(t, "check", "-s", requests, "--token-file", reader)
+	if code != exitError || !strings.Contains(errs, "The role check is needed, which token:reader does not have.") || strings.Contains(errs, "the token needs") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+	if code, _, errs := call(t, "check", "-s", requests); code != exitError || !strings.Contains(errs, "use --token-file") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
 	code, out, _ := call(t, "rules", "history", "api-limits", "--token-file", reader, "-s", "http://"+address)
 	if code != exitOK || !strings.Contains(out, "writer") {
 		t.Errorf("exit code %d\n%s", code, out)
@@ -53,7 +60,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 
 func TestAServerBehindTLS(t *testing.T) {
 	certs := testenv.StartStandalone(t, testenv.Config{TLS: true}).Certificates()
-	address, _ := serveWith(t, append(inRedis(t), "server.tls.cert-file="+certs.CertFile, "server.tls.key-file="+certs.KeyFile,
+	address, requests := serveWith(t, append(inRedis(t), "server.tls.cert-file="+certs.CertFile, "server.tls.key-file="+certs.KeyFile,
 		"server.tls.client-ca-file="+certs.CAFile)...)
 	pair := []string{"--cert-file", certs.CertFile, "--key-file", certs.KeyFile}
 	for _, c := range []struct {
@@ -73,6 +80,15 @@ func TestAServerBehindTLS(t *testing.T) {
 		if code != c.code || !strings.Contains(out+errs, c.says) {
 			t.Errorf("fluxgate rules list %s: exit code %d\n%s%s", strings.Join(c.args, " "), code, out, errs)
 		}
+		// And the same of a check, which the server answers elsewhere.
+		args := append([]string{"check"}, c.args...)
+		for i := range args {
+			args[i] = strings.Replace(args[i], address, requests, 1)
+		}
+		says := strings.Replace(c.says, "there are no rule sets", "allowed (no-rule-set)", 1)
+		if code, out, errs := call(t, args...); code != c.code || !strings.Contains(out+errs, says) {
+			t.Errorf("fluxgate %s: exit code %d\n%s%s", strings.Join(args, " "), code, out, errs)
+		}
 	}
 }
 
@@ -88,8 +104,16 @@ func TestAServerThatIsNotThere(t *testing.T) {
 			t.Errorf("%v: exit code %d\n%s", args, code, errs)
 		}
 	}
-	t.Setenv(adminVariable, away)
-	if code, _, errs := call(t, "rules", "list"); code != exitError || !strings.Contains(errs, away) {
+	// An address without a scheme is one of http, and errors say whose it is.
+	t.Setenv(adminVariable, strings.TrimPrefix(away, "http://"))
+	if code, _, errs := call(t, "rules", "list"); code != exitError || !strings.Contains(errs, "is a server running at "+away+" (FLUXGATE_ADMIN)?") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+	if code, _, errs := call(t, "rules", "list", "-s", away); code != exitError || strings.Contains(errs, adminVariable) {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+	t.Setenv(adminVariable, "ftp://nowhere")
+	if code, _, errs := call(t, "rules", "list"); code != exitUsage || !strings.Contains(errs, "FLUXGATE_ADMIN: making a client") {
 		t.Errorf("exit code %d\n%s", code, errs)
 	}
 	// It is not a setting, and no reason to refuse the others.
@@ -104,9 +128,22 @@ func TestAnAddressThatIsNotTheAdminListener(t *testing.T) {
 	if code != exitError || !strings.Contains(errs, "server.admin") {
 		t.Errorf("exit code %d\n%s", code, errs)
 	}
+	code, _, errs = call(t, "check", "-s", address)
+	if code != exitError || !strings.Contains(errs, "is http://"+address+" the address of server.http? server.admin is another") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
 	code, _, errs = call(t, "rules", "list", "-s", "https://"+address)
 	if code != exitError || !strings.Contains(errs, "its address begins with http://") {
 		t.Errorf("exit code %d\n%s", code, errs)
+	}
+}
+
+func TestWhoAsksTooOftenIsToldWhichSettingSaysSo(t *testing.T) {
+	address, _ := serveWith(t, append(inRedis(t), "server.admin-rate=1")...)
+	for i, says := range []string{"there are no rule sets", "server.admin-rate in the server's configuration is how often a minute one caller may ask"} {
+		if code, out, errs := call(t, "rules", "list", "-s", address); code != i*exitError || !strings.Contains(out+errs, says) {
+			t.Errorf("exit code %d\n%s%s", code, out, errs)
+		}
 	}
 }
 
@@ -156,7 +193,7 @@ func TestWaysToCallItWrong(t *testing.T) {
 		{"rules list --direct --token-file x", "--token-file is for a server"},
 		{"rules list --config x", "--config is for --direct"},
 		{"rules list --set a=b", "--set is for --direct"},
-		{"rules list --server nowhere", "http://127.0.0.1:9090"},
+		{"rules list --server ftp://nowhere", "--server: making a client: the address must be of the form http://127.0.0.1:9090"},
 		{"rules apply -f " + file + " --author me", "--author is for --direct"},
 		{"rules apply", "say which rules"},
 		{"rules diff", "say what to compare"},
@@ -168,7 +205,19 @@ func TestWaysToCallItWrong(t *testing.T) {
 		{"rules restore a", "a rule set and a revision"},
 		{"rules restore a last", "is not a revision"},
 		{"rules delete", "takes the id of one rule set"},
-		{"bucket peek", "say which rule set: --rule-set ID"},
+		{"bucket reset --rule-set a --rule r --user=", "--user is empty: is a variable not set?"},
+		{"bucket reset --rule-set a --rule r --api-key= --yes", "--api-key is empty"},
+		{"bucket reset --rule-set a --rule r --ip= --yes", "--ip is empty"},
+		{"bucket reset --rule-set a --rule= --yes", "--rule is empty"},
+		{"bucket reset --rule-set a --rule r --key= --yes", "--key is empty"},
+		{"rules apply rules.yaml", "did you mean -f rules.yaml?"},
+		{"rules apply " + file, "did you mean -f " + file + "?"},
+		{"rules apply ../../examples/", "did you mean -f ../../examples/?"},
+		{"rules apply api-limits", "takes no arguments, and got"},
+		{"rules diff rules.json", "did you mean -f rules.json?"},
+		{"rules diff main.go", "did you mean -f main.go?"},
+		{"rules diff ../../examples", "did you mean -f ../../examples?"},
+		{"explain --cost -1", "--cost: -1 is not a number of tokens"},
 		{"bucket peek --rule-set a/b", "is not the id of a rule set"},
 		{"bucket peek --rule-set a --ip nowhere", "is not an address"},
 		{"bucket peek --rule-set a --header X", "is not name=value"},

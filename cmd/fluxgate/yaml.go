@@ -119,8 +119,8 @@ func (w *yamlWriter) line(before, text string) error {
 }
 
 // plainText is what can never be anything but a text, unless the library
-// knows it for a word such as true.
-var plainText = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_./*@:+-]*( [A-Za-z0-9_./*@+-]+)*$`)
+// knows it for a word such as true. Periods are such.
+var plainText = regexp.MustCompile(`^([0-9]+([dhms]|[mun]s)|[A-Za-z/][A-Za-z0-9_./*@:+-]*( [A-Za-z0-9_./*@+-]+)*)$`)
 
 // yamlText is a text without quotes if that is safe, and else as JSON has it.
 func yamlText(s string) (string, error) {

@@ -18,6 +18,16 @@ type Refuse func(w http.ResponseWriter, r *http.Request, status int, detail stri
 // request's context. On which rule set it is used is for next to look at. Where
 // nobody is asked everyone is let through as they come.
 func (g *Guard) Only(role config.Role, refuse Refuse, next http.Handler) http.Handler {
+	return g.only(role, (*Identity).MayAny, refuse, next)
+}
+
+// OnlyAll is Only for what tells of every rule set: it lets through who has a
+// role on all of them.
+func (g *Guard) OnlyAll(role config.Role, refuse Refuse, next http.Handler) http.Handler {
+	return g.only(role, (*Identity).MayAll, refuse, next)
+}
+
+func (g *Guard) only(role config.Role, may func(*Identity, config.Role) bool, refuse Refuse, next http.Handler) http.Handler {
 	if g.open {
 		return next // to say who costs a check two allocations
 	}
@@ -29,7 +39,7 @@ func (g *Guard) Only(role config.Role, refuse Refuse, next http.Handler) http.Ha
 			return
 		}
 		r = r.WithContext(With(r.Context(), who))
-		if !who.MayAny(role) {
+		if !may(who, role) {
 			refuse(w, r, http.StatusForbidden, "The role "+string(role)+" is needed, which "+who.Name+" does not have.")
 			return
 		}

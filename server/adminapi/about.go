@@ -45,7 +45,12 @@ type whoOut struct{ Body admin.Who }
 
 func (a *API) whoami(ctx context.Context, _ *struct{}) (*whoOut, error) {
 	who := callerOf(ctx).who
-	out := &whoOut{admin.Who{Name: who.Name, Roles: []string{}, RuleSets: who.RuleSets()}}
+	here, err := a.config.Operator.Whoami(ctx)
+	if err != nil {
+		return nil, a.failed(ctx, err)
+	}
+	out := &whoOut{*here}
+	out.Body.Name, out.Body.Roles, out.Body.RuleSets = who.Name, []string{}, who.RuleSets()
 	for _, role := range []config.Role{config.RoleCheck, config.RoleRead, config.RoleWrite} {
 		if who.MayAny(role) {
 			out.Body.Roles = append(out.Body.Roles, string(role))

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"time"
 
@@ -37,7 +38,8 @@ func (a *API) limit(next http.Handler) (http.Handler, error) {
 	const stranger = "stranger"
 	set, err := fluxgate.NewRuleSet("admin",
 		fluxgate.Rule{
-			ID: "callers", Group: "admin", Scope: fluxgate.ScopeComposite, KeyFields: []string{"userId", "ip"},
+			// Where nobody is asked who they are, by their addresses.
+			ID: "callers", Group: "admin", Scope: fluxgate.ScopeUser, OnMissingIdentity: fluxgate.MissingIP,
 			Bands: []fluxgate.Band{fluxgate.PerMinute(a.config.Rate)},
 		},
 		fluxgate.Rule{
@@ -47,7 +49,7 @@ func (a *API) limit(next http.Handler) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := memstore.New(memstore.Config{})
+	store, err := memstore.New(memstore.Config{MaxBuckets: 10_000})
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +59,7 @@ func (a *API) limit(next http.Handler) (http.Handler, error) {
 	}
 	limited, err := httplimit.New(engine, httplimit.WithClientIP(a.clients), httplimit.WithRejection(rejected),
 		httplimit.WithUserFunc(func(r *http.Request) string {
-			if who := callerOf(r.Context()).who; who != nil {
+			if who := callerOf(r.Context()).who; who != nil && who.Name != access.Anonymous {
 				return who.Name
 			}
 			return ""
@@ -86,10 +88,15 @@ func rejected(w http.ResponseWriter, _ *http.Request, rejection *httplimit.Rejec
 	if p.Status != http.StatusTooManyRequests {
 		p.Kind = admin.KindUnavailable
 	}
-	w.Header().Set("Content-Type", p.ContentType(""))
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the caller may have left
+	write(w.Header(), w.WriteHeader, w, p)
+}
+
+// write writes a problem.
+func write(header http.Header, status func(int), body io.Writer, p *admin.Problem) {
+	header.Set("Content-Type", p.ContentType(""))
+	header.Set("Cache-Control", "no-store")
+	status(p.Status)
+	_ = json.NewEncoder(body).Encode(p) // the caller may have left
 }
 
 // admit lets through who has the role that an operation needs, and writes the
@@ -98,15 +105,17 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	request, _ := humago.Unwrap(ctx)
 	op, asks := ctx.Operation(), callerOf(ctx.Context())
 	record := &audit.Record{
-		Operation: op.OperationID, RuleSet: ctx.Param("ruleSet"), Rule: ctx.Param("rule"), From: a.client(request).String(),
+		Operation: op.OperationID, RuleSet: named(ctx, "ruleSet"), Rule: named(ctx, "rule"), From: a.client(request).String(),
 	}
-	if record.Who = access.Nobody; asks.who != nil {
+	if record.Who = audit.Nobody; asks.who != nil {
 		record.Who = asks.who.Name
 	}
 	role := roleOf(op)
-	problem := a.refusal(role, record.RuleSet, asks)
+	var problem *admin.Problem
 	if asks.err != nil {
 		problem = a.unknown(ctx, request, asks.err)
+	} else {
+		problem = a.refusal(role, record.RuleSet, asks.who)
 	}
 	if problem == nil && role == config.RoleWrite && a.config.Audit.Broken() != nil {
 		// The record of this attempt is what tries the audit again.
@@ -121,10 +130,26 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	within, cancel := context.WithTimeout(ctx.Context(), timeout)
 	defer cancel()
 	changes := &changing{record: record, request: request}
-	next(huma.WithContext(ctx, context.WithValue(within, changingKey{}, changes)))
 	if role == config.RoleWrite {
-		a.write(ctx.Context(), record, ctx.Status(), changes.problem)
+		defer func() {
+			failure := recover()
+			if failure != nil {
+				a.write(ctx.Context(), record, http.StatusInternalServerError, "the server failed: the change may have been made")
+				panic(failure)
+			}
+			a.write(ctx.Context(), record, ctx.Status(), changes.problem)
+		}()
 	}
+	next(huma.WithContext(ctx, context.WithValue(within, changingKey{}, changes)))
+}
+
+// named is what a path names, if it can be an id: whatever else somebody wrote
+// there has no place in the audit.
+func named(ctx huma.Context, parameter string) string {
+	if id := ctx.Param(parameter); id == "" || fluxgate.ValidID(id) {
+		return id
+	}
+	return "(not an id)"
 }
 
 // unknown is what a caller is told whom nobody knows.
@@ -144,23 +169,21 @@ func (a *API) unknown(ctx huma.Context, r *http.Request, err error) *admin.Probl
 }
 
 // refusal is why a caller may not do what needs a role, or nil.
-func (a *API) refusal(role config.Role, ruleSet string, asks caller) *admin.Problem {
+func (a *API) refusal(role config.Role, ruleSet string, who *access.Identity) *admin.Problem {
 	switch {
 	case role == "":
 		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, "Nobody may do this.")
-	case ruleSet == "" && !asks.who.MayAny(role):
-		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, "The role "+string(role)+" is needed.")
-	case ruleSet != "" && !asks.who.May(role, ruleSet):
-		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, "The role "+string(role)+" on this rule set is needed.")
+	case ruleSet == "" && !who.MayAny(role):
+		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, "The role "+string(role)+" is needed, which "+who.Name+" does not have.")
+	case ruleSet != "" && !who.May(role, ruleSet):
+		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, "The role "+string(role)+" on rule set "+ruleSet+" is needed, which "+who.Name+" does not have.")
 	}
 	return nil
 }
 
 func (a *API) refuse(ctx huma.Context, p *admin.Problem) {
-	ctx.SetHeader("Content-Type", p.ContentType(""))
-	ctx.SetHeader("Cache-Control", "no-store")
-	ctx.SetStatus(p.Status)
-	_ = json.NewEncoder(ctx.BodyWriter()).Encode(p)
+	_, w := humago.Unwrap(ctx)
+	write(w.Header(), ctx.SetStatus, w, p)
 }
 
 // roleOf is the role that an operation needs. One that says none is refused to
@@ -179,6 +202,9 @@ type changing struct {
 	record  *audit.Record
 	request *http.Request
 	problem string
+	// bucket is set where buckets are asked for, sent where a change was sent
+	// to the source.
+	bucket, sent bool
 }
 
 type changingKey struct{}
@@ -188,6 +214,9 @@ func changingOf(ctx context.Context) *changing { return ctx.Value(changingKey{})
 // write ends a record.
 func (a *API) write(ctx context.Context, r *audit.Record, status int, detail string) {
 	r.Status, r.Detail = status, detail
+	if status >= http.StatusBadRequest {
+		r.After = 0 // there is none
+	}
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusPreconditionFailed:
 		r.Outcome = audit.Refused

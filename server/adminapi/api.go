@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,11 +12,13 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/clientip"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/audit"
+	"github.com/fluxgate/fluxgate/server/config"
 )
 
 // Config is what the admin API works on.
@@ -50,6 +53,8 @@ type API struct {
 	since   time.Time
 	huma    huma.API
 	handler http.Handler
+	// reading holds a place for each document that is read at this moment.
+	reading chan struct{}
 }
 
 // timeout bounds one operation: what is slow in a source of ten thousand rules
@@ -64,7 +69,7 @@ func New(config Config) (*API, error) {
 	if config.Rate == 0 {
 		config.Rate = 600
 	}
-	a := &API{config: config, reader: admin.Remembering(config.Operator), log: config.Logger, clients: config.Clients, since: time.Now().UTC()}
+	a := &API{config: config, reader: admin.Remembering(config.Operator), log: config.Logger, clients: config.Clients, since: time.Now().UTC(), reading: make(chan struct{}, 2)}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -143,13 +148,24 @@ func (a *API) client(r *http.Request) netip.Addr { return a.clients.Addr(r) }
 
 // failed is what is answered where an operation failed. What is not the
 // caller's doing goes to the log.
-func (a *API) failed(operation string, err error) error {
+func (a *API) failed(ctx context.Context, err error) error {
+	var invalid *fluxgate.ValidationError
+	if errors.As(err, &invalid) && !callerOf(ctx).who.MayAll(config.RoleRead) {
+		err = rules.HideOwners(invalid)
+	}
 	if problem := admin.ProblemOf(err); problem != nil {
 		return problem
 	}
-	a.log.Error("an operation failed", "operation", operation, "error", err)
-	return admin.NewProblem(http.StatusServiceUnavailable, admin.KindUnavailable,
-		"The rules or the store cannot be asked now: see the server's log. A change may have been made all the same: look before you try again.")
+	what := changingOf(ctx)
+	a.log.ErrorContext(ctx, "an operation failed", "operation", what.record.Operation, "error", err)
+	detail := "The source of the rules cannot be asked now: see the server's log."
+	switch {
+	case what.bucket:
+		detail = "The store of the buckets cannot be asked now: see the server's log."
+	case what.sent:
+		detail += " The change may have been made all the same: look before you try again."
+	}
+	return admin.NewProblem(http.StatusServiceUnavailable, admin.KindUnavailable, detail)
 }
 
 // Page bounds how much is asked for at once.

@@ -2,10 +2,13 @@ package adminapi
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
 )
@@ -16,7 +19,7 @@ func (a *API) registerBuckets() {
 	huma.Register(a.huma, a.operation(config.RoleWrite, http.MethodPost, "/v1/rule-sets/{ruleSet}/buckets/reset", "reset-buckets", tagDecisions,
 		"Make buckets full: all of the rule set, all of a rule, or one caller's", http.StatusNotFound), a.reset)
 	huma.Register(a.huma, a.operation(config.RoleRead, http.MethodGet, "/v1/rule-sets/{ruleSet}/counters", "list-counters", tagDecisions,
-		"Say how often each rule has decided on this server"), a.counters)
+		"Say how often each rule has decided on this server", http.StatusNotFound), a.counters)
 }
 
 type bucketsOut struct {
@@ -34,11 +37,12 @@ func (a *API) peek(ctx context.Context, in *struct {
 }) (*bucketsOut, error) {
 	req, err := requestOf(&in.Body.Request, in.RuleSet)
 	if err != nil {
-		return nil, a.failed("peek-buckets", err)
+		return nil, a.failed(ctx, err)
 	}
+	changingOf(ctx).bucket = true
 	found, err := a.config.Operator.Buckets(ctx, req, in.Body.Rules...)
 	if err != nil {
-		return nil, a.failed("peek-buckets", err)
+		return nil, a.failed(ctx, err)
 	}
 	out := new(bucketsOut)
 	out.Body.Buckets = append([]admin.Bucket{}, found...)
@@ -49,6 +53,7 @@ func (a *API) reset(ctx context.Context, in *struct {
 	RuleSetPath
 	Body admin.Reset
 }) (*struct{}, error) {
+	changingOf(ctx).bucket = true
 	record := changingOf(ctx).record
 	record.Rule = in.Body.Rule
 	err := error(nil)
@@ -57,10 +62,13 @@ func (a *API) reset(ctx context.Context, in *struct {
 	}
 	in.Body.RuleSet = in.RuleSet
 	if err == nil {
-		err = a.config.Operator.Reset(ctx, in.Body)
+		var key fluxgate.Key
+		if key, err = a.config.Operator.ResetKey(ctx, in.Body); key.ID != (fluxgate.KeyID{}) {
+			record.Key = key.ID.String()
+		}
 	}
 	if err != nil {
-		err = a.failed("reset-buckets", err)
+		err = a.failed(ctx, err)
 		changingOf(ctx).problem = err.Error()
 		return nil, err
 	}
@@ -70,7 +78,14 @@ func (a *API) reset(ctx context.Context, in *struct {
 
 type countersOut struct{ Body admin.Counters }
 
-func (a *API) counters(_ context.Context, in *RuleSetPath) (*countersOut, error) {
+func (a *API) counters(ctx context.Context, in *RuleSetPath) (*countersOut, error) {
+	heads, err := a.config.Operator.Revisions(ctx, []string{in.RuleSet})
+	if _, known := heads[in.RuleSet]; err == nil && !known {
+		err = fmt.Errorf("rule set %q: %w", in.RuleSet, rules.ErrNotFound)
+	}
+	if err != nil {
+		return nil, a.failed(ctx, err)
+	}
 	out := &countersOut{admin.Counters{RuleSet: in.RuleSet, Since: a.since, Rules: []admin.Counter{}}}
 	if a.config.Counters != nil {
 		out.Body.Rules = append(out.Body.Rules, a.config.Counters(in.RuleSet)...)

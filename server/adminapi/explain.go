@@ -49,21 +49,21 @@ func wrongRequest(what string) *admin.Problem {
 type explanationOut struct{ Body *admin.Explanation }
 
 func (a *API) effective(ctx context.Context, in *question) (*explanationOut, error) {
-	return a.answer(ctx, "effective-rules", in, a.config.Operator.Effective)
+	return a.answer(ctx, in, a.config.Operator.Effective)
 }
 
 func (a *API) explain(ctx context.Context, in *question) (*explanationOut, error) {
-	return a.answer(ctx, "explain-decision", in, a.config.Operator.Explain)
+	return a.answer(ctx, in, a.config.Operator.Explain)
 }
 
-func (a *API) answer(ctx context.Context, operation string, in *question, ask func(context.Context, *fluxgate.Request) (*admin.Explanation, error)) (*explanationOut, error) {
+func (a *API) answer(ctx context.Context, in *question, ask func(context.Context, *fluxgate.Request) (*admin.Explanation, error)) (*explanationOut, error) {
 	req, err := in.request()
 	if err != nil {
-		return nil, a.failed(operation, err)
+		return nil, a.failed(ctx, err)
 	}
 	found, err := ask(ctx, req)
 	if err != nil {
-		return nil, a.failed(operation, err)
+		return nil, a.failed(ctx, err)
 	}
 	if in.Applying {
 		found.Rules = slices.DeleteFunc(found.Rules, func(v admin.Verdict) bool { return !v.Applies })

@@ -58,7 +58,7 @@ type settings struct {
 
 func start(t testing.TB, change ...func(*settings)) *rig {
 	t.Helper()
-	s := settings{rate: 1_000_000}
+	s := settings{rate: 1_000_000, audit: audit.Config{Strangers: 1_000_000}}
 	s.server.Auth.Tokens = []config.Token{
 		token("reader", tokenRead, nil, config.RoleRead), token("writer", tokenWrite, nil, config.RoleWrite),
 		token("service", tokenCheck, nil, config.RoleCheck), token("tenant", tokenOne, []string{"mine"}, config.RoleWrite),
@@ -82,7 +82,7 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	t.Cleanup(func() { do(t, loaded.Close()) })
 	r.engine, err = fluxgate.New(s.store, loaded)
 	do(t, err)
-	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine })
+	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine }, "")
 	r.api, err = adminapi.New(adminapi.Config{
 		Operator: r.op, Guard: guard, Audit: r.audit, Rate: s.rate, Counters: s.counters, Logger: s.log,
 		Changed: func(q *http.Request) { _ = loaded.Reload(q.Context()) },

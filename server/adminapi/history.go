@@ -35,7 +35,7 @@ func (a *API) listRevisions(ctx context.Context, in *struct {
 		err = fmt.Errorf("rule set %q: %w", in.RuleSet, rules.ErrNotFound)
 	}
 	if err != nil {
-		return nil, a.failed("list-revisions", err)
+		return nil, a.failed(ctx, err)
 	}
 	out := &revisionsOut{admin.Revisions{Revisions: make([]admin.Entry, len(found))}}
 	for i := range found {
@@ -63,14 +63,14 @@ type revisionOut struct {
 func (a *API) getRevision(ctx context.Context, in *RevisionPath) (*revisionOut, error) {
 	v, err := a.reader.Version(ctx, in.RuleSet, in.Revision)
 	if err != nil {
-		return nil, a.failed("get-revision", err)
+		return nil, a.failed(ctx, err)
 	}
 	out := new(revisionOut)
 	out.Body.Entry = admin.EntryOf(&v.Entry)
 	if v.RuleSet != nil {
 		doc, err := written[fluxgate.RuleSetDocument](v.RuleSet)
 		if err != nil {
-			return nil, a.failed("get-revision", err)
+			return nil, a.failed(ctx, err)
 		}
 		out.Body.RuleSet = &doc
 	}
@@ -84,15 +84,9 @@ func (a *API) restoreRevision(ctx context.Context, in *struct {
 	if in.Comment == "" {
 		in.Comment = rules.RestoreComment(in.Revision)
 	}
-	return a.change(ctx, "restore-revision", in.RuleSet, &in.Condition, func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
-		v, err := a.config.Operator.Version(ctx, in.RuleSet, in.Revision)
-		if err == nil && v.RuleSet == nil {
-			err = fmt.Errorf("revision %d took the rule set away: %w", in.Revision, rules.ErrNotFound)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return v.RuleSet, nil
+	return a.changed(ctx, in.RuleSet, &in.Condition, func(change rules.Change) (admin.Changed, error) {
+		changingOf(ctx).sent = true
+		return a.config.Operator.Restore(ctx, in.RuleSet, in.Revision, change)
 	})
 }
 
@@ -105,7 +99,7 @@ func (a *API) diffRevisions(ctx context.Context, in *struct {
 }) (*diffOut, error) {
 	out, err := a.diff(ctx, in.RuleSet, in.From, in.To)
 	if err != nil {
-		return nil, a.failed("diff-revisions", err)
+		return nil, a.failed(ctx, err)
 	}
 	return out, nil
 }
@@ -127,8 +121,12 @@ func (a *API) diff(ctx context.Context, ruleSet string, from, to int64) (*diffOu
 			return nil, fmt.Errorf("revision %d of rule set %q: %w", to, ruleSet, rules.ErrNotFound)
 		}
 		to = last[0].Revision
-		if from == 0 && len(last) > 1 {
+		switch {
+		case from != 0:
+		case len(last) > 1:
 			from = last[1].Revision
+		case to > 1:
+			return nil, fmt.Errorf("the revision before %d of rule set %q is not kept: %w", to, ruleSet, rules.ErrNotFound)
 		}
 	}
 	before, err := a.version(ctx, ruleSet, from)
@@ -149,7 +147,7 @@ func (a *API) version(ctx context.Context, ruleSet string, revision int64) (*flu
 	}
 	v, err := a.reader.Version(ctx, ruleSet, revision)
 	if err != nil {
-		return nil, err
+		return nil, notTheirs(err)
 	}
 	return v.RuleSet, nil
 }
@@ -166,13 +164,13 @@ func (a *API) diffRuleSet(ctx context.Context, in *struct {
 	RuleSetPath
 	Body ruleSetDocument
 }) (*diffOut, error) {
-	set, err := parse(in.Body, in.RuleSet)
+	set, err := a.parse(ctx, in.Body, in.RuleSet)
 	if err != nil {
-		return nil, a.failed("diff-rule-set", err)
+		return nil, a.failed(ctx, err)
 	}
 	heads, err := a.config.Operator.Revisions(ctx, []string{in.RuleSet})
 	if err != nil {
-		return nil, a.failed("diff-rule-set", err)
+		return nil, a.failed(ctx, err)
 	}
 	head := heads[in.RuleSet]
 	if head.Deleted {
@@ -180,7 +178,7 @@ func (a *API) diffRuleSet(ctx context.Context, in *struct {
 	}
 	before, err := a.version(ctx, in.RuleSet, head.Revision)
 	if err != nil {
-		return nil, a.failed("diff-rule-set", err)
+		return nil, a.failed(ctx, err)
 	}
 	return differ(head.Revision, 0, before, set), nil
 }

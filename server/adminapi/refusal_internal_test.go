@@ -47,7 +47,7 @@ func TestAnOperationThatSaysNoRoleIsForNobody(t *testing.T) {
 			}
 			reached, log := false, must(audit.New(audit.Config{}))
 			a := &API{
-				config:  Config{Operator: admin.NewDirect(memrules.New(memrules.Config{}), nil), Guard: must(access.New(&auth, nil)), Audit: log, Rate: 600},
+				config:  Config{Operator: admin.NewDirect(memrules.New(memrules.Config{}), nil, ""), Guard: must(access.New(&auth, nil)), Audit: log, Rate: 600},
 				clients: must(clientip.New(clientip.Config{})),
 			}
 			mux := http.NewServeMux()

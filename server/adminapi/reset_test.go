@@ -37,8 +37,8 @@ func TestAResetFillsWhatItNamesAndNothingElse(t *testing.T) {
 		{"one caller by a request", `{"rule":"a","request":{"userId":"ann"}}`, "ann.a 10, ann.b 7, ann.c 7, bob.a 7, bob.b 7, bob.c 7"},
 		{"one caller by a request that says where", `{"rule":"a","request":{"ruleSet":"mine","userId":"ann"}}`, "ann.a 10, ann.b 7, ann.c 7, bob.a 7, bob.b 7, bob.c 7"},
 		{"one caller by its key", `{"rule":"a","key":"` + key + `"}`, "ann.a 7, ann.b 7, ann.c 7, bob.a 10, bob.b 7, bob.c 7"},
-		{"a rule", `{"ruleSet":"mine","rule":"b"}`, "ann.a 7, ann.b 10, ann.c 7, bob.a 7, bob.b 10, bob.c 7"},
-		{"a rule set", `{}`, "ann.a 10, ann.b 10, ann.c 7, bob.a 10, bob.b 10, bob.c 7"},
+		{"a rule", `{"ruleSet":"mine","rule":"b","all":true}`, "ann.a 7, ann.b 10, ann.c 7, bob.a 7, bob.b 10, bob.c 7"},
+		{"a rule set", `{"all":true}`, "ann.a 10, ann.b 10, ann.c 7, bob.a 10, bob.b 10, bob.c 7"},
 	} {
 		do(t, r.engine.Reset(t.Context(), fluxgate.Key{RuleSet: "mine"}))
 		do(t, r.engine.Reset(t.Context(), fluxgate.Key{RuleSet: "yours"}))
@@ -56,7 +56,7 @@ func TestAResetFillsWhatItNamesAndNothingElse(t *testing.T) {
 			t.Errorf("after a reset of %s there is\n%s, want\n%s", c.name, got, c.want)
 		}
 		last := r.audit.Recent(0, 1, nil)[0]
-		if last.Operation != "reset-buckets" || last.RuleSet != "mine" || last.Outcome != audit.Changed || last.Who != "token:writer" || (last.Rule == "") != (c.body == "{}") {
+		if last.Operation != "reset-buckets" || last.RuleSet != "mine" || last.Outcome != audit.Changed || last.Who != "token:writer" || (last.Rule == "") != (c.name == "a rule set") || (last.Key != "") != strings.HasPrefix(c.name, "one caller") {
 			t.Errorf("the audit says of a reset of %s: %+v", c.name, last)
 		}
 	}
@@ -71,6 +71,8 @@ func TestCountersAreThoseOfTheServer(t *testing.T) {
 			return []admin.Counter{{Rule: "a", Decisions: map[string]uint64{"allowed": 7, "limited": 2}, NearLimit: 1}}
 		}
 	})
+	r.create(t, mine, setOf("mine", 5))
+	r.create(t, yours, setOf("yours", 5))
 	var got admin.Counters
 	r.ask(t, http.MethodGet, mine+"/counters", "").want(t, http.StatusOK).into(t, &got)
 	if got.RuleSet != "mine" || got.Since.IsZero() || len(got.Rules) != 1 || got.Rules[0].Decisions["allowed"] != 7 || got.Rules[0].NearLimit != 1 {
@@ -79,4 +81,5 @@ func TestCountersAreThoseOfTheServer(t *testing.T) {
 	if body := r.ask(t, http.MethodGet, yours+"/counters", "").want(t, http.StatusOK).body; !strings.Contains(body, `"rules":[]`) {
 		t.Errorf("no counters are %s", body)
 	}
+	r.ask(t, http.MethodGet, "/v1/rule-sets/none/counters", "").want(t, http.StatusNotFound)
 }

@@ -22,14 +22,19 @@ func (a *API) registerRules() {
 	const all, one = "/v1/rule-sets/{ruleSet}/rules", "/v1/rule-sets/{ruleSet}/rules/{rule}"
 	huma.Register(a.huma, a.operation(config.RoleRead, http.MethodGet, all, "list-rules", tagRuleSets, "List the rules of a rule set", http.StatusNotFound), a.listRules)
 	create := a.documented(config.RoleWrite, http.MethodPost, all, "create-rule", "Add a rule")
-	create.DefaultStatus = http.StatusCreated
+	create.DefaultStatus, create.MaxBodyBytes = http.StatusCreated, maxRule
 	huma.Register(a.huma, create, a.createRule)
 	huma.Register(a.huma, a.operation(config.RoleRead, http.MethodGet, one, "get-rule", tagRuleSets, "Read a rule", http.StatusNotFound), a.getRule)
 	put := a.documented(config.RoleWrite, http.MethodPut, one, "put-rule", "Add or replace a rule")
+	put.MaxBodyBytes = maxRule
 	also(&put, http.StatusCreated, "Entry")
 	huma.Register(a.huma, put, a.putRule)
 	huma.Register(a.huma, a.operation(config.RoleWrite, http.MethodDelete, one, "delete-rule", tagRuleSets, "Take a rule away", changeErrors...), a.deleteRule)
 }
+
+// maxRule is how many bytes one rule may have: as many as its lists of users and
+// keys need.
+const maxRule = 2 << 20
 
 // RulePath is a rule in a path.
 type RulePath struct {
@@ -53,7 +58,7 @@ func (a *API) listRules(ctx context.Context, in *struct {
 }) (*rulesOut, error) {
 	v, err := a.current(ctx, in.RuleSet)
 	if err != nil {
-		return nil, a.failed("list-rules", err)
+		return nil, a.failed(ctx, err)
 	}
 	out := &rulesOut{ETag: tag(v.Revision)}
 	out.Body.Revision, out.Body.Rules = v.Revision, []ruleDocument{}
@@ -68,7 +73,7 @@ func (a *API) listRules(ctx context.Context, in *struct {
 		}
 		doc, err := written[fluxgate.RuleDocument](rule)
 		if err != nil {
-			return nil, a.failed("list-rules", err)
+			return nil, a.failed(ctx, err)
 		}
 		out.Body.Rules = append(out.Body.Rules, doc)
 	}
@@ -83,19 +88,17 @@ type ruleOut struct {
 func (a *API) getRule(ctx context.Context, in *RulePath) (*ruleOut, error) {
 	v, err := a.current(ctx, in.RuleSet)
 	if err != nil {
-		return nil, a.failed("get-rule", err)
+		return nil, a.failed(ctx, err)
 	}
-	for rule := range v.RuleSet.Rules() {
-		if rule.ID != in.Rule {
-			continue
-		}
-		doc, err := written[fluxgate.RuleDocument](rule)
-		if err != nil {
-			return nil, a.failed("get-rule", err)
-		}
-		return &ruleOut{ETag: tag(v.Revision), Body: doc}, nil
+	rule, ok := v.RuleSet.Rule(in.Rule)
+	if !ok {
+		return nil, a.failed(ctx, noRule(in.Rule))
 	}
-	return nil, a.failed("get-rule", noRule(in.Rule))
+	doc, err := written[fluxgate.RuleDocument](rule)
+	if err != nil {
+		return nil, a.failed(ctx, err)
+	}
+	return &ruleOut{ETag: tag(v.Revision), Body: doc}, nil
 }
 
 func noRule(id string) error { return fmt.Errorf("rule %q: %w", id, rules.ErrNotFound) }
@@ -105,7 +108,7 @@ func (a *API) createRule(ctx context.Context, in *struct {
 	Condition
 	Body ruleDocument
 }) (*saved, error) {
-	out, err := a.change(ctx, "create-rule", in.RuleSet, &in.Condition, func(before *fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
+	out, err := a.change(ctx, in.RuleSet, &in.Condition, func(before *fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
 		rule, err := parseRule(in.Body, in.RuleSet, "")
 		if err != nil {
 			return nil, err
@@ -130,7 +133,7 @@ func (a *API) putRule(ctx context.Context, in *struct {
 	Body ruleDocument
 }) (*saved, error) {
 	added := false
-	out, err := a.change(ctx, "put-rule", in.RuleSet, &in.Condition, func(before *fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
+	out, err := a.change(ctx, in.RuleSet, &in.Condition, func(before *fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
 		rule, err := parseRule(in.Body, in.RuleSet, in.Rule)
 		if err != nil {
 			return nil, err
@@ -156,7 +159,7 @@ func (a *API) deleteRule(ctx context.Context, in *struct {
 	RulePath
 	Condition
 }) (*saved, error) {
-	return a.change(ctx, "delete-rule", in.RuleSet, &in.Condition, func(before *fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
+	return a.change(ctx, in.RuleSet, &in.Condition, func(before *fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
 		return edited(before, in.RuleSet, func(all []fluxgate.Rule) ([]fluxgate.Rule, int, error) {
 			rest := slices.DeleteFunc(slices.Clone(all), func(r fluxgate.Rule) bool { return r.ID == in.Rule })
 			if len(rest) == len(all) {

@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
@@ -48,27 +48,40 @@ func (a *API) listRuleSets(ctx context.Context, in *struct {
 	Page
 	After string `query:"after" maxLength:"64" doc:"The last rule set of the page before."`
 }) (*entriesOut, error) {
-	who := callerOf(ctx).who
 	out := &entriesOut{Body: admin.Entries{RuleSets: []admin.Entry{}}}
-	for {
-		found, err := a.config.Operator.List(ctx, in.After, in.Limit)
+	found, err := a.visible(ctx, callerOf(ctx).who, in.After, in.Limit)
+	if err != nil {
+		return nil, a.failed(ctx, err)
+	}
+	for i := range found {
+		out.Body.RuleSets = append(out.Body.RuleSets, admin.EntryOf(&found[i]))
+	}
+	if len(found) == in.Limit {
+		out.Body.Next = found[len(found)-1].RuleSetID
+	}
+	return out, nil
+}
+
+// visible is a page of the rule sets that a caller may know of. One who is kept
+// to some is not told of others, not even by where a page ends.
+func (a *API) visible(ctx context.Context, who *access.Identity, after string, limit int) ([]rules.Entry, error) {
+	if who.MayAll(config.RoleRead) {
+		return a.config.Operator.List(ctx, after, limit)
+	}
+	var page []rules.Entry
+	for _, id := range who.RuleSets() {
+		if id <= after || len(page) == limit {
+			continue
+		}
+		last, err := a.config.Operator.History(ctx, id, 0, 1)
 		if err != nil {
-			return nil, a.failed("list-rule-sets", err)
+			return nil, err
 		}
-		for i := range found {
-			if who.May(config.RoleRead, found[i].RuleSetID) {
-				out.Body.RuleSets = append(out.Body.RuleSets, admin.EntryOf(&found[i]))
-			}
-		}
-		if len(found) < in.Limit {
-			return out, nil
-		}
-		in.After = found[len(found)-1].RuleSetID
-		if len(out.Body.RuleSets) > 0 {
-			out.Body.Next = in.After
-			return out, nil
+		if len(last) > 0 && !last[0].Deleted {
+			page = append(page, last[0])
 		}
 	}
+	return page, nil
 }
 
 type ruleSetOut struct {
@@ -83,7 +96,7 @@ func (a *API) getRuleSet(ctx context.Context, in *struct {
 }) (*ruleSetOut, error) {
 	v, err := a.current(ctx, in.RuleSet)
 	if err != nil {
-		return nil, a.failed("get-rule-set", err)
+		return nil, a.failed(ctx, err)
 	}
 	out := &ruleSetOut{Status: http.StatusOK, ETag: tag(v.Revision)}
 	if unchanged(in.IfNoneMatch, v.Revision) {
@@ -91,21 +104,26 @@ func (a *API) getRuleSet(ctx context.Context, in *struct {
 		return out, nil
 	}
 	if out.Body, err = written[fluxgate.RuleSetDocument](v.RuleSet); err != nil {
-		return nil, a.failed("get-rule-set", err)
+		return nil, a.failed(ctx, err)
 	}
 	return out, nil
 }
 
 // current is a rule set as it is now.
 func (a *API) current(ctx context.Context, ruleSet string) (*rules.Version, error) {
-	return a.reader.Load(ctx, ruleSet)
+	v, err := a.reader.Load(ctx, ruleSet)
+	return v, notTheirs(err)
 }
 
-// saved is the answer to a change.
-type saved struct {
-	Status int
-	ETag   string `header:"ETag" doc:"The new revision."`
-	Body   admin.Entry
+// notTheirs is the error of reading a source. That its rules are not valid is
+// not the caller's doing.
+func notTheirs(err error) error {
+	var invalid *fluxgate.ValidationError
+	if errors.As(err, &invalid) {
+		return admin.NewProblem(http.StatusServiceUnavailable, admin.KindUnavailable,
+			"The rules of the source are not valid, and those before them go on deciding: "+err.Error())
+	}
+	return err
 }
 
 func (a *API) putRuleSet(ctx context.Context, in *struct {
@@ -113,13 +131,23 @@ func (a *API) putRuleSet(ctx context.Context, in *struct {
 	Condition
 	Body ruleSetDocument
 }) (*saved, error) {
-	return a.change(ctx, "put-rule-set", in.RuleSet, &in.Condition, func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
-		return parse(in.Body, in.RuleSet)
+	return a.change(ctx, in.RuleSet, &in.Condition, func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
+		return a.parse(ctx, in.Body, in.RuleSet)
 	})
 }
 
-// parse reads a rule set that was sent under an id.
-func parse(doc ruleSetDocument, id string) (*fluxgate.RuleSet, error) {
+// parse reads a rule set that was sent under an id. A large one takes its
+// memory, so only some are read at once.
+func (a *API) parse(ctx context.Context, doc ruleSetDocument, id string) (*fluxgate.RuleSet, error) {
+	select {
+	case a.reading <- struct{}{}:
+		defer func() { <-a.reading }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if err := rules.CheckSize(doc); err != nil {
+		return nil, err
+	}
 	set, err := fluxgate.ParseRuleSet(doc)
 	var invalid *fluxgate.ValidationError
 	switch {
@@ -133,75 +161,25 @@ func parse(doc ruleSetDocument, id string) (*fluxgate.RuleSet, error) {
 	return set, nil
 }
 
-// change makes a change to a rule set: edit gets it as it was when its author
-// saw it, nil if there was none.
-func (a *API) change(ctx context.Context, operation, ruleSet string, on *Condition, edit func(before *fluxgate.RuleSet) (*fluxgate.RuleSet, error)) (*saved, error) {
-	out, err := a.tryChange(ctx, ruleSet, on, edit)
-	if err != nil {
-		err = a.failed(operation, err)
-		changingOf(ctx).problem = err.Error()
-		return nil, err
-	}
-	return out, nil
-}
-
-func (a *API) tryChange(ctx context.Context, ruleSet string, on *Condition, edit func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error)) (*saved, error) {
-	base, err := on.base(ctx, a.config.Operator, ruleSet)
-	if err != nil {
-		return nil, err
-	}
-	audited := changingOf(ctx)
-	audited.record.Before, audited.record.After = base, base
-	change := rules.Change{Base: base, Author: callerOf(ctx).who.Name, Comment: on.Comment}
-	if err := change.Check(); err != nil {
-		return nil, admin.NewProblem(http.StatusUnprocessableEntity, admin.KindValidation, err.Error())
-	}
-	var after *fluxgate.RuleSet
-	done, err := a.config.Operator.Change(ctx, ruleSet, change, func(before *fluxgate.RuleSet) (set *fluxgate.RuleSet, err error) {
-		after, err = edit(before)
-		return after, err
-	})
-	if err != nil {
-		if rule := audited.record.Rule; rule != "" && after != nil {
-			err = inside(err, indexOf(after, rule)) // the source has looked at all of them
-		}
-		return nil, err
-	}
-	out := &saved{Status: http.StatusOK, ETag: tag(done.Revision), Body: admin.Entry{
-		ID: ruleSet, Revision: done.Revision, Deleted: done.After == nil, Author: change.Author, Comment: change.Comment,
-	}}
-	if base == 0 {
-		out.Status = http.StatusCreated
-	}
-	if done.Revision != base {
-		audited.record.After = done.Revision
-		audited.record.Changes, _ = json.Marshal(rules.Diff(done.Before, done.After)) // plain values
-		if a.config.Changed != nil {
-			a.config.Changed(audited.request)
-		}
-	}
-	return out, nil
-}
-
 func (a *API) deleteRuleSet(ctx context.Context, in *struct {
 	RuleSetPath
 	Condition
 }) (*saved, error) {
-	return a.change(ctx, "delete-rule-set", in.RuleSet, &in.Condition, func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
+	return a.change(ctx, in.RuleSet, &in.Condition, func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
 		return nil, nil
 	})
 }
 
 type validationOut struct{ Body admin.Validation }
 
-func (a *API) validateRuleSet(_ context.Context, in *struct{ Body ruleSetDocument }) (*validationOut, error) {
-	set, err := parse(in.Body, "")
-	if err == nil {
+func (a *API) validateRuleSet(ctx context.Context, in *struct{ Body ruleSetDocument }) (*validationOut, error) {
+	set, err := a.parse(ctx, in.Body, "")
+	var invalid *fluxgate.ValidationError
+	switch {
+	case err == nil:
 		return &validationOut{admin.Validation{Valid: true, Rules: set.Len()}}, nil
+	case errors.As(err, &invalid):
+		return &validationOut{admin.Validation{Errors: admin.ProblemOf(err).Errors}}, nil
 	}
-	problem := admin.ProblemOf(err)
-	if problem.Status == http.StatusBadRequest {
-		return nil, problem
-	}
-	return &validationOut{admin.Validation{Errors: problem.Errors}}, nil
+	return nil, a.failed(ctx, err)
 }

@@ -87,8 +87,8 @@ type OIDC struct {
 
 // Audit is the record of changes, and of attempts that were refused.
 type Audit struct {
-	// File is where it is kept, one JSON object in each line, beside the log. A
-	// reload opens it anew. While it cannot be written, nothing can be changed
-	// through the admin API. Empty means the log alone.
+	// File is where it is kept, one JSON object in each line, beside the log. It
+	// can be moved away at any time. Once it cannot be written, nothing can be
+	// changed through the admin API until it can. Empty means the log alone.
 	File string `key:"file"`
 }

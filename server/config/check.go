@@ -161,15 +161,20 @@ func (k *checker) rateLimit() {
 	}
 	k.patterns("ratelimit.include-patterns", r.IncludePatterns)
 	k.patterns("ratelimit.exclude-patterns", r.ExcludePatterns)
-	for i, proxy := range r.TrustedProxies {
-		if _, err := clientip.New(clientip.Config{TrustedProxies: []string{proxy}}); err != nil {
-			k.refuse(fmt.Sprintf("ratelimit.trusted-proxies[%d]", i), "%s", unless(proxy, afterColon(err)))
-		}
-	}
+	k.proxies("ratelimit.trusted-proxies", r.TrustedProxies)
+	k.proxies("server.admin-trusted-proxies", k.Server.AdminTrustedProxies)
 	if r.ClientIPHeader != "" {
 		k.header("ratelimit.client-ip-header", r.ClientIPHeader)
 		if len(r.TrustedProxies) == 0 {
 			k.refuse("ratelimit.client-ip-header", "would never be read: say in ratelimit.trusted-proxies who may write it")
+		}
+	}
+}
+
+func (k *checker) proxies(key string, proxies []string) {
+	for i, proxy := range proxies {
+		if _, err := clientip.New(clientip.Config{TrustedProxies: []string{proxy}}); err != nil {
+			k.refuse(fmt.Sprintf("%s[%d]", key, i), "%s", unless(proxy, afterColon(err)))
 		}
 	}
 }

@@ -17,6 +17,9 @@ type Server struct {
 	// localhost and addresses. Any other name in a Host header is refused: a
 	// page in somebody's browser could have made its own name lead here.
 	AdminHosts []string `key:"admin-hosts"`
+	// AdminTrustedProxies are addresses and networks of proxies before the admin
+	// listener. What they say about who asks is believed, in the audit too.
+	AdminTrustedProxies []string `key:"admin-trusted-proxies"`
 	// AdminRate is how many requests a minute one caller may make of the admin
 	// API.
 	AdminRate int64 `key:"admin-rate" min:"1" max:"1000000"`

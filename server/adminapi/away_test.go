@@ -1,0 +1,103 @@
+package adminapi_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/memrules"
+	"github.com/fluxgate/fluxgate/server/audit"
+	"github.com/fluxgate/fluxgate/store/memstore"
+)
+
+// errAway is told to the log, and not to callers.
+var errAway = errors.New("dial tcp 10.11.12.13:27017: connection refused")
+
+// leaving is a source that goes away.
+type leaving struct {
+	*memrules.Source
+	gone atomic.Bool
+}
+
+func (l *leaving) err() error {
+	if l.gone.Load() {
+		return errAway
+	}
+	return nil
+}
+
+func (l *leaving) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	return l.Source.Revisions(ctx, ids)
+}
+
+func (l *leaving) List(ctx context.Context, after string, limit int) ([]rules.Entry, error) {
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	return l.Source.List(ctx, after, limit)
+}
+
+func (l *leaving) History(ctx context.Context, id string, before int64, limit int) ([]rules.Entry, error) {
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	return l.Source.History(ctx, id, before, limit)
+}
+
+func (l *leaving) Version(ctx context.Context, id string, revision int64) (*rules.Version, error) {
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	return l.Source.Version(ctx, id, revision)
+}
+
+// closedStore is a store that cannot be asked.
+type closedStore struct{ fluxgate.Store }
+
+func (closedStore) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
+func (closedStore) Reset(context.Context, fluxgate.Key) error                        { return errAway }
+
+func TestWhatIsAwayIsForTheLogAndNotForTheCaller(t *testing.T) {
+	var log logged
+	source := &leaving{Source: memrules.New(memrules.Config{})}
+	inner, err := memstore.New(memstore.Config{})
+	do(t, err)
+	r := start(t, listening(&log), func(s *settings) { s.source, s.store = source, closedStore{inner} })
+	r.create(t, mine, setOf("mine", 5))
+	r.ask(t, http.MethodPost, mine+"/effective", `{}`).want(t, http.StatusOK) // it is loaded
+	source.gone.Store(true)
+	asked := 0
+	for path, body := range map[string]string{
+		"GET /v1/rule-sets": "", "GET " + mine: "", "GET " + mine + "/rules": "", "GET " + mine + "/rules/mine-0": "", "GET " + mine + "/revisions": "",
+		"GET " + mine + "/revisions/1": "", "GET " + mine + "/diff": "", "POST " + mine + "/diff": setOf("mine", 6),
+		"PUT " + mine: setOf("mine", 6), "DELETE " + mine: "", "POST " + mine + "/rules": ruleOf("new", 5), "PUT " + mine + "/rules/mine-0": ruleOf("mine-0", 6),
+		"DELETE " + mine + "/rules/mine-0": "", "POST " + mine + "/revisions/1/restore": "",
+		"POST " + mine + "/buckets/peek": `{"request":{}}`, "POST " + mine + "/buckets/reset": `{"all":true}`,
+	} {
+		method, path, _ := strings.Cut(path, " ")
+		got := r.ask(t, method, path, body, "If-Match", `"1"`).want(t, http.StatusServiceUnavailable)
+		if p := got.problem(t); p.Kind != admin.KindUnavailable || !strings.Contains(p.Detail, "log") || strings.Contains(got.body, "10.11.12.13") {
+			t.Errorf("%s %s is told %s", method, path, got.body)
+		}
+		asked++
+		if n := strings.Count(log.String(), "10.11.12.13"); n != asked {
+			t.Errorf("%s %s: the log has %d failures, want %d", method, path, n, asked)
+		}
+		if last := r.audit.Recent(0, 1, nil)[0]; (method == http.MethodPut || method == http.MethodDelete) && (last.Outcome != audit.Failed || last.Status != http.StatusServiceUnavailable || last.Before != 1) {
+			t.Errorf("%s %s: the audit says %+v", method, path, last)
+		}
+	}
+	// A decision stands without its store, and says so.
+	if d := r.explain(t, "mine", `{}`).Decision; !d.Degraded {
+		t.Errorf("without a store it is decided %+v", d)
+	}
+}

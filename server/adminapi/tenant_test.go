@@ -1,0 +1,77 @@
+package adminapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestWhoIsKeptToOneRuleSetLearnsNothingOfOthers asks everything that could tell
+// of them.
+func TestWhoIsKeptToOneRuleSetLearnsNothingOfOthers(t *testing.T) {
+	r := start(t)
+	for _, id := range []string{"aaa-secret", "mine", "zzz-secret"} {
+		r.create(t, "/v1/rule-sets/"+id, setOf(id, 5))
+	}
+	tenant := []string{"Authorization", "Bearer " + tokenOne}
+	asks := []struct {
+		method, path, body string
+		headers            []string
+	}{
+		{http.MethodPut, mine, strings.ReplaceAll(setOf("mine", 5), "mine-0", "zzz-secret-0"), []string{"If-Match", `"1"`}},
+		{http.MethodPost, mine + "/rules", ruleOf("zzz-secret-0", 5), []string{"If-Match", `"1"`}},
+		{http.MethodPost, mine + "/diff", strings.ReplaceAll(setOf("mine", 5), "mine-0", "zzz-secret-0"), nil},
+		{http.MethodPost, "/v1/validate", strings.ReplaceAll(setOf("mine", 5), "mine-0", "zzz-secret-0"), nil},
+		{http.MethodGet, "/v1/audit", "", nil},
+		{http.MethodGet, "/v1/whoami", "", nil},
+	}
+	for _, after := range []string{"", "a", "m", "mine", "n"} {
+		for limit := 1; limit < 5; limit++ {
+			asks = append(asks, struct {
+				method, path, body string
+				headers            []string
+			}{http.MethodGet, fmt.Sprintf("/v1/rule-sets?limit=%d&after=%s", limit, after), "", nil})
+		}
+	}
+	for _, a := range asks {
+		got := r.ask(t, a.method, a.path, a.body, append(tenant, a.headers...)...)
+		// What one has sent oneself is no secret.
+		told := strings.ReplaceAll(got.body, "zzz-secret-0", "")
+		if strings.Contains(told, "secret") {
+			t.Errorf("%s %s tells %s", a.method, a.path, got.body)
+		}
+	}
+	// Who may read all is told who has it.
+	got := r.ask(t, http.MethodPost, mine+"/rules", ruleOf("zzz-secret-0", 5), "If-Match", `"1"`).want(t, http.StatusUnprocessableEntity)
+	if !strings.Contains(got.body, `rule set \"zzz-secret\"`) {
+		t.Errorf("a writer is told %s", got.body)
+	}
+}
+
+func TestWhatStrangersWriteStaysOutOfTheAudit(t *testing.T) {
+	r := start(t)
+	r.ask(t, http.MethodGet, "/v1/rule-sets/"+strings.Repeat("%01", 900)+"/rules/"+strings.Repeat("%22", 900), "", "Authorization", "").want(t, http.StatusUnauthorized)
+	last := r.audit.Recent(0, 1, nil)[0]
+	if last.RuleSet != "(not an id)" || last.Rule != "(not an id)" {
+		t.Errorf("the audit says %+v", last)
+	}
+}
+
+func TestLongQuestionsAreRefused(t *testing.T) {
+	r := start(t)
+	r.create(t, mine, setOf("mine", 5))
+	path := "/" + strings.Repeat("a/", 5_000)
+	r.ask(t, http.MethodPost, mine+"/explain", fmt.Sprintf(`{"path":%q}`, path)).want(t, http.StatusUnprocessableEntity)
+	r.ask(t, http.MethodPost, mine+"/explain", fmt.Sprintf(`{"userId":%q}`, strings.Repeat("x", 70_000))).want(t, http.StatusRequestEntityTooLarge)
+	// Short, and a tree that would fill the memory.
+	for _, body := range []string{
+		`{"id":"mine","rules":[` + strings.Repeat("{},", 3_000_000) + `{}]}`,
+		`{"id":"mine","rules":[` + strings.Repeat("{},", 20_000) + `{}]}`,
+	} {
+		got := r.ask(t, http.MethodPost, "/v1/validate", body)
+		if got.status != http.StatusBadRequest && !strings.Contains(got.body, `"valid":false`) || len(got.body) > 4<<10 {
+			t.Errorf("answers %d with %d bytes", got.status, len(got.body))
+		}
+	}
+}
