@@ -219,6 +219,11 @@ func (c *Client) change(ctx context.Context, method, path string, body any, chan
 	return answer.Revision, nil
 }
 
+// Restore implements [Operator].
+func (c *Client) Restore(ctx context.Context, id string, revision int64, change rules.Change) (int64, error) {
+	return c.change(ctx, http.MethodPost, ruleSetPath(id, "revisions", strconv.FormatInt(revision, 10), "restore"), nil, change)
+}
+
 // Explain implements [Operator].
 func (c *Client) Explain(ctx context.Context, req *fluxgate.Request) (*Explanation, error) {
 	answer := new(Explanation)

@@ -62,8 +62,14 @@ func (d *Direct) Change(ctx context.Context, id string, change rules.Change, edi
 	})
 }
 
-// Restore makes a former revision current again, as it was to the byte.
-func (d *Direct) Restore(ctx context.Context, id string, revision int64, change rules.Change) (Changed, error) {
+// Restore implements [Operator].
+func (d *Direct) Restore(ctx context.Context, id string, revision int64, change rules.Change) (int64, error) {
+	done, err := d.RestoreChange(ctx, id, revision, change)
+	return done.Revision, err
+}
+
+// RestoreChange is Restore, and tells what it has changed.
+func (d *Direct) RestoreChange(ctx context.Context, id string, revision int64, change rules.Change) (Changed, error) {
 	if change.Comment == "" {
 		change.Comment = rules.RestoreComment(revision)
 	}

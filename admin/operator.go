@@ -17,6 +17,10 @@ import (
 type Operator interface {
 	rules.Editor
 
+	// Restore makes a former revision current again, as it was to the byte,
+	// and returns the revision that it got.
+	Restore(ctx context.Context, id string, revision int64, change rules.Change) (int64, error)
+
 	// Explain says which rules apply to a request, which do not and why, and
 	// what would be decided now. Nothing is taken.
 	Explain(ctx context.Context, req *fluxgate.Request) (*Explanation, error)

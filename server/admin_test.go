@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
@@ -163,6 +164,30 @@ func TestNobodySaysForTheAdminListenerWhereTheyComeFrom(t *testing.T) {
 	}
 	if refused < 15 {
 		t.Errorf("%d of 20 guesses are refused for being too many", refused)
+	}
+}
+
+func TestAClientCertificateSaysWhoChangesTheRules(t *testing.T) {
+	certs := testenv.NewCertificates(t)
+	r := start(t, "redis.uri="+testenv.SharedStandalone(t).URI(), "redis.prefix=admin-cert", "reload.channel=admin-cert", "rules.source=redis",
+		"server.tls.cert-file="+certs.CertFile, "server.tls.key-file="+certs.KeyFile, "server.tls.client-ca-file="+certs.CAFile,
+		"server.auth.certificates=[{name: ops, subject: localhost, roles: [write], rule-sets: [mine]}]")
+	client, err := admin.NewClient("https://"+r.Addr("admin"), admin.ClientConfig{TLS: certs.ClientConfig()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	set := func(id string) *fluxgate.RuleSet {
+		return fluxgate.Must(fluxgate.NewRuleSet(id, fluxgate.Rule{ID: id + "-rule", Bands: []fluxgate.Band{fluxgate.PerMinute(1)}}))
+	}
+	if _, err := client.Put(t.Context(), set("mine"), rules.Change{Author: "somebody else"}); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := client.Load(t.Context(), "mine"); err != nil || v.Author != "certificate:ops" {
+		t.Errorf("%+v %v", v, err)
+	}
+	if _, err := client.Put(t.Context(), set("yours"), rules.Change{}); err == nil || admin.ProblemOf(err).Status != http.StatusForbidden {
+		t.Errorf("on another rule set: %v", err)
 	}
 }
 

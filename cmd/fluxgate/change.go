@@ -110,7 +110,12 @@ func summary(changes []rules.RuleDiff) string {
 // put makes a proposal come true if the rule set still is what it was compared
 // with.
 func (f *changeFlags) put(ctx context.Context, cmd *cobra.Command, operator admin.Operator, p *proposal) error {
-	revision, err := operator.Put(ctx, p.after, f.change(p.base))
+	return f.make(cmd, p, func(change rules.Change) (int64, error) { return operator.Put(ctx, p.after, change) })
+}
+
+// make makes a change that was proposed, and says what came of it.
+func (f *changeFlags) make(cmd *cobra.Command, p *proposal, change func(rules.Change) (int64, error)) error {
+	revision, err := change(f.change(p.base))
 	if err != nil {
 		return refused(cmd.ErrOrStderr(), p.id, err)
 	}

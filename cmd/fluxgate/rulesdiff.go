@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/spf13/cobra"
@@ -111,19 +111,14 @@ func (f *diffFlags) compareFiles(cmd *cobra.Command) error {
 
 // compareRevisions compares two revisions of a rule set.
 func (f *diffFlags) compareRevisions(ctx context.Context, out io.Writer, operator admin.Operator, id string) error {
-	from, to, err := f.revisions(ctx, operator, id)
+	diff, err := admin.Compare(ctx, operator, id, f.from, f.to)
+	if errors.Is(err, rules.ErrNotFound) {
+		err = noRevision(ctx, operator, id, err)
+	}
 	if err != nil {
 		return err
 	}
-	before, err := revisionOf(ctx, operator, id, from)
-	if err != nil {
-		return err
-	}
-	after, err := revisionOf(ctx, operator, id, to)
-	if err != nil {
-		return err
-	}
-	changes := rules.Diff(before, after)
+	from, to, changes := diff.From, diff.To, diff.Changes
 	return f.as.write(out, []difference{differenceOf(id, from, to, changes)}, func(out io.Writer) error {
 		text := "the same"
 		if len(changes) > 0 {
@@ -138,42 +133,4 @@ func (f *diffFlags) compareRevisions(ctx context.Context, out io.Writer, operato
 		}
 		return rules.WriteDiff(out, changes, diffPainter(out))
 	})
-}
-
-// revisions are the two that are compared. Before the first there is 0, which
-// is no rule set.
-func (f *diffFlags) revisions(ctx context.Context, operator admin.Operator, id string) (from, to int64, err error) {
-	from, to = f.from, f.to
-	if to == 0 {
-		last, err := operator.History(ctx, id, 0, 1)
-		if err != nil {
-			return 0, 0, err
-		}
-		if len(last) == 0 {
-			return 0, 0, fmt.Errorf("rule set %q: %w", id, rules.ErrNotFound)
-		}
-		to = last[0].Revision
-	}
-	if from == 0 && to > 1 {
-		former, err := operator.History(ctx, id, to, 1)
-		if err != nil {
-			return 0, 0, err
-		}
-		if len(former) > 0 {
-			from = former[0].Revision
-		}
-	}
-	return from, to, nil
-}
-
-// revisionOf is a rule set at a revision: nil at 0, and where it was taken away.
-func revisionOf(ctx context.Context, operator admin.Operator, id string, revision int64) (*fluxgate.RuleSet, error) {
-	if revision == 0 {
-		return nil, nil
-	}
-	version, err := atRevision(ctx, operator, id, revision)
-	if err != nil {
-		return nil, err
-	}
-	return version.RuleSet, nil
 }

@@ -63,7 +63,7 @@ func (f *changeFlags) restore(ctx context.Context, cmd *cobra.Command, operator 
 	if err := f.confirm.ask(cmd, fmt.Sprintf("Restore revision %d of %s %s?", revision, id, f.where.place)); err != nil {
 		return err
 	}
-	return f.put(ctx, cmd, operator, p)
+	return f.make(cmd, p, func(change rules.Change) (int64, error) { return operator.Restore(ctx, id, revision, change) })
 }
 
 func newRulesDelete() *cobra.Command {

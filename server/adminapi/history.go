@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -86,78 +87,22 @@ func (a *API) restoreRevision(ctx context.Context, in *struct {
 	}
 	return a.changed(ctx, in.RuleSet, &in.Condition, func(change rules.Change) (admin.Changed, error) {
 		changingOf(ctx).sent = true
-		return a.config.Operator.Restore(ctx, in.RuleSet, in.Revision, change)
+		return a.config.Operator.RestoreChange(ctx, in.RuleSet, in.Revision, change)
 	})
 }
 
-type diffOut struct{ Body admin.Diff }
+type diffOut struct{ Body *admin.Diff }
 
 func (a *API) diffRevisions(ctx context.Context, in *struct {
 	RuleSetPath
 	From int64 `query:"from" minimum:"0" doc:"The revision before. The default is the one before to; that of the first is 0, no rule set."`
 	To   int64 `query:"to" minimum:"0" maximum:"9007199254740991" doc:"The revision after. The default is the current one."`
 }) (*diffOut, error) {
-	out, err := a.diff(ctx, in.RuleSet, in.From, in.To)
+	diff, err := admin.Compare(ctx, a.reader, in.RuleSet, in.From, in.To)
 	if err != nil {
-		return nil, a.failed(ctx, err)
+		return nil, a.failed(ctx, notTheirs(err))
 	}
-	return out, nil
-}
-
-func (a *API) diff(ctx context.Context, ruleSet string, from, to int64) (*diffOut, error) {
-	if to == 0 || from == 0 {
-		before := to
-		if to != 0 {
-			before++ // with it
-		}
-		last, err := a.config.Operator.History(ctx, ruleSet, before, 2)
-		if err != nil {
-			return nil, err
-		}
-		switch {
-		case len(last) == 0:
-			return nil, fmt.Errorf("rule set %q: %w", ruleSet, rules.ErrNotFound)
-		case to != 0 && last[0].Revision != to:
-			return nil, fmt.Errorf("revision %d of rule set %q: %w", to, ruleSet, rules.ErrNotFound)
-		}
-		to = last[0].Revision
-		switch {
-		case from != 0:
-		case len(last) > 1:
-			from = last[1].Revision
-		case to > 1:
-			return nil, fmt.Errorf("the revision before %d of rule set %q is not kept: %w", to, ruleSet, rules.ErrNotFound)
-		}
-	}
-	before, err := a.version(ctx, ruleSet, from)
-	if err != nil {
-		return nil, err
-	}
-	after, err := a.version(ctx, ruleSet, to)
-	if err != nil {
-		return nil, err
-	}
-	return differ(from, to, before, after), nil
-}
-
-// version is a rule set at a revision, nil at 0 and where it was taken away.
-func (a *API) version(ctx context.Context, ruleSet string, revision int64) (*fluxgate.RuleSet, error) {
-	if revision == 0 {
-		return nil, nil
-	}
-	v, err := a.reader.Version(ctx, ruleSet, revision)
-	if err != nil {
-		return nil, notTheirs(err)
-	}
-	return v.RuleSet, nil
-}
-
-func differ(from, to int64, before, after *fluxgate.RuleSet) *diffOut {
-	out := &diffOut{admin.Diff{From: from, To: to, Changes: rules.Diff(before, after)}}
-	if out.Body.Changes == nil {
-		out.Body.Changes = []rules.RuleDiff{}
-	}
-	return out
+	return &diffOut{diff}, nil
 }
 
 func (a *API) diffRuleSet(ctx context.Context, in *struct {
@@ -168,17 +113,12 @@ func (a *API) diffRuleSet(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, a.failed(ctx, err)
 	}
-	heads, err := a.config.Operator.Revisions(ctx, []string{in.RuleSet})
-	if err != nil {
+	now, err := a.current(ctx, in.RuleSet)
+	switch {
+	case errors.Is(err, rules.ErrNotFound):
+		now = new(rules.Version) // everything would be new
+	case err != nil:
 		return nil, a.failed(ctx, err)
 	}
-	head := heads[in.RuleSet]
-	if head.Deleted {
-		head.Revision = 0
-	}
-	before, err := a.version(ctx, in.RuleSet, head.Revision)
-	if err != nil {
-		return nil, a.failed(ctx, err)
-	}
-	return differ(head.Revision, 0, before, set), nil
+	return &diffOut{admin.NewDiff(now.Revision, 0, now.RuleSet, set)}, nil
 }

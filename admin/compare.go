@@ -1,0 +1,76 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// Compare is how one revision of a rule set became another. To 0 is the current
+// one, from 0 the one before to; before the first there is no rule set.
+func Compare(ctx context.Context, source rules.Editor, id string, from, to int64) (*Diff, error) {
+	if from == 0 || to == 0 {
+		var err error
+		if from, to, err = pair(ctx, source, id, from, to); err != nil {
+			return nil, err
+		}
+	}
+	before, err := version(ctx, source, id, from)
+	if err != nil {
+		return nil, err
+	}
+	after, err := version(ctx, source, id, to)
+	if err != nil {
+		return nil, err
+	}
+	return NewDiff(from, to, before, after), nil
+}
+
+// pair finds the revisions that are not named.
+func pair(ctx context.Context, source rules.Editor, id string, from, to int64) (before, after int64, err error) {
+	until := to
+	if to != 0 {
+		until++ // with it
+	}
+	last, err := source.History(ctx, id, until, 2)
+	switch {
+	case err != nil:
+		return 0, 0, err
+	case len(last) == 0:
+		return 0, 0, fmt.Errorf("rule set %q: %w", id, rules.ErrNotFound)
+	case to != 0 && last[0].Revision != to:
+		return 0, 0, fmt.Errorf("revision %d of rule set %q: %w", to, id, rules.ErrNotFound)
+	}
+	to = last[0].Revision
+	switch {
+	case from != 0:
+	case len(last) > 1:
+		from = last[1].Revision
+	case to > 1:
+		return 0, 0, fmt.Errorf("the revision before %d of rule set %q is not kept: %w", to, id, rules.ErrNotFound)
+	}
+	return from, to, nil
+}
+
+// version is a rule set at a revision, nil at 0 and where it was taken away.
+func version(ctx context.Context, source rules.Editor, id string, revision int64) (*fluxgate.RuleSet, error) {
+	if revision == 0 {
+		return nil, nil
+	}
+	v, err := source.Version(ctx, id, revision)
+	if err != nil {
+		return nil, err
+	}
+	return v.RuleSet, nil
+}
+
+// NewDiff is what differs between two rule sets, either of which may be nil.
+func NewDiff(from, to int64, before, after *fluxgate.RuleSet) *Diff {
+	d := &Diff{From: from, To: to, Changes: rules.Diff(before, after)}
+	if d.Changes == nil {
+		d.Changes = []rules.RuleDiff{}
+	}
+	return d
+}
