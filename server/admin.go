@@ -43,6 +43,9 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 		return nil, err
 	}
 	a.onClose(a.audit.Close)
+	if err := a.metrics.WatchAudit(a.audit.Broken); err != nil {
+		return nil, err
+	}
 	clients, err := clientip.New(clientip.Config{TrustedProxies: c.Server.AdminTrustedProxies})
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -135,6 +136,26 @@ func TestTheAuditIsKeptInAFileThatCanBeMovedAway(t *testing.T) {
 	r.put(t, 3, "If-Match", `"1"`)
 	if got := lines(file); len(got) != 1 || got[0]["after"] != 2.0 {
 		t.Errorf("the new file says %v", got)
+	}
+
+	// Where it was there is a folder now: it can neither be written nor made.
+	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	r.put(t, 4, "If-Match", `"2"`) // the last one that gets through
+	a := r.put(t, 5, "If-Match", `"3"`)
+	if h := r.Health(t.Context()); a.status != http.StatusServiceUnavailable || h.AuditError == "" {
+		t.Errorf("with a broken audit a change answers %d %s, and health says %q", a.status, a.body, h.AuditError)
+	}
+	if scrape := r.do(t, http.MethodGet, r.adminURL()+"/metrics", "").body; !strings.Contains(scrape, "fluxgate_audit_broken 1") {
+		t.Error("the metrics do not say so")
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	r.put(t, 5, "If-Match", `"3"`) // is what tries it again
+	if a := r.put(t, 5, "If-Match", `"3"`); a.status != http.StatusOK || r.Health(t.Context()).AuditError != "" {
+		t.Errorf("with an audit that was mended a change answers %d %s", a.status, a.body)
 	}
 }
 

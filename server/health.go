@@ -19,6 +19,8 @@ type Health struct {
 	Store    StoreHealth `json:"store"`
 	Rules    RulesHealth `json:"rules"`
 	TLS      *TLSHealth  `json:"tls,omitempty"`
+	// AuditError is why nothing can be changed through the admin API.
+	AuditError string `json:"auditError,omitempty"`
 }
 
 // The statuses.
@@ -117,6 +119,11 @@ func (a *App) Health(ctx context.Context) Health {
 	h := Health{Version: a.version, Draining: a.draining.Load(), Store: a.storeHealth(ctx), Rules: a.rulesHealth()}
 	if a.certs != nil {
 		h.TLS = &TLSHealth{ExpiresAt: a.certs.expires()}
+	}
+	if a.audit != nil {
+		if err := a.audit.Broken(); err != nil {
+			h.AuditError = err.Error()
+		}
 	}
 	switch {
 	case h.Rules.Status == statusDown:

@@ -163,6 +163,9 @@ func (w *world) exercise(tb testing.TB) {
 // watchEverything adds what is known of a store with one healthy server.
 func (w *world) watchEverything(tb testing.TB) {
 	tb.Helper()
+	if err := w.metrics.WatchAudit(func() error { return nil }); err != nil {
+		tb.Fatal(err)
+	}
 	err := w.metrics.WatchStore(func(context.Context) redisstore.Health {
 		return redisstore.Health{Nodes: []redisstore.NodeHealth{{Addr: "127.0.0.1:6379", Latency: time.Millisecond}}}
 	})
