@@ -48,17 +48,6 @@ type Bucket struct {
 	Bands  []Band    `json:"bands" nullable:"false" doc:"Its bands."`
 }
 
-// Reset says which buckets are made full: one caller's under a rule, who is
-// named by a request or by the key of the bucket, or all of a rule or of a rule
-// set, which must be said.
-type Reset struct {
-	RuleSet string   `json:"ruleSet,omitempty" doc:"The rule set."`
-	Rule    string   `json:"rule,omitempty" doc:"A rule. Left out, all rules."`
-	All     bool     `json:"all,omitempty" doc:"The buckets of all callers: needed where none is named."`
-	Key     string   `json:"key,omitempty" pattern:"^[0-9a-f]{32}$" doc:"The bucket of one caller, as explain and peek show it."`
-	Request *Request `json:"request,omitempty" doc:"A request of that caller, in the place of its key."`
-}
-
 // explained is an explanation as it travels.
 func explained(e *fluxgate.Explanation) *Explanation {
 	all := verdicts(e.RuleSet, e.Rules)
