@@ -138,9 +138,6 @@ func changingOf(ctx context.Context) *changing { return ctx.Value(changingKey{})
 // write ends a record.
 func (a *API) write(ctx context.Context, r *audit.Record, status int, detail string) {
 	r.Status, r.Detail = status, detail
-	if status >= http.StatusBadRequest {
-		r.After = 0 // there is none
-	}
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusPreconditionFailed:
 		r.Outcome = audit.Refused

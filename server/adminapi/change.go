@@ -52,7 +52,7 @@ func (a *API) tryChange(ctx context.Context, ruleSet string, on *Condition, do f
 		return nil, err
 	}
 	audited := changingOf(ctx)
-	audited.record.Before, audited.record.After, audited.record.Comment = base, base, on.Comment
+	audited.record.Before, audited.record.Comment = base, on.Comment
 	change := rules.Change{Base: base, Author: callerOf(ctx).who.Name, Comment: on.Comment}
 	if err := change.Check(); err != nil {
 		return nil, admin.NewProblem(http.StatusUnprocessableEntity, admin.KindValidation, err.Error())
@@ -64,11 +64,11 @@ func (a *API) tryChange(ctx context.Context, ruleSet string, on *Condition, do f
 	out := &saved{Status: http.StatusOK, ETag: tag(done.Revision), Body: admin.Entry{
 		ID: ruleSet, Revision: done.Revision, Deleted: done.After == nil, Author: change.Author, Comment: change.Comment,
 	}}
+	audited.record.After = done.Revision
 	if base == 0 {
 		out.Status = http.StatusCreated
 	}
 	if done.Revision != base {
-		audited.record.After = done.Revision
 		short, left := rules.Abridge(done.Diff, maxAudited)
 		audited.record.Changes, _ = json.Marshal(short) // plain values
 		if left > 0 {

@@ -46,11 +46,12 @@ type rig struct {
 
 // settings are what a test wants otherwise.
 type settings struct {
-	server config.Server
-	audit  audit.Config
-	rate   int64
-	source rules.Editor
-	store  fluxgate.Store
+	changed func() // is called after a change
+	server  config.Server
+	audit   audit.Config
+	rate    int64
+	source  rules.Editor
+	store   fluxgate.Store
 	// counters and log are those of the API.
 	counters func(string) []admin.Counter
 	log      *slog.Logger
@@ -85,7 +86,12 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine }, "")
 	r.api, err = adminapi.New(adminapi.Config{
 		Operator: r.op, Guard: guard, Audit: r.audit, Rate: s.rate, Counters: s.counters, Logger: s.log,
-		Changed: func(q *http.Request) { _ = loaded.Reload(q.Context()) },
+		Changed: func(q *http.Request) {
+			_ = loaded.Reload(q.Context())
+			if s.changed != nil {
+				s.changed()
+			}
+		},
 	})
 	do(t, err)
 	r.Server = httptest.NewServer(r.api)
