@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
@@ -25,12 +26,21 @@ func (r *running) put(t testing.TB, capacity int, headers ...string) answer {
 	return r.do(t, http.MethodPut, r.adminURL()+"/v1/rule-sets/api-limits", body, append([]string{"Content-Type", "application/json"}, headers...)...)
 }
 
+var prefixes atomic.Int64
+
+// inRedis are the settings of rules and buckets in Redis, for one test alone,
+// and others.
+func inRedis(t testing.TB, others ...string) []string {
+	t.Helper()
+	name := fmt.Sprintf("admin-%d", prefixes.Add(1))
+	return append([]string{"redis.uri=" + testenv.SharedStandalone(t).URI(), "redis.prefix=" + name, "reload.channel=" + name, "rules.source=redis"}, others...)
+}
+
 func (r *running) adminURL() string { return "http://" + r.Addr("admin") }
 
 func TestAChangeIsInEffectWhenItIsAnsweredAndSoonElsewhere(t *testing.T) {
-	redis := testenv.SharedStandalone(t).URI()
 	// Nobody polls in time: the others hear of it, or do not.
-	set := []string{"redis.uri=" + redis, "redis.prefix=admin-effect", "reload.channel=admin-effect", "rules.source=redis", "reload.polling-interval=10m"}
+	set := inRedis(t, "reload.polling-interval=10m")
 	one, other := start(t, set...), start(t, set...)
 	if a := one.put(t, 3, "If-None-Match", "*"); a.status != http.StatusCreated || a.header.Get("ETag") != `"1"` {
 		t.Fatalf("%d %s", a.status, a.body)
@@ -105,7 +115,7 @@ func TestRulesInFilesCanBeReadAndNotChanged(t *testing.T) {
 
 func TestTheAuditIsKeptInAFileThatCanBeMovedAway(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
-	r := start(t, "redis.uri="+testenv.SharedStandalone(t).URI(), "redis.prefix=admin-audit", "reload.channel=admin-audit", "rules.source=redis", "server.audit.file="+file)
+	r := start(t, inRedis(t, "server.audit.file="+file)...)
 	lines := func(name string) []map[string]any {
 		t.Helper()
 		text, err := os.ReadFile(name)
@@ -190,9 +200,8 @@ func TestNobodySaysForTheAdminListenerWhereTheyComeFrom(t *testing.T) {
 
 func TestAClientCertificateSaysWhoChangesTheRules(t *testing.T) {
 	certs := testenv.NewCertificates(t)
-	r := start(t, "redis.uri="+testenv.SharedStandalone(t).URI(), "redis.prefix=admin-cert", "reload.channel=admin-cert", "rules.source=redis",
-		"server.tls.cert-file="+certs.CertFile, "server.tls.key-file="+certs.KeyFile, "server.tls.client-ca-file="+certs.CAFile,
-		"server.auth.certificates=[{name: ops, subject: localhost, roles: [write], rule-sets: [mine]}]")
+	r := start(t, inRedis(t, "server.tls.cert-file="+certs.CertFile, "server.tls.key-file="+certs.KeyFile, "server.tls.client-ca-file="+certs.CAFile,
+		"server.auth.certificates=[{name: ops, subject: localhost, roles: [write], rule-sets: [mine]}]")...)
 	client, err := admin.NewClient("https://"+r.Addr("admin"), admin.ClientConfig{TLS: certs.ClientConfig()})
 	if err != nil {
 		t.Fatal(err)
@@ -215,9 +224,7 @@ func TestAClientCertificateSaysWhoChangesTheRules(t *testing.T) {
 // TestAnOperatorNeedsNoServer is for the first rules of all, and for the day on
 // which no server starts.
 func TestAnOperatorNeedsNoServer(t *testing.T) {
-	c, err := config.Load(config.Sources{Set: []string{
-		"redis.uri=" + testenv.SharedStandalone(t).URI(), "redis.prefix=admin-direct", "reload.channel=admin-direct", "rules.source=redis", "mongo.enabled=false",
-	}})
+	c, err := config.Load(config.Sources{Set: inRedis(t, "mongo.enabled=false")})
 	if err != nil {
 		t.Fatal(err)
 	}

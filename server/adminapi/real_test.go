@@ -58,7 +58,7 @@ func openRedis(t *testing.T) *redisstore.Store {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	// A noisy machine may take its time: it must not be taken for a failure.
-	store, err := redisstore.Open(ctx, testenv.SharedStandalone(t).URI(), redisstore.Config{Prefix: "adminapi", Timeout: 30 * time.Second})
+	store, err := redisstore.Open(ctx, testenv.StartStandalone(t, testenv.Config{}).URI(), redisstore.Config{Prefix: "adminapi", Timeout: 30 * time.Second})
 	do(t, err)
 	t.Cleanup(func() { do(t, store.Close()) })
 	return store
