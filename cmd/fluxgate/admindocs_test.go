@@ -113,6 +113,29 @@ func TestTheAccessOfTheDocsIsAConfiguration(t *testing.T) {
 	}
 }
 
+// TestTheTokenOfTheDocsIsOne makes a token as docs/admin.md does.
+func TestTheTokenOfTheDocsIsOne(t *testing.T) {
+	folder := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", adminDocs(t, "sh", "ada.token"))
+	cmd.Dir = folder
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(folder, "ada.token"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v %v", info, err)
+	}
+	hash := strings.TrimSpace(string(out))
+	address, _ := serveWith(t, append(inRedis(t), "server.auth.tokens=[{name: ada, sha256: "+hash+", roles: [read]}]")...)
+	if code, _, errs := call(t, "rules", "list", "--server", "http://"+address, "--token-file", filepath.Join(folder, "ada.token")); code != exitOK {
+		t.Error(errs)
+	}
+	if code, _, _ := call(t, "rules", "list", "--server", "http://"+address); code != exitError {
+		t.Error("nobody is asked")
+	}
+}
+
 // TestTheConflictOfTheDocs has somebody else be quicker, as docs/admin.md shows.
 func TestTheConflictOfTheDocs(t *testing.T) {
 	testenv.SkipShort(t)
