@@ -15,8 +15,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// copies are the last good versions of rule sets, one file each. They may hold
-// API keys and are for the owner's eyes only.
+// copies are the last good versions of rule sets, one file each. They hold users
+// and digests of API keys, and are for the owner's eyes only.
 type copies struct {
 	root *os.Root // nil: none are kept
 }

@@ -120,9 +120,6 @@ func (a *API) Patterns() []string {
 // ServeHTTP answers one request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
 
-// OpenAPI is the description of the API.
-func (a *API) OpenAPI() *huma.OpenAPI { return a.huma.OpenAPI() }
-
 // serveDescription answers with the description, in OpenAPI 3.1 and, for tools
 // that are behind, 3.0.
 func (a *API) serveDescription(mux *http.ServeMux) error {
