@@ -39,8 +39,8 @@ test: ## run the tests with the race detector
 
 fuzz: ## run every fuzz target for FUZZTIME (30s)
 	@for pkg in $$(git grep -l --untracked 'func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
-	  for f in $$(grep -hoE 'func Fuzz[A-Za-z0-9]+' $$pkg/*_test.go | sed 's/func //' | sort -u); do \
-	    echo "fuzz $$pkg $$f"; go test ./$$pkg -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x || exit 1; \
+	  for f in $$(grep -hoE 'func Fuzz[A-Za-z0-9_]+' $$pkg/*_test.go | sed 's/func //' | sort -u); do \
+	    echo "fuzz $$pkg $$f"; (cd $$pkg && go test . -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x) || exit 1; \
 	  done; \
 	done
 

@@ -79,7 +79,7 @@ func (s *RuleSet) choose(req *Request, names []string) ([]*compiledRule, error) 
 	var chosen []*compiledRule
 	if len(names) == 0 {
 		asked := req.matching()
-		applying := s.matcher.Match(&asked, nil)
+		applying := s.matcher.Match(&asked, nil).Rules
 		if len(applying) > MaxMatches {
 			return nil, ErrTooManyRules
 		}

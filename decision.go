@@ -68,6 +68,9 @@ const (
 	ReasonCostTooHigh Reason = "cost-too-high"
 	// ReasonDenied means that a rule denies it.
 	ReasonDenied Reason = "denied"
+	// ReasonAmbiguousPath means that routers may read the path in more than
+	// one way, and the engine refuses that: see [WithAmbiguousPaths].
+	ReasonAmbiguousPath Reason = "ambiguous-path"
 	// ReasonMissingIdentity means that a rule refuses requests without the
 	// identity it counts by.
 	ReasonMissingIdentity Reason = "missing-identity"

@@ -120,6 +120,7 @@ func decodeRule(o object) Rule {
 		ID:                o.textOf("id", "_id"),
 		RuleSetID:         o.text("ruleSetId"),
 		Paths:             o.listOf("path", "paths"),
+		IgnoreCase:        o.boolean("ignoreCase", false),
 		Methods:           o.listOf("method", "methods"),
 		Scope:             Scope(o.text("limitScope")),
 		KeyFields:         o.texts("compositeKeyFields"),

@@ -19,7 +19,8 @@ type RuleDocument struct {
 	RuleSetID         string            `json:"ruleSetId,omitempty" doc:"The rule set it belongs to."`
 	Path              string            `json:"path,omitempty" doc:"A pattern: * is one segment, ** any number. Left out with paths it matches every path."`
 	Paths             []string          `json:"paths,omitempty" nullable:"false" doc:"Several patterns in the place of path."`
-	Method            string            `json:"method,omitempty" doc:"An HTTP method. Left out with methods it matches every method."`
+	IgnoreCase        bool              `json:"ignoreCase,omitempty" doc:"Compare paths without regard to case, for routers that do."`
+	Method            string            `json:"method,omitempty" doc:"An HTTP method; GET includes HEAD. Left out with methods it matches every method."`
 	Methods           []string          `json:"methods,omitempty" nullable:"false" doc:"Several methods in the place of method."`
 	When              *WhenDocument     `json:"when,omitempty" doc:"What else must hold."`
 	LimitScope        Scope             `json:"limitScope,omitempty" enum:"GLOBAL,IP,USER_ID,API_KEY,COMPOSITE,CUSTOM,PER_IP,PER_USER,PER_API_KEY" doc:"Whose bucket it is. The default is GLOBAL."`
@@ -68,6 +69,7 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 		OnMissingIdentity: r.OnMissingIdentity, Attributes: r.Attributes,
 	}
 	doc.Path, doc.Paths = oneOrMany(r.Paths)
+	doc.IgnoreCase = r.IgnoreCase
 	doc.Method, doc.Methods = oneOrMany(r.Methods)
 	if w := WhenDocument(r.When); w.anything() {
 		doc.When = &w

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/match"
 )
 
 var (
@@ -28,15 +30,17 @@ type Engine struct {
 
 	ruleSetID    string
 	allowMissing bool
-	policy       Policy
-	onFailure    OnFailure
-	fallback     Store
-	share        float64
-	maxWait      time.Duration
-	waitSlots    int64
-	waiting      atomic.Int64
-	observer     Observer
-	amend        func(context.Context, *Request) error
+	// refuseAmbiguous refuses paths that routers may read in more than one way.
+	refuseAmbiguous bool
+	policy          Policy
+	onFailure       OnFailure
+	fallback        Store
+	share           float64
+	maxWait         time.Duration
+	waitSlots       int64
+	waiting         atomic.Int64
+	observer        Observer
+	amend           func(context.Context, *Request) error
 }
 
 // New makes an engine over a store and the rule sets to decide by.
@@ -113,36 +117,45 @@ func (e *Engine) ruleSetIDOf(req *Request) string {
 
 // decide decides a request by one rule set.
 func (e *Engine) decide(ctx context.Context, req *Request, set *RuleSet) (Decision, error) {
+	if match.Unreadable(req.Path) || e.refuseAmbiguous && match.Ambiguous(req.Path) {
+		return Decision{Reason: ReasonAmbiguousPath}, nil
+	}
 	var space [MaxMatches + 1]int32
 	asked := req.matching()
-	applying := set.matcher.Match(&asked, space[:0])
-	if len(applying) == 0 {
-		return e.noRule(), nil
-	}
-	if len(applying) > MaxMatches {
+	found := set.matcher.Match(&asked, space[:0])
+	if len(found.Rules) > MaxMatches {
 		return Decision{}, ErrTooManyRules
 	}
-	return e.apply(ctx, req, e.planOf(set), applying)
+	return e.apply(ctx, req, e.planOf(set), &found)
 }
 
-// apply decides by the rules that apply, given in order. A rule that ends the
-// evaluation is the last of them.
-func (e *Engine) apply(ctx context.Context, req *Request, plan *plan, applying []int32) (Decision, error) {
-	exempt := false
-	last := &plan.set.active[applying[len(applying)-1]]
-	if !last.shadow {
-		switch last.Action {
-		case ActionDeny:
-			return Decision{Reason: ReasonDenied, RuleID: last.ID}, nil
-		case ActionAllow:
-			exempt = true
+// apply decides by the rules that apply. A path with several readings is denied if one
+// of them is, and exempt only if all are: a caller must not get around a rule by a
+// spelling that the router behind reads in another way.
+func (e *Engine) apply(ctx context.Context, req *Request, plan *plan, found *match.Matches) (Decision, error) {
+	var last *compiledRule // the last rule that allows
+	if found.Ends {
+		for _, i := range found.Rules {
+			switch r := &plan.set.active[i]; {
+			case r.shadow || r.limits():
+			case r.Action == ActionDeny:
+				return Decision{Reason: ReasonDenied, RuleID: r.ID}, nil
+			default:
+				last = r
+			}
 		}
 	}
+	if !found.Enforced && !e.allowMissing || len(found.Rules) == 0 {
+		return e.noRule(), nil
+	}
+	result := applyResult{}
+	if found.Final {
+		result.exemptedBy = last.ID
+	}
 
-	m := newMaking(len(applying))
+	m := newMaking(len(found.Rules))
 	m.peek = req.Peek
-	enforced, waits := 0, false
-	for _, i := range applying {
+	for _, i := range found.Rules {
 		r := &plan.set.active[i]
 		if !r.limits() {
 			continue
@@ -163,29 +176,23 @@ func (e *Engine) apply(ctx context.Context, req *Request, plan *plan, applying [
 		}
 		if e.maxWait > 0 && e.policyOf(r) == WaitForRefill {
 			demand.MaxWait = e.patience(ctx)
-			waits = waits || !r.shadow
+			result.waits = result.waits || !r.shadow
 		}
-		if !r.shadow {
-			enforced++
-		}
+		result.enforced = result.enforced || !r.shadow
 		m.rules = append(m.rules, r)
 		m.demands = append(m.demands, demand)
 	}
-	if enforced == 0 && !exempt && !e.allowMissing {
-		return e.noRule(), nil
-	}
 	if len(m.demands) == 0 {
-		return e.unlimited(exempt, last.ID), nil
+		return e.unlimited(result.exemptedBy), nil
 	}
-	return e.take(ctx, m, plan, applyResult{enforced: enforced, exempt: exempt, last: last.ID, waits: waits})
+	return e.take(ctx, m, plan, result)
 }
 
 // applyResult is what the rules that apply add up to.
 type applyResult struct {
-	enforced int
-	exempt   bool
-	last     string // the id of the last rule
-	waits    bool   // an enforced rule would hold the request
+	enforced   bool   // an enforced rule limits
+	waits      bool   // an enforced rule would hold the request
+	exemptedBy string // the rule that exempts the request, if one does
 }
 
 // take asks the store, or what stands in for it, and holds the request.
@@ -225,8 +232,8 @@ func (e *Engine) take(ctx context.Context, m *making, plan *plan, a applyResult)
 		return Decision{}, ctx.Err()
 	}
 	d := m.decide(failed)
-	if d.Allowed && a.enforced == 0 {
-		d = e.unlimited(a.exempt, a.last)
+	if d.Allowed && !a.enforced {
+		d = e.unlimited(a.exemptedBy)
 		d.made = m
 	}
 	d.Degraded = degraded
@@ -260,9 +267,9 @@ func (e *Engine) noRule() Decision {
 }
 
 // unlimited is the decision where no enforced rule limits.
-func (e *Engine) unlimited(exempt bool, rule string) Decision {
-	if exempt {
-		return Decision{Allowed: true, Reason: ReasonExempt, RuleID: rule}
+func (e *Engine) unlimited(exemptedBy string) Decision {
+	if exemptedBy != "" {
+		return Decision{Allowed: true, Reason: ReasonExempt, RuleID: exemptedBy}
 	}
 	return e.noRule()
 }

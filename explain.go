@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+
+	"github.com/fluxgate/fluxgate/internal/match"
 )
 
 // ErrNoRuleSet is wrapped by errors about a request whose rule set is not
@@ -15,6 +17,9 @@ var ErrNoRuleSet = errors.New("there is no such rule set")
 type Explanation struct {
 	// RuleSet is what the request is decided by.
 	RuleSet *RuleSet
+	// Readings are the ways in which routers may read the path, the clean one
+	// first. An ordinary path has one.
+	Readings []string
 	// Rules has a verdict on every rule, in the order they are evaluated.
 	Rules []Verdict
 	// Decision is what Check would decide. What remains is told as it is,
@@ -49,7 +54,7 @@ func (e *Engine) Explain(ctx context.Context, req *Request) (Explanation, error)
 	if err != nil {
 		return Explanation{}, err
 	}
-	x := Explanation{RuleSet: set, Rules: e.verdicts(set, asked)}
+	x := Explanation{RuleSet: set, Readings: match.Readings(asked.Path), Rules: e.verdicts(set, asked)}
 	asked.Cost, asked.Peek = asked.cost(), true // in this order: a peek costs nothing unless it says so
 	x.Decision, err = e.decide(ctx, asked, set)
 	return x, err

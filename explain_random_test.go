@@ -39,7 +39,7 @@ func TestAnExplanationIsWhatARealRequestGets(t *testing.T) {
 		for _, what := range []string{
 			"ok", "limited", "denied", "exempt", "no-rule", "missing-identity", "cost-too-high", "held", "one of several rules", "shadow",
 			"used in part", "counted by address", "another caller", "the same caller", "disabled", "path", "excluded-path", "method", "host", "header", "attribute",
-			"ip", "user", "api-key", "group", "ended",
+			"ip", "user", "api-key", "group", "ended", "reading", "no rule in one of several readings",
 		} {
 			if r.met[what] < pairs/200 {
 				t.Errorf("%q was met %d times in %d, so little was compared", what, r.met[what], pairs)
@@ -79,7 +79,7 @@ func (r *realRequests) try(engine *fluxgate.Engine, req fluxgate.Request) {
 	start := time.Now()
 	d := check(t, engine, req)
 	r.sameDecision(&before.Decision, &d)
-	r.sameRules(before.Rules, &d)
+	r.sameRules(before.Rules, len(before.Readings), &d)
 	if d.Wait > 0 {
 		r.met["held"]++
 		if held := time.Since(start); held != d.Wait {
@@ -106,8 +106,8 @@ func (r *realRequests) sameDecision(explained, decided *fluxgate.Decision) {
 }
 
 // sameRules compares the verdicts with what the store was asked to take.
-func (r *realRequests) sameRules(verdicts []fluxgate.Verdict, d *fluxgate.Decision) {
-	var last *fluxgate.Verdict
+func (r *realRequests) sameRules(verdicts []fluxgate.Verdict, readings int, d *fluxgate.Decision) {
+	denied, exempt := "", "" // the first rule that denies, and the last that allows
 	var keys []fluxgate.Key
 	refused := "" // the rule that refuses a request without identity
 	enforced := 0
@@ -117,9 +117,12 @@ func (r *realRequests) sameRules(verdicts []fluxgate.Verdict, d *fluxgate.Decisi
 		if !v.Applies {
 			continue
 		}
-		last = v
 		shadow := v.Rule.Mode == fluxgate.ModeShadow
 		switch {
+		case v.Rule.Action == fluxgate.ActionAllow && !shadow:
+			exempt = v.Rule.ID
+		case v.Rule.Action == fluxgate.ActionDeny && !shadow:
+			denied = cmp.Or(denied, v.Rule.ID)
 		case v.Rule.Action == fluxgate.ActionAllow || v.Rule.Action == fluxgate.ActionDeny:
 		case v.Key != fluxgate.Key{}:
 			keys = append(keys, v.Key)
@@ -135,16 +138,18 @@ func (r *realRequests) sameRules(verdicts []fluxgate.Verdict, d *fluxgate.Decisi
 			refused = cmp.Or(refused, v.Rule.ID)
 		}
 	}
-	ends := last != nil && last.Rule.Mode != fluxgate.ModeShadow // as far as its action does
 	switch {
-	case ends && last.Rule.Action == fluxgate.ActionDeny:
-		r.answers(d, answer{false, fluxgate.ReasonDenied, last.Rule.ID})
+	case denied != "":
+		r.answers(d, answer{false, fluxgate.ReasonDenied, denied})
+		keys = nil
+	case d.Reason == fluxgate.ReasonNoRule && !d.Allowed && readings > 1:
+		r.met["no rule in one of several readings"]++
 		keys = nil
 	case refused != "":
 		r.answers(d, answer{false, fluxgate.ReasonMissingIdentity, refused})
 		keys = nil
-	case enforced == 0 && ends && last.Rule.Action == fluxgate.ActionAllow:
-		r.answers(d, answer{true, fluxgate.ReasonExempt, last.Rule.ID})
+	case enforced == 0 && exempt != "":
+		r.answers(d, answer{true, fluxgate.ReasonExempt, exempt})
 	case enforced == 0:
 		r.answers(d, answer{d.Allowed, fluxgate.ReasonNoRule, ""})
 		if !d.Allowed {

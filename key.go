@@ -118,11 +118,15 @@ func (k *keyer) appendField(b []byte, f keyField, req *Request) (encoded []byte,
 	case fieldMethod:
 		return appendIdentity(b, f.kind, methodClass(req.Method))
 	case fieldPath:
-		if req.Path == "" || match.IsClean(req.Path) {
-			return appendIdentity(b, f.kind, req.Path)
+		path := req.Path
+		if path != "" && !match.IsClean(path) {
+			var space [256]byte
+			path = string(match.CleanPath(space[:0], path))
 		}
-		var space [256]byte
-		return appendIdentity(b, f.kind, string(match.CleanPath(space[:0], req.Path)))
+		if f.ignoreCase {
+			path = strings.ToLower(path)
+		}
+		return appendIdentity(b, f.kind, path)
 	case fieldAttribute:
 		value := req.Attributes[f.name]
 		if value == "" {
@@ -135,16 +139,13 @@ func (k *keyer) appendField(b []byte, f keyField, req *Request) (encoded []byte,
 		if len(values) == 0 {
 			values = req.Headers[f.lower]
 		}
-		if len(values) == 0 || len(values) == 1 && values[0] == "" {
+		// With several lines nobody knows which one counts, and a line more
+		// would be a new bucket.
+		if len(values) != 1 || values[0] == "" {
 			return b, false
 		}
 		b = append(b, byte(f.kind))
-		b = appendBytes(b, f.name)
-		b = binary.AppendUvarint(b, uint64(len(values)))
-		for _, v := range values {
-			b = appendBytes(b, v)
-		}
-		return b, true
+		return appendBytes(appendBytes(b, f.name), values[0]), true
 	}
 	return b, false
 }
@@ -180,10 +181,13 @@ func appendBytes(b []byte, value string) []byte {
 }
 
 // methodClass is the method, upper-case, or "other": a caller that makes
-// methods up must not get a new bucket for each.
+// methods up must not get a new bucket for each. HEAD is GET: routers answer
+// both with one handler.
 func methodClass(method string) string {
 	switch method {
-	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE":
+	case "HEAD":
+		return "GET"
+	case "GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE":
 		return method
 	case "":
 		return ""

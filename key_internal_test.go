@@ -70,6 +70,7 @@ func TestWhoSharesABucket(t *testing.T) {
 		{"parts of a composite key do not run together", pair, Request{UserID: "ab", APIKey: "c"}, Request{UserID: "a", APIKey: "bc"}, false},
 		{"parts of a composite key do not swap", pair, Request{UserID: "a", APIKey: "b"}, Request{UserID: "b", APIKey: "a"}, false},
 		{"a missing part is not an empty neighbour", pair, Request{UserID: "a"}, Request{APIKey: "a"}, false},
+		{"several lines of a header name nobody", header, Request{Headers: map[string][]string{"X-Tenant": {"a", "b"}}}, Request{Headers: map[string][]string{"X-Tenant": {"a", "c"}}}, true},
 		{"two lines of a header are not one", header, Request{Headers: map[string][]string{"X-Tenant": {"a", "b"}}}, Request{Headers: map[string][]string{"X-Tenant": {"ab"}}}, false},
 		{"an attribute counts by its value", custom, Request{Attributes: map[string]string{"tenant": "a"}}, Request{Attributes: map[string]string{"tenant": "b"}}, false},
 	} {
@@ -126,7 +127,7 @@ func identityOf(req *Request) identity {
 	if req.Path != "" {
 		id.path = string(match.CleanPath(nil, req.Path))
 	}
-	if len(id.headers) == 0 || len(id.headers) == 1 && id.headers[0] == "" {
+	if len(id.headers) != 1 || id.headers[0] == "" {
 		id.headers = nil
 	}
 	return id

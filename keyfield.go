@@ -33,6 +33,8 @@ type keyField struct {
 	name string // of the header, canonical, or of the attribute
 	// lower is the header's name as gRPC and Envoy spell it.
 	lower string
+	// ignoreCase is set for the path of a rule that ignores case.
+	ignoreCase bool
 }
 
 // parseKeyField reads one entry of compositeKeyFields.
@@ -50,7 +52,7 @@ func parseKeyField(s string) (keyField, bool) {
 		return keyField{kind: fieldPath}, true
 	}
 	if name, ok := strings.CutPrefix(s, "header:"); ok {
-		return keyField{fieldHeader, textproto.CanonicalMIMEHeaderKey(name), strings.ToLower(name)}, isToken(name)
+		return keyField{kind: fieldHeader, name: textproto.CanonicalMIMEHeaderKey(name), lower: strings.ToLower(name)}, isToken(name)
 	}
 	if name, ok := strings.CutPrefix(s, "attr:"); ok {
 		return keyField{kind: fieldAttribute, name: name}, isAttributeName(name)
@@ -71,6 +73,7 @@ func compileFields(r *Rule) []keyField {
 		fields := make([]keyField, len(r.KeyFields))
 		for i, s := range r.KeyFields {
 			fields[i], _ = parseKeyField(s)
+			fields[i].ignoreCase = r.IgnoreCase
 		}
 		return fields
 	}

@@ -9,7 +9,7 @@ func (r *Rule) limits() bool { return r.Action == "" || r.Action == ActionLimit 
 // matching is what the rule matches, and how it stands to the others.
 func (r *Rule) matching() match.Rule {
 	return match.Rule{
-		Paths: r.Paths, ExcludePaths: r.When.ExcludePaths, Methods: r.Methods, Hosts: r.When.Hosts,
+		Paths: r.Paths, ExcludePaths: r.When.ExcludePaths, IgnoreCase: r.IgnoreCase, Methods: r.Methods, Hosts: r.When.Hosts,
 		Headers: r.When.Headers, Attributes: r.When.Attributes, IPs: r.When.IPs,
 		Users: r.When.Users, APIKeys: r.When.APIKeys,
 		Group: r.Group, Shadow: r.Mode == ModeShadow, Final: !r.limits(),

@@ -29,6 +29,36 @@ func WithMissingRule(allow bool) Option {
 	}
 }
 
+// AmbiguousPaths is what happens to a request whose path routers may read in more
+// than one way.
+type AmbiguousPaths string
+
+// What happens to ambiguous paths.
+const (
+	// MatchAmbiguous evaluates every reading of the path: the limits of all
+	// readings apply, a denial of one denies, and only what is exempt in all
+	// readings is exempt.
+	MatchAmbiguous AmbiguousPaths = "match"
+	// RefuseAmbiguous refuses the request if its path has an escaped slash, a
+	// dot segment or an empty segment before its end. Other differences, such
+	// as a trailing slash, are matched as with MatchAmbiguous.
+	RefuseAmbiguous AmbiguousPaths = "refuse"
+)
+
+// WithAmbiguousPaths says what happens to a request whose path routers may read
+// in more than one way: whether %2F separates segments, whether dot segments
+// are resolved, whether empty segments count. The default is MatchAmbiguous. A
+// path with a "#" or a "\" that is not escaped is always refused.
+func WithAmbiguousPaths(p AmbiguousPaths) Option {
+	return func(e *Engine) error {
+		if p != MatchAmbiguous && p != RefuseAmbiguous {
+			return fmt.Errorf("unknown treatment of ambiguous paths %q", p)
+		}
+		e.refuseAmbiguous = p == RefuseAmbiguous
+		return nil
+	}
+}
+
 // WithPolicy is the policy of rules that say none. The default is Reject.
 func WithPolicy(p Policy) Option {
 	return func(e *Engine) error {

@@ -13,8 +13,8 @@ type Request struct {
 	IP netip.Addr
 	// UserID and APIKey are the caller's identities, if any.
 	UserID, APIKey string
-	// Method, Path and Host are the request's, the path as it was sent,
-	// percent-encoded and without the query.
+	// Method, Path and Host are the request's, the path as it was sent and
+	// percent-encoded. A "?" ends the path; one with a "#" or a "\" is refused.
 	Method, Path, Host string
 	// Headers are the request's under their canonical names, as in
 	// [net/http.Header], or all in lower case, as in gRPC.

@@ -22,7 +22,9 @@ type Rule struct {
 	// Paths are patterns: * is one segment, ** any number. None means every
 	// path.
 	Paths []string
-	// Methods are HTTP methods. None means every method.
+	// IgnoreCase compares paths without regard to case, for routers that do.
+	IgnoreCase bool
+	// Methods are HTTP methods. None means every method, and GET includes HEAD.
 	Methods []string
 	// When narrows further what the rule matches.
 	When When
@@ -67,7 +69,8 @@ type Rule struct {
 type When struct {
 	// Hosts are names, or *.example.com for every name below it.
 	Hosts []string
-	// ExcludePaths are patterns that the rule leaves out.
+	// ExcludePaths are patterns that the rule leaves out. A path that routers
+	// may read in several ways is left out only if all readings are.
 	ExcludePaths []string
 	// Headers and Attributes name what the request must carry and the values
 	// it may have; "*" is any value.

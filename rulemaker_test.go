@@ -103,7 +103,7 @@ func (g ruleMaker) narrow(r *fluxgate.Rule) {
 
 func (g ruleMaker) request() fluxgate.Request {
 	req := fluxgate.Request{
-		Path: pick(g, "/a/b", "/a/x", "/x/b", "/x//c/", "/"), Method: pick(g, "GET", "POST", "get", ""), Host: pick(g, "a.test", "b.TEST:80", "other"),
+		Path: pick(g, "/a/b", "/a/x", "/x/b", "/x//c/", "/", "/a/../x/b", "/x%2Fc", "/a/c/../%61"), Method: pick(g, "GET", "POST", "get", ""), Host: pick(g, "a.test", "b.TEST:80", "other"),
 		UserID: pick(g, "ann", "bob", ""), APIKey: pick(g, "key-1", "key-2", ""), Cost: pick[int64](g, 0, 0, 0, 1, 2, 5, 12),
 	}
 	if g.chance(80) {

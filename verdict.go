@@ -62,6 +62,9 @@ const (
 	WhyGroup Why = "group"
 	// WhyEnded means that a rule before it allowed or denied the request.
 	WhyEnded Why = "ended"
+	// WhyReading means that it allows only some of the readings of the path,
+	// and what is exempt must be exempt in all.
+	WhyReading Why = "reading"
 )
 
 // verdicts are the verdicts on all rules of a set, in the order they are
@@ -83,11 +86,14 @@ func (e *Engine) verdicts(set *RuleSet, req *Request) []Verdict {
 			v.Why = WhyDisabled
 			continue
 		}
-		r, f := &set.active[next], &found[next]
+		r, f := &set.active[next], &found.Rules[next]
 		next++
 		v.Applies, v.Why, v.Detail = f.Applies(), Why(f.Obstacle), f.Name
 		if f.By >= 0 {
 			v.Detail = set.active[f.By].ID
+		}
+		if v.Applies && !found.Final && !r.shadow && r.Action == ActionAllow {
+			v.Applies, v.Why = false, WhyReading
 		}
 		if r.limits() {
 			v.Identity, v.Missing = e.keyer.identify(r, req)

@@ -19,6 +19,7 @@ type Band = wire.Band
 // Explanation says what is decided about a request, and why.
 type Explanation struct {
 	RuleSet  string    `json:"ruleSet" doc:"The rule set that decides."`
+	Readings []string  `json:"readings,omitempty" nullable:"false" doc:"The ways in which routers may read the path, if there are several. Each is evaluated."`
 	Rules    []Verdict `json:"rules" nullable:"false" doc:"Its rules in the order they are evaluated."`
 	Decision *Decision `json:"decision,omitempty" doc:"What would be decided now. Nothing was taken."`
 }
@@ -27,7 +28,7 @@ type Explanation struct {
 type Verdict struct {
 	Rule     string   `json:"rule" doc:"The rule."`
 	Applies  bool     `json:"applies" doc:"Whether it applies to the request."`
-	Why      string   `json:"why,omitempty" doc:"Why it does not: disabled, path, method, host, excluded-path, header, attribute, ip, user, api-key, group or ended."`
+	Why      string   `json:"why,omitempty" doc:"Why it does not: disabled, path, method, host, excluded-path, header, attribute, ip, user, api-key, group, ended or reading."`
 	Detail   string   `json:"detail,omitempty" doc:"The name of the header or attribute, or the rule that came first."`
 	Action   string   `json:"action,omitempty" doc:"What the rule does if that is not to limit: allow or deny."`
 	Shadow   bool     `json:"shadow,omitempty" doc:"The rule is only measured."`
@@ -51,6 +52,9 @@ type Bucket struct {
 // explained is an explanation as it travels.
 func explained(e *fluxgate.Explanation) *Explanation {
 	all := verdicts(e.RuleSet, e.Rules)
+	if len(e.Readings) > 1 {
+		all.Readings = e.Readings
+	}
 	decision := wire.From(&e.Decision)
 	all.Decision = &decision
 	return all

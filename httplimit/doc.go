@@ -46,6 +46,7 @@
 //	limited            429, with Retry-After, type quota-exceeded and the violated policies
 //	cost-too-high      429, without Retry-After: it never fits
 //	denied             403
+//	ambiguous-path     400: routers may read the path in several ways, and the engine refuses that
 //	missing-identity   403: only the service knows how to ask for one with a 401
 //	no-rule            403, where the engine refuses what no rule limits
 //	no-rule-set        503, likewise: the rules are not there

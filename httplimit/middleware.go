@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"sync"
 
 	"github.com/fluxgate/fluxgate"
@@ -76,8 +77,8 @@ type gate struct {
 // serve runs next once, or answers the request itself. Nothing of a user's but
 // next runs here unguarded, and nothing is recovered while next runs.
 func (g *gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	path := r.URL.EscapedPath()
-	if g.include != nil && !g.include.Match(path) || g.exclude.Match(path) {
+	path := pathAsSent(r.URL)
+	if g.include != nil && !g.include.MatchAny(path) || g.exclude.MatchAll(path) {
 		g.skip(w, r, next)
 		return
 	}
@@ -105,6 +106,20 @@ func (g *gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	// What handlers leave in the request for those outside: the pattern that a
 	// mux found, for logs, and the form whose files the server deletes.
 	r.Pattern, r.MultipartForm = limited.Pattern, limited.MultipartForm
+}
+
+// pathAsSent is the path as the client sent it. EscapedPath is not where a byte should
+// have been escaped and is not: it escapes the decoded path anew, and %2F becomes a
+// slash. A RawPath that is not the same path is stale and does not count.
+func pathAsSent(u *url.URL) string {
+	path := u.EscapedPath()
+	if u.RawPath == "" || u.RawPath == path {
+		return path
+	}
+	if decoded, err := url.PathUnescape(u.RawPath); err == nil && decoded == u.Path {
+		return u.RawPath
+	}
+	return path
 }
 
 // skip runs next for a request that is left out.
@@ -152,7 +167,9 @@ func (g *gate) fail(w http.ResponseWriter, r *http.Request, err error) {
 // hear of it.
 func (g *gate) tell(r *http.Request, err error) {
 	if g.observer == nil {
-		logFailure(r, err)
+		if !errors.Is(err, ErrRepeatedHeader) { // a client's mistake is not worth a log line each
+			logFailure(r, err)
+		}
 		return
 	}
 	_ = guard(func() { g.observer.Failed(r, err) })

@@ -14,7 +14,10 @@ import (
 type Option func(*gate) error
 
 // WithPaths limits only what one of the patterns matches: * is one segment, **
-// any number, as in rules. By default every path is limited.
+// any number, as in rules. A path that routers may read in several ways is
+// limited if one of the readings matches. Case counts: in front of a router
+// that ignores it, leave the choice to rules with IgnoreCase. By default every
+// path is limited.
 func WithPaths(patterns ...string) Option {
 	return func(g *gate) error {
 		if len(patterns) == 0 {
@@ -30,7 +33,9 @@ func WithPaths(patterns ...string) Option {
 }
 
 // WithoutPaths leaves out what one of the patterns matches, whatever
-// [WithPaths] says. By default nothing is left out.
+// [WithPaths] says. A path that routers may read in several ways is left out
+// only if all readings match: /healthz/ is not left out by the pattern /healthz.
+// By default nothing is left out.
 func WithoutPaths(patterns ...string) Option {
 	return func(g *gate) error {
 		paths, err := match.CompilePaths(patterns)

@@ -68,8 +68,9 @@ func TestWhichPathsAreLimited(t *testing.T) {
 		{"those that are included", []httplimit.Option{api}, []string{"/api", "/api/x/y", "/v2/x"}, []string{"/", "/apix", "/v2/x/y"}},
 		{"all but those that are excluded", []httplimit.Option{health}, []string{"/", "/api/x"}, []string{"/health", "/api/health/x"}},
 		{"those that are included and not excluded", []httplimit.Option{health, api}, []string{"/api/x"}, []string{"/", "/api/health"}},
-		// What a router takes for the same path is the same path here.
-		{"however they are spelled", []httplimit.Option{api, health}, []string{"//api/./x", "/x/../api/x", "/%61pi/x", "/api%2Fx", "/api/x/"}, []string{"/api/../health", "/api/%68ealth"}},
+		{"those that a router may take for one of them", []httplimit.Option{api, health},
+			[]string{"//api/./x", "/x/../api/x", "/%61pi/x", "/api%2Fx", "/api/x/", "/api/../health", "/api/%68ealth", "/v2/", "/v2/a%2Fb", `/v2/a%2Fb"`},
+			[]string{"/v2/x/y", "/api/health/../health/x"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for skip, paths := range map[bool][]string{false: c.limited, true: c.skipped} {
@@ -148,10 +149,8 @@ func TestOptionsThatDescribeARequest(t *testing.T) {
 		{"a user", httplimit.WithUserFunc(header("X-User")), []string{"X-User: ann"}, func(r fluxgate.Request) bool { return r.UserID == "ann" }},
 		{"an API key", httplimit.WithAPIKeyFunc(header("x-api-key")), []string{"X-API-Key: k1"}, func(r fluxgate.Request) bool { return r.APIKey == "k1" }},
 		{"no API key", httplimit.WithAPIKeyFunc(header("X-API-Key")), nil, func(r fluxgate.Request) bool { return r.APIKey == "" }},
-		{"two API keys", httplimit.WithAPIKeyFunc(header("X-API-Key")), []string{"X-API-Key: k1", "X-API-Key: k2"}, func(r fluxgate.Request) bool { return r.APIKey == "" }},
 		{"a bearer token", httplimit.WithAPIKeyFunc(httplimit.BearerToken), []string{"Authorization: bearer  t0ken"}, func(r fluxgate.Request) bool { return r.APIKey == "t0ken" }},
 		{"another scheme", httplimit.WithAPIKeyFunc(httplimit.BearerToken), []string{"Authorization: Basic t0ken"}, func(r fluxgate.Request) bool { return r.APIKey == "" }},
-		{"two authorizations", httplimit.WithAPIKeyFunc(httplimit.BearerToken), []string{"Authorization: Bearer a", "Authorization: Bearer b"}, func(r fluxgate.Request) bool { return r.APIKey == "" }},
 		{"a scheme alone", httplimit.WithAPIKeyFunc(httplimit.BearerToken), []string{"Authorization: Bearer"}, func(r fluxgate.Request) bool { return r.APIKey == "" }},
 		{"an attribute", httplimit.WithAttribute("tenant", header("X-Tenant")), []string{"X-Tenant: acme"}, func(r fluxgate.Request) bool { return maps.Equal(r.Attributes, map[string]string{"tenant": "acme"}) }},
 		{"an attribute that is not there", httplimit.WithAttribute("tenant", header("X-Tenant")), nil, func(r fluxgate.Request) bool { return r.Attributes == nil }},
@@ -241,6 +240,35 @@ func TestAFunctionThatFailsFailsTheRequest(t *testing.T) {
 			handler := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 1)}), option, httplimit.WithObserver(observer))(hello)
 			if response := record(handler, get("/")); response.StatusCode != http.StatusInternalServerError || !slices.Equal(observer.told, []string{"failed /"}) {
 				t.Errorf("status %d, told %q", response.StatusCode, observer.told)
+			}
+		})
+	}
+}
+
+// The handler may take another line than the limiter for the caller, so that one caller
+// would have two buckets.
+func TestHeader_SeveralLinesAreRefused(t *testing.T) {
+	for name, option := range map[string]httplimit.Option{
+		"user":      httplimit.WithUserFunc(httplimit.Header("X-Caller")),
+		"API key":   httplimit.WithAPIKeyFunc(httplimit.Header("x-caller")),
+		"attribute": httplimit.WithAttribute("tenant", httplimit.Header("X-Caller")),
+		"token":     httplimit.WithAPIKeyFunc(httplimit.BearerToken),
+	} {
+		t.Run(name, func(t *testing.T) {
+			limiter := new(seen)
+			handler := newLimit(t, limiter, option)(hello)
+			for lines, want := range map[int]int{0: http.StatusOK, 1: http.StatusOK, 2: http.StatusBadRequest} {
+				r := get("/")
+				for range lines {
+					r.Header.Add("X-Caller", "ada")
+					r.Header.Add("Authorization", "Bearer ada")
+				}
+				if response := record(handler, r); response.StatusCode != want {
+					t.Errorf("%d lines: status %d, want %d", lines, response.StatusCode, want)
+				}
+			}
+			if len(limiter.requests) != 2 {
+				t.Errorf("the limiter is asked %d times, want 2", len(limiter.requests))
 			}
 		})
 	}

@@ -121,6 +121,9 @@ func (w *watchedWriter) Unwrap() http.ResponseWriter {
 // failure is the answer where there is no decision.
 func failure(err error, r *http.Request) *Rejection {
 	status, detail := http.StatusInternalServerError, ""
+	if errors.Is(err, ErrRepeatedHeader) {
+		status, detail = http.StatusBadRequest, "A header that names the caller was sent more than once."
+	}
 	if end := r.Context().Err(); end != nil && errors.Is(err, end) {
 		status = StatusClientClosedRequest
 		if errors.Is(end, context.DeadlineExceeded) {
@@ -136,6 +139,8 @@ func rejection(d *fluxgate.Decision, req *fluxgate.Request) *Rejection {
 	switch d.Reason {
 	case fluxgate.ReasonDenied:
 		p = plain(http.StatusForbidden, "A rule denies this request.", d.Reason)
+	case fluxgate.ReasonAmbiguousPath:
+		p = plain(http.StatusBadRequest, "The path can be read in more than one way: send it without #, backslash, %2F, dot segments and empty segments.", d.Reason)
 	case fluxgate.ReasonMissingIdentity:
 		p = plain(http.StatusForbidden, "The request does not say who it is from, and a rule asks for it.", d.Reason)
 	case fluxgate.ReasonNoRule:

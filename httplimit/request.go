@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/textproto"
@@ -30,10 +31,16 @@ func (g *gate) describe(r *http.Request, path string, req *fluxgate.Request) err
 	if g.apiKeyOf != nil {
 		req.APIKey = g.apiKeyOf(r)
 	}
+	if req.UserID == repeated || req.APIKey == repeated {
+		return ErrRepeatedHeader
+	}
 	for i := range g.attributes {
 		value := g.attributes[i].of(r)
 		if value == "" {
 			continue
+		}
+		if value == repeated {
+			return ErrRepeatedHeader
 		}
 		if req.Attributes == nil {
 			req.Attributes = make(map[string]string, len(g.attributes))
@@ -52,28 +59,41 @@ func (g *gate) describe(r *http.Request, path string, req *fluxgate.Request) err
 	return nil
 }
 
+// ErrRepeatedHeader is why a request is refused that has several lines of a header
+// which [Header] or [BearerToken] reads: one of them may be the client's, and the
+// handler may believe another than the limiter.
+var ErrRepeatedHeader = errors.New("a header that names the caller was sent more than once")
+
+// repeated is what Header and BearerToken return for it. No header has this value.
+const repeated = "\x00repeated"
+
 // Header is a function that reads a header, for [WithAPIKeyFunc],
 // [WithUserFunc] and [WithAttribute]. What it returns is as trustworthy as who
-// wrote the header. Of several lines with the name it reads none: one of them
-// may be the client's.
+// wrote the header. A request with several lines of it is refused with 400.
 func Header(name string) func(*http.Request) string {
 	name = textproto.CanonicalMIMEHeaderKey(name)
-	return func(r *http.Request) string {
-		if lines := r.Header[name]; len(lines) == 1 {
-			return lines[0]
-		}
+	return func(r *http.Request) string { return oneLine(r.Header[name]) }
+}
+
+func oneLine(lines []string) string {
+	switch len(lines) {
+	case 0:
 		return ""
+	case 1:
+		return lines[0]
 	}
+	return repeated
 }
 
 // BearerToken reads the token of an Authorization header, for
-// [WithAPIKeyFunc]. It does not check the token.
+// [WithAPIKeyFunc]. It does not check the token. A request with several lines of
+// the header is refused with 400.
 func BearerToken(r *http.Request) string {
-	lines := r.Header["Authorization"]
-	if len(lines) != 1 {
-		return ""
+	line := oneLine(r.Header["Authorization"])
+	if line == repeated {
+		return repeated
 	}
-	scheme, token, found := strings.Cut(lines[0], " ")
+	scheme, token, found := strings.Cut(line, " ")
 	if !found || !strings.EqualFold(scheme, "Bearer") {
 		return ""
 	}

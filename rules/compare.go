@@ -23,6 +23,9 @@ type comparison []FieldDiff
 func compare(before, after *fluxgate.Rule) []FieldDiff {
 	var c comparison
 	c.list("paths", before.Paths, after.Paths, shortList)
+	if before.IgnoreCase != after.IgnoreCase {
+		c.add("ignoreCase", raw(before.IgnoreCase), raw(after.IgnoreCase))
+	}
 	c.list("methods", methods(before), methods(after), shortList)
 	c.when(&before.When, &after.When)
 	text(&c, "limitScope", before.Scope, after.Scope, fluxgate.ScopeGlobal)

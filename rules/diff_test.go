@@ -57,6 +57,7 @@ func TestEveryFieldCounts(t *testing.T) {
 		"CreatedAt":          {func(r *fluxgate.Rule) { r.CreatedAt = time.Now() }, ""},
 		"UpdatedAt":          {func(r *fluxgate.Rule) { r.UpdatedAt = time.Now() }, ""},
 		"Paths":              {func(r *fluxgate.Rule) { r.Paths = []string{"/x", "/y"} }, `paths ["/x"] > ["/x","/y"]`},
+		"IgnoreCase":         {func(r *fluxgate.Rule) { r.IgnoreCase = true }, `ignoreCase false > true`},
 		"Methods":            {func(r *fluxgate.Rule) { r.Methods = []string{"GET"} }, `methods  > ["GET"]`},
 		"Scope":              {func(r *fluxgate.Rule) { r.Scope, r.KeyFields = "", nil }, `limitScope "COMPOSITE" > "GLOBAL" | compositeKeyFields ["ip","path"] > `},
 		"KeyFields":          {func(r *fluxgate.Rule) { r.KeyFields = []string{"path", "ip"} }, `compositeKeyFields ["ip","path"] > ["path","ip"]`},

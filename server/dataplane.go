@@ -142,6 +142,7 @@ func (a *App) useStore(store, local fluxgate.Store) error {
 	options := []fluxgate.Option{
 		fluxgate.WithRuleSet(c.RateLimit.DefaultRuleSetID),
 		fluxgate.WithMissingRule(c.RateLimit.MissingRuleBehavior == config.MissingAllow),
+		fluxgate.WithAmbiguousPaths(c.RateLimit.AmbiguousPaths),
 		fluxgate.WithPolicy(c.RateLimit.DefaultPolicy),
 		fluxgate.WithOnFailure(c.RateLimit.OnFailure),
 		fluxgate.WithIPv6Prefix(c.RateLimit.IPv6Prefix),

@@ -85,6 +85,13 @@ func (e *explanation) print(out io.Writer) error {
 			_, _ = fmt.Fprintln(out) // what follows has the error
 		}
 	}
+	if len(e.Readings) > 0 {
+		_, _ = fmt.Fprintf(out, "The path has %d readings, and the limits of all apply:\n", len(e.Readings))
+		for _, path := range e.Readings {
+			_, _ = fmt.Fprintf(out, "  %s\n", legible(path, maxCell))
+		}
+		_, _ = fmt.Fprintln(out)
+	}
 	t := newTable(out, "RULE", "APPLIES", "WHY", "BUCKET")
 	for i := range e.Rules {
 		v := &e.Rules[i]
@@ -108,6 +115,8 @@ func (e *explanation) print(out io.Writer) error {
 // whyNot is what keeps a rule from applying.
 func whyNot(v *admin.Verdict) string {
 	switch {
+	case v.Why == string(fluxgate.WhyReading):
+		return "allows only some readings of the path"
 	case v.Detail == "":
 		return v.Why
 	case v.Why == string(fluxgate.WhyGroup) || v.Why == string(fluxgate.WhyEnded):

@@ -52,7 +52,7 @@ func benchmarkMatch(b *testing.B, count int) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		req.Path = paths[i%count]
-		if dst = m.Match(req, dst[:0]); len(dst) != 1 {
+		if dst = m.Match(req, dst[:0]).Rules; len(dst) != 1 {
 			b.Fatalf("%s: %d rules", req.Path, len(dst))
 		}
 	}
@@ -68,7 +68,7 @@ func benchmarkMatchAnchored(b *testing.B, count int) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		req.Attributes["tenant"] = tenants[i%count]
-		if dst = m.Match(req, dst[:0]); len(dst) != 1 {
+		if dst = m.Match(req, dst[:0]).Rules; len(dst) != 1 {
 			b.Fatalf("%v: %d rules", req.Attributes, len(dst))
 		}
 	}
@@ -87,7 +87,7 @@ func BenchmarkExplain10000(b *testing.B) {
 	req := &Request{Path: paths[4_999], Attributes: map[string]string{"tenant": tenants[4_999]}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if got := applying(Explain(rules, req)); len(got) == 0 {
+		if got := applying(Explain(rules, req).Rules); len(got) == 0 {
 			b.Fatal("no rule applies")
 		}
 	}

@@ -1,7 +1,9 @@
 package match
 
-// CleanPath appends the normalised form of path to dst and returns the extended
-// slice. path is the request's path as sent, without the query.
+import "strings"
+
+// CleanPath appends the clean reading of a path to dst and returns the extended
+// slice. path is the request's path as sent; a "?" ends it.
 //
 // Percent-escapes are decoded first and exactly once, so that %2F separates
 // segments and %2e%2e climbs as their plain spellings do; malformed escapes stay
@@ -11,51 +13,22 @@ package match
 //
 // Since decoding happens once, cleaning is not idempotent where an escaped
 // percent sign was sent: /a%252Fb becomes /a%2Fb, and cleaning that again would give
-// /a/b. Clean a path once, as [Matcher.Match] and [Paths.Match] do by themselves, and
+// /a/b. Clean a path once, as [Matcher.Match] and [Paths] do by themselves, and
 // hand them the path as sent.
 func CleanPath(dst []byte, path string) []byte {
-	root := len(dst) + 1
-	dst = append(dst, '/')
-	segment := root // where the segment being written begins
-	for i := 0; i < len(path); {
-		c, size := decode(path, i)
-		i += size
-		if c != '/' {
-			dst = append(dst, c)
-			continue
-		}
-		dst = endSegment(dst, root, segment)
-		segment = len(dst)
-	}
-	dst = endSegment(dst, root, segment)
-	if len(dst) > root {
-		dst = dst[:len(dst)-1]
-	}
-	return dst
+	return reading{}.appendTo(dst, withoutQuery(path))
 }
 
-// endSegment settles the segment dst[segment:]: an ordinary one is closed with a
-// slash, the others leave no trace but what ".." removes. Every byte is removed at
-// most once, so a path costs its length however often it climbs.
-func endSegment(dst []byte, root, segment int) []byte {
-	switch string(dst[segment:]) {
-	case "", ".":
-		return dst[:segment]
-	case "..":
-		if segment == root {
-			return dst[:segment]
-		}
-		parent := segment - 1 // at the slash that closed it
-		for dst[parent-1] != '/' {
-			parent--
-		}
-		return dst[:parent]
+func withoutQuery(path string) string {
+	if i := strings.IndexByte(path, '?'); i >= 0 {
+		return path[:i]
 	}
-	return append(dst, '/')
+	return path
 }
 
-// IsClean reports whether CleanPath would return path as it is. A path with a
-// well-formed percent-escape is never clean; a malformed one changes nothing.
+// IsClean reports whether the path has one reading, which is the path as it is. A
+// path with a well-formed percent-escape is never clean; a malformed one changes
+// nothing.
 func IsClean(path string) bool {
 	if path == "/" {
 		return true
@@ -73,6 +46,8 @@ func IsClean(path string) bool {
 			if _, size := decode(path, i); size > 1 {
 				return false
 			}
+		case '?', '#', '\\':
+			return false
 		}
 	}
 	return true
@@ -94,8 +69,8 @@ func dropsSegment(rest string) bool {
 	return len(rest) == 2 || rest[2] == '/'
 }
 
-// decode returns the byte that stands at path[i], decoded if it is escaped, and
-// how many bytes of path it takes.
+// decode returns the byte at path[i], decoded if it is escaped, and how many bytes
+// of path it takes.
 func decode(path string, i int) (c byte, size int) {
 	if path[i] != '%' || len(path)-i < 3 {
 		return path[i], 1

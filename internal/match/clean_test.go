@@ -29,10 +29,11 @@ func TestCleanPath(t *testing.T) {
 		{"decoding happens once", "/a%252Fb", "/a%2Fb"},
 		{"malformed escapes stay", "/a%/b%2/c%zz/%", "/a%/b%2/c%zz/%"},
 		{"a malformed escape does not hide a good one", "/%%2Fx", "/%/x"},
-		{"question mark and hash are ordinary bytes", "/a?b#c", "/a?b#c"},
+		{"a question mark ends the path", "/a/b?/../c", "/a/b"},
+		{"an escaped question mark does not", "/a%3Fb", "/a?b"},
 		{"case is kept", "/API", "/API"},
 		{"bytes that are not text are kept", "/%ff%00x", "/\xff\x00x"},
-		{"a backslash is no separator", `/a\..\b`, `/a\..\b`},
+		{"an escaped backslash is no separator", `/a%5C..%5Cb`, `/a\..\b`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -44,6 +45,9 @@ func TestCleanPath(t *testing.T) {
 			}
 			if got, want := IsClean(tt.path), tt.path == tt.want; got != want {
 				t.Errorf("IsClean(%q) = %v, want %v", tt.path, got, want)
+			}
+			if got := Readings(tt.path)[0]; got != tt.want {
+				t.Errorf("the first of Readings(%q) is %q, want %q", tt.path, got, tt.want)
 			}
 		})
 	}
@@ -69,7 +73,7 @@ func FuzzCleanPath(f *testing.F) {
 		if want := refClean(path); clean != want {
 			t.Fatalf("CleanPath(%q) = %q, want %q", path, clean, want)
 		}
-		if got, want := IsClean(path), clean == path; got != want {
+		if got, want := IsClean(path), clean == path && !Unreadable(path); got != want {
 			t.Fatalf("IsClean(%q) = %v, but it cleans to %q", path, got, clean)
 		}
 		if clean[0] != '/' {
@@ -83,7 +87,7 @@ func FuzzCleanPath(f *testing.F) {
 				t.Fatalf("%q has the segment %q", clean, s)
 			}
 		}
-		if !strings.Contains(clean, "%") && !IsClean(clean) {
+		if !strings.ContainsAny(clean, `%?#\`) && !IsClean(clean) {
 			t.Fatalf("%q is not clean", clean)
 		}
 	})

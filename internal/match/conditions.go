@@ -21,6 +21,7 @@ type conditions struct {
 	ips        addrRanges
 	apiKeys    map[digest]struct{}
 	exclude    *Paths
+	ignoreCase bool // of exclude
 }
 
 // named is the condition on one header or attribute.
@@ -40,8 +41,15 @@ func (c *conditions) hold(q *query) bool {
 		c.holdHeaders(q.req.Headers) &&
 		(c.hosts.empty() || c.hosts.has(q.host)) &&
 		(c.ips == nil || c.ips.has(q.ip)) &&
-		(c.exclude == nil || !c.exclude.matchClean(q.path)) &&
+		(c.exclude == nil || !c.excludes(q)) &&
 		(c.apiKeys == nil || c.holdAPIKey(q))
+}
+
+func (c *conditions) excludes(q *query) bool {
+	if c.ignoreCase {
+		return c.exclude.matchReading(q.folded)
+	}
+	return c.exclude.matchReading(q.path)
 }
 
 func (c *conditions) holdMethod(method string) bool {
@@ -49,7 +57,7 @@ func (c *conditions) holdMethod(method string) bool {
 		return true
 	}
 	for _, m := range c.methods {
-		if equalUpper(method, m) {
+		if equalUpper(method, m) || m == "GET" && equalUpper(method, "HEAD") {
 			return true
 		}
 	}
@@ -157,7 +165,11 @@ func compileConditions(r *Rule) (*conditions, []choice, error) {
 	choices = appendKeyChoice(choices, keys)
 
 	if len(r.ExcludePaths) > 0 {
-		if c.exclude, err = CompilePaths(r.ExcludePaths); err != nil {
+		parse := parsePattern
+		if c.ignoreCase = r.IgnoreCase; c.ignoreCase {
+			parse = parseFolded
+		}
+		if c.exclude, err = compilePaths(r.ExcludePaths, parse); err != nil {
 			return nil, nil, fmt.Errorf("excludePaths: %w", err)
 		}
 	}

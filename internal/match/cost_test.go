@@ -47,7 +47,7 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 			req := base
 			tt.change(&req)
 			dst := make([]int32, 0, 64)
-			if allocs := testing.AllocsPerRun(200, func() { dst = m.Match(&req, dst[:0]) }); allocs != 0 {
+			if allocs := testing.AllocsPerRun(200, func() { dst = m.Match(&req, dst[:0]).Rules }); allocs != 0 {
 				t.Errorf("%v allocations", allocs)
 			}
 			if len(dst) == 0 {
@@ -117,7 +117,7 @@ func TestRulesOfOnePathAreLookedUpAndNotScanned(t *testing.T) {
 			for i := 0; i < count; i += 97 {
 				req := kind.request(i)
 				req.Path = "/api/items"
-				if got := m.Match(&req, nil); len(got) != 1 || got[0] != int32(i) {
+				if got := m.Match(&req, nil).Rules; len(got) != 1 || got[0] != int32(i) {
 					t.Fatalf("request %d gets rules %v", i, got)
 				}
 				if count := candidateCount(m, &req); count != 1 {
@@ -151,7 +151,7 @@ func TestHostilePathsAreMatchedInBoundedTime(t *testing.T) {
 	}
 	deep := strings.Repeat("/a", 50_000)
 	for path, want := range map[string]bool{deep: true, deep + "/b": true, deep + "/c": false, "/a/x7/a/b": true} {
-		if got := paths.Match(path); got != want {
+		if got := paths.MatchAny(path); got != want {
 			t.Errorf("a path of %d bytes: %v, want %v", len(path), got, want)
 		}
 	}
@@ -165,7 +165,7 @@ func TestHostilePathsAreMatchedInBoundedTime(t *testing.T) {
 	if paths, err = CompilePaths(patterns); err != nil {
 		t.Fatal(err)
 	}
-	if paths.Match(long.String()) || !paths.Match(long.String()+"/export") {
+	if paths.MatchAny(long.String()) || !paths.MatchAny(long.String()+"/export") {
 		t.Error("a path that enters every pattern is not matched as its end demands")
 	}
 }
@@ -180,7 +180,7 @@ func TestRepeatedLinesAndLabelsAddNoCandidates(t *testing.T) {
 	for range 100_000 {
 		req.Headers["X-Tier"] = append(req.Headers["X-Tier"], "gold")
 	}
-	if got := m.Match(req, nil); len(got) != len(rules) {
+	if got := m.Match(req, nil).Rules; len(got) != len(rules) {
 		t.Errorf("%d rules match", len(got))
 	}
 	if count := candidateCount(m, req); count != len(rules) {
@@ -195,7 +195,7 @@ func TestOneMatcherServesManyGoroutines(t *testing.T) {
 	for range 4 {
 		group.Go(func() {
 			for i, path := range paths {
-				if got := m.Match(&Request{Path: path + "/"}, nil); len(got) != 1 || got[0] != int32(i) {
+				if got := m.Match(&Request{Path: path + "/"}, nil).Rules; len(got) != 1 || got[0] != int32(i) {
 					t.Errorf("%s: %v", path, got)
 				}
 			}

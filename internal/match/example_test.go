@@ -19,8 +19,8 @@ func ExampleMatcher_Match() {
 		return
 	}
 	premium := &match.Request{Path: "/api/users", Method: "GET", Attributes: map[string]string{"tier": "premium"}}
-	fmt.Println(m.Match(premium, nil))
-	fmt.Println(m.Match(&match.Request{Path: "/x/..//api/", Method: "POST"}, nil))
+	fmt.Println(m.Match(premium, nil).Rules)
+	fmt.Println(m.Match(&match.Request{Path: "/x/..//api/", Method: "POST"}, nil).Rules)
 	// Output:
 	// [1 3]
 	// [2]

@@ -15,6 +15,17 @@ type Verdict struct {
 // Applies reports whether the rule applies.
 func (v *Verdict) Applies() bool { return v.Obstacle == "" }
 
+// Explanation says how a request is matched.
+type Explanation struct {
+	// Readings are the readings of the path, the clean one first.
+	Readings []string
+	// Rules has a verdict on each rule: it applies if it applies in one of the
+	// readings. Otherwise the obstacle is that of the clean reading.
+	Rules []Verdict
+	// Final means that an enforced final rule ends the evaluation of every reading.
+	Final bool
+}
+
 // Explain says of each rule of a list, highest priority first, whether it applies to a
 // request. It names the rules that [Matcher.Match] finds, and has nothing else in common
 // with it: it looks at every rule and scans every list. So it costs what the rules cost,
@@ -22,10 +33,31 @@ func (v *Verdict) Applies() bool { return v.Obstacle == "" }
 //
 // The rules are such as [Compile] accepts. A rule has its own conditions as an obstacle
 // before other rules are one, and of those the first in the order of evaluation.
-func Explain(rules []Rule, req *Request) []Verdict {
-	verdicts := make([]Verdict, len(rules))
+func Explain(rules []Rule, req *Request) Explanation {
+	x := Explanation{Readings: Readings(req.Path), Final: true}
 	q := newQuestion(req)
-	enforced, shadow := map[string]int{}, map[string]int{} // who applies in each group
+	readings := readingsOf(nil, req.Path)
+	for i := range readings.count {
+		q.read(readings.at(i))
+		verdicts, final := explainReading(rules, q)
+		x.Final = x.Final && final
+		if x.Rules == nil {
+			x.Rules = verdicts
+			continue
+		}
+		for i := range verdicts {
+			if verdicts[i].Applies() {
+				x.Rules[i] = verdicts[i]
+			}
+		}
+	}
+	return x
+}
+
+// explainReading is Explain for one reading of the path.
+func explainReading(rules []Rule, q *question) (verdicts []Verdict, final bool) {
+	verdicts = make([]Verdict, len(rules))
+	enforced, shadow := map[string]int{}, map[string]int{} // which rule applies in each group
 	end := -1
 	for i := range rules {
 		r, v := &rules[i], &verdicts[i]
@@ -58,5 +90,5 @@ func Explain(rules []Rule, req *Request) []Verdict {
 			end = i
 		}
 	}
-	return verdicts
+	return verdicts, end >= 0
 }

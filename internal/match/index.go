@@ -74,10 +74,11 @@ const (
 
 // A query is one request while it is matched.
 type query struct {
-	req  *Request
-	path string     // clean
-	host string     // name only, in lower case; empty if no rule asks for it
-	ip   netip.Addr // plain
+	req    *Request
+	path   string     // in one of its readings
+	folded string     // path in lower case; empty if no rule ignores case
+	host   string     // name only, in lower case; empty if no rule asks for it
+	ip     netip.Addr // plain
 
 	digest digest // of the API key, once hashed
 	hashed bool

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // Rule is what one rule matches, and how it stands to the others. A condition that
@@ -12,7 +13,10 @@ type Rule struct {
 	// Paths and ExcludePaths are patterns. A rule without Paths matches every path;
 	// one of ExcludePaths takes the path out again.
 	Paths, ExcludePaths []string
-	// Methods are compared without regard to case; "*" is any method.
+	// IgnoreCase compares Paths and ExcludePaths without regard to case.
+	IgnoreCase bool
+	// Methods are compared without regard to case; "*" is any method. GET includes
+	// HEAD, which routers answer with the handler for GET.
 	Methods []string
 	// Hosts are names such as "api.example.com", or "*.example.com" for one or more
 	// labels in front. Case, port and a trailing dot do not count.
@@ -42,7 +46,7 @@ type Rule struct {
 // Request is what is known about a call. What is unknown is left empty, and matches
 // only rules that do not ask for it.
 type Request struct {
-	Path   string // as sent: percent-encoded, without the query
+	Path   string // as sent: percent-encoded; a "?" ends it
 	Method string
 	Host   string // with or without port
 	IP     netip.Addr
@@ -57,13 +61,17 @@ type Request struct {
 // Matcher finds the rules that apply to a request. It does not change and may be
 // shared between goroutines.
 type Matcher struct {
-	trie  trie
-	index index
-	rules []rule
+	trie trie
+	// folded has the patterns of rules that ignore case, for paths in lower case. It
+	// is nil if there are none.
+	folded *trie
+	index  index
+	rules  []rule
 	// marks is how many marks the groups have, two each.
 	marks int32
-	// hosts tells that at least one rule asks for the host, so it has to be read.
-	hosts bool
+	// hosts and ignoresCase tell that at least one rule asks for the host or ignores
+	// the case of the path, so that they have to be read.
+	hosts, ignoresCase bool
 }
 
 // maxRules leaves room for what is counted in twos: candidates and marks of groups.
@@ -88,8 +96,7 @@ func Compile(rules []Rule) (*Matcher, error) {
 		return nil, fmt.Errorf("%d rules are too many, at most %d are possible: split the rule set", len(rules), maxRules)
 	}
 	m := &Matcher{rules: make([]rule, len(rules))}
-	patterns := newTrieBuilder()
-	filed := make(map[int32][]int32) // rules by the last node of their patterns
+	patterns, folded := newPatternSet(parsePattern), newPatternSet(parseFolded)
 	choices := make([][]choice, len(rules))
 	groups := make(map[string]int32)
 	for i := range rules {
@@ -98,15 +105,16 @@ func Compile(rules []Rule) (*Matcher, error) {
 		if err != nil {
 			return nil, &RuleError{Index: i, Err: err}
 		}
-		nodes, err := addPaths(patterns, source.Paths)
-		if err != nil {
-			return nil, &RuleError{Index: i, Err: err}
+		set := patterns
+		if source.IgnoreCase && len(source.Paths) > 0 {
+			set = folded
 		}
-		for _, n := range nodes {
-			filed[n] = append(filed[n], int32(i))
+		if err := set.add(int32(i), source.Paths); err != nil {
+			return nil, &RuleError{Index: i, Err: err}
 		}
 		choices[i] = anchors
 		m.hosts = m.hosts || len(source.Hosts) > 0
+		m.ignoresCase = m.ignoresCase || source.IgnoreCase
 		m.rules[i] = rule{
 			when:   when,
 			group:  groupNumber(groups, source.Group),
@@ -117,36 +125,59 @@ func Compile(rules []Rule) (*Matcher, error) {
 	m.marks = 2 * int32(len(groups))
 
 	b := indexBuilder{rules: m.rules, choices: choices}
-	for n := range patterns.nodes {
-		if list := filed[int32(n)]; list != nil {
-			patterns.nodes[n].accept = b.file(list)
+	var err error
+	if m.trie, err = patterns.build(&b); err != nil {
+		return nil, err
+	}
+	if len(folded.filed) > 0 {
+		m.folded = new(trie)
+		if *m.folded, err = folded.build(&b); err != nil {
+			return nil, err
 		}
 	}
-	var err error
-	if m.index, err = b.build(); err != nil {
-		return nil, err
-	}
-	if m.trie, err = patterns.build(); err != nil {
-		return nil, err
-	}
-	return m, nil
+	m.index, err = b.build()
+	return m, err
 }
 
-// addPaths inserts the patterns of one rule and returns their last nodes, each once.
-func addPaths(b *trieBuilder, paths []string) ([]int32, error) {
+// A patternSet collects the patterns of rules.
+type patternSet struct {
+	parse   func(string) ([]segment, error)
+	builder *trieBuilder
+	filed   map[int32][]int32 // rules by the last node of their patterns
+}
+
+func newPatternSet(parse func(string) ([]segment, error)) *patternSet {
+	return &patternSet{parse: parse, builder: newTrieBuilder(), filed: make(map[int32][]int32)}
+}
+
+// add adds the patterns of one rule. A rule without patterns matches every path.
+func (p *patternSet) add(rule int32, paths []string) error {
 	if len(paths) == 0 {
-		return []int32{b.add([]segment{{kind: anySegments}})}, nil
+		paths = []string{"/**"}
 	}
 	nodes := make([]int32, 0, len(paths))
 	for _, path := range paths {
-		segments, err := parsePattern(path)
+		segments, err := p.parse(path)
 		if err != nil {
-			return nil, fmt.Errorf("paths: %w", err)
+			return fmt.Errorf("paths: %w", err)
 		}
-		nodes = append(nodes, b.add(segments))
+		nodes = append(nodes, p.builder.add(segments))
 	}
 	slices.Sort(nodes)
-	return slices.Compact(nodes), nil
+	for _, n := range slices.Compact(nodes) {
+		p.filed[n] = append(p.filed[n], rule)
+	}
+	return nil
+}
+
+// build files the rules and lays the patterns out. The set is used up.
+func (p *patternSet) build(b *indexBuilder) (trie, error) {
+	for n := range p.builder.nodes {
+		if list := p.filed[int32(n)]; list != nil {
+			p.builder.nodes[n].accept = b.file(list)
+		}
+	}
+	return p.builder.build()
 }
 
 // groupNumber numbers groups as they come; rules without group have none.
@@ -162,49 +193,101 @@ func groupNumber(groups map[string]int32, name string) int32 {
 	return number
 }
 
-// Match appends to dst the positions of the rules that apply to a request, in
-// ascending order, and returns the extended slice.
+// Matches is what [Matcher.Match] finds.
+type Matches struct {
+	// Rules are the positions of the rules that apply in at least one reading of the
+	// path, in ascending order.
+	Rules []int32
+	// Enforced means that an enforced rule applies in every reading.
+	Enforced bool
+	// Ends and Final mean that an enforced final rule ends the evaluation of at least
+	// one reading and of every reading.
+	Ends, Final bool
+}
+
+// Match finds the rules that apply to a request. It uses the space of dst.
 //
-// Of the enforced rules of a group that match, only the first applies. Of its shadow
+// A path has one or more readings ([Readings]), and each is evaluated by itself: of
+// the enforced rules of a group that match, only the first applies. Of its shadow
 // rules only the first, and only if it stands before that enforced rule, which it
 // would have displaced. An enforced final rule that applies is the last one.
 //
 // The request is not changed and not kept. If dst has room, no ordinary request
-// allocates. One does that has more than 512 bytes of API key or of path to clean, or
-// more candidates than the 64 rules that may match one request.
-func (m *Matcher) Match(req *Request, dst []int32) []int32 {
-	host := ""
+// allocates. One does that has more than 512 bytes of API key, 1,024 of readings, more
+// than 64 candidates, or an upper-case path where rules ignore case.
+func (m *Matcher) Match(req *Request, dst []int32) Matches {
+	q := query{req: req, path: req.Path, ip: plainAddr(req.IP)}
 	if m.hosts {
-		host = hostName(req.Host)
+		q.host = hostName(req.Host)
 	}
-	if !IsClean(req.Path) || hasUpper(host) {
-		return m.matchRespelled(req, host, dst)
+	if !IsClean(req.Path) || hasUpper(q.host) {
+		return m.matchReadings(&q, dst[:0])
 	}
-	return m.match(req, req.Path, host, dst)
+	if m.ignoresCase {
+		q.folded = strings.ToLower(q.path)
+	}
+	found := Matches{Rules: m.match(&q, dst[:0]), Enforced: true, Final: true}
+	found.add(m.rules, found.Rules)
+	return found
 }
 
-// matchRespelled is Match for a request whose path or host has to be rewritten
-// first. It stands apart so that other requests need not set its buffers aside.
+// matchReadings is Match for a request whose path may have several readings or whose
+// host is to be rewritten. It stands apart so that other requests need not set its
+// buffers aside.
 //
 //go:noinline
-func (m *Matcher) matchRespelled(req *Request, host string, dst []int32) []int32 {
+func (m *Matcher) matchReadings(asked *query, dst []int32) Matches {
+	q := *asked // a copy that may point into the buffers here
 	var pathBuf [pathBuffer]byte
 	var hostBuf [maxHostBytes]byte
-	path := CleanPath(pathBuf[:0], req.Path)
-	return m.match(req, view(path), view(appendLower(hostBuf[:0], host)), dst)
+	q.host = view(appendLower(hostBuf[:0], q.host))
+	found := Matches{Enforced: true, Final: true}
+	readings := readingsOf(pathBuf[:], q.path)
+	for i := range readings.count {
+		if q.path = readings.at(i); m.ignoresCase {
+			q.folded = strings.ToLower(q.path)
+		}
+		first := len(dst)
+		dst = m.match(&q, dst)
+		found.add(m.rules, dst[first:])
+	}
+	if readings.count > 1 {
+		slices.Sort(dst)
+		dst = slices.Compact(dst)
+	}
+	found.Rules = dst
+	return found
 }
 
-// match is Match for a clean path and a host name in lower case.
-func (m *Matcher) match(req *Request, path, host string, dst []int32) []int32 {
+// add takes the rules that apply in one more reading into account.
+func (m *Matches) add(rules []rule, applying []int32) {
+	enforced := false
+	for _, i := range applying {
+		enforced = enforced || !rules[i].shadow
+	}
+	m.Enforced = m.Enforced && enforced
+	final := false
+	if len(applying) > 0 {
+		last := &rules[applying[len(applying)-1]]
+		final = last.final && !last.shadow
+	}
+	m.Ends, m.Final = m.Ends || final, m.Final && final
+}
+
+// match appends the rules that apply in one reading of the path.
+func (m *Matcher) match(q *query, dst []int32) []int32 {
 	var placeBuf [32]int32
 	var candidateBuf [64]candidate
-	q := query{req: req, path: path, host: host, ip: plainAddr(req.IP)}
 	candidates := candidateBuf[:0]
-	for _, place := range m.trie.appendMatches(placeBuf[:0], path) {
-		candidates = m.index.appendCandidates(candidates, place, &q)
+	places := m.trie.appendMatches(placeBuf[:0], q.path)
+	if m.folded != nil {
+		places = m.folded.appendMatches(places, q.folded)
+	}
+	for _, place := range places {
+		candidates = m.index.appendCandidates(candidates, place, q)
 	}
 	if !slices.IsSorted(candidates) {
 		slices.Sort(candidates)
 	}
-	return m.appendApplying(dst, candidates, &q)
+	return m.appendApplying(dst, candidates, q)
 }

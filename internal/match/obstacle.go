@@ -31,10 +31,12 @@ const (
 	ObstacleEnded Obstacle = "ended"
 )
 
-// A question is a request as rules are compared with it one by one.
+// A question is a request as rules are compared with it one by one, in one reading of
+// its path.
 type question struct {
 	*Request
-	segments []string // of the clean path
+	segments []string
+	folded   []string // segments in lower case
 	host     string   // name only, in lower case
 	ip       netip.Addr
 	key      digest
@@ -46,19 +48,29 @@ func newQuestion(req *Request) *question {
 		Request: req, host: plainHost(req.Host), ip: plainAddr(req.IP), key: sha256.Sum256([]byte(req.APIKey)),
 	}
 	q.encoded = hex.EncodeToString(q.key[:])
-	if path := string(CleanPath(nil, req.Path)); path != "/" {
-		q.segments = strings.Split(path[1:], "/")
-	}
 	return q
+}
+
+// read takes up another reading of the path.
+func (q *question) read(path string) {
+	q.segments, q.folded = nil, nil
+	if path != "/" {
+		q.segments = strings.Split(path[1:], "/")
+		q.folded = strings.Split(strings.ToLower(path[1:]), "/")
+	}
 }
 
 // obstacle returns the first condition of a rule that does not hold, with its name if
 // it is one of several headers or attributes, or nothing if all hold.
 func (q *question) obstacle(r *Rule) (obstacle Obstacle, name string) {
+	onPath := q.onPath
+	if r.IgnoreCase {
+		onPath = q.onFoldedPath
+	}
 	switch {
-	case len(r.Paths) > 0 && !slices.ContainsFunc(r.Paths, q.onPath):
+	case len(r.Paths) > 0 && !slices.ContainsFunc(r.Paths, onPath):
 		return ObstaclePath, ""
-	case slices.ContainsFunc(r.ExcludePaths, q.onPath):
+	case slices.ContainsFunc(r.ExcludePaths, onPath):
 		return ObstacleExcludedPath, ""
 	case len(r.Methods) > 0 && !slices.ContainsFunc(r.Methods, q.hasMethod):
 		return ObstacleMethod, ""
@@ -91,7 +103,12 @@ func (q *question) onPath(pattern string) bool {
 	return err == nil && matchSegments(segments, q.segments)
 }
 
-// matchSegments reports whether a pattern matches the segments of a clean path. A "**"
+func (q *question) onFoldedPath(pattern string) bool {
+	segments, err := parseFolded(pattern)
+	return err == nil && matchSegments(segments, q.folded)
+}
+
+// matchSegments reports whether a pattern matches the segments of a path. A "**"
 // first stands for no segment; where what follows it does not match, it stands for one
 // more. Only the last one is given more: an earlier one that took less leaves those
 // after it every choice.
@@ -120,7 +137,8 @@ func matchSegments(pattern []segment, path []string) bool {
 }
 
 func (q *question) hasMethod(method string) bool {
-	return method == "*" || equalUpper(q.Method, strings.ToUpper(method))
+	method = strings.ToUpper(method)
+	return method == "*" || equalUpper(q.Method, method) || method == "GET" && equalUpper(q.Method, "HEAD")
 }
 
 func (q *question) atHost(pattern string) bool {

@@ -2,9 +2,9 @@ package match
 
 import "unsafe"
 
-// pathBuffer is how long a path that must be cleaned may be before a match
+// pathBuffer is how long the readings of a path may be together before a match
 // allocates.
-const pathBuffer = 512
+const pathBuffer = 1024
 
 // Paths is a set of path patterns, for lists of included and excluded paths. It
 // does not change and may be shared between goroutines.
@@ -14,10 +14,12 @@ type Paths struct {
 
 // CompilePaths builds the set of the given patterns. Without patterns it matches no
 // path.
-func CompilePaths(patterns []string) (*Paths, error) {
+func CompilePaths(patterns []string) (*Paths, error) { return compilePaths(patterns, parsePattern) }
+
+func compilePaths(patterns []string, parse func(string) ([]segment, error)) (*Paths, error) {
 	b := newTrieBuilder()
 	for _, pattern := range patterns {
-		segments, err := parsePattern(pattern)
+		segments, err := parse(pattern)
 		if err != nil {
 			return nil, err
 		}
@@ -30,20 +32,36 @@ func CompilePaths(patterns []string) (*Paths, error) {
 	return &Paths{trie: t}, nil
 }
 
-// Match reports whether any of the patterns matches path, which is given as it was
-// sent and cleaned here. A nil set matches nothing.
-func (p *Paths) Match(path string) bool {
-	if p == nil {
+// MatchAny reports whether one of the patterns matches a path, given as sent, in any of
+// its readings, or the path is unreadable: what is limited must be asked for like this. A
+// nil set matches nothing.
+func (p *Paths) MatchAny(path string) bool { return p.match(path, true) }
+
+// MatchAll reports whether one of the patterns matches a path, given as sent, in each
+// of its readings, and none is unreadable: what is exempt must be asked for like this.
+// A nil set matches nothing.
+func (p *Paths) MatchAll(path string) bool { return p.match(path, false) }
+
+func (p *Paths) match(path string, enough bool) bool {
+	switch {
+	case p == nil:
 		return false
-	}
-	if IsClean(path) {
-		return p.matchClean(path)
+	case IsClean(path):
+		return p.matchReading(path)
+	case Unreadable(path):
+		return enough
 	}
 	var buf [pathBuffer]byte
-	return p.matchClean(view(CleanPath(buf[:0], path)))
+	readings := readingsOf(buf[:], path)
+	for i := range readings.count {
+		if p.matchReading(readings.at(i)) == enough {
+			return enough
+		}
+	}
+	return !enough
 }
 
-func (p *Paths) matchClean(path string) bool {
+func (p *Paths) matchReading(path string) bool {
 	var buf [16]int32
 	return len(p.trie.appendMatches(buf[:0], path)) > 0
 }

@@ -3,6 +3,7 @@ package match
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // The bounds of one pattern. They keep the trie shallow whatever a rule says.
@@ -49,6 +50,9 @@ func parsePattern(pattern string) ([]segment, error) {
 		if i < len(pattern) {
 			c, size = decode(pattern, i)
 		}
+		if c == undecoded {
+			return nil, fmt.Errorf("pattern %q has a zero byte, which no path of a request needs", pattern)
+		}
 		if c != '/' {
 			if c == '*' && size == 1 {
 				stars++
@@ -72,6 +76,16 @@ func parsePattern(pattern string) ([]segment, error) {
 		return nil, fmt.Errorf("pattern %q has %d segments **, at most %d are possible", pattern, n, maxAnySegments)
 	}
 	return segments, nil
+}
+
+// parseFolded is parsePattern for a pattern that ignores case: it matches paths in
+// lower case.
+func parseFolded(pattern string) ([]segment, error) {
+	segments, err := parsePattern(pattern)
+	for i := range segments {
+		segments[i].text = strings.ToLower(segments[i].text)
+	}
+	return segments, err
 }
 
 func countAny(segments []segment) int {

@@ -27,9 +27,14 @@ func TestMatchAgreesWithTheExplanation(t *testing.T) {
 		m := mustCompile(t, rules)
 		for range requests {
 			req := g.request()
-			want := applying(Explain(rules, &req))
-			if got := m.Match(&req, nil); !slices.Equal(got, want) {
-				t.Fatalf("seed %d\nrequest %+v\ngot  %v\nwant %v\n%s", seed, req, got, want, describe(rules, got, want))
+			explained := Explain(rules, &req)
+			want := applying(explained.Rules)
+			got := m.Match(&req, nil)
+			if !slices.Equal(got.Rules, want) {
+				t.Fatalf("seed %d\nrequest %+v\ngot  %v\nwant %v\n%s", seed, req, got.Rules, want, describe(rules, got.Rules, want))
+			}
+			if enforced := enforcedEverywhere(rules, &req); got.Final != explained.Final || got.Enforced != enforced {
+				t.Fatalf("seed %d\nrequest %+v\ngot  %+v\nwant final %v, enforced %v", seed, req, got, explained.Final, enforced)
 			}
 			if len(want) > 0 {
 				applied++
@@ -39,6 +44,23 @@ func TestMatchAgreesWithTheExplanation(t *testing.T) {
 	if share := float64(applied) / float64(ruleSets*requests); share < 0.5 {
 		t.Errorf("a rule applies to only %.0f %% of the requests, so little was compared", 100*share)
 	}
+}
+
+// enforcedEverywhere reports whether an enforced rule applies in each reading of the path.
+func enforcedEverywhere(rules []Rule, req *Request) bool {
+	q := newQuestion(req)
+	for _, segments := range refReadings(req.Path) {
+		q.read("/" + strings.Join(segments, "/"))
+		verdicts, _ := explainReading(rules, q)
+		enforced := false
+		for i := range verdicts {
+			enforced = enforced || verdicts[i].Applies() && !rules[i].Shadow
+		}
+		if !enforced {
+			return false
+		}
+	}
+	return true
 }
 
 // applying returns the positions of the rules that apply.
@@ -97,7 +119,7 @@ func (g generator) some(count int, pool ...string) []string {
 func (g generator) chance(percent int) bool { return g.IntN(100) < percent }
 
 var (
-	poolSegments = []string{"a", "b", "c", "a%62", "%2A", "x%252Fy", "%zz"}
+	poolSegments = []string{"a", "b", "c", "B", "a%62", "%2A", "x%252Fy", "%zz"}
 	poolHosts    = []string{"a.test", "b.test", "x.a.test", "A.Test", "b.test.", "c.test:80"}
 	poolUsers    = []string{"u1", "u2", "u3", "u4", "u5", "u6", "u7", "u8"}
 	poolValues   = []string{"red", "green", "blue", "grey", "pink", "gold", ""}
@@ -136,8 +158,9 @@ func (g generator) rule(crowded bool) Rule {
 		r.ExcludePaths = []string{g.pattern()}
 	}
 	if g.chance(odds) {
-		r.Methods = g.some(2, "GET", "post", "*", "Delete")
+		r.Methods = g.some(2, "GET", "post", "*", "Delete", "HEAD")
 	}
+	r.IgnoreCase = g.chance(10)
 	if g.chance(odds) {
 		r.Hosts = g.some(6, append([]string{"*.test", "*.a.test", "*.B.test."}, poolHosts...)...)
 	}
@@ -193,7 +216,7 @@ func (g generator) pattern() string {
 func (g generator) path() string {
 	var b strings.Builder
 	for range g.IntN(6) {
-		b.WriteString(g.one("/", "/", "/", "/", "//", "/./", "%2f", "/c/../", "/..//"))
+		b.WriteString(g.one("/", "/", "/", "/", "//", "/./", "%2f", "/c/../", "/..//", "/%2e%2E/"))
 		b.WriteString(g.one(append([]string{"a", "b", "%61", "*", "**"}, poolSegments...)...))
 	}
 	if g.chance(10) {
@@ -203,7 +226,7 @@ func (g generator) path() string {
 }
 
 func (g generator) request() Request {
-	req := Request{Path: g.path(), Method: g.one("GET", "POST", "get", "DELETE", "")}
+	req := Request{Path: g.path(), Method: g.one("GET", "POST", "get", "DELETE", "", "HEAD", "Head")}
 	if g.chance(80) {
 		req.Host = g.one(append([]string{"y.x.A.test:8080", ".test", ".a.test", "test", "x.b.TEST."}, poolHosts...)...)
 	}

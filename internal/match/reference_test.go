@@ -1,6 +1,9 @@
 package match
 
 import (
+	"fmt"
+	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -25,24 +28,73 @@ func refDecode(path string) string {
 	return out.String()
 }
 
-func refClean(path string) string { return "/" + strings.Join(refSplit(path), "/") }
+func refClean(path string) string { return "/" + strings.Join(refReadings(path)[0], "/") }
 
-// refSplit returns the segments of a path that are left when it is clean.
-func refSplit(path string) []string {
-	var kept []string
-	for _, s := range strings.Split(refDecode(path), "/") {
-		switch s {
-		case "", ".":
-		case "..":
-			if len(kept) > 0 {
-				kept = kept[:len(kept)-1]
+// refReadings returns the segments of each reading of a path, the clean one first. It
+// tries every combination, and drops those that say the same.
+func refReadings(path string) [][]string {
+	path, _, _ = strings.Cut(path, "?")
+	asURL := url.URL{Path: "/" + refDecode(path)}
+	asSent := refEscape.MatchString(path) && asURL.EscapedPath() != "/"+path
+	var readings [][]string
+	seen := map[string]bool{}
+	for _, escapes := range []string{"all", "names", "none"} {
+		if escapes == "none" && !asSent {
+			continue
+		}
+		for _, keepDots := range []bool{false, true} {
+			for _, keepEmpty := range []bool{false, true} {
+				segments := refSplit(path, escapes, keepDots, keepEmpty)
+				if text := fmt.Sprintf("%q", segments); !seen[text] {
+					seen[text] = true
+					readings = append(readings, segments)
+				}
 			}
+		}
+	}
+	return readings
+}
+
+// refSplit returns the segments of a path in one reading.
+func refSplit(path, escapes string, keepDots, keepEmpty bool) []string {
+	path = strings.TrimPrefix(path, "/")
+	if escapes == "all" {
+		path = refDecode(path)
+	}
+	var kept []string
+	parts := strings.Split(path, "/")
+	for i, s := range parts {
+		if escapes == "names" {
+			s = refDecode(refSlash.ReplaceAllString(s, "\x00$1"))
+		}
+		if escapes == "none" {
+			s = refEscape.ReplaceAllString(s, "\x00$1")
+		}
+		switch {
+		case s == "" && !keepEmpty:
+			continue
+		case s == "." && !keepDots:
+		case s == ".." && !keepDots:
+			kept = kept[:max(0, len(kept)-1)]
 		default:
 			kept = append(kept, s)
+			continue
 		}
+		if keepEmpty && i == len(parts)-1 {
+			kept = append(kept, "") // what was removed leaves its slash
+		}
+	}
+	if len(kept) == 1 && kept[0] == "" {
+		return nil // the root
 	}
 	return kept
 }
+
+// refEscape finds escapes, and refSlash those of a slash.
+var (
+	refEscape = regexp.MustCompile(`%([0-9a-fA-F]{2})`)
+	refSlash  = regexp.MustCompile(`%(2[fF])`)
+)
 
 // refSegments splits a pattern. A wildcard is told from an escaped star by a
 // newline in front, which no pattern of these tests has.

@@ -15,7 +15,7 @@ type Request struct {
 	UserID     string              `json:"userId,omitempty" doc:"The user."`
 	APIKey     string              `json:"apiKey,omitempty" doc:"The API key."`
 	Method     string              `json:"method,omitempty" doc:"The HTTP method."`
-	Path       string              `json:"path,omitempty" maxLength:"8192" doc:"The path as it was sent, percent-encoded and without the query."`
+	Path       string              `json:"path,omitempty" maxLength:"8192" doc:"The path as it was sent, percent-encoded. A ? ends it; # and backslash must be escaped."`
 	Host       string              `json:"host,omitempty" doc:"The host, with or without port."`
 	Headers    map[string][]string `json:"headers,omitempty" doc:"Headers that rules may look at."`
 	Attributes map[string]string   `json:"attributes,omitempty" doc:"What else is known: tenant, plan, region."`

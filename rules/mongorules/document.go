@@ -16,7 +16,7 @@ import (
 // The fields of a document. Those of a group say one thing together.
 var (
 	fieldGroups = [][]string{
-		{"path", "paths"}, {"method", "methods"}, {"when"}, {"limitScope"}, {"compositeKeyFields"}, {"bands"},
+		{"path", "paths"}, {"ignoreCase"}, {"method", "methods"}, {"when"}, {"limitScope"}, {"compositeKeyFields"}, {"bands"},
 		{"priority"}, {"group"}, {"action"}, {"enabled"}, {"onLimitExceed"}, {"mode"}, {"onFailure"}, {"onMissingIdentity"},
 		{"attributes"}, {"createdAt"}, {"updatedAt"},
 	}

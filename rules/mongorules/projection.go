@@ -90,6 +90,9 @@ type projector struct{ converter }
 func (p *projector) rule(r fluxgate.Rule) bson.D {
 	fields := fieldList{{Key: "_id", Value: r.ID}, {Key: "ruleSetId", Value: r.RuleSetID}}
 	fields.oneOrMany("path", "paths", r.Paths)
+	if r.IgnoreCase {
+		fields.add("ignoreCase", true)
+	}
 	fields.oneOrMany("method", "methods", r.Methods)
 	if when := p.when(r.When); len(when) > 0 {
 		fields.add("when", when)

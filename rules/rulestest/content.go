@@ -14,7 +14,7 @@ import (
 func full(id string) []fluxgate.Rule {
 	return []fluxgate.Rule{{
 		ID: id + ".a", RuleSetID: id,
-		Paths: []string{"/api/users/*", "/api/orders/**"}, Methods: []string{"GET", "POST"},
+		Paths: []string{"/api/users/*", "/api/orders/**"}, IgnoreCase: true, Methods: []string{"GET", "POST"},
 		When: fluxgate.When{
 			Hosts: []string{"api.example.com", "*.example.org"}, ExcludePaths: []string{"/api/users/me"},
 			Headers:    map[string][]string{"X-Plan": {"gold", "grün"}, "X-Any": {"*"}},

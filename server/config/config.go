@@ -40,7 +40,7 @@ func Defaults() Config {
 		RateLimit: RateLimit{
 			FilterEnabled: true, FilterOrder: 1, DefaultRuleSetID: "api-limits",
 			IncludePatterns: []string{}, ExcludePatterns: []string{},
-			MissingRuleBehavior: MissingAllow, DefaultPolicy: fluxgate.Reject, TrustedProxies: []string{},
+			AmbiguousPaths: fluxgate.MatchAmbiguous, MissingRuleBehavior: MissingAllow, DefaultPolicy: fluxgate.Reject, TrustedProxies: []string{},
 			IPv6Prefix: 64, OnFailure: fluxgate.FailLocal, FallbackShare: 1,
 		},
 		Reload: Reload{

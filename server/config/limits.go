@@ -29,8 +29,13 @@ type RateLimit struct {
 	// ** any number. An empty list means all.
 	IncludePatterns []string `key:"include-patterns"`
 	// ExcludePatterns are paths that it does not limit, whatever
-	// include-patterns says.
+	// include-patterns says. A path with several readings is excluded only if
+	// all of them are.
 	ExcludePatterns []string `key:"exclude-patterns"`
+	// AmbiguousPaths is what happens to a path that routers may read in more
+	// than one way: match applies the limits of all readings, refuse answers 400
+	// to an escaped slash, a dot segment or an empty segment before the end.
+	AmbiguousPaths fluxgate.AmbiguousPaths `key:"ambiguous-paths" oneof:"match refuse"`
 	// MissingRuleBehavior is what happens to a request that no rule matches.
 	MissingRuleBehavior MissingRule `key:"missing-rule-behavior" oneof:"ALLOW REJECT"`
 	// DefaultPolicy is the policy of rules that say none. WAIT_FOR_REFILL needs

@@ -18,6 +18,7 @@ const (
 	outcomeExempt
 	outcomeNoRule
 	outcomeNoRuleSet
+	outcomeAmbiguousPath
 	outcomeMissingIdentity
 	outcomeStoreFailure
 	outcomeInvalid  // there is no decision because the request cannot be
@@ -29,7 +30,7 @@ const (
 
 var outcomeNames = [outcomes]string{
 	"allowed", "limited", "cost-too-high", "denied", "exempt", "no-rule", "no-rule-set",
-	"missing-identity", "store-failure", "invalid", "canceled", "error", "other",
+	"ambiguous-path", "missing-identity", "store-failure", "invalid", "canceled", "error", "other",
 }
 
 func (o outcome) String() string { return outcomeNames[o] }
@@ -56,6 +57,8 @@ func outcomeOf(d *fluxgate.Decision, err error) outcome {
 		return outcomeExempt
 	case fluxgate.ReasonNoRule:
 		return outcomeNoRule
+	case fluxgate.ReasonAmbiguousPath:
+		return outcomeAmbiguousPath
 	case fluxgate.ReasonNoRuleSet:
 		return outcomeNoRuleSet
 	case fluxgate.ReasonMissingIdentity:

@@ -1,0 +1,147 @@
+package fluxgate_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// Limits of every reading of a path apply, one denial denies, and only what all
+// readings exempt is exempt.
+func TestCheck_ReadingsOfAPath(t *testing.T) {
+	limit := func(id, path string, change ...func(*fluxgate.Rule)) fluxgate.Rule {
+		r := fluxgate.Rule{ID: id, Paths: []string{path}, Bands: []fluxgate.Band{fluxgate.PerHour(5)}}
+		for _, f := range change {
+			f(&r)
+		}
+		return r
+	}
+	action := func(id string, a fluxgate.Action, paths ...string) fluxgate.Rule {
+		return fluxgate.Rule{ID: id, Paths: paths, Action: a, Priority: 10}
+	}
+	group := func(priority int) func(*fluxgate.Rule) {
+		return func(r *fluxgate.Rule) { r.Group, r.Priority = "plan", priority }
+	}
+	health := action("health", fluxgate.ActionAllow, "/healthz")
+	for _, tt := range []struct {
+		name, path string
+		rules      []fluxgate.Rule
+		reject     bool // what no rule limits
+		want       string
+	}{
+		{"an exempt path is exempt", "/healthz", []fluxgate.Rule{health, limit("api", "/**")}, false, "true exempt []"},
+		{"escaped dots do not exempt", "/api/%2e%2e/healthz", []fluxgate.Rule{health, limit("api", "/api/**")}, false, "true ok [api]"},
+		{"nor an escaped slash", "/api/..%2fhealthz", []fluxgate.Rule{health, limit("api", "/api/**")}, false, "true ok [api]"},
+		{"nor plain dots", "/api/../healthz", []fluxgate.Rule{health, limit("api", "/api/**")}, false, "true ok [api]"},
+		{"nor an escape that nobody needs", "/%68ealthz", []fluxgate.Rule{health, limit("one", "/*")}, false, "true ok [one]"},
+		{"nor a trailing slash", "/healthz/", []fluxgate.Rule{health, limit("one", "/healthz/*")}, false, "true ok [one]"},
+		{"what is exempt by several rules in all readings is exempt", "/a/../b",
+			[]fluxgate.Rule{action("a", fluxgate.ActionAllow, "/a/**"), action("b", fluxgate.ActionAllow, "/b"), limit("all", "/**")}, false, "true exempt []"},
+		{"an escaped slash is also part of a name", "/search/a%2Fb", []fluxgate.Rule{limit("search", "/search/*")}, false, "true ok [search]"},
+		{"and also separates", "/p/a%2Fb", []fluxgate.Rule{limit("one", "/p/*"), limit("two", "/p/*/*")}, false, "true ok [one two]"},
+		{"a generous rule of one reading displaces no strict one of another", "/api/x/../export",
+			[]fluxgate.Rule{limit("generous", "/api/export", group(2)), limit("strict", "/api/**", group(1))}, false, "true ok [generous strict]"},
+		{"one denial denies", "/public/..%2fadmin",
+			[]fluxgate.Rule{action("admin", fluxgate.ActionDeny, "/admin"), limit("public", "/public/**")}, false, "false denied []"},
+		{"no rule in one reading refuses where no rule refuses", "/api/../x", []fluxgate.Rule{limit("api", "/api/**")}, true, "false no-rule []"},
+		{"and else limits what the others limit", "/api/../x", []fluxgate.Rule{limit("api", "/api/**")}, false, "true ok [api]"},
+		{"a query is not part of the path", "/api/login?next=/../../healthz", []fluxgate.Rule{health, limit("api", "/api/*")}, false, "true ok [api]"},
+		{"a fragment is refused", "/api/login#/../../healthz", []fluxgate.Rule{health, limit("api", "/api/*")}, false, "false ambiguous-path []"},
+		{"so is a backslash", `/api/login\..\..\healthz`, []fluxgate.Rule{health, limit("api", "/api/*")}, false, "false ambiguous-path []"},
+		{"an escaped fragment is part of a name", "/api/login%23", []fluxgate.Rule{limit("api", "/api/*")}, false, "true ok [api]"},
+		{"a rule for GET is one for HEAD", "HEAD /x", []fluxgate.Rule{{ID: "get", Methods: []string{"GET"}, Bands: []fluxgate.Band{fluxgate.PerHour(5)}}}, false, "true ok [get]"},
+		{"case can be ignored", "/API/Login", []fluxgate.Rule{limit("api", "/api/login", func(r *fluxgate.Rule) { r.IgnoreCase = true })}, false, "true ok [api]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			req := fluxgate.Request{Method: "GET", Path: tt.path}
+			if tt.path[0] != '/' {
+				_, _ = fmt.Sscan(tt.path, &req.Method, &req.Path)
+			}
+			engine := newEngine(t, newStore(t, nil), ruleSet(t, tt.rules...), fluxgate.WithMissingRule(!tt.reject))
+			explained := explain(t, engine, req)
+			for _, d := range []fluxgate.Decision{explained.Decision, check(t, engine, req)} {
+				var ids []string
+				for b := range d.Bands() {
+					ids = append(ids, b.Rule.ID)
+				}
+				if got := fmt.Sprintf("%v %s %v", d.Allowed, d.Reason, ids); got != tt.want {
+					t.Errorf("%s, want %s", got, tt.want)
+				}
+			}
+		})
+	}
+}
+
+func TestExplain_ShowsReadings(t *testing.T) {
+	engine := newEngine(t, newStore(t, nil), ruleSet(t,
+		fluxgate.Rule{ID: "health", Paths: []string{"/healthz"}, Action: fluxgate.ActionAllow, Priority: 10},
+		fluxgate.Rule{ID: "api", Paths: []string{"/api/**"}, Bands: []fluxgate.Band{fluxgate.PerHour(5)}}))
+	x := explain(t, engine, fluxgate.Request{Path: "/api/..%2fhealthz"})
+	if want := []string{"/healthz", "/api/../healthz", "/api/..%2fhealthz"}; !slices.Equal(x.Readings, want) {
+		t.Errorf("readings %q, want %q", x.Readings, want)
+	}
+	if v := x.Rules[0]; v.Applies || v.Why != fluxgate.WhyReading {
+		t.Errorf("the rule that allows one reading: %+v", v)
+	}
+	if !x.Rules[1].Applies {
+		t.Errorf("the rule that limits another: %+v", x.Rules[1])
+	}
+}
+
+func TestWithAmbiguousPaths(t *testing.T) {
+	rules := ruleSet(t, fluxgate.Rule{ID: "all", Bands: []fluxgate.Band{fluxgate.PerHour(50)}})
+	refuse := newEngine(t, newStore(t, nil), rules, fluxgate.WithAmbiguousPaths(fluxgate.RefuseAmbiguous))
+	match := newEngine(t, newStore(t, nil), rules)
+	for path, refused := range map[string]bool{
+		"/a/b": false, "/a/": false, "/caf%C3%A9": false, "/%7Euser": false,
+		"/a%2Fb": true, "/a/../b": true, "/a/%2e/b": true, "/a//b": true, "//": true,
+	} {
+		if d := check(t, match, fluxgate.Request{Path: path}); !d.Allowed {
+			t.Errorf("match: %s: %s", path, d.Reason)
+		}
+		d := check(t, refuse, fluxgate.Request{Path: path})
+		if d.Allowed == refused || refused && d.Reason != fluxgate.ReasonAmbiguousPath {
+			t.Errorf("refuse: %s: allowed %v, %s", path, d.Allowed, d.Reason)
+		}
+	}
+	if _, err := fluxgate.New(newStore(t, nil), fluxgate.Static(rules), fluxgate.WithAmbiguousPaths("guess")); err == nil {
+		t.Error("an unknown treatment is accepted")
+	}
+}
+
+// A caller gets no second bucket by another method or spelling that reaches the same
+// handler.
+func TestKey_HeadAndSpellingsShareABucket(t *testing.T) {
+	rules := ruleSet(t, fluxgate.Rule{
+		ID: "r", Paths: []string{"/api/**"}, IgnoreCase: true, Scope: fluxgate.ScopeComposite, KeyFields: []string{"ip", "method", "path"},
+		Bands: []fluxgate.Band{fluxgate.PerHour(6)},
+	})
+	engine := newEngine(t, newStore(t, nil), rules)
+	for i, spelled := range []struct{ method, path string }{
+		{"GET", "/api/a/b"}, {"HEAD", "/api/a/b"}, {"head", "/API/A/B"}, {"GET", "/api/a%2Fb"}, {"GET", "/api/x/../a/b/"}, {"GET", "/api/a/b?c"},
+	} {
+		d := check(t, engine, fluxgate.Request{IP: netip.MustParseAddr("192.0.2.1"), Method: spelled.method, Path: spelled.path})
+		if want := int64(5 - i); d.Remaining != want {
+			t.Errorf("%s %s: %d left, want %d", spelled.method, spelled.path, d.Remaining, want)
+		}
+	}
+}
+
+// The rules of all readings together are bounded as those of one are.
+func TestCheck_TooManyRulesOverReadings(t *testing.T) {
+	var rules []fluxgate.Rule
+	for i := range fluxgate.MaxMatches {
+		rules = append(rules,
+			fluxgate.Rule{ID: fmt.Sprint("a", i), Paths: []string{"/a/**"}, Bands: []fluxgate.Band{fluxgate.PerHour(5)}},
+			fluxgate.Rule{ID: fmt.Sprint("b", i), Paths: []string{"/b"}, Bands: []fluxgate.Band{fluxgate.PerHour(5)}})
+	}
+	engine := newEngine(t, newStore(t, nil), ruleSet(t, rules...))
+	if _, err := engine.Check(t.Context(), &fluxgate.Request{Path: "/a/../b"}); !errors.Is(err, fluxgate.ErrTooManyRules) {
+		t.Errorf("error %v", err)
+	}
+	check(t, engine, fluxgate.Request{Path: "/b"})
+}
