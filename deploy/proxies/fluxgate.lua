@@ -1,10 +1,13 @@
 -- Asks fluxgate about a request, for HAProxy 2.5 and later. Nothing but HAProxy's
 -- own Lua is needed. See haproxy.cfg beside this file.
 --
---   http-request lua.fluxgate PATH FAILURE
+--   http-request lua.fluxgate PATH FAILURE HEADERS
 --
 -- PATH is what to ask, such as /v1/forward-auth?ruleSet=api-limits. FAILURE is
 -- what happens to a request while there is no decision: closed (503) or open.
+-- HEADERS are the request headers that fluxgate gets, separated by commas. Deny
+-- requests with more than 64 header lines first: HAProxy 2.6 crashes when its
+-- Lua sends about 100.
 
 -- Where the section "listen fluxgate" of haproxy.cfg listens. That section, not
 -- this file, has the servers, the timeouts and the connections.
@@ -12,15 +15,6 @@ local ask = "127.0.0.1:8079"
 
 -- Only to end a question that even that section has not ended.
 local patience = 60 * 1000
-
--- What is not the client's to say, or belongs to its connection or its body.
-local left_out = {
-	["connection"] = true, ["content-length"] = true, ["expect"] = true,
-	["keep-alive"] = true, ["te"] = true, ["trailer"] = true,
-	["transfer-encoding"] = true, ["upgrade"] = true,
-	["x-forwarded-for"] = true, ["x-forwarded-host"] = true,
-	["x-forwarded-method"] = true, ["x-forwarded-uri"] = true,
-}
 
 -- What clients are told about their limits when they pass.
 local about_limits = {
@@ -35,21 +29,19 @@ local about_rejection = {
 	"retry-after", "content-type", "cache-control", "x-content-type-options",
 }
 
-local function question(txn)
-	local headers = {}
-	for name, values in pairs(txn.http:req_get_headers()) do
-		if not left_out[name] then
-			local list = {}
-			for i = 0, #values do
-				list[i + 1] = values[i]
-			end
-			headers[name] = list
+local function question(txn, names)
+	local headers, received = {}, txn.http:req_get_headers()
+	for name in names:lower():gmatch("[^,]+") do
+		local list, values = {}, received[name] or {}
+		for i = 0, #values do
+			list[i + 1] = values[i]
 		end
+		headers[name] = list
 	end
 	headers["x-forwarded-method"] = { txn.f:method() }
 	headers["x-forwarded-uri"] = { txn.f:pathq() }
 	headers["x-forwarded-for"] = { txn.f:src() }
-	headers["x-forwarded-host"] = { txn.f:req_hdr("host") }
+	headers["x-forwarded-host"] = { txn.f:req_fhdr("host") }
 	return headers
 end
 
@@ -69,10 +61,10 @@ local function pass(txn)
 	txn:set_var("txn.fluxgate", "pass")
 end
 
-core.register_action("fluxgate", { "http-req" }, function(txn, path, failure)
+core.register_action("fluxgate", { "http-req" }, function(txn, path, failure, names)
 	local asked, answer = pcall(function()
 		return core.httpclient():get({
-			url = "http://" .. ask .. path, headers = question(txn), timeout = patience,
+			url = "http://" .. ask .. path, headers = question(txn, names), timeout = patience,
 		})
 	end)
 	local status = asked and answer and answer.status or 0
@@ -88,7 +80,7 @@ core.register_action("fluxgate", { "http-req" }, function(txn, path, failure)
 	elseif failure == "open" then
 		pass(txn)
 	end
-end, 2)
+end, 3)
 
 core.register_action("fluxgate-headers", { "http-res" }, function(txn)
 	for name, values in pairs(txn:get_priv() or {}) do

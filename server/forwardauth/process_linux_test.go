@@ -174,7 +174,7 @@ var nginx = proxy{
 
 var haproxy = proxy{
 	name: "haproxy", program: "haproxy", snippet: "haproxy.cfg",
-	closed: "?ruleSet=api-limits closed", open: "?ruleSet=api-limits open",
+	closed: "?ruleSet=api-limits closed ", open: "?ruleSet=api-limits open ",
 	patience: []string{"timeout connect 1s", "timeout server 2s"},
 	prepare: func(t *testing.T, folder, config string, at addresses) (args []string, text string) {
 		lua := replace(t, readFile(t, snippets+"fluxgate.lua"), "127.0.0.1:8079", at.spare)

@@ -1,9 +1,12 @@
 package forwardauth_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha1"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -56,6 +59,7 @@ func newWorld(t *testing.T) *world {
 func rules(t *testing.T) *fluxgate.RuleSet {
 	hourly := func(n int64) []fluxgate.Band { return []fluxgate.Band{{Label: "hour", Capacity: n, Refill: time.Hour}} }
 	set, err := fluxgate.NewRuleSet("api-limits",
+		fluxgate.Rule{ID: "health", Paths: []string{"/healthz"}, Action: fluxgate.ActionAllow, Priority: 9},
 		fluxgate.Rule{ID: "per-ip", Paths: []string{"/limited/**"}, Scope: fluxgate.ScopeIP, Bands: hourly(3)},
 		fluxgate.Rule{ID: "per-key", Paths: []string{"/keys"}, Scope: fluxgate.ScopeAPIKey, Bands: hourly(1)},
 		fluxgate.Rule{ID: "posts", Paths: []string{"/posts"}, Methods: []string{http.MethodPost}, Scope: fluxgate.ScopeIP, Bands: hourly(1)},
@@ -107,7 +111,16 @@ type echoed struct {
 	Headers                 http.Header
 }
 
+// echo switches to every protocol that it is asked for, as careless backends do.
 func echo(w http.ResponseWriter, r *http.Request) {
+	if protocol := r.Header.Get("Upgrade"); protocol != "" {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", protocol)
+		accept := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) // as RFC 6455 has it
+		w.Header().Set("Sec-WebSocket-Accept", base64.StdEncoding.EncodeToString(accept[:]))
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		return
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		w.WriteHeader(http.StatusBadRequest)
@@ -210,6 +223,40 @@ func (c *client) exchange(method, path string, body io.Reader, headers ...string
 		}
 	}
 	return a, nil
+}
+
+// raw sends text as it is over a connection of its own, and reads one response.
+func (w *world) raw(t *testing.T, ip, text string) answer {
+	t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
+	conn, err := dialer.DialContext(t.Context(), "tcp", w.at.proxy)
+	if err != nil {
+		t.Fatalf("the proxy is gone: %v", err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("no response to %.100q: %v", text, err)
+	}
+	a := answer{Status: res.StatusCode, Header: res.Header}
+	if a.Status == http.StatusSwitchingProtocols {
+		return a
+	}
+	defer func() { _ = res.Body.Close() }()
+	if a.Body, err = io.ReadAll(res.Body); err != nil {
+		t.Fatal(err)
+	}
+	if res.Header.Get("X-Backend") != "" {
+		a.Backend = new(echoed)
+		if err := json.Unmarshal(a.Body, a.Backend); err != nil {
+			t.Fatalf("%v: %s", err, a.Body)
+		}
+	}
+	return a
 }
 
 func (c *client) get(path string, headers ...string) answer {

@@ -1,0 +1,79 @@
+package forwardauth_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// throughEveryProxy runs a test behind each proxy, with the snippet as shipped.
+func throughEveryProxy(t *testing.T, test func(t *testing.T, p *proxy, w *world)) {
+	for _, p := range proxies {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			p.start(t, w.at, false, slow)
+			test(t, p, w)
+		})
+	}
+}
+
+// request is an HTTP/1.1 request as it goes over the wire.
+func request(target string, lines ...string) string {
+	return "GET " + target + " HTTP/1.1\r\nHost: example.org\r\n" + strings.Join(append(lines, "\r\n"), "\r\n")
+}
+
+// Any number of header lines is answered, and the proxy goes on answering.
+// HAProxy 2.6 crashes when its Lua sends about 100.
+func TestProxies_ManyHeaderLines(t *testing.T) {
+	throughEveryProxy(t, func(t *testing.T, p *proxy, w *world) {
+		for _, lines := range []int{60, 80, 90, 93, 94, 95, 96, 97, 98, 99, 100, 120, 200} {
+			for _, name := range []string{"X-Extra-%d: 1", "X-API-Key: %d"} {
+				var extra []string
+				for i := range lines {
+					extra = append(extra, fmt.Sprintf(name, i))
+				}
+				a := w.raw(t, "127.0.4.1", request("/free", extra...))
+				refused := a.Status == http.StatusBadRequest || a.Status == http.StatusRequestHeaderFieldsTooLarge
+				if (a.Status != http.StatusOK || a.Backend == nil) && !refused {
+					t.Errorf("%d lines of %s: %v", lines, name, a)
+				}
+				if p == &haproxy && lines > 64 && a.Status != http.StatusBadRequest {
+					t.Errorf("%d lines of %s: %v", lines, name, a)
+				}
+			}
+		}
+		// Commas do not make a line into several.
+		w.raw(t, "127.0.4.1", request("/free", "Accept: "+strings.Repeat("a, ", 200))).passes(t)
+		w.client("127.0.4.2").get("/free").passes(t)
+	})
+}
+
+// fluxgate gets what HAProxy says itself and the headers that its
+// configuration names, each with all its lines.
+func TestHAProxy_HeadersForFluxgate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	haproxy.start(t, w.at, false, slow)
+	got := make(chan http.Header, 1)
+	w.stopFluxgate()
+	w.startFluxgate(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		got <- r.Header
+		rw.WriteHeader(http.StatusNoContent)
+	}))
+	w.raw(t, "127.0.4.8", request("/a?b", "Cookie: c", "X-API-Key: one", "X-Api-Key: two", "Traceparent: t", "X-Forwarded-Uri: /d", "TE: trailers", "Content-Length: 0")).passes(t)
+	header := <-got
+	for _, own := range []string{"User-Agent", "Accept", "Accept-Encoding"} {
+		header.Del(own) // HAProxy's client adds them
+	}
+	want := http.Header{
+		"X-Forwarded-Method": {"GET"}, "X-Forwarded-Uri": {"/a?b"}, "X-Forwarded-Host": {"example.org"}, "X-Forwarded-For": {"127.0.4.8"},
+		"X-Api-Key": {"one", "two"},
+	}
+	if !maps.EqualFunc(header, want, slices.Equal) {
+		t.Errorf("it gets %v", header)
+	}
+}
