@@ -77,3 +77,20 @@ func TestHAProxy_HeadersForFluxgate(t *testing.T) {
 		t.Errorf("it gets %v", header)
 	}
 }
+
+// An API key that is there twice is refused: fluxgate and the backend could
+// take different ones.
+func TestProxies_RepeatedAPIKey(t *testing.T) {
+	throughEveryProxy(t, func(t *testing.T, _ *proxy, w *world) {
+		for _, lines := range [][]string{
+			{"X-API-Key: first", "X-API-Key: second"},
+			{"X-API-Key: first", "X-API-Key: first"},
+			{"X-API-Key: first", "X-Other: 1", "x-api-key:"},
+		} {
+			for _, target := range []string{"/keys", "/free"} {
+				w.raw(t, "127.0.4.7", request(target, lines...)).refused(t, http.StatusBadRequest)
+			}
+		}
+		w.raw(t, "127.0.4.7", request("/keys", "X-API-Key: first")).passes(t)
+	})
+}

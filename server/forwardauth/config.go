@@ -106,6 +106,19 @@ func canDeny(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusTooManyRequests
 }
 
+// identityHeaders are the headers that become a part of the client's identity.
+// X-Forwarded-For and Forwarded are not among them: their lines are one list.
+func (c *Config) identityHeaders() []string {
+	var names []string
+	for _, name := range append(slices.Collect(maps.Values(c.Attributes)), c.UserHeader, c.APIKeyHeader, c.Proxies.Header) {
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		if name != "" && name != clientip.XForwardedFor && name != clientip.Forwarded {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // options are those of the middleware.
 func (c *Config) options(resolver *clientip.Resolver) []httplimit.Option {
 	var options []httplimit.Option

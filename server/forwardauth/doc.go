@@ -17,7 +17,8 @@
 // like. Never are two names looked at for one thing: a proxy overwrites the one
 // that it knows, and what stands in the other is the client's. For the same
 // reason users, API keys, attributes and rule sets are read only from headers
-// that the configuration names, and a header that is there twice is refused.
+// that the configuration names, and a header that is there twice is refused
+// with 400, except X-Forwarded-For and Forwarded, which are lists.
 //
 // What the proxy wants is in the query, which no client can reach:
 //

@@ -15,6 +15,8 @@ type Handler struct {
 	resolver *clientip.Resolver
 	probe    http.Header
 	limit    http.Handler
+	// identityHeaders say who the client is, in one line each.
+	identityHeaders []string
 }
 
 var _ http.Handler = (*Handler)(nil)
@@ -34,7 +36,10 @@ func New(limiter httplimit.Limiter, config Config) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("answering proxies: %w", err)
 	}
-	return &Handler{config: config, resolver: resolver, probe: newProbe(config.Proxies.Header), limit: limit(http.HandlerFunc(pass))}, nil
+	return &Handler{
+		config: config, resolver: resolver, probe: newProbe(config.Proxies.Header), limit: limit(http.HandlerFunc(pass)),
+		identityHeaders: config.identityHeaders(),
+	}, nil
 }
 
 // ServeHTTP answers a proxy.

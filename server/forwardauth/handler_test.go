@@ -162,7 +162,10 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 	handler := newHandler(t, limiterFunc(func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
 		t.Error("the limiter is asked")
 		return fluxgate.Decision{}, nil
-	}), forwardauth.Config{RuleSetHeader: "X-Rule-Set"})
+	}), forwardauth.Config{
+		RuleSetHeader: "X-Rule-Set", UserHeader: "x-user-id", APIKeyHeader: "X-API-Key", Attributes: map[string]string{"tenant": "x-tenant"},
+		Proxies: clientip.Config{TrustedProxies: []string{"127.0.0.1"}, Header: "X-Real-IP"},
+	})
 	for name, r := range map[string]*http.Request{
 		"no method":        asking("", "X-Forwarded-Method:"),
 		"a bad method":     asking("", "X-Forwarded-Method: GET /"),
@@ -174,6 +177,10 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 		"an opaque path":   asking("", "X-Forwarded-Uri: mailto:items"),
 		"two hosts":        asking("", "X-Forwarded-Host: a", "X-Forwarded-Host: b"),
 		"two rule sets":    asking("", "X-Rule-Set: a", "X-Rule-Set: b"),
+		"two users":        asking("", "X-User-Id: a", "X-User-Id: b"),
+		"two API keys":     asking("", "X-API-Key: a", "X-API-Key: a"),
+		"two attributes":   asking("", "X-Tenant: a", "X-Tenant: b"),
+		"two addresses":    asking("", "X-Real-Ip: 192.0.2.1", "X-Real-Ip: 192.0.2.2"),
 		"an unknown query": asking("?rule-set=a"),
 		"a query twice":    asking("?ruleSet=a&ruleSet=b"),
 		"a bad query":      asking("?ruleSet=%zz"),

@@ -82,6 +82,11 @@ func (h *Handler) original(r *http.Request) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, name := range h.identityHeaders {
+		if _, err := one(r.Header, name); err != nil {
+			return nil, err
+		}
+	}
 	original := r.WithContext(r.Context())
 	original.Method, original.RequestURI, original.URL = method, uri, address
 	switch {
@@ -102,7 +107,7 @@ func one(header http.Header, name string) (string, error) {
 	case 1:
 		return strings.Trim(lines[0], " \t"), nil
 	}
-	return "", fmt.Errorf("the proxy says %s more than once", name)
+	return "", fmt.Errorf("the request has more than one %s header", name)
 }
 
 // isToken reports whether s has only characters that methods and names of
