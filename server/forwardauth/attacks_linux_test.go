@@ -78,6 +78,42 @@ func TestHAProxy_HeadersForFluxgate(t *testing.T) {
 	}
 }
 
+// A target with a raw #, or a \ in its path, never reaches the backend: Go reads
+// both as part of a segment, Node ends the path at # and reads \ as a slash.
+func TestProxies_FragmentInTarget(t *testing.T) {
+	throughEveryProxy(t, func(t *testing.T, p *proxy, w *world) {
+		for range 3 {
+			w.client("127.0.4.3").get("/limited/a").passes(t)
+		}
+		for _, target := range []string{
+			"/limited/a#/../../healthz", "/limited/a#", "/limited/a?b#/../healthz", "/#/limited/a", "http://example.org/limited/a#/../../healthz",
+			`/limited\a`, `/limited/a\..\..\healthz`,
+		} {
+			a := w.raw(t, "127.0.4.3", request(target))
+			if p == &caddy { // it encodes both in what fluxgate and the backend get
+				if a.Backend != nil && strings.ContainsAny(a.Backend.URI, `#\`) {
+					t.Errorf("%s: the backend gets %s", target, a.Backend.URI)
+				}
+			} else if a.Status != http.StatusBadRequest || a.Backend != nil {
+				t.Errorf("%s: %v", target, a)
+			}
+		}
+		w.raw(t, "127.0.4.3", request(`/free?path=C:\dir`)).passes(t) // as browsers send it
+	})
+}
+
+// nginx refuses such a target also without fluxgate.
+func TestNginx_FragmentWithoutFluxgate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	nginx.start(t, w.at, true, slow)
+	w.stopFluxgate()
+	w.client("127.0.4.4").get("/limited/a").passes(t)
+	for _, target := range []string{"/limited/a#/../../healthz", `/limited\a`} {
+		w.raw(t, "127.0.4.4", request(target)).refused(t, http.StatusBadRequest)
+	}
+}
+
 // An API key that is there twice is refused: fluxgate and the backend could
 // take different ones.
 func TestProxies_RepeatedAPIKey(t *testing.T) {

@@ -18,7 +18,9 @@
 // that it knows, and what stands in the other is the client's. For the same
 // reason users, API keys, attributes and rule sets are read only from headers
 // that the configuration names, and a header that is there twice is refused
-// with 400, except X-Forwarded-For and Forwarded, which are lists.
+// with 400, except X-Forwarded-For and Forwarded, which are lists. A URI with a
+// raw # or with a raw \ in its path is refused with 400: backends disagree on
+// what these mean.
 //
 // What the proxy wants is in the query, which no client can reach:
 //

@@ -74,6 +74,11 @@ func (h *Handler) original(r *http.Request) (*http.Request, error) {
 	if uri == "" {
 		return nil, fmt.Errorf("the proxy does not say the request's path in %s", h.config.URIHeader)
 	}
+	if path, _, _ := strings.Cut(uri, "?"); strings.Contains(uri, "#") || strings.Contains(path, `\`) {
+		// Not valid, and read differently: for Go both are part of a segment, for
+		// Node # ends the path and \ is a slash.
+		return nil, errors.New(`the request target contains a raw # or \: send %23 or %5C`)
+	}
 	address, err := url.ParseRequestURI(uri)
 	if err != nil || address.Opaque != "" {
 		return nil, errors.New("the request's path cannot be read")
