@@ -114,6 +114,48 @@ func TestNginx_FragmentWithoutFluxgate(t *testing.T) {
 	}
 }
 
+// The backend is asked for no protocol but WebSocket: after a switch to HTTP/2
+// its requests do not pass the proxy's rules.
+func TestProxies_UpgradeToHTTP2(t *testing.T) {
+	throughEveryProxy(t, func(t *testing.T, p *proxy, w *world) {
+		settings := "HTTP2-Settings: AAMAAABkAAQAAP__"
+		for _, lines := range [][]string{
+			{"Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", settings},
+			{"Connection: Upgrade", "Upgrade: h2c", settings},
+			{"Connection: upgrade", "Upgrade: H2C"},
+			{"Connection: Upgrade", "Upgrade: websocket, h2c", settings},
+			{"Connection: Upgrade", "Upgrade: h2c, websocket", settings},
+			{"Connection: Upgrade", "Upgrade: websocket", "Upgrade: h2c", settings},
+			{"Connection: Upgrade", "Upgrade: h2c", "Upgrade: websocket", settings},
+			{"Connection: Upgrade", "Upgrade:", "Upgrade: h2c", settings},
+			{"Connection: Upgrade", "Upgrade: , h2c", settings},
+			{"Connection: Upgrade", "Upgrade: h2c,", settings},
+			{"Connection: Upgrade", "Upgrade:\th2c", settings},
+			{"Connection: Upgrade", `Upgrade: "h2c"`, settings},
+			{"Connection: Upgrade", "Upgrade: HTTP/2.0", settings},
+			{"Connection: Upgrade", "Upgrade: websocket/13"},
+			{"Connection: keep-alive", "Connection: Upgrade", "Upgrade: h2c", settings},
+		} {
+			a := w.raw(t, "127.0.4.5", request("/healthz", lines...))
+			switch {
+			case a.Status == http.StatusBadRequest && a.Backend == nil:
+			case p == &nginx && a.Backend != nil && len(a.Backend.Headers["Upgrade"]) == 0:
+			default:
+				t.Errorf("%q: %v", lines, a)
+			}
+		}
+		websocket := []string{"Connection: Upgrade", "Upgrade: WebSocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
+		a := w.raw(t, "127.0.4.6", request("/healthz", websocket...))
+		if p != &nginx && a.Status != http.StatusSwitchingProtocols {
+			t.Errorf("WebSocket does not pass: %v", a)
+		}
+		for range 3 {
+			w.raw(t, "127.0.4.6", request("/limited/a", websocket...))
+		}
+		w.raw(t, "127.0.4.6", request("/limited/a", websocket...)).refused(t, http.StatusTooManyRequests)
+	})
+}
+
 // An API key that is there twice is refused: fluxgate and the backend could
 // take different ones.
 func TestProxies_RepeatedAPIKey(t *testing.T) {

@@ -54,7 +54,10 @@ func TestThePageShowsTheFilesThatAreTested(t *testing.T) {
 func TestTraefiksSnippetNamesOurEndpoint(t *testing.T) {
 	var config struct {
 		HTTP struct {
-			Routers     map[string]struct{ Middlewares []string }
+			Routers map[string]struct {
+				Rule        string
+				Middlewares []string
+			}
 			Middlewares map[string]struct {
 				ForwardAuth struct {
 					Address            string
@@ -65,6 +68,9 @@ func TestTraefiksSnippetNamesOurEndpoint(t *testing.T) {
 	}
 	if err := yaml.Unmarshal([]byte(readFile(t, traefik)), &config); err != nil {
 		t.Fatal(err)
+	}
+	if rule := config.HTTP.Routers["app"].Rule; !strings.HasSuffix(rule, " && !HeaderRegexp(`Upgrade`, `(?i)h2c`)") {
+		t.Errorf("upgrades to HTTP/2 pass the rule %s", rule)
 	}
 	asks := config.HTTP.Routers["app"].Middlewares
 	if len(asks) != 1 {
