@@ -1,5 +1,5 @@
 # A static binary on nothing: no shell, no package manager, not root.
-FROM golang:1.26 AS build
+FROM golang:1.26.8 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
