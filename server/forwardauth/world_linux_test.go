@@ -61,6 +61,7 @@ func rules(t *testing.T) *fluxgate.RuleSet {
 	set, err := fluxgate.NewRuleSet("api-limits",
 		fluxgate.Rule{ID: "health", Paths: []string{"/healthz"}, Action: fluxgate.ActionAllow, Priority: 9},
 		fluxgate.Rule{ID: "per-ip", Paths: []string{"/limited/**"}, Scope: fluxgate.ScopeIP, Bands: hourly(3)},
+		fluxgate.Rule{ID: "search", Paths: []string{"/search/*"}, Scope: fluxgate.ScopeIP, Bands: hourly(3)},
 		fluxgate.Rule{ID: "per-key", Paths: []string{"/keys"}, Scope: fluxgate.ScopeAPIKey, Bands: hourly(1)},
 		fluxgate.Rule{ID: "posts", Paths: []string{"/posts"}, Methods: []string{http.MethodPost}, Scope: fluxgate.ScopeIP, Bands: hourly(1)},
 		fluxgate.Rule{ID: "host", Paths: []string{"/host"}, When: fluxgate.When{Hosts: []string{"api.example.org"}}, Scope: fluxgate.ScopeIP, Bands: hourly(1)},
