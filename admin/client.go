@@ -65,6 +65,7 @@ func NewClient(address string, config ClientConfig) (*Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig, transport.Proxy = config.TLS, nil
 	transport.MaxConnsPerHost, transport.IdleConnTimeout = 16, 30*time.Second
+	transport.ExpectContinueTimeout = 10 * time.Second
 	c := &Client{base: base, timeout: config.Timeout, authorize: func(http.Header) {}}
 	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	if token := string(config.Token); token != "" {

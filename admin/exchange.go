@@ -71,11 +71,14 @@ func (c *Client) once(ctx context.Context, ask *call, answer any) (time.Duration
 	switch {
 	case err != nil:
 		return 0, err
-	case got.status == http.StatusTooManyRequests:
-		seconds, _ := strconv.Atoi(got.header.Get("Retry-After"))
-		return time.Duration(seconds) * time.Second, got.refusal()
 	case got.status/100 != 2:
-		return 0, got.refusal()
+		err := got.refusal()
+		var p *Problem
+		if errors.As(err, &p) && (p.Status == http.StatusTooManyRequests || p.Kind == KindLimited) {
+			seconds, _ := strconv.Atoi(got.header.Get("Retry-After"))
+			return time.Duration(seconds) * time.Second, err
+		}
+		return 0, err
 	case answer == nil:
 		return 0, nil
 	}
@@ -126,12 +129,13 @@ func (c *Client) request(ctx context.Context, ask *call) (*http.Request, error) 
 	}
 	to.RawQuery = ask.query.Encode()
 	var body io.Reader
+	large := false
 	if ask.body != nil {
 		text, err := json.Marshal(ask.body)
 		if err != nil {
 			return nil, fmt.Errorf("writing what to ask: %w", err)
 		}
-		body = bytes.NewReader(text)
+		body, large = bytes.NewReader(text), len(text) > 64<<10
 	}
 	request, err := http.NewRequestWithContext(ctx, ask.method, to.String(), body)
 	if err != nil {
@@ -144,6 +148,11 @@ func (c *Client) request(ctx context.Context, ask *call) (*http.Request, error) 
 	request.Header.Set("User-Agent", "fluxgate-admin")
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
+	}
+	if large {
+		// A server that is busy refuses it unread. Without this the refusal
+		// could be lost.
+		request.Header.Set("Expect", "100-continue")
 	}
 	c.authorize(request.Header)
 	return request, nil

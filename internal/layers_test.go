@@ -18,7 +18,7 @@ var layers = [][]string{
 	{"server"},
 	{"server/check", "server/forwardauth", "server/telemetry", "server/adminapi"},
 	{"server/access", "server/audit"},
-	{"server/config", "server/receipt"},
+	{"server/config", "server/receipt", "server/slots"},
 	{"httplimit/limittest"},
 	{"httplimit", "grpclimit", "client", "admin"},
 	{"rules/reload"},

@@ -51,6 +51,19 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 		a.write(ctx.Context(), record, problem.Status, problem.Detail)
 		return
 	}
+	// Nothing of the body was read yet.
+	release, err := a.slots.Take(ctx.Context(), a.callerName(request))
+	if err != nil {
+		problem = admin.NewProblem(http.StatusServiceUnavailable, admin.KindLimited,
+			"The server is busy with other requests, most of them perhaps of the same caller. Nothing was done: try again.")
+		ctx.SetHeader("Retry-After", "1")
+		a.refuse(ctx, problem)
+		if role == config.RoleWrite {
+			a.write(ctx.Context(), record, problem.Status, problem.Detail)
+		}
+		return
+	}
+	defer release()
 	within, cancel := context.WithTimeout(ctx.Context(), timeout)
 	defer cancel()
 	changes := &changing{record: record, request: request}

@@ -19,6 +19,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/slots"
 )
 
 // Config is what the admin API works on.
@@ -38,6 +39,8 @@ type Config struct {
 	Clients *clientip.Resolver
 	// Rate is how many requests a minute one caller may make. 0 means 600.
 	Rate int64
+	// BodyTimeout bounds the reading of a body. 0 means 30 seconds.
+	BodyTimeout time.Duration
 	// Version is that of the server.
 	Version string
 	// Logger hears what went wrong. Nil means nobody.
@@ -53,9 +56,20 @@ type API struct {
 	since   time.Time
 	huma    huma.API
 	handler http.Handler
-	// reading holds a place for each document that is read at this moment.
+	// slots are for operations: a large rule set takes some 100 MB to read,
+	// compare and write.
+	slots *slots.Pool
+	// reading bounds how many documents are parsed at the same time.
 	reading chan struct{}
 }
+
+// How many operations run at the same time, and how long a caller waits that
+// has its share.
+const (
+	maxOperations       = 8
+	maxCallerOperations = 2
+	maxOperationWait    = 5 * time.Second
+)
 
 // timeout bounds one operation: what is slow in a source of ten thousand rules
 // is slower than what a check may take.
@@ -69,7 +83,13 @@ func New(config Config) (*API, error) {
 	if config.Rate == 0 {
 		config.Rate = 600
 	}
-	a := &API{config: config, reader: admin.Remembering(config.Operator), log: config.Logger, clients: config.Clients, since: time.Now().UTC(), reading: make(chan struct{}, 2)}
+	if config.BodyTimeout == 0 {
+		config.BodyTimeout = 30 * time.Second
+	}
+	a := &API{
+		config: config, reader: admin.Remembering(config.Operator), log: config.Logger, clients: config.Clients, since: time.Now().UTC(),
+		slots: slots.New(maxOperations, maxCallerOperations, maxOperationWait), reading: make(chan struct{}, 2),
+	}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}

@@ -89,7 +89,7 @@ func (a *API) operation(role config.Role, method, path, id, tag, summary string,
 	op := huma.Operation{
 		OperationID: id, Method: method, Path: path, Tags: []string{tag}, Summary: summary,
 		Security:     []map[string][]string{{schemeBearer: {string(role)}}, {schemeCertificate: {string(role)}}},
-		MaxBodyBytes: 64 << 10, BodyReadTimeout: timeout,
+		MaxBodyBytes: 64 << 10, BodyReadTimeout: a.config.BodyTimeout,
 		Responses: map[string]*huma.Response{},
 	}
 	problem := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[admin.Problem](), true, "Problem")

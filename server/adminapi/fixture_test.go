@@ -50,8 +50,10 @@ type settings struct {
 	server  config.Server
 	audit   audit.Config
 	rate    int64
-	source  rules.Editor
-	store   fluxgate.Store
+	// bodyTimeout bounds the reading of a body.
+	bodyTimeout time.Duration
+	source      rules.Editor
+	store       fluxgate.Store
 	// counters and log are those of the API.
 	counters func(string) []admin.Counter
 	log      *slog.Logger
@@ -85,7 +87,7 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	do(t, err)
 	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine }, "")
 	r.api, err = adminapi.New(adminapi.Config{
-		Operator: r.op, Guard: guard, Audit: r.audit, Rate: s.rate, Counters: s.counters, Logger: s.log,
+		Operator: r.op, Guard: guard, Audit: r.audit, Rate: s.rate, BodyTimeout: s.bodyTimeout, Counters: s.counters, Logger: s.log,
 		Changed: func(q *http.Request) {
 			_ = loaded.Reload(q.Context())
 			if s.changed != nil {

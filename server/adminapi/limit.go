@@ -52,12 +52,7 @@ func (a *API) limit(next http.Handler) (http.Handler, error) {
 		return nil, err
 	}
 	limited, err := httplimit.New(engine, httplimit.WithClientIP(a.clients), httplimit.WithRejection(rejected),
-		httplimit.WithUserFunc(func(r *http.Request) string {
-			if who := callerOf(r.Context()).who; who != nil && who.Name != access.Anonymous {
-				return who.Name
-			}
-			return ""
-		}),
+		httplimit.WithUserFunc(userName),
 		httplimit.WithAttribute(stranger, func(r *http.Request) string {
 			if callerOf(r.Context()).who == nil {
 				return "yes"
@@ -74,6 +69,22 @@ func (a *API) limit(next http.Handler) (http.Handler, error) {
 		who, err := a.config.Guard.Identify(r)
 		inner.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{who, err})))
 	}), nil
+}
+
+// userName is who sent a request, or empty if that is not known.
+func userName(r *http.Request) string {
+	if who := callerOf(r.Context()).who; who != nil && who.Name != access.Anonymous {
+		return who.Name
+	}
+	return ""
+}
+
+// callerName is who sent a request, or its address if that is not known.
+func (a *API) callerName(r *http.Request) string {
+	if name := userName(r); name != "" {
+		return name
+	}
+	return a.client(r).String()
 }
 
 // rejected answers a caller who asks too often.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -16,6 +17,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/slots"
 )
 
 // TestAnOperationThatSaysNoRoleIsForNobody registers operations as they might
@@ -47,6 +49,7 @@ func TestAnOperationThatSaysNoRoleIsForNobody(t *testing.T) {
 			}
 			reached, log := false, must(audit.New(audit.Config{}))
 			a := &API{
+				slots:   slots.New(1, 1, time.Second),
 				config:  Config{Operator: admin.NewDirect(memrules.New(memrules.Config{}), nil, ""), Guard: must(access.New(&auth, nil)), Audit: log, Rate: 600},
 				clients: must(clientip.New(clientip.Config{})),
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
@@ -13,6 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/receipt"
+	"github.com/fluxgate/fluxgate/server/slots"
 )
 
 // Config is what an [API] is made of.
@@ -35,7 +37,18 @@ type Config struct {
 }
 
 // API answers over HTTP.
-type API struct{ config Config }
+type API struct {
+	config Config
+	slots  *slots.Pool // for requests with large bodies
+}
+
+// How many requests with large bodies are held at the same time, and how long
+// a caller waits that has its share.
+const (
+	maxLarge       = 64
+	maxCallerLarge = 16
+	maxLargeWait   = time.Second
+)
 
 // New makes an API.
 func New(c Config) (*API, error) {
@@ -54,7 +67,7 @@ func New(c Config) (*API, error) {
 	if c.Failed == nil {
 		c.Failed = func(*http.Request, error) {}
 	}
-	return &API{c}, nil
+	return &API{c, slots.New(maxLarge, maxCallerLarge, maxLargeWait)}, nil
 }
 
 // Routes are the patterns of the API and their handlers.
@@ -73,7 +86,8 @@ type work struct {
 	answer  []byte
 	asked   wire.Request
 	request fluxgate.Request
-	lent    bool // what has failed may still hold the request
+	lent    bool   // what has failed may still hold the request
+	free    func() // gives the slot of a large body back, or nil
 }
 
 var works = sync.Pool{New: func() any { return new(work) }}
@@ -82,6 +96,9 @@ var works = sync.Pool{New: func() any { return new(work) }}
 const maxKept = 64 << 10
 
 func (w *work) release() {
+	if w.free != nil {
+		w.free()
+	}
 	if w.lent || cap(w.body) > maxKept || cap(w.answer) > maxKept {
 		return
 	}
@@ -94,7 +111,7 @@ func (w *work) release() {
 func (a *API) check(rw http.ResponseWriter, r *http.Request) {
 	w := works.Get().(*work)
 	defer w.release()
-	if p := w.read(r, a.config.MaxBody, &w.asked); p != nil {
+	if p := a.read(w, r, a.config.MaxBody, &w.asked); p != nil {
 		p.write(rw, r)
 		return
 	}
@@ -144,7 +161,7 @@ func (a *API) batch(rw http.ResponseWriter, r *http.Request) {
 	w := works.Get().(*work)
 	defer w.release()
 	var asked wire.Batch
-	if p := w.read(r, min(a.config.MaxBody*int64(a.config.MaxBatch), 1<<20), &asked); p != nil {
+	if p := a.read(w, r, min(a.config.MaxBody*int64(a.config.MaxBatch), 1<<20), &asked); p != nil {
 		p.write(rw, r)
 		return
 	}

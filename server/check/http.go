@@ -9,25 +9,38 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/netip"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/server/access"
+	"github.com/fluxgate/fluxgate/server/slots"
 )
 
 // read reads a body as JSON into asked, strictly: a field that is not known is
 // a field that would not be looked at.
-func (w *work) read(r *http.Request, most int64, asked any) *problem {
+func (a *API) read(w *work, r *http.Request, most int64, asked any) *problem {
 	if !isJSON(r.Header.Get("Content-Type")) {
 		return newProblem(http.StatusUnsupportedMediaType, "The body must be application/json.")
 	}
 	if r.ContentLength > most {
 		return tooLarge(most)
 	}
-	var err error
-	if w.body, err = readAll(w.body[:0], r.Body, most); errors.Is(err, errTooLarge) {
-		return tooLarge(most)
+	err := error(nil)
+	if r.ContentLength > smallBody {
+		err = a.hold(w, r)
 	}
-	if err != nil {
+	if err == nil {
+		err = a.readBody(w, r, most)
+	}
+	switch {
+	case errors.Is(err, errTooLarge):
+		return tooLarge(most)
+	case errors.Is(err, slots.ErrFull):
+		p := newProblem(http.StatusServiceUnavailable, "The server is busy with other large requests, most of them perhaps of the same caller. Nothing was taken: try again.")
+		p.retryAfter = "1"
+		return p
+	case err != nil:
 		return badRequest("the body could not be read")
 	}
 	if start := bytes.TrimLeft(w.body, " \t\r\n"); len(start) > 0 && start[0] != '{' {
@@ -58,8 +71,13 @@ func isJSON(contentType string) bool {
 
 var errTooLarge = errors.New("the body is too large")
 
-// readAll reads a body that is not longer than most.
-func readAll(b []byte, from io.Reader, most int64) ([]byte, error) {
+// smallBody is how many bytes of a body are read without a slot: less than the
+// header of a request may have.
+const smallBody = 16 << 10
+
+// readBody reads a body that is not longer than most.
+func (a *API) readBody(w *work, r *http.Request, most int64) error {
+	b := w.body[:0]
 	if cap(b) == 0 {
 		b = make([]byte, 0, 1024)
 	}
@@ -67,18 +85,45 @@ func readAll(b []byte, from io.Reader, most int64) ([]byte, error) {
 		if len(b) == cap(b) {
 			b = append(b, 0)[:len(b)]
 		}
-		n, err := from.Read(b[len(b):cap(b)])
+		n, err := r.Body.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
-		if int64(len(b)) > most {
-			return b, errTooLarge
-		}
-		if errors.Is(err, io.EOF) {
-			return b, nil
-		}
-		if err != nil {
-			return b, err
+		w.body = b
+		switch {
+		case int64(len(b)) > most:
+			return errTooLarge
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case len(b) >= smallBody && w.free == nil:
+			if err := a.hold(w, r); err != nil {
+				return err
+			}
 		}
 	}
+}
+
+// hold takes a slot for the large body of a request.
+func (a *API) hold(w *work, r *http.Request) (err error) {
+	w.free, err = a.slots.Take(r.Context(), callerName(r))
+	return err
+}
+
+// callerName is who sent a request, or the network of its address if that is
+// not known.
+func callerName(r *http.Request) string {
+	if who := access.From(r.Context()); who != nil && who.Name != access.Anonymous {
+		return who.Name
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	addr := peer.Addr().Unmap()
+	if network, err := addr.Prefix(64); err == nil && addr.Is6() {
+		return network.String()
+	}
+	return addr.String()
 }
 
 // describe says what is wrong with a body without showing what stands in it:
@@ -123,10 +168,13 @@ func writeJSON(w http.ResponseWriter, body []byte) {
 var jsonType = []string{"application/json"}
 
 // problem is an answer that is not a decision.
-type problem struct{ httplimit.Problem }
+type problem struct {
+	httplimit.Problem
+	retryAfter string // in seconds, or empty
+}
 
 func newProblem(status int, format string, args ...any) *problem {
-	return &problem{httplimit.Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}}
+	return &problem{Problem: httplimit.Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}}
 }
 
 func badRequest(format string, args ...any) *problem {
@@ -146,6 +194,9 @@ func tooLarge(most int64) *problem {
 func refused(status int, err error) *problem { return newProblem(status, "%v", err) }
 
 func (p *problem) write(w http.ResponseWriter, r *http.Request) {
+	if p.retryAfter != "" {
+		w.Header().Set("Retry-After", p.retryAfter)
+	}
 	(&httplimit.Rejection{Problem: p.Problem}).Write(w, r)
 }
 

@@ -23,7 +23,7 @@ func (a *API) settle(rw http.ResponseWriter, r *http.Request) {
 	w := works.Get().(*work)
 	defer w.release()
 	var asked wire.Settle
-	if p := w.read(r, max(a.config.MaxBody, 512<<10), &asked); p != nil {
+	if p := a.read(w, r, max(a.config.MaxBody, 512<<10), &asked); p != nil {
 		p.write(rw, r)
 		return
 	}
@@ -77,7 +77,7 @@ func (a *API) compatible(rw http.ResponseWriter, r *http.Request) {
 	w := works.Get().(*work)
 	defer w.release()
 	var asked compatibleRequest
-	if p := w.read(r, a.config.MaxBody, &asked); p != nil {
+	if p := a.read(w, r, a.config.MaxBody, &asked); p != nil {
 		p.write(rw, r)
 		return
 	}
