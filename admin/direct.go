@@ -159,7 +159,7 @@ func (d *Direct) Explain(ctx context.Context, req *fluxgate.Request) (*Explanati
 	if err != nil {
 		return nil, d.truth(ctx, req, err)
 	}
-	return explained(&e), nil
+	return explained(engine, &e), nil
 }
 
 // Effective says which rules apply to a request, which do not and why. It asks
@@ -173,7 +173,7 @@ func (d *Direct) Effective(ctx context.Context, req *fluxgate.Request) (*Explana
 	if err != nil {
 		return nil, d.truth(ctx, req, err)
 	}
-	return verdicts(set, all), nil
+	return verdicts(engine, set, all), nil
 }
 
 // Buckets implements [Operator].
@@ -189,7 +189,7 @@ func (d *Direct) Buckets(ctx context.Context, req *fluxgate.Request, rules ...st
 	all := make([]Bucket, len(found))
 	for i := range found {
 		b := &found[i]
-		all[i] = Bucket{Rule: b.Rule.ID, Key: b.Key.ID.String(), Status: b.Status.String(), Time: b.Time.UTC(), Bands: []Band{}}
+		all[i] = Bucket{Rule: b.Rule.ID, Key: engine.ShowKey(b.Key), Status: b.Status.String(), Time: b.Time.UTC(), Bands: []Band{}}
 		for j := range b.Bands {
 			all[i].Bands = append(all[i].Bands, wire.FromBand(&b.Bands[j]))
 		}

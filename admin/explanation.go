@@ -35,7 +35,7 @@ type Verdict struct {
 	Priority int      `json:"priority" doc:"Higher first."`
 	Group    string   `json:"group,omitempty" doc:"Its group."`
 	Scope    string   `json:"limitScope,omitempty" doc:"Whose bucket it counts in."`
-	Key      string   `json:"key,omitempty" doc:"The bucket of the request, as its salted hash."`
+	Key      string   `json:"key,omitempty" doc:"The bucket of the request, as its salted hash and what binds it to the rule."`
 	Identity []string `json:"identity,omitempty" nullable:"false" doc:"What of the request names the bucket."`
 	Missing  []string `json:"missing,omitempty" nullable:"false" doc:"What should have named it, and is not there."`
 }
@@ -43,15 +43,15 @@ type Verdict struct {
 // Bucket is what one caller has left under one rule.
 type Bucket struct {
 	Rule   string    `json:"rule" doc:"The rule."`
-	Key    string    `json:"key" doc:"The bucket, as its salted hash."`
+	Key    string    `json:"key" doc:"The bucket, as its salted hash and what binds it to the rule."`
 	Status string    `json:"status" doc:"ok, rejected if it is in debt, or unavailable if the store could not be asked."`
 	Time   time.Time `json:"time" doc:"When it was so, by the store's clock."`
 	Bands  []Band    `json:"bands" nullable:"false" doc:"Its bands."`
 }
 
 // explained is an explanation as it travels.
-func explained(e *fluxgate.Explanation) *Explanation {
-	all := verdicts(e.RuleSet, e.Rules)
+func explained(engine *fluxgate.Engine, e *fluxgate.Explanation) *Explanation {
+	all := verdicts(engine, e.RuleSet, e.Rules)
 	if len(e.Readings) > 1 {
 		all.Readings = e.Readings
 	}
@@ -60,19 +60,16 @@ func explained(e *fluxgate.Explanation) *Explanation {
 	return all
 }
 
-func verdicts(set *fluxgate.RuleSet, rules []fluxgate.Verdict) *Explanation {
+func verdicts(engine *fluxgate.Engine, set *fluxgate.RuleSet, rules []fluxgate.Verdict) *Explanation {
 	all := &Explanation{RuleSet: set.ID(), Rules: make([]Verdict, len(rules))}
 	for i := range rules {
 		v := &rules[i]
 		to := Verdict{
 			Rule: v.Rule.ID, Applies: v.Applies, Why: string(v.Why), Detail: v.Detail, Shadow: v.Rule.Mode == fluxgate.ModeShadow,
-			Priority: v.Rule.Priority, Group: v.Rule.Group, Scope: string(v.Rule.Scope), Identity: v.Identity, Missing: v.Missing,
+			Priority: v.Rule.Priority, Group: v.Rule.Group, Scope: string(v.Rule.Scope), Key: engine.ShowKey(v.Key), Identity: v.Identity, Missing: v.Missing,
 		}
 		if a := v.Rule.Action; a == fluxgate.ActionAllow || a == fluxgate.ActionDeny {
 			to.Action, to.Scope = string(a), ""
-		}
-		if v.Key.ID != (fluxgate.KeyID{}) {
-			to.Key = v.Key.ID.String()
 		}
 		all.Rules[i] = to
 	}

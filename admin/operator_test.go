@@ -182,7 +182,7 @@ func TestAResetThatIsNotClearIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, _ *desk, op admin.Operator) {
 		_, err := op.Put(t.Context(), setOf(t, "mine", 5), by(0, ""))
 		do(t, err)
-		const key = "00112233445566778899aabbccddeeff"
+		const key = "00112233445566778899aabbccddeeff0011223344556677"
 		ann := &admin.Request{UserID: "ann"}
 		for name, c := range map[string]struct {
 			what   admin.Reset
@@ -202,7 +202,7 @@ func TestAResetThatIsNotClearIsRefused(t *testing.T) {
 			"one, and all":             {admin.Reset{RuleSet: "mine", Rule: "mine-0", Request: ann, All: true}, 422},
 			"somebody without a name":  {admin.Reset{RuleSet: "mine", Rule: "mine-0", Request: &admin.Request{IP: "192.0.2.1"}}, 422},
 			"a short key":              {admin.Reset{RuleSet: "mine", Rule: "mine-0", Key: "0011"}, 422},
-			"a key of other digits":    {admin.Reset{RuleSet: "mine", Rule: "mine-0", Key: strings.Repeat("z", 32)}, 422},
+			"a key of other digits":    {admin.Reset{RuleSet: "mine", Rule: "mine-0", Key: strings.Repeat("z", 48)}, 422},
 			"a request of another":     {admin.Reset{RuleSet: "mine", Rule: "mine-0", Request: &admin.Request{RuleSet: "yours"}}, 422},
 			"a request from nowhere":   {admin.Reset{RuleSet: "mine", Rule: "mine-0", Request: &admin.Request{IP: "nowhere"}}, 422},
 		} {

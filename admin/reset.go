@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,7 +17,7 @@ type Reset struct {
 	RuleSet string   `json:"ruleSet,omitempty" doc:"The rule set."`
 	Rule    string   `json:"rule,omitempty" doc:"A rule. Left out, all rules."`
 	All     bool     `json:"all,omitempty" doc:"The buckets of all callers: needed where none is named."`
-	Key     string   `json:"key,omitempty" pattern:"^[0-9a-f]{32}$" doc:"The bucket of one caller, as explain and peek show it."`
+	Key     string   `json:"key,omitempty" pattern:"^[0-9a-f]{48}$" doc:"The bucket of one caller under this rule, as explain and peek show it."`
 	Request *Request `json:"request,omitempty" doc:"A request of that caller, in the place of its key."`
 }
 
@@ -31,19 +30,19 @@ func (d *Direct) Reset(ctx context.Context, what Reset) error {
 	return err
 }
 
-// ResetKey is Reset, and tells what was reset.
-func (d *Direct) ResetKey(ctx context.Context, what Reset) (fluxgate.Key, error) {
+// ResetKey is Reset, and returns the key of the bucket if it was one caller's.
+func (d *Direct) ResetKey(ctx context.Context, what Reset) (shown string, err error) {
 	engine, err := d.decides()
 	if err != nil {
-		return fluxgate.Key{}, err
+		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxReset)
 	defer cancel()
 	key, err := what.key(ctx, engine)
 	if err != nil {
-		return key, d.truth(ctx, &fluxgate.Request{RuleSet: what.RuleSet}, err)
+		return "", d.truth(ctx, &fluxgate.Request{RuleSet: what.RuleSet}, err)
 	}
-	return key, engine.Reset(ctx, key)
+	return engine.ShowKey(key), engine.Reset(ctx, key)
 }
 
 // ErrReset is wrapped by errors about resets that say too little or too much.
@@ -70,11 +69,9 @@ func (r *Reset) key(ctx context.Context, engine *fluxgate.Engine) (fluxgate.Key,
 	case err != nil || r.All:
 		return key, err
 	case r.Key != "":
-		raw, err := hex.DecodeString(r.Key)
-		if err != nil || len(raw) != len(key.ID) {
-			return key, fmt.Errorf("%w: a key has %d hexadecimal digits", ErrReset, 2*len(key.ID))
+		if key, err = engine.ParseKey(r.RuleSet, r.Rule, r.Key); err != nil {
+			return key, fmt.Errorf("%w: this is %w", ErrReset, err)
 		}
-		key.ID = fluxgate.KeyID(raw)
 		return key, nil
 	case len(verdict.Missing) > 0:
 		// Its bucket would be one that it shares with strangers.

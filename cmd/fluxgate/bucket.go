@@ -99,7 +99,7 @@ func newBucketReset() *cobra.Command {
 all of a rule set. Before all of a rule or of a rule set are, you are asked. A request must have all that the rule
 counts by, such as a user.`,
 		Example: `  fluxgate bucket reset --rule-set api-limits --rule per-user --user ada
-  fluxgate bucket reset --rule-set api-limits --rule per-user --key 5f0c9a1b7d2e4f60a1b2c3d4e5f60718
+  fluxgate bucket reset --rule-set api-limits --rule per-user --key 5f0c9a1b7d2e4f60a1b2c3d4e5f607188c0d96e2f1a43b75
   fluxgate bucket reset --rule-set api-limits --yes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			what, err := f.read(cmd)
@@ -120,7 +120,7 @@ counts by, such as a user.`,
 	return cmd
 }
 
-var bucketKey = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var bucketKey = regexp.MustCompile(fmt.Sprintf(`^[0-9a-f]{%d}$`, fluxgate.ShownKeyLength))
 
 // read refuses what names too little or too much.
 func (f *resetFlags) read(cmd *cobra.Command) (admin.Reset, error) {
@@ -149,7 +149,7 @@ func (f *resetFlags) read(cmd *cobra.Command) (admin.Reset, error) {
 	case f.rule == "" && (one || f.key != ""):
 		return what, usage("say with --rule whose bucket it is: a caller has one under every rule, see fluxgate bucket peek")
 	case f.key != "" && !bucketKey.MatchString(f.key):
-		return what, usage("--key: a key has 32 hexadecimal digits, as fluxgate bucket peek shows it")
+		return what, usage("--key: a key has %d hexadecimal digits, as fluxgate bucket peek shows it", fluxgate.ShownKeyLength)
 	case one:
 		asked := wire.FromRequest(req)
 		asked.RuleSet = ""

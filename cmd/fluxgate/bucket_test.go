@@ -179,7 +179,7 @@ func TestExplainSaysWhatIsDecidedAndWhy(t *testing.T) {
 		})
 		code, out, errs := call(t, append([]string{"explain", "--path", "/health", "--all", "-o", "json"}, at.flags...)...)
 		var told admin.Explanation
-		if err := json.Unmarshal([]byte(out), &told); code != exitOK || err != nil || len(told.Rules) != 7 || !told.Decision.Allowed || len(told.Rules[2].Key) != 32 {
+		if err := json.Unmarshal([]byte(out), &told); code != exitOK || err != nil || len(told.Rules) != 7 || !told.Decision.Allowed || len(told.Rules[2].Key) != 48 {
 			t.Errorf("exit code %d, %v\n%s%s", code, err, out, errs)
 		}
 	})

@@ -160,7 +160,7 @@ func (p workplace) types(t *testing.T, folder string, lines []line) {
 // What differs between two runs.
 var (
 	moments  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
-	keys     = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
+	keys     = regexp.MustCompile(`\b[0-9a-f]{48}\b`)
 	instants = regexp.MustCompile(`("?(timeMs|fullAfterMs|resetAfterMs)"?): [0-9.]+`)
 )
 

@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/audit"
@@ -62,10 +61,7 @@ func (a *API) reset(ctx context.Context, in *struct {
 	}
 	in.Body.RuleSet = in.RuleSet
 	if err == nil {
-		var key fluxgate.Key
-		if key, err = a.config.Operator.ResetKey(ctx, in.Body); key.ID != (fluxgate.KeyID{}) {
-			record.Key = key.ID.String()
-		}
+		record.Key, err = a.config.Operator.ResetKey(ctx, in.Body)
 	}
 	if err != nil {
 		err = a.failed(ctx, err)

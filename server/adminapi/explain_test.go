@@ -97,7 +97,7 @@ func TestAnExplanationSaysWhyAndWhatIsLeft(t *testing.T) {
 	}
 	for _, v := range got.Rules {
 		limits := v.Action == "" && v.Why != "disabled" && v.Rule != "per-key"
-		if (v.Key != "") != limits || limits && len(v.Key) != 32 {
+		if (v.Key != "") != limits || limits && len(v.Key) != 48 {
 			t.Errorf("rule %s has the key %q", v.Rule, v.Key)
 		}
 	}
@@ -156,7 +156,7 @@ func TestAPeekSaysWhatACallerHasLeft(t *testing.T) {
 		for _, band := range b.Bands {
 			got = append(got, fmt.Sprintf("%s.%s %d of %d", b.Rule, band.Label, band.Remaining, band.Limit))
 		}
-		if len(b.Key) != 32 || time.Since(b.Time).Abs() > time.Hour {
+		if len(b.Key) != 48 || time.Since(b.Time).Abs() > time.Hour {
 			t.Errorf("bucket %+v", b)
 		}
 	}
@@ -193,7 +193,7 @@ func TestWhatCannotBeExplainedIsRefused(t *testing.T) {
 		{"none/effective", `{}`, http.StatusNotFound, "none"},
 		{"none/buckets/peek", `{"request":{}}`, http.StatusNotFound, "none"},
 		{"none/buckets/reset", `{"all":true}`, http.StatusNotFound, "none"},
-		{"none/buckets/reset", `{"rule":"r","key":"00112233445566778899aabbccddeeff"}`, http.StatusNotFound, "none"},
+		{"none/buckets/reset", `{"rule":"r","key":"00112233445566778899aabbccddeeff0011223344556677"}`, http.StatusNotFound, "none"},
 		{"scene/buckets/peek", `{"request":{},"rules":["none"]}`, http.StatusNotFound, "none"},
 		{"scene/buckets/peek", `{"request":{},"rules":["everyone","none"]}`, http.StatusNotFound, "none"},
 		{"scene/buckets/peek", `{"request":{},"rules":["off"]}`, http.StatusUnprocessableEntity, "disabled"},

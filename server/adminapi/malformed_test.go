@@ -72,9 +72,9 @@ func malformed() [][]string {
 		{post, mine + "/explain", `{"nonsense":1}`}, {post, mine + "/explain", `{"attributes":` + deep + `}`}, {post, mine + "/explain?applying=perhaps", `{}`}, {post, mine + "/explain", `{} {}`},
 		{post, mine + "/effective", `7`}, {post, mine + "/buckets/peek", `{}`}, {post, mine + "/buckets/peek", `{"request":{},"rules":"mine-0"}`},
 		{post, mine + "/buckets/peek", `{"request":{},"rules":[` + strings.Repeat(`"a",`, 64) + `"a"]}`}, {post, mine + "/buckets/peek", `{"request":{},"rules":["a b"]}`},
-		{post, mine + "/buckets/reset", `{"rule":"a b"}`}, {post, mine + "/buckets/reset", `{"ruleSet":"yours"}`}, {post, mine + "/buckets/reset", `{"key":"00112233445566778899aabbccddeeff"}`},
+		{post, mine + "/buckets/reset", `{"rule":"a b"}`}, {post, mine + "/buckets/reset", `{"ruleSet":"yours"}`}, {post, mine + "/buckets/reset", `{"key":"00112233445566778899aabbccddeeff0011223344556677"}`},
 		{post, mine + "/buckets/reset", `{"rule":"mine-0","key":"0011"}`}, {post, mine + "/buckets/reset", `{"rule":"mine-0","key":"00112233445566778899AABBCCDDEEFF"}`},
-		{post, mine + "/buckets/reset", `{"rule":"mine-0","key":"00112233445566778899aabbccddeeff","request":{}}`}, {post, mine + "/buckets/reset", `{"request":{}}`},
+		{post, mine + "/buckets/reset", `{"rule":"mine-0","key":"00112233445566778899aabbccddeeff0011223344556677","request":{}}`}, {post, mine + "/buckets/reset", `{"request":{}}`},
 		{post, mine + "/buckets/reset", `{"rule":"mine-0","request":{"ip":"x"}}`}, {post, mine + "/buckets/reset", `{"rule":"none"}`},
 		{post, mine + "/buckets/reset", `{"rule":"mine-0","request":{"ruleSet":"yours"}}`},
 	}

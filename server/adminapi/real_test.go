@@ -243,7 +243,7 @@ func (r *reality) sameKeys(explained *admin.Explanation, d *fluxgate.Decision) {
 	for i := range receipt.Takes {
 		key := receipt.Takes[i].Key
 		named := slices.ContainsFunc(explained.Rules, func(v admin.Verdict) bool {
-			return v.Applies && v.Rule == key.Rule && v.Key == key.ID.String() && explained.RuleSet == key.RuleSet
+			return v.Applies && v.Rule == key.Rule && v.Key == r.engine.ShowKey(key) && explained.RuleSet == key.RuleSet
 		})
 		if !named || !took[key.Rule] {
 			r.Errorf("taken from %v, which was not named so", key)
@@ -279,7 +279,7 @@ func (r *reality) sameBuckets(explained *admin.Explanation, d *fluxgate.Decision
 		do(r, err)
 		for _, b := range found {
 			for _, band := range b.Bands {
-				see(b.Rule.ID, b.Key.ID.String(), band.Band.Label, band.Remaining)
+				see(b.Rule.ID, r.engine.ShowKey(b.Key), band.Band.Label, band.Remaining)
 			}
 		}
 	}

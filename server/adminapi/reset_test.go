@@ -83,3 +83,52 @@ func TestCountersAreThoseOfTheServer(t *testing.T) {
 	}
 	r.ask(t, http.MethodGet, "/v1/rule-sets/none/counters", "").want(t, http.StatusNotFound)
 }
+
+// The key of a bucket resets it under its own rule set and rule, and under no
+// other: neither another tenant nor another rule can use it.
+func TestReset_KeyOfAnotherBucket(t *testing.T) {
+	r := start(t)
+	rule := `{"id":%q,"limitScope":"USER_ID","bands":[{"label":"day","capacity":10,"refill":"24h"}]}`
+	r.create(t, mine, fmt.Sprintf(`{"id":"mine","rules":[`+rule+`,`+rule+`]}`, "a", "b"))
+	r.create(t, yours, fmt.Sprintf(`{"id":"yours","rules":[`+rule+`]}`, "c"))
+	r.check(t, &fluxgate.Request{RuleSet: "mine", UserID: "ann", Cost: 3})
+	r.check(t, &fluxgate.Request{RuleSet: "yours", UserID: "ann", Cost: 3})
+	key := map[string]string{}
+	for _, set := range []string{"mine", "yours"} {
+		for _, v := range r.explain(t, set, `{"userId":"ann"}`).Rules {
+			key[v.Rule] = v.Key
+		}
+	}
+	tenant := []string{"Authorization", "Bearer " + tokenOne}
+	for name, body := range map[string]string{
+		"another tenant's":        fmt.Sprintf(`{"rule":"a","key":%q}`, key["c"]),
+		"another rule's":          fmt.Sprintf(`{"rule":"a","key":%q}`, key["b"]),
+		"of another caller":       fmt.Sprintf(`{"rule":"a","key":%q}`, strings.Repeat("0", 32)+key["a"][32:]),
+		"with another's end":      fmt.Sprintf(`{"rule":"a","key":%q}`, key["c"][:32]+key["a"][32:]),
+		"without its end":         fmt.Sprintf(`{"rule":"a","key":%q}`, key["a"][:32]),
+		"in capital letters":      fmt.Sprintf(`{"rule":"a","key":%q}`, strings.ToUpper(key["a"])),
+		"with zeros for its end":  fmt.Sprintf(`{"rule":"a","key":%q}`, key["c"][:32]+strings.Repeat("0", 16)),
+		"of a rule that is not":   fmt.Sprintf(`{"rule":"c","key":%q}`, key["c"]),
+		"of its rule, and longer": fmt.Sprintf(`{"rule":"a","key":%q}`, key["a"]+"00"),
+	} {
+		got := r.ask(t, http.MethodPost, mine+"/buckets/reset", body, tenant...)
+		if got.status != http.StatusUnprocessableEntity && got.status != http.StatusNotFound {
+			t.Errorf("a key %s is answered %d: %s", name, got.status, got.body)
+		}
+	}
+	for _, set := range []string{"mine", "yours"} {
+		for _, b := range r.peek(t, set, `{"request":{"userId":"ann"}}`) {
+			if b.Bands[0].Remaining != 7 {
+				t.Errorf("the bucket of rule %s in %s was reset", b.Rule, set)
+			}
+		}
+	}
+	got := r.ask(t, http.MethodPost, mine+"/buckets/reset", fmt.Sprintf(`{"rule":"a","key":%q}`, key["c"]), tenant...)
+	if p := got.problem(t); !strings.Contains(p.Detail, `not the key of a bucket of rule "a" in rule set "mine"`) {
+		t.Errorf("the answer is %q", p.Detail)
+	}
+	r.ask(t, http.MethodPost, mine+"/buckets/reset", fmt.Sprintf(`{"rule":"a","key":%q}`, key["a"]), tenant...).want(t, http.StatusNoContent)
+	if last := r.audit.Recent(0, 1, nil)[0]; last.Key != key["a"] {
+		t.Errorf("the audit says %+v, want the key as it is shown", last)
+	}
+}

@@ -35,7 +35,7 @@ type Record struct {
 	// RuleSet and Rule are what it was about.
 	RuleSet string `json:"ruleSet,omitempty" doc:"The rule set it was about."`
 	Rule    string `json:"rule,omitempty" doc:"The rule it was about."`
-	// Key is the bucket that was reset, as its salted hash; without one it was
+	// Key is the bucket that was reset, as it is shown; without one it was
 	// all of the rule, or of the rule set.
 	Key     string  `json:"key,omitempty" doc:"The bucket that was reset; left out, all of the rule or the rule set."`
 	Outcome Outcome `json:"outcome" enum:"changed,unchanged,refused,failed" doc:"What came of it."`

@@ -1,0 +1,51 @@
+package fluxgate
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+)
+
+// ErrKey is wrapped by errors of [Engine.ParseKey].
+var ErrKey = errors.New("not the key of a bucket")
+
+// sealLength is how many bytes of a shown key bind it to its rule.
+const sealLength = 8
+
+// ShownKeyLength is how many hexadecimal digits a shown key has.
+const ShownKeyLength = 2 * (len(KeyID{}) + sealLength)
+
+// ShowKey is the key of one bucket as people see it and [Engine.ParseKey] reads
+// it: its id, and a seal that only those who know the store's salt can make. It
+// is empty for a key that names no bucket.
+func (e *Engine) ShowKey(k Key) string {
+	if k.ID == (KeyID{}) {
+		return ""
+	}
+	return hex.EncodeToString(append(k.ID[:], e.seal(k)...))
+}
+
+// ParseKey reads a key that [Engine.ShowKey] has written for a rule of a rule
+// set. The key of a bucket of another rule is an [ErrKey]: an id alone names a
+// bucket, whoever's it is.
+func (e *Engine) ParseKey(ruleSet, rule, shown string) (Key, error) {
+	k := Key{RuleSet: ruleSet, Rule: rule}
+	raw, err := hex.DecodeString(shown)
+	if err == nil && len(shown) == ShownKeyLength {
+		k.ID = KeyID(raw[:len(k.ID)])
+		if subtle.ConstantTimeCompare(raw[len(k.ID):], e.seal(k)) == 1 {
+			return k, nil
+		}
+	}
+	return Key{}, fmt.Errorf("%w of rule %s in rule set %s", ErrKey, quote(rule), quote(ruleSet))
+}
+
+// seal binds the id of a bucket to its rule.
+func (e *Engine) seal(k Key) []byte {
+	prefix := newKeyPrefix(e.store.Salt(), k.RuleSet, k.Rule)
+	b := append([]byte("fluxgate shown key 1"), prefix[:]...)
+	sum := sha256.Sum256(append(b, k.ID[:]...))
+	return sum[:sealLength]
+}
