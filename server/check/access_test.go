@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/check"
 	"github.com/fluxgate/fluxgate/server/config"
@@ -19,7 +20,7 @@ import (
 
 // guarded is an API behind a guard that knows the tokens all, which is for
 // every rule set, some, for api and others, and other, for others.
-func guarded(t *testing.T, ruleSet string, limiter broken) http.Handler {
+func guarded(t *testing.T, ruleSet string, limiter httplimit.Limiter) http.Handler {
 	t.Helper()
 	auth := config.Auth{}
 	for name, sets := range map[string][]string{"all": nil, "some": {"api", "others"}, "other": {"others"}} {
@@ -30,7 +31,7 @@ func guarded(t *testing.T, ruleSet string, limiter broken) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := check.New(check.Config{Limiter: limiter, Office: fluxgate.Must(receipt.NewOffice(receipt.Config{})), RuleSet: ruleSet})
+	api, err := check.New(check.Config{Limiter: limiter, Office: fluxgate.Must(receipt.NewOffice(receipt.Config{Secret: []byte(guardedSecret)})), RuleSet: ruleSet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,5 +83,44 @@ func TestATokenIsForItsRuleSetsAlone(t *testing.T) {
 				t.Errorf("%s asks %s %s: decided %d times, %v", token, c.path, c.body, asked.Load(), w.Header())
 			}
 		}
+	}
+}
+
+// guardedSecret signs the receipts of guarded.
+const guardedSecret = "a secret of the tests"
+
+// settling is a limiter that counts what is settled.
+type settling struct{ times *atomic.Int64 }
+
+func (settling) Check(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
+	return fluxgate.Decision{}, nil
+}
+
+func (s settling) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
+	s.times.Add(1)
+	return fluxgate.Settlement{Returned: 1}, nil
+}
+
+// A receipt is settled by callers that may check its rule set, and by no
+// others, who do not spend it by trying.
+func TestSettle_ReceiptOfAnotherRuleSet(t *testing.T) {
+	var settled atomic.Int64
+	api := guarded(t, "others", settling{&settled})
+	office := fluxgate.Must(receipt.NewOffice(receipt.Config{Secret: []byte(guardedSecret)}))
+	token := office.Issue(&fluxgate.Receipt{Takes: []fluxgate.Taken{
+		{Key: fluxgate.Key{RuleSet: "others", Rule: "r"}, Cost: 1}, {Key: fluxgate.Key{RuleSet: "api", Rule: "s"}, Cost: 1},
+	}})
+	for _, c := range []struct {
+		caller string
+		want   int
+	}{{"other", 403}, {"other", 403}, {"some", 200}, {"some", 409}, {"other", 403}} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/settle", strings.NewReader(`{"receipt":"`+token+`","actual":0}`))
+		r.Header.Set("Authorization", "Bearer "+c.caller)
+		if api.ServeHTTP(w, r); w.Code != c.want {
+			t.Errorf("%s settles it: %d %s, want %d", c.caller, w.Code, w.Body, c.want)
+		}
+	}
+	if settled.Load() != 1 {
+		t.Errorf("it was settled %d times", settled.Load())
 	}
 }

@@ -17,8 +17,8 @@ import (
 const settleTimeout = time.Second
 
 // settle corrects what a request cost. A receipt is spent before it is
-// settled: if that fails it is not settled twice. Who has one may settle it,
-// whatever rule set it is of: it was signed here, for whoever asked.
+// settled: if that fails it is not settled twice. Callers settle receipts of
+// rule sets that they may check.
 func (a *API) settle(rw http.ResponseWriter, r *http.Request) {
 	w := works.Get().(*work)
 	defer w.release()
@@ -35,13 +35,17 @@ func (a *API) settle(rw http.ResponseWriter, r *http.Request) {
 	// spent: this does not end with the request.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), settleTimeout)
 	defer cancel()
-	taken, err := a.config.Office.Redeem(ctx, asked.Receipt)
+	who := access.From(r.Context())
+	taken, err := a.config.Office.RedeemFor(ctx, asked.Receipt, func(ruleSet string) bool { return a.may(who, ruleSet) })
 	switch {
 	case errors.Is(err, receipt.ErrExpired):
 		refused(http.StatusGone, err).write(rw, r)
 		return
 	case errors.Is(err, receipt.ErrSpent):
 		refused(http.StatusConflict, err).write(rw, r)
+		return
+	case errors.Is(err, receipt.ErrForeign):
+		refused(http.StatusForbidden, err).write(rw, r)
 		return
 	case errors.Is(err, receipt.ErrRefused):
 		refused(http.StatusForbidden, receipt.ErrForged).write(rw, r)

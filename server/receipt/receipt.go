@@ -25,6 +25,7 @@ var (
 	ErrForged  = fmt.Errorf("%w: it was not made here, or was changed", ErrRefused)
 	ErrExpired = fmt.Errorf("%w: it has expired", ErrRefused)
 	ErrSpent   = fmt.Errorf("%w: it was settled before", ErrRefused)
+	ErrForeign = fmt.Errorf("%w: it is of a rule set that the caller may not use", ErrRefused)
 )
 
 // ID names a receipt.
@@ -122,6 +123,12 @@ func (o *Office) sign(b, payload []byte) []byte {
 
 // Redeem takes a token back, once. What it returns can be settled.
 func (o *Office) Redeem(ctx context.Context, token string) (*fluxgate.Receipt, error) {
+	return o.RedeemFor(ctx, token, func(string) bool { return true })
+}
+
+// RedeemFor is Redeem for a caller that may use some rule sets. A receipt of
+// another rule set is an [ErrForeign], and is not spent.
+func (o *Office) RedeemFor(ctx context.Context, token string, may func(ruleSet string) bool) (*fluxgate.Receipt, error) {
 	if len(token) > maxToken {
 		return nil, ErrForged
 	}
@@ -140,6 +147,11 @@ func (o *Office) Redeem(ctx context.Context, token string) (*fluxgate.Receipt, e
 	age := o.now().Sub(issued)
 	if age > o.ttl || age < -skew {
 		return nil, ErrExpired
+	}
+	for i := range receipt.Takes {
+		if !may(receipt.Takes[i].Key.RuleSet) {
+			return nil, ErrForeign
+		}
 	}
 	fresh, err := o.ledger.Spend(ctx, id, o.ttl+skew)
 	if err != nil {
