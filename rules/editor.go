@@ -36,7 +36,8 @@ type Editor interface {
 	// History has the revisions of a rule set, newest first, at most
 	// [PageSize] of those before the given one. Before 0 starts with the
 	// current one. A rule set that never existed has none. Old revisions are
-	// forgotten beyond the source's bound.
+	// forgotten beyond the source's bounds: a number of revisions, and a
+	// number of bytes.
 	History(ctx context.Context, id string, before int64, limit int) ([]Entry, error)
 
 	// Version reads a rule set as it was at a revision. One that is not there,
@@ -50,6 +51,11 @@ const (
 	// DefaultHistory is how many revisions of a rule set editors keep unless
 	// they are told otherwise.
 	DefaultHistory = 1_000
+	// DefaultHistoryBytes is how many bytes the documents of the revisions of
+	// a rule set have together that editors keep, unless they are told
+	// otherwise. The current revision and the one before it are kept whatever
+	// their size.
+	DefaultHistoryBytes = 32 << 20
 	// MaxDocument is how long the JSON of a rule set that is put may be.
 	MaxDocument = 12 << 20
 

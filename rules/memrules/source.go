@@ -17,6 +17,9 @@ type Config struct {
 	// History is how many revisions of a rule set are kept. 0 means
 	// [rules.DefaultHistory].
 	History int
+	// HistoryBytes is how many bytes their documents have together. The last
+	// two are kept whatever their size. 0 means [rules.DefaultHistoryBytes].
+	HistoryBytes int
 	// MaxRuleSets is how many rule sets there may be, deleted ones included:
 	// their revisions are never used again, so they are never forgotten. 0
 	// means 10,000.
@@ -27,9 +30,10 @@ type Config struct {
 
 // Source keeps rule sets in memory.
 type Source struct {
-	history     int
-	maxRuleSets int
-	now         func() time.Time
+	history      int
+	historyBytes int
+	maxRuleSets  int
+	now          func() time.Time
 
 	mu       sync.RWMutex
 	sets     map[string]*ruleSet
@@ -45,6 +49,7 @@ var (
 // ruleSet is a rule set and where it came from.
 type ruleSet struct {
 	versions []version         // oldest first, without a gap
+	bytes    int               // of their documents
 	current  *fluxgate.RuleSet // nil if it is deleted
 }
 
@@ -57,11 +62,14 @@ type version struct {
 // New makes a source without rules.
 func New(config Config) *Source {
 	s := &Source{
-		history: rules.DefaultHistory, maxRuleSets: 10_000, now: time.Now,
+		history: rules.DefaultHistory, historyBytes: rules.DefaultHistoryBytes, maxRuleSets: 10_000, now: time.Now,
 		sets: map[string]*ruleSet{}, owners: map[string]string{}, watchers: map[*watcher]struct{}{},
 	}
 	if config.History > 0 {
 		s.history = config.History
+	}
+	if config.HistoryBytes > 0 {
+		s.historyBytes = config.HistoryBytes
 	}
 	if config.MaxRuleSets > 0 {
 		s.maxRuleSets = config.MaxRuleSets
@@ -159,6 +167,16 @@ func (s *Source) checkRuleIDs(set *fluxgate.RuleSet) error {
 // maxProblems is how many problems an error lists.
 const maxProblems = 100
 
+// forget drops the oldest versions that are beyond a bound.
+func (s *Source) forget(kept *ruleSet) {
+	extra := 0
+	for left := len(kept.versions); left > s.history || left > 2 && kept.bytes > s.historyBytes; left-- {
+		kept.bytes -= len(kept.versions[extra].document)
+		extra++
+	}
+	kept.versions = slices.Delete(kept.versions, 0, extra)
+}
+
 // commit makes a rule set, or none, the current one and tells everybody.
 func (s *Source) commit(id string, kept *ruleSet, set *fluxgate.RuleSet, document []byte, change rules.Change) int64 {
 	entry := rules.Entry{
@@ -178,9 +196,8 @@ func (s *Source) commit(id string, kept *ruleSet, set *fluxgate.RuleSet, documen
 	}
 	kept.current = set
 	kept.versions = append(kept.versions, version{entry, document})
-	if extra := len(kept.versions) - s.history; extra > 0 {
-		kept.versions = slices.Delete(kept.versions, 0, extra)
-	}
+	kept.bytes += len(document)
+	s.forget(kept)
 	for w := range s.watchers {
 		w.tell(id)
 	}

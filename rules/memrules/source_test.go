@@ -29,7 +29,8 @@ func TestConformanceWithAShortHistory(t *testing.T) {
 			continue // takes seconds and has nothing to do with it
 		}
 		t.Run(c.Name, func(t *testing.T) {
-			c.Run(t, rulestest.Subject{Editor: memrules.New(memrules.Config{History: 20}), History: 20, Changes: 100})
+			source := memrules.New(memrules.Config{History: 20, HistoryBytes: 1 << 20})
+			c.Run(t, rulestest.Subject{Editor: source, History: 20, HistoryBytes: 1 << 20, Changes: 100})
 		})
 	}
 }

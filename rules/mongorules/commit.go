@@ -27,13 +27,13 @@ var errFenced = errors.New("other rule sets want the same rule ids: try again")
 // commit makes a draft the revision after that of the ground. It happens at
 // one moment: when the head is set.
 func (s *Source) commit(ctx context.Context, before *ground, d draft) (*head, error) {
-	var parent, projected, fence int64
+	var parent, start, projected, fence int64
 	if before.head != nil {
-		parent, projected, fence = before.head.Revision, before.head.Projected, before.head.Fence
+		parent, start, projected, fence = before.head.Revision, before.head.Bytes, before.head.Projected, before.head.Fence
 	}
 	if before.head.never() {
 		var err error
-		if parent, err = s.lastRevision(ctx, before.id); err != nil {
+		if parent, start, err = s.lastRevision(ctx, before.id); err != nil {
 			return nil, err
 		}
 	}
@@ -51,11 +51,11 @@ func (s *Source) commit(ctx context.Context, before *ground, d draft) (*head, er
 	now := s.config.Now().UTC().Truncate(time.Millisecond)
 	v := &snapshot{
 		ID: rand.Text(), RuleSetID: before.id, Revision: parent + 1, Parent: parent, Deleted: d.set == nil,
-		Author: d.change.Author, Comment: d.change.Comment, At: now, Overrules: d.overrules, Document: string(d.document),
+		Author: d.change.Author, Comment: d.change.Comment, At: now, Start: start, Overrules: d.overrules, Document: string(d.document),
 	}
 	h := &head{
 		ID: v.RuleSetID, Revision: v.Revision, Deleted: v.Deleted, Snapshot: v.ID, Author: v.Author, Comment: v.Comment, At: now,
-		Projected: projected, Fence: fence, CheckedAt: now,
+		Bytes: start + int64(len(d.document)), Projected: projected, Fence: fence, CheckedAt: now,
 	}
 	err = s.call(ctx, "inserting a snapshot", func(ctx context.Context) error {
 		_, err := s.versions.InsertOne(ctx, v)
@@ -80,18 +80,19 @@ func (s *Source) commit(ctx context.Context, before *ground, d draft) (*head, er
 	return made, err
 }
 
-// lastRevision is the last one of a rule set that has lost its head, or 0.
-func (s *Source) lastRevision(ctx context.Context, id string) (int64, error) {
+// lastRevision is the last one of a rule set that has lost its head, or 0, and
+// how long the documents were together up to there.
+func (s *Source) lastRevision(ctx context.Context, id string) (revision, bytes int64, err error) {
 	v := new(snapshot)
-	err := s.call(ctx, "looking for former revisions", func(ctx context.Context) error {
+	err = s.call(ctx, "looking for former revisions", func(ctx context.Context) error {
 		err := s.versions.FindOne(ctx, bson.D{{Key: "ruleSetId", Value: id}, {Key: "committed", Value: true}},
-			options.FindOne().SetSort(bson.D{{Key: "revision", Value: -1}}).SetProjection(bson.D{{Key: "revision", Value: 1}})).Decode(v)
+			options.FindOne().SetSort(bson.D{{Key: "revision", Value: -1}}).SetProjection(bson.D{{Key: "revision", Value: 1}, {Key: "start", Value: 1}, {Key: "document", Value: 1}})).Decode(v)
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return nil
 		}
 		return err
 	})
-	return v.Revision, err
+	return v.Revision, v.Start + int64(len(v.Document)), err
 }
 
 // setHead is the compare-and-set.
@@ -109,7 +110,7 @@ func (s *Source) setHead(ctx context.Context, old, h *head) (won bool, err error
 		result, err := s.heads.UpdateOne(ctx, filter, bson.D{
 			{Key: "$set", Value: bson.D{
 				{Key: "revision", Value: h.Revision}, {Key: "deleted", Value: h.Deleted}, {Key: "snapshot", Value: h.Snapshot},
-				{Key: "author", Value: h.Author}, {Key: "comment", Value: h.Comment}, {Key: "at", Value: h.At},
+				{Key: "author", Value: h.Author}, {Key: "comment", Value: h.Comment}, {Key: "at", Value: h.At}, {Key: "bytes", Value: h.Bytes},
 				{Key: "checkedAt", Value: h.CheckedAt},
 			}},
 			{Key: "$unset", Value: bson.D{{Key: "problem", Value: ""}}},

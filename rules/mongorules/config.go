@@ -22,6 +22,9 @@ type Config struct {
 	// History is how many revisions of a rule set are kept. 0 means
 	// [rules.DefaultHistory].
 	History int
+	// HistoryBytes is how many bytes their documents have together. The last
+	// two are kept whatever their size. 0 means [rules.DefaultHistoryBytes].
+	HistoryBytes int
 	// CheckEvery is how often the content of a rule set's documents is looked
 	// at for edits by others, once for all gateways. 0 means a minute.
 	CheckEvery time.Duration
@@ -52,11 +55,14 @@ func (c Config) withDefaults() (Config, error) {
 	if len(c.Collection) > maxNameLength || strings.ContainsAny(c.Collection, "$\x00") || strings.HasPrefix(c.Collection, "system.") {
 		return c, fmt.Errorf("mongorules: %.100q cannot be the name of a collection", c.Collection)
 	}
-	if c.History < 0 || c.CheckEvery < 0 || c.Timeout < 0 {
-		return c, errors.New("mongorules: History, CheckEvery and Timeout cannot be negative")
+	if c.History < 0 || c.HistoryBytes < 0 || c.CheckEvery < 0 || c.Timeout < 0 {
+		return c, errors.New("mongorules: History, HistoryBytes, CheckEvery and Timeout cannot be negative")
 	}
 	if c.History == 0 {
 		c.History = rules.DefaultHistory
+	}
+	if c.HistoryBytes == 0 {
+		c.HistoryBytes = rules.DefaultHistoryBytes
 	}
 	if c.CheckEvery == 0 {
 		c.CheckEvery = time.Minute

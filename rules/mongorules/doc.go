@@ -8,7 +8,8 @@
 //   - rate_limit_rules_heads has one small document per rule set: its revision
 //     and which snapshot that is. To poll is to read it.
 //   - rate_limit_rules_history has an immutable snapshot per revision: the rule
-//     set as JSON, with who made it, when and why.
+//     set as JSON, with who made it, when and why. [Config.History] and
+//     [Config.HistoryBytes] bound how many are kept.
 //   - rate_limit_rules has one document per rule, for people and other
 //     programs. It is made from the snapshot, never the other way round,
 //     unless somebody edits it. A document says the revision it was last

@@ -141,11 +141,15 @@ func (f *survey) changes(h *head) []mongo.WriteModel {
 	return models
 }
 
-// tidyHistory forgets the revisions beyond the bound, and the proposals of
+// tidyHistory forgets the revisions beyond the bounds, and the proposals of
 // writers who lost or died.
 func (s *Source) tidyHistory(ctx context.Context, h *head) error {
 	filter := bson.D{{Key: "ruleSetId", Value: h.ID}, {Key: "$or", Value: bson.A{
 		bson.D{{Key: "revision", Value: bson.D{{Key: "$lte", Value: h.Revision - int64(s.config.History)}}}},
+		bson.D{
+			{Key: "revision", Value: bson.D{{Key: "$lt", Value: h.Revision - 1}}},
+			{Key: "start", Value: bson.D{{Key: "$lt", Value: h.Bytes - int64(s.config.HistoryBytes)}}},
+		},
 		bson.D{
 			{Key: "revision", Value: bson.D{{Key: "$lte", Value: h.Revision}}},
 			{Key: "committed", Value: false},

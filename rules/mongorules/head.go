@@ -23,6 +23,9 @@ type head struct {
 	Author   string    `bson:"author"`
 	Comment  string    `bson:"comment"`
 	At       time.Time `bson:"at"`
+	// Bytes is how long the documents of all revisions were together, those
+	// that are forgotten included.
+	Bytes int64 `bson:"bytes"`
 	// Fence is counted up to turn away writers who have read the head before:
 	// see claims.
 	Fence int64 `bson:"fence"`
@@ -46,6 +49,8 @@ type snapshot struct {
 	Comment   string    `bson:"comment"`
 	At        time.Time `bson:"at"`
 	Committed bool      `bson:"committed"`
+	// Start is how long the documents of the revisions before it were together.
+	Start int64 `bson:"start"`
 	// Overrules are the fingerprints of the documents with edits that could
 	// not be taken, and that this revision takes the place of.
 	Overrules []string `bson:"overrules,omitempty"`

@@ -17,12 +17,13 @@ func TestSourceKeepsTheContract(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			// A database for each: the test server reads all of a collection
 			// to find a part of it.
-			f := newFixture(t, Config{History: 40})
+			config := Config{History: 40, HistoryBytes: 1 << 20}
+			f := newFixture(t, config)
 			c.Run(t, rulestest.Subject{
 				Editor:  f.Source,
-				Open:    func(testing.TB) rules.Editor { return f.open(Config{History: 40}) },
+				Open:    func(testing.TB) rules.Editor { return f.open(config) },
 				Corrupt: f.corrupt,
-				History: 40,
+				History: 40, HistoryBytes: 1 << 20,
 				Writers: 10, Changes: 50,
 			})
 		})

@@ -15,16 +15,21 @@ type Config struct {
 	// redisstore: the two never touch each other's keys.
 	Prefix string
 	// History is how many revisions of a rule set are kept, the current one
-	// included. 0 means [rules.DefaultHistory]. Each takes the length of its
-	// JSON in the server's memory.
+	// included. 0 means [rules.DefaultHistory].
 	History int
+	// HistoryBytes is how many bytes their documents have together. The last
+	// two are kept whatever their size. 0 means [rules.DefaultHistoryBytes].
+	HistoryBytes int
 	// Timeout bounds an operation, waiting for a connection included, whatever
 	// the client's own timeouts are. 0 means 5s.
 	Timeout time.Duration
 }
 
 // maxHistory is beyond what anybody reads, and what a server can hold.
-const maxHistory = 1_000_000
+const (
+	maxHistory      = 1_000_000
+	maxHistoryBytes = 1 << 40
+)
 
 func (c Config) withDefaults() (Config, error) {
 	if c.Prefix == "" {
@@ -32,6 +37,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.History == 0 {
 		c.History = rules.DefaultHistory
+	}
+	if c.HistoryBytes == 0 {
+		c.HistoryBytes = rules.DefaultHistoryBytes
 	}
 	if c.Timeout == 0 {
 		c.Timeout = 5 * time.Second
@@ -41,6 +49,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("a prefix has at most 64 bytes and no braces")
 	case c.History < 1 || c.History > maxHistory:
 		return c, fmt.Errorf("1 to %d revisions can be kept, not %d", maxHistory, c.History)
+	case c.HistoryBytes < 1 || c.HistoryBytes > maxHistoryBytes:
+		return c, fmt.Errorf("1 to %d bytes of history can be kept, not %d", int64(maxHistoryBytes), c.HistoryBytes)
 	case c.Timeout < time.Millisecond:
 		return c, fmt.Errorf("the timeout must be at least 1ms, not %v", c.Timeout)
 	}

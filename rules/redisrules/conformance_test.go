@@ -16,7 +16,7 @@ func conformance(t *testing.T, options *redis.UniversalOptions, subject rulestes
 	t.Helper()
 	one, other := dial(t, options), dial(t, options)
 	open := func(t testing.TB) rulestest.Subject {
-		s := newSource(t, one, Config{History: subject.History})
+		s := newSource(t, one, Config{History: subject.History, HistoryBytes: subject.HistoryBytes})
 		subject := subject
 		subject.Editor = s
 		subject.Open = func(t testing.TB) rules.Editor { return newSource(t, other, s.config) }
@@ -46,7 +46,7 @@ func TestConformanceStandalone(t *testing.T) {
 }
 
 func TestConformanceStandaloneWithAShortHistory(t *testing.T) {
-	conformance(t, toServer(t, testenv.SharedStandalone(t)), rulestest.Subject{History: 20, Writers: 10, Changes: 60})
+	conformance(t, toServer(t, testenv.SharedStandalone(t)), rulestest.Subject{History: 20, HistoryBytes: 1 << 20, Writers: 10, Changes: 60})
 }
 
 func TestConformanceSentinel(t *testing.T) {

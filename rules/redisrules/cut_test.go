@@ -162,6 +162,7 @@ func consistent(t testing.TB, srv *testenv.Server, s *Source) {
 	}
 	names, owned := all("ZRANGE", s.keys.names, 0, -1, "WITHSCORES"), all("HGETALL", s.keys.owners)
 	members, exist := all("HGETALL", s.keys.members), 0
+	bytes := all("HGETALL", s.keys.bytes)
 	for id, head := range all("HGETALL", s.keys.heads) {
 		h, err := parseHead(head)
 		if err != nil {
@@ -170,6 +171,13 @@ func consistent(t testing.TB, srv *testenv.Server, s *Source) {
 		history := all("HGETALL", s.keys.history(id))
 		if kept := min(h.Revision, int64(s.config.History)); int64(len(history)) != kept {
 			t.Fatalf("%s at %s has %d lines of history, want %d", id, head, len(history), kept)
+		}
+		total := 0
+		for _, document := range all("HGETALL", s.keys.documents(id)) {
+			total += len(document)
+		}
+		if bytes[id] != fmt.Sprint(total) {
+			t.Fatalf("%s has documents of %d bytes, and %q is kept as their length", id, total, bytes[id])
 		}
 		puts := 0
 		changes := all("HGETALL", s.keys.changes(id))

@@ -21,6 +21,7 @@
 //	current           hash    rule set         its newest line of history
 //	owners            hash    rule             the rule set that it stands in
 //	members           hash    rule set         its rules' ids, sorted, one to a line
+//	bytes             hash    rule set         how long its documents are together
 //	history:RULESET   hash    revision         a line of history, see below
 //	documents:RULESET hash    revision         the rule set as JSON
 //	changes:RULESET   hash    token            the revision that it made
@@ -39,9 +40,10 @@
 // # Memory
 //
 // A rule set takes the length of its JSON for each revision that is kept, and
-// some 250 bytes and the comment besides. [Config.History] bounds that; a
-// rule set of 1 MB with the default of 1,000 revisions takes 1 GB, all of it in
-// three keys. Give large rule sets that change often a shorter history. Under a
+// some 250 bytes and the comment besides. [Config.History] bounds the number of
+// revisions and [Config.HistoryBytes] the length of their documents, 32 MiB for
+// each rule set by default. The last two revisions are kept whatever their
+// size, so a rule set takes 24 MiB at least if it is as long as one may be. Under a
 // maxmemory-policy that evicts keys without expiry (allkeys-…) rules can
 // vanish: use noeviction or one of volatile-….
 //

@@ -76,11 +76,11 @@ func (s *Source) commit(ctx context.Context, c *commit) (int64, error) {
 	}
 	keys := []string{
 		s.keys.heads, s.keys.names, s.keys.current, s.keys.owners, s.keys.members,
-		s.keys.history(c.id), s.keys.documents(c.id), s.keys.changes(c.id),
+		s.keys.history(c.id), s.keys.documents(c.id), s.keys.changes(c.id), s.keys.bytes,
 	}
 	found, err := s.run(ctx, commitScript, keys,
 		c.id, c.change.Base, rand.Text(), s.config.History, c.what,
-		c.change.Author+"\n"+c.change.Comment, joinSorted(c.ruleIDs), c.document)
+		c.change.Author+"\n"+c.change.Comment, joinSorted(c.ruleIDs), c.document, s.config.HistoryBytes)
 	if err != nil {
 		return 0, err
 	}

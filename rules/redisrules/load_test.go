@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -138,7 +140,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	a, b := ruleSet(t, "limits", "a", "common"), ruleSet(t, "limits", "b", "common")
 	size := func() string {
 		var sizes []any
-		for _, key := range []string{s.keys.heads, s.keys.current, s.keys.owners, s.keys.members, s.keys.history("limits"), s.keys.documents("limits"), s.keys.changes("limits")} {
+		for _, key := range []string{s.keys.heads, s.keys.current, s.keys.owners, s.keys.members, s.keys.bytes, s.keys.history("limits"), s.keys.documents("limits"), s.keys.changes("limits")} {
 			sizes = append(sizes, do(t, srv, "HLEN", key))
 		}
 		return fmt.Sprintf("%v keys, %v fields, %v names", do(t, srv, "DBSIZE"), sizes, do(t, srv, "ZCARD", s.keys.names))
@@ -206,5 +208,36 @@ func TestNothingLooksThroughAllKeys(t *testing.T) {
 		if do(t, srv, "PTTL", key) != int64(-1) {
 			t.Errorf("the key %q expires", key)
 		}
+	}
+}
+
+// Many changes of a large rule set take no more memory in Redis than the bound
+// of the history.
+func TestHistory_Memory(t *testing.T) {
+	testenv.SkipShort(t)
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	s := newSource(t, dial(t, toServer(t, srv)), Config{})
+	used := func() int {
+		t.Helper()
+		info, err := srv.Info(t.Context(), "memory")
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes, err := strconv.Atoi(info["used_memory"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes
+	}
+	before := used()
+	for i := range int64(12) {
+		large := fluxgate.Must(fluxgate.NewRuleSet("limits", fluxgate.Rule{
+			ID: "a", Bands: []fluxgate.Band{fluxgate.PerMinute(i + 1)}, Attributes: map[string]any{"x": strings.Repeat("x", 11<<20)},
+		}))
+		mustPut(t, s, large, i)
+	}
+	// What Redis allocates for a long value may be a quarter larger.
+	if grown := used() - before; grown > rules.DefaultHistoryBytes*5/4 {
+		t.Errorf("after 12 changes of 11 MiB Redis holds %d MiB more, want at most %d", grown>>20, rules.DefaultHistoryBytes*5/4>>20)
 	}
 }

@@ -60,6 +60,9 @@ var editorFaults = map[string]string{
 	"has the current rules for every revision":   "history has the rules of every revision and of no other",
 	"keeps all history":                          "history is bounded and forgets the oldest",
 	"forgets one too many":                       "history is bounded and forgets the oldest",
+	"bounds no bytes":                            "history is bounded in bytes and keeps the last two revisions",
+	"forgets the former revision if it is large": "history is bounded in bytes and keeps the last two revisions",
+	"forgets one more byte than it must":         "history is bounded in bytes and keeps the last two revisions",
 	"lists an id again on the next page":         "list has what exists in the order of its ids, page by page",
 	"lists one id less":                          "list has what exists in the order of its ids, page by page",
 	"brings back other bytes":                    "restoring makes any revision current again, to the byte",
@@ -90,13 +93,17 @@ type data struct {
 }
 
 func openEditor(fault string) rulestest.Subject {
-	const history = 20
-	config := memrules.Config{History: history}
+	const history, historyBytes = 20, 128 << 10
+	config := memrules.Config{History: history, HistoryBytes: historyBytes}
 	switch fault {
 	case "keeps all history":
 		config.History = 1_000_000
 	case "forgets one too many":
 		config.History--
+	case "bounds no bytes":
+		config.HistoryBytes = 1 << 40
+	case "forgets one more byte than it must":
+		config.HistoryBytes = historyBytes * 3 / 4
 	}
 	d := &data{
 		Source: memrules.New(config), fault: fault, meeting: make(chan struct{}),
@@ -107,7 +114,7 @@ func openEditor(fault string) rulestest.Subject {
 		Editor:  handle(),
 		Open:    func(testing.TB) rules.Editor { return handle() },
 		Corrupt: func(_ testing.TB, id, document string) { d.mu.Lock(); defer d.mu.Unlock(); d.texts[id] = document },
-		History: history, Changes: 200, Patience: 300 * time.Millisecond,
+		History: history, HistoryBytes: historyBytes, Changes: 200, Patience: 300 * time.Millisecond,
 	}
 }
 

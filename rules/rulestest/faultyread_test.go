@@ -126,6 +126,10 @@ func (f *faulty) History(ctx context.Context, id string, before int64, limit int
 		slices.Reverse(page)
 	case f.is("deletes the history too") && len(page) > 0 && page[0].Deleted:
 		page = page[:1]
+	case f.is("forgets the former revision if it is large") && len(page) == 2 && page[0].Revision > 2:
+		page = page[:1] // two of more than two are left if they are large
+	case f.is("forgets the former revision if it is large") && len(page) == 1 && before > 2:
+		page = nil
 	}
 	return page, err
 }

@@ -31,6 +31,9 @@ func newFixture(t testing.TB, s Subject) *fixture {
 	if s.History != 0 && s.History < 20 {
 		t.Fatalf("a history of %d is too short for the suite, which needs 20", s.History)
 	}
+	if s.HistoryBytes != 0 && (s.HistoryBytes < 64<<10 || s.HistoryBytes > 4<<20) {
+		t.Fatalf("a history of %d bytes cannot be tested, the suite needs 64 KiB to 4 MiB", s.HistoryBytes)
+	}
 	s.Writers, s.Changes = cmp.Or(s.Writers, 50), cmp.Or(s.Changes, 1_000)
 	s.Patience = cmp.Or(s.Patience, 30*time.Second)
 	return &fixture{TB: t, Subject: s, prefix: "rulestest-" + rand.Text()[:12] + "-"}

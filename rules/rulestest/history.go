@@ -14,6 +14,7 @@ var historyChecks = []Check{
 	{"history is newest first and pages over it miss and repeat nothing", historyPages},
 	{"history has the rules of every revision and of no other", everyVersion},
 	{"history is bounded and forgets the oldest", historyBound},
+	{"history is bounded in bytes and keeps the last two revisions", historyBytes},
 }
 
 var listChecks = []Check{
@@ -134,6 +135,61 @@ func historyBound(t testing.TB, s Subject) {
 		}
 		_, err := f.Editor.Version(t.Context(), id, revision-bound)
 		f.wantNotFound(err, "Version of a revision beyond the bound")
+	}
+}
+
+// historyBytes makes revisions of a quarter of the bound, and then some that are
+// as long as the bound, with a deletion among them.
+func historyBytes(t testing.TB, s Subject) {
+	f := newEditing(t, s)
+	if f.HistoryBytes == 0 {
+		t.Skip("the subject does not tell its bound")
+	}
+	id, bound := f.id("set"), f.HistoryBytes
+	var sizes []int // of the revisions from 1 on
+	put := func(size int) {
+		t.Helper()
+		set := f.set(id, strings.Repeat("x", size))
+		f.put(set, f.base(id))
+		sizes = append(sizes, len(f.document(set)))
+	}
+	kept := func() {
+		t.Helper()
+		want, sum := 0, 0 // how many revisions stay
+		for _, size := range slices.Backward(sizes) {
+			if sum += size; sum > bound && want >= 2 {
+				break
+			}
+			want++
+		}
+		history, newest := f.history(id), int64(len(sizes))
+		if len(history) != want || history[0].Revision != newest {
+			t.Fatalf("after documents of %v bytes the history of %d bytes has the revisions %s, want the last %d", sizes, bound, revisionsOf(history), want)
+		}
+		for _, e := range history {
+			if v := f.version(id, e.Revision); !v.Deleted && len(f.document(v.RuleSet)) != sizes[e.Revision-1] {
+				t.Errorf("revision %d has the rules of another", e.Revision)
+			}
+		}
+		if forgotten := newest - int64(want); forgotten > 0 {
+			_, err := f.Editor.Version(t.Context(), id, forgotten)
+			f.wantNotFound(err, "Version of a revision beyond the bound")
+		}
+	}
+	for range 9 {
+		put(bound / 4)
+		kept()
+	}
+	for range 3 {
+		put(bound)
+		kept()
+	}
+	f.delete(id, int64(len(sizes)))
+	sizes = append(sizes, 0)
+	kept()
+	for range 5 {
+		put(10)
+		kept()
 	}
 }
 

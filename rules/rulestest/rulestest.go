@@ -42,6 +42,11 @@ type Subject struct {
 	// 0 means [rules.DefaultHistory] or more, and that nobody looks whether
 	// the bound is kept: run the suite with a small one for that.
 	History int
+	// HistoryBytes is how many bytes of documents of one rule set the editor
+	// was told to keep, 64 KiB to 4 MiB. 0 means [rules.DefaultHistoryBytes] or
+	// more, and that the bound is not checked: run the suite with a small one
+	// for that.
+	HistoryBytes int
 	// Writers make this many Changes, together, to one rule set. 0 means 50
 	// and 1,000: ask a slow editor for less.
 	Writers, Changes int

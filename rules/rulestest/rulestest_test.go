@@ -75,6 +75,7 @@ func TestASubjectThatCannotBeTestedIsRefused(t *testing.T) {
 		"a source nobody can write":  {Source: source.Source},
 		"a source without Remove":    {Source: source.Source, Write: source.Write},
 		"an editor without a memory": {Editor: editor.Editor, History: 3},
+		"an editor of few bytes":     {Editor: editor.Editor, HistoryBytes: 3},
 	} {
 		c := find(t, "reading an unknown id is no revision and not found")
 		if r := record(t, func(t testing.TB) { c.Run(t, s) }); !r.failed {

@@ -24,6 +24,7 @@
 -- KEYS[6]  history    hash    revision -> line, of this rule set
 -- KEYS[7]  documents  hash    revision -> JSON, of this rule set
 -- KEYS[8]  changes    hash    token -> revision, of this rule set
+-- KEYS[9]  bytes      hash    rule set id -> how many bytes its documents have together
 -- ARGV[1]  id         of the rule set
 -- ARGV[2]  base       the revision that the author has seen, 0 for none
 -- ARGV[3]  token      of this change
@@ -32,6 +33,7 @@
 -- ARGV[6]  words      author, newline, comment
 -- ARGV[7]  ids        the rule ids, sorted, one to a line; empty for a deletion
 -- ARGV[8]  document   JSON; empty for a deletion
+-- ARGV[9]  most       how many bytes of documents are kept; the last two revisions always are
 -- Returns  { 'done', revision }
 --          { 'conflict', current revision, 0 if there is none }
 --          { 'taken', rule id, its rule set, rule id, its rule set, ... }
@@ -40,13 +42,13 @@
 --
 -- A line of the history is "REVISION WHAT MICROSECONDS TOKEN\nAUTHOR\nCOMMENT".
 
-local heads, names, current, owners, members, history, documents, changes = unpack(KEYS)
-local id, base, token, keep, what, words, ids, document = unpack(ARGV)
+local heads, names, current, owners, members, history, documents, changes, bytes = unpack(KEYS)
+local id, base, token, keep, what, words, ids, document, most = unpack(ARGV)
 local call, format = redis.call, string.format
 
 local CHUNK = 1000      -- Lua can hand some 8,000 values to a function, not 20,000
 local MOST_TAKEN = 100  -- as many problems as a validation error lists
-local MOST_PRUNED = 100 -- when keep was made smaller; otherwise it is one
+local MOST_PRUNED = 1000 -- of small ones, when a large one comes or a bound was made smaller
 local MOST_DIGITS = 15  -- below 2^53
 
 -- Has this very change been made already?
@@ -95,6 +97,8 @@ for first = 1, #added, CHUNK do
 end
 if #taken > 0 then return { 'taken', unpack(taken) } end
 
+local held = (tonumber(call('HGET', bytes, id) or '') or 0) + #document
+
 -- The keys that have not been read yet, for their type alone.
 call('HLEN', owners)
 call('HLEN', current)
@@ -134,18 +138,22 @@ elseif ids ~= former then
   call('HSET', members, id, ids)
 end
 
--- Forget what is beyond the bound. Revisions have no gaps, so the number of lines says
--- which one is the oldest.
+-- Forget the oldest while a bound is passed. Revisions have no gaps, so the number of
+-- lines says which one is the oldest.
 local lines = call('HLEN', history)
 local oldest = tonumber(revision) - lines + 1
-for old = oldest, math.min(oldest + MOST_PRUNED, tonumber(revision) - tonumber(keep) + 1) - 1 do
+for old = oldest, oldest + MOST_PRUNED - 1 do
+  if lines <= tonumber(keep) and (lines <= 2 or held <= tonumber(most)) then break end
   local field = format('%.0f', old)
   local gone = call('HGET', history, field)
   local its_token = gone and gone:match('^%d+ %l+ %d+ (%w+)\n')
   if its_token then call('HDEL', changes, its_token) end
+  held = math.max(0, held - call('HSTRLEN', documents, field))
   call('HDEL', history, field)
   call('HDEL', documents, field)
+  lines = lines - 1
 end
+call('HSET', bytes, id, format('%.0f', held))
 
 call('HSET', heads, id, what == 'put' and revision or revision .. ' deleted')
 return { 'done', revision }
