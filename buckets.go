@@ -150,12 +150,12 @@ func (e *Engine) Reset(ctx context.Context, what Key) error {
 		return errors.New("resetting buckets: a key names a rule set, and a rule if it names a bucket")
 	}
 	var failures []error
-	if err := e.store.Reset(ctx, what); err != nil {
+	if err := e.resetIn(ctx, e.store, what); err != nil {
 		failures = append(failures, fmt.Errorf("in the store: %w", err))
 	}
 	if e.fallback != nil {
 		// It is in this process, and the store may have used up the time.
-		if err := e.fallback.Reset(context.WithoutCancel(ctx), what); err != nil {
+		if err := e.resetIn(context.WithoutCancel(ctx), e.fallback, what); err != nil {
 			failures = append(failures, fmt.Errorf("in the fallback: %w", err))
 		}
 	}

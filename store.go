@@ -38,7 +38,9 @@ type Store interface {
 
 	// Reset makes buckets full: one caller's, or without an ID all of a rule,
 	// or without a Rule all of a rule set. It costs the same however many
-	// there are.
+	// there are. A store that can keep track of a bounded number of resets
+	// bounds them for each rule set, and refuses more with an
+	// [ErrTooManyResets].
 	Reset(ctx context.Context, what Key) error
 
 	// Salt is mixed into every key. All who share the buckets share it.

@@ -3,6 +3,7 @@ package adminapi_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -131,4 +132,22 @@ func TestReset_KeyOfAnotherBucket(t *testing.T) {
 	if last := r.audit.Recent(0, 1, nil)[0]; last.Key != key["a"] {
 		t.Errorf("the audit says %+v, want the key as it is shown", last)
 	}
+}
+
+// A tenant that resets too many rules one by one is told so, and other tenants
+// go on.
+func TestReset_TooMany(t *testing.T) {
+	r := start(t)
+	r.create(t, mine, setOf("mine", slices.Repeat([]int{5}, 1_001)...))
+	r.create(t, yours, setOf("yours", 5, 5))
+	for i := range 1_000 {
+		do(t, r.engine.Reset(t.Context(), fluxgate.Key{RuleSet: "mine", Rule: fmt.Sprint("mine-", i)}))
+	}
+	p := r.ask(t, http.MethodPost, mine+"/buckets/reset", `{"rule":"mine-1000","all":true}`).want(t, http.StatusUnprocessableEntity).problem(t)
+	if !strings.Contains(p.Detail, `1000 rules of rule set "mine" were reset one by one`) || strings.Contains(p.Detail, "cannot be asked") {
+		t.Errorf("it is told %q", p.Detail)
+	}
+	r.ask(t, http.MethodPost, yours+"/buckets/reset", `{"rule":"yours-1","all":true}`).want(t, http.StatusNoContent)
+	r.ask(t, http.MethodPost, mine+"/buckets/reset", `{"all":true}`).want(t, http.StatusNoContent)
+	r.ask(t, http.MethodPost, mine+"/buckets/reset", `{"rule":"mine-1000","all":true}`).want(t, http.StatusNoContent)
 }

@@ -1,8 +1,9 @@
 package memstore
 
 import (
+	"context"
 	"encoding/binary"
-	"errors"
+	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -10,15 +11,20 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// maxResets bounds how many rules and rule sets can have been reset.
-const maxResets = 100_000
+const (
+	// maxRuleResets bounds how many rules of one rule set can have been reset.
+	maxRuleResets = 1_000
+	// maxResets bounds how many rules and rule sets can.
+	maxResets = 100_000
+)
 
 // resets moves the buckets of a rule or rule set to new places, where none
 // exist yet: that makes them all full at once. The old ones are dropped when
 // they would have been full.
 type resets struct {
-	mu sync.Mutex
-	// generation is how often what was reset; nil while nothing was, so that
+	mu   sync.Mutex
+	last uint64 // the last generation: none is used twice
+	// generation is that of what was reset; nil while nothing was, so that
 	// requests pay one load for it.
 	generation atomic.Pointer[map[target]uint64]
 }
@@ -29,15 +35,44 @@ type target struct{ ruleSet, rule string }
 func (r *resets) add(ruleSet, rule string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	next := map[target]uint64{}
+	next, of := map[target]uint64{}, target{ruleSet, rule}
 	if old := r.generation.Load(); old != nil {
 		next = maps.Clone(*old)
 	}
-	if len(next) >= maxResets && next[target{ruleSet, rule}] == 0 {
-		return errors.New("resetting buckets: too many rules have been reset")
+	rules := 0
+	for t := range next {
+		if t.ruleSet == ruleSet && t.rule != "" {
+			rules++
+		}
 	}
-	next[target{ruleSet, rule}]++
+	_, known := next[of]
+	switch {
+	case rule == "":
+		// It is the later reset of all of its rules.
+		maps.DeleteFunc(next, func(t target, _ uint64) bool { return t.ruleSet == ruleSet })
+	case !known && rules >= maxRuleResets:
+		return fmt.Errorf("resetting buckets: %w: %d rules of rule set %q were reset one by one, no more can be; reset the whole rule set",
+			fluxgate.ErrTooManyResets, rules, ruleSet)
+	}
+	if !known && len(next) >= maxResets {
+		return fmt.Errorf("resetting buckets: %w: %d rules of all rule sets were reset, no more can be; reset whole rule sets", fluxgate.ErrTooManyResets, len(next))
+	}
+	r.last++
+	next[of] = r.last
 	r.generation.Store(&next)
+	return nil
+}
+
+// ForgetResets implements [fluxgate.ResetForgetter].
+func (s *Store) ForgetResets(_ context.Context, ruleSet string, there func(rule string) bool) error {
+	r := &s.resets
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if old := r.generation.Load(); old != nil {
+		next := maps.Clone(*old)
+		maps.DeleteFunc(next, func(t target, _ uint64) bool { return t.ruleSet == ruleSet && t.rule != "" && !there(t.rule) })
+		r.generation.Store(&next)
+	}
 	return nil
 }
 
@@ -47,16 +82,15 @@ func (r *resets) place(key *fluxgate.Key) fluxgate.KeyID {
 	if generation == nil {
 		return key.ID
 	}
-	g := (*generation)[target{key.RuleSet, key.Rule}]
-	h := (*generation)[target{key.RuleSet, ""}]
-	if g == 0 && h == 0 {
+	g := max((*generation)[target{key.RuleSet, key.Rule}], (*generation)[target{key.RuleSet, ""}])
+	if g == 0 {
 		return key.ID
 	}
 	// The id is a hash already: any other 128 bits that depend on all of it
-	// and on the generations are as far from everybody else's.
+	// and on the generation are as far from everybody else's.
 	id := key.ID
 	low, high := binary.LittleEndian.Uint64(id[:8]), binary.LittleEndian.Uint64(id[8:])
-	binary.LittleEndian.PutUint64(id[:8], low^(g*0x9e3779b97f4a7c15+h*0xd1b54a32d192ed03))
-	binary.LittleEndian.PutUint64(id[8:], high^(h*0x9e3779b97f4a7c15+g*0xd1b54a32d192ed03))
+	binary.LittleEndian.PutUint64(id[:8], low^g*0x9e3779b97f4a7c15)
+	binary.LittleEndian.PutUint64(id[8:], high^g*0xd1b54a32d192ed03)
 	return id
 }

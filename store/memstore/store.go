@@ -31,7 +31,10 @@ type Store struct {
 	resets resets
 }
 
-var _ fluxgate.Store = (*Store)(nil)
+var (
+	_ fluxgate.Store          = (*Store)(nil)
+	_ fluxgate.ResetForgetter = (*Store)(nil)
+)
 
 // New makes an empty store.
 func New(config Config) (*Store, error) {

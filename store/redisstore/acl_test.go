@@ -67,14 +67,15 @@ func underACL(t testing.TB, uri string, servers []*testenv.Server) error {
 			return err
 		}
 	}
-	field := resetField(p.ruleSet, "rule")
+	field := resetField(p.ruleSet, "")
+	want := fmt.Sprint(s.record.generations()[field])
 	for start := time.Now(); time.Since(start) < 2*time.Second; time.Sleep(5 * time.Millisecond) {
 		h := s.Health(ctx)
 		if h.Record != nil {
 			return h.Record
 		}
 		for _, server := range servers {
-			if reply, err := server.Do(ctx, "HGET", s.names.fleet(), field); err == nil && reply == "1" {
+			if reply, err := server.Do(ctx, "HGET", s.names.fleet(), field); err == nil && reply == want {
 				return p.everything()
 			}
 		}

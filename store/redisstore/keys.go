@@ -3,7 +3,9 @@ package redisstore
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"maps"
 	"strconv"
+	"strings"
 
 	"github.com/fluxgate/fluxgate"
 )
@@ -13,7 +15,7 @@ import (
 //	fluxgate:{tag}:K0qFhPJzv1m9cB2nGq3xXA
 //
 // The tag puts the key into its shard's slot, and the rest is the hashed
-// identity. After a reset of its rule a generation stands behind it.
+// identity. After a reset of its rule or rule set the generation follows it.
 type names struct {
 	prefix string
 	tags   []string
@@ -45,22 +47,74 @@ func (n *names) key(k *fluxgate.Key, g generations) string {
 // fleet is the name of the record that all gateways agree on.
 func (n *names) fleet() string { return n.prefix + "fleet" }
 
-// generations is how often each rule and rule set was reset, by the name of
-// its field in the record. A rule of a new generation has new keys, so all of
-// its buckets are full; the old ones expire when they would have been full.
+// generations is when each rule and rule set was last reset, by the name of its
+// field in the record. A rule of a new generation has new keys, so all of its
+// buckets are full; the old ones expire when they would have been full. No
+// generation of a rule set and its rules is used twice.
 type generations map[string]int64
 
-// resetField is where the generation of a rule, or of a rule set, stands in
-// the record. Ids have no slash.
+// resetField is where the generation of a rule, or of a rule set, is in the
+// record. Ids have no slash.
 func resetField(ruleSet, rule string) string { return "reset/" + ruleSet + "/" + rule }
 
+// forgotField is where the record says that resets of rules were forgotten: of
+// those that are not in it, all before this generation.
+func forgotField(ruleSet string) string { return "forgot/" + ruleSet }
+
+// splitField is what a field of a generation is of.
+func splitField(field string) (ruleSet, rule string, ok bool) {
+	if ruleSet, ok = strings.CutPrefix(field, "forgot/"); ok {
+		return ruleSet, "", true
+	}
+	ids, ok := strings.CutPrefix(field, "reset/")
+	ruleSet, rule, _ = strings.Cut(ids, "/")
+	return ruleSet, rule, ok
+}
+
+// rulesOf are the fields of the rules of a rule set.
+func (g generations) rulesOf(ruleSet string) []string {
+	var fields []string
+	for field := range g {
+		if of, rule, _ := splitField(field); of == ruleSet && rule != "" {
+			fields = append(fields, field)
+		}
+	}
+	return fields
+}
+
+// last is the last generation of a rule set and its rules.
+func (g generations) last(ruleSet string) (last int64) {
+	for field, n := range g {
+		if of, _, _ := splitField(field); of == ruleSet {
+			last = max(last, n)
+		}
+	}
+	return last
+}
+
+// tidy drops rules whose reset is older than that of their rule set.
+func (g generations) tidy() {
+	maps.DeleteFunc(g, func(field string, n int64) bool {
+		ruleSet, rule, _ := splitField(field)
+		return rule != "" && n < g[resetField(ruleSet, "")]
+	})
+}
+
+// forget drops rules that a record has forgotten. A record that was lost does
+// not say that it has forgotten anything.
+func (g generations) forget(found map[string]string) {
+	maps.DeleteFunc(g, func(field string, n int64) bool {
+		ruleSet, rule, _ := splitField(field)
+		_, there := found[field]
+		forgot, _ := strconv.ParseInt(found[forgotField(ruleSet)], 10, 64) // 0 if it is not there
+		return rule != "" && !there && n < forgot
+	})
+}
+
 func (g generations) append(b []byte, k *fluxgate.Key) []byte {
-	set, rule := g[resetField(k.RuleSet, "")], g[resetField(k.RuleSet, k.Rule)]
-	if set == 0 && rule == 0 {
+	last := max(g[resetField(k.RuleSet, "")], g[resetField(k.RuleSet, k.Rule)])
+	if last == 0 {
 		return b
 	}
-	b = append(b, '.')
-	b = strconv.AppendInt(b, set, 36)
-	b = append(b, '.')
-	return strconv.AppendInt(b, rule, 36)
+	return strconv.AppendInt(append(b, '.'), last, 36)
 }

@@ -9,8 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,9 +32,9 @@ const (
 )
 
 // record is what all gateways agree on, as one hash under the prefix: format,
-// number of shards, salt, a check value of the secret, and how often what was
-// reset. The first gateway writes it, and every gateway writes back what it
-// knows when the server has lost it.
+// number of shards, salt, a check value of the secret, and when what was reset.
+// The first gateway writes it, and every gateway writes back what it knows when
+// the server has lost it.
 type record struct {
 	store *Store
 	salt  []byte            // with the secret mixed in
@@ -142,10 +142,14 @@ func (r *record) adopt(found map[string]string) (lost generations) {
 	current := *r.resets.Load()
 	next := maps.Clone(current)
 	for field, value := range found {
-		if g, err := strconv.ParseInt(value, 10, 64); err == nil && strings.HasPrefix(field, "reset/") {
-			next[field] = max(next[field], g)
+		if g, err := strconv.ParseInt(value, 10, 64); err == nil {
+			if _, _, ok := splitField(field); ok {
+				next[field] = max(next[field], g)
+			}
 		}
 	}
+	next.tidy()
+	next.forget(found)
 	lost = generations{}
 	for field, g := range next {
 		if found[field] != strconv.FormatInt(g, 10) {
@@ -156,6 +160,19 @@ func (r *record) adopt(found map[string]string) (lost generations) {
 		r.resets.Store(&next)
 	}
 	return lost
+}
+
+// note takes over a reset that this gateway has made, and forgets others.
+func (r *record) note(field string, generation int64, forget []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := maps.Clone(*r.resets.Load())
+	next[field] = max(next[field], generation)
+	for _, f := range forget {
+		delete(next, f)
+	}
+	next.tidy()
+	r.resets.Store(&next)
 }
 
 func (r *record) generations() generations { return *r.resets.Load() }
@@ -190,10 +207,14 @@ func (r *record) look(ctx context.Context) error {
 	if err := r.compare(found); err != nil {
 		return err
 	}
-	name := r.store.names.fleet()
+	var pairs []any
 	for field, g := range r.adopt(found) {
+		pairs = append(pairs, field, g)
+	}
+	name := r.store.names.fleet()
+	for some := range slices.Chunk(pairs, 2_000) {
 		err := r.store.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
-			return c.HSet(ctx, name, field, g).Err()
+			return c.HSet(ctx, name, some...).Err()
 		})
 		if err != nil {
 			return err

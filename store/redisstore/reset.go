@@ -4,13 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 
 	"github.com/fluxgate/fluxgate"
 )
 
-// maxResets bounds how many rules and rule sets can have been reset.
-const maxResets = 10_000
+const (
+	// maxRuleResets bounds how many rules of one rule set can have been reset.
+	maxRuleResets = 1_000
+	// maxResets bounds how many rules and rule sets can: every gateway reads
+	// all of them from time to time.
+	maxResets = 50_000
+)
+
+var _ fluxgate.ResetForgetter = (*Store)(nil)
 
 // Reset implements [fluxgate.Store]. Other gateways see the reset of a rule or
 // a rule set when they next look at the record.
@@ -42,23 +49,57 @@ func (s *Store) newGeneration(ctx context.Context, what fluxgate.Key, mark strin
 	if what.RuleSet == "" {
 		return false, errors.New("resetting buckets: no rule set is named")
 	}
-	field := resetField(what.RuleSet, what.Rule)
 	known := s.record.generations()
-	if len(known) >= maxResets && known[field] == 0 {
-		return false, fmt.Errorf("resetting buckets: more than %d rules have been reset", maxResets)
+	rules := known.rulesOf(what.RuleSet)
+	field := resetField(what.RuleSet, what.Rule)
+	switch {
+	case known[field] == 0 && len(known) >= maxResets:
+		return false, fmt.Errorf("resetting buckets: %w: %d rules of all rule sets were reset, no more can be; reset whole rule sets", fluxgate.ErrTooManyResets, len(known))
+	case what.Rule == "":
+		// It is the later reset of all of its rules.
+		return s.count(ctx, what.RuleSet, field, mark, rules)
+	case known[field] == 0 && len(rules) >= maxRuleResets:
+		return false, fmt.Errorf("resetting buckets: %w: %d rules of rule set %q were reset one by one, no more can be; reset the whole rule set",
+			fluxgate.ErrTooManyResets, len(rules), what.RuleSet)
+	}
+	return s.count(ctx, what.RuleSet, field, mark, nil)
+}
+
+// ForgetResets implements [fluxgate.ResetForgetter].
+func (s *Store) ForgetResets(ctx context.Context, ruleSet string, there func(rule string) bool) error {
+	gone := slices.DeleteFunc(s.record.generations().rulesOf(ruleSet), func(field string) bool {
+		_, rule, _ := splitField(field)
+		return there(rule)
+	})
+	if len(gone) == 0 {
+		return nil
+	}
+	_, err := s.count(ctx, ruleSet, forgotField(ruleSet), "", gone)
+	return err
+}
+
+// count gives a field of a rule set its next generation, unless the mark was
+// used before, and forgets others.
+func (s *Store) count(ctx context.Context, ruleSet, field, mark string, forget []string) (did bool, err error) {
+	known := s.record.generations()
+	args := make([]any, 0, 5+2*len(forget))
+	args = append(args, field, known[field], known.last(ruleSet), "mark/"+field, mark)
+	for _, f := range forget {
+		args = append(args, f, "mark/"+f)
 	}
 	name := s.names.fleet()
-	var did bool
-	err := s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
-		answer, err := c.Eval(ctx, resetScript, []string{name}, field, known[field], "mark/"+field, mark).Int64Slice()
+	err = s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
+		answer, err := c.Eval(ctx, resetScript, []string{name}, args...).Int64Slice()
 		if err != nil {
 			return err
 		}
 		if len(answer) != 2 {
 			return fmt.Errorf("the script answered %d values", len(answer))
 		}
-		s.record.adopt(map[string]string{field: strconv.FormatInt(answer[0], 10)})
-		did = answer[1] == 1
+		if did = answer[1] == 1; !did {
+			forget = nil // who did it has
+		}
+		s.record.note(field, answer[0], forget)
 		return nil
 	})
 	return did, s.resetError(err)

@@ -80,7 +80,7 @@ var year = fluxgate.Band{Capacity: 3, Refill: 366 * 24 * time.Hour}
 // or older, with the options they may use.
 var scriptCommands = map[string][]string{
 	"TIME": nil, "MGET": nil, "SET": nil, "PSETEX": nil, "DEL": nil, "HSETNX": nil, "HGETALL": nil,
-	"HGET": nil, "HSET": nil,
+	"HGET": nil, "HSET": nil, "HDEL": nil,
 }
 
 var (

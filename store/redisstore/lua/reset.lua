@@ -1,10 +1,15 @@
 -- reset.lua: a new generation of a rule or a rule set.
 --
+-- A generation is the time in milliseconds, or more, so that one that was forgotten is
+-- not used again.
+--
 -- KEYS[1]  the record, a hash
 -- ARGV[1]  the field of the generation
 -- ARGV[2]  the generation that the caller knows: the record may have lost it
--- ARGV[3]  the field of the marks
--- ARGV[4]  the mark of this reset, or '' for one that is always done
+-- ARGV[3]  the last generation of the rule set and all of its rules that the caller knows
+-- ARGV[4]  the field of the marks
+-- ARGV[5]  the mark of this reset, or '' for one that is always done
+-- ARGV[6]  and so on: fields to forget, at most 2,000
 -- Returns  the generation now, and 1 if it is new or 0 if a reset with the
 --          same mark was done before
 
@@ -13,18 +18,23 @@ local keep = 8 -- marks: gateways that are late are late by few changes
 
 local generation = math.max(tonumber(call('HGET', KEYS[1], ARGV[1]) or 0), tonumber(ARGV[2]))
 
-if ARGV[4] ~= '' then
-  local marks = {ARGV[4]}
-  for mark in string.gmatch(call('HGET', KEYS[1], ARGV[3]) or '', '%S+') do
-    if mark == ARGV[4] then
+if ARGV[5] ~= '' then
+  local marks = {ARGV[5]}
+  for mark in string.gmatch(call('HGET', KEYS[1], ARGV[4]) or '', '%S+') do
+    if mark == ARGV[5] then
       return {generation, 0}
     end
     if #marks < keep then
       marks[#marks + 1] = mark
     end
   end
-  call('HSET', KEYS[1], ARGV[3], table.concat(marks, ' '))
+  call('HSET', KEYS[1], ARGV[4], table.concat(marks, ' '))
 end
 
-call('HSET', KEYS[1], ARGV[1], string.format('%.0f', generation + 1))
-return {generation + 1, 1}
+local now = call('TIME')
+generation = math.max(generation + 1, tonumber(ARGV[3]) + 1, now[1] * 1000 + math.floor(now[2] / 1000))
+call('HSET', KEYS[1], ARGV[1], string.format('%.0f', generation))
+if #ARGV > 5 then
+  call('HDEL', KEYS[1], unpack(ARGV, 6))
+end
+return {generation, 1}

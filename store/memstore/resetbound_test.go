@@ -1,0 +1,72 @@
+package memstore_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store/memstore"
+	"github.com/fluxgate/fluxgate/store/storetest"
+)
+
+// A rule set whose rules were reset as often as is possible is refused more,
+// with the reason, and takes nothing from another.
+func TestReset_BoundIsPerRuleSet(t *testing.T) {
+	s := fluxgate.Must(memstore.New(memstore.Config{}))
+	reset := func(ruleSet, rule string) error {
+		return s.Reset(t.Context(), fluxgate.Key{RuleSet: ruleSet, Rule: rule})
+	}
+	var err error
+	for i := 0; err == nil && i < 200_000; i++ {
+		err = reset("tenant-a", fmt.Sprint("rule-", i))
+	}
+	if !errors.Is(err, fluxgate.ErrTooManyResets) || !strings.Contains(err.Error(), `1000 rules of rule set "tenant-a"`) {
+		t.Errorf("one more: %v", err)
+	}
+	for _, what := range [][2]string{{"tenant-b", "rule"}, {"tenant-b", ""}, {"tenant-a", "rule-7"}, {"tenant-a", ""}, {"tenant-a", "one-more"}} {
+		if err := reset(what[0], what[1]); err != nil {
+			t.Errorf("a reset of %q: %v", what, err)
+		}
+	}
+}
+
+// A reset makes buckets full, whatever was reset or forgotten before.
+func TestReset_AfterOthers(t *testing.T) {
+	s := fluxgate.Must(memstore.New(memstore.Config{Clock: storetest.NewClock().Now}))
+	bands := []fluxgate.ExactBand{fluxgate.Must(fluxgate.Band{Capacity: 3, Refill: 24 * time.Hour}.Exact(0))}
+	demand := func(rule string) fluxgate.Demand {
+		return fluxgate.Demand{Key: fluxgate.Key{RuleSet: "set", Rule: rule, ID: fluxgate.KeyID{rule[0]}}, Bands: bands, Cost: 3}
+	}
+	left := func(rule string) int64 {
+		t.Helper()
+		var out fluxgate.Outcome
+		if err := s.Peek(t.Context(), []fluxgate.Demand{demand(rule)}, &out); err != nil {
+			t.Fatal(err)
+		}
+		return out.Results[0].Bands[0].Remaining
+	}
+	for i, what := range []string{"a", "", "", "a", "a", "", "forget", "a", "forget", "a", ""} {
+		var out fluxgate.Outcome
+		for _, rule := range []string{"a", "b"} {
+			if err := s.Take(t.Context(), []fluxgate.Demand{demand(rule)}, &out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		switch what {
+		case "forget":
+			if err := s.ForgetResets(t.Context(), "set", func(rule string) bool { return rule == "b" }); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			if err := s.Reset(t.Context(), fluxgate.Key{RuleSet: "set", Rule: what}); err != nil {
+				t.Fatal(err)
+			}
+			if left("a") != 3 || what == "a" && left("b") != 0 || what == "" && left("b") != 3 {
+				t.Errorf("after reset %d of %q there are %d and %d tokens", i, what, left("a"), left("b"))
+			}
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+// useUp resets rules of a rule set, each once, until that is refused.
+func useUp(t *testing.T, p probe, ruleSet string) error {
+	t.Helper()
+	for i := range 10_001 {
+		if err := p.Reset(t.Context(), fluxgate.Key{RuleSet: ruleSet, Rule: fmt.Sprint("rule-", i)}); err != nil {
+			return err
+		}
+	}
+	t.Fatal("resets are not bounded")
+	return nil
+}
+
+// A rule set whose rules were reset as often as is possible is refused more,
+// with the reason, and takes nothing from another.
+func TestReset_BoundIsPerRuleSet(t *testing.T) {
+	server := testenv.StartStandalone(t, testenv.Config{})
+	p := newProbe(t, openStore(t, server.URI(), Config{}))
+	err := useUp(t, p, "tenant-a")
+	if !errors.Is(err, fluxgate.ErrTooManyResets) || !strings.Contains(err.Error(), `1000 rules of rule set "tenant-a"`) || errors.Is(err, ErrUnavailable) {
+		t.Errorf("one more: %v", err)
+	}
+	for _, what := range []fluxgate.Key{
+		{RuleSet: "tenant-b", Rule: "rule"}, {RuleSet: "tenant-b"}, {RuleSet: "tenant-a", Rule: "rule-7"}, {RuleSet: "tenant-a"}, {RuleSet: "tenant-a", Rule: "one-more"},
+	} {
+		if err := p.Reset(t.Context(), what); err != nil {
+			t.Errorf("a reset of %v: %v", what, err)
+		}
+	}
+	// The reset of the whole rule set has made room.
+	fields, err := server.Do(t.Context(), "HLEN", p.names.fleet())
+	if err != nil || fields.(int64) > 20 {
+		t.Errorf("the record has %v fields (%v)", fields, err)
+	}
+}
+
+// The reset of a rule set is one of all of its rules, also of those that were
+// reset before, after and by other gateways.
+func TestReset_RuleSetAfterRules(t *testing.T) {
+	server := testenv.StartStandalone(t, testenv.Config{})
+	const refresh = 20 * time.Millisecond
+	here, there := newProbe(t, openStore(t, server.URI(), Config{Refresh: refresh})), newProbe(t, openStore(t, server.URI(), Config{Refresh: refresh}))
+	there.ruleSet = here.ruleSet
+	a, b := here.demand("a", 3, year), here.demand("b", 3, year)
+	for round, what := range []fluxgate.Key{
+		{RuleSet: here.ruleSet, Rule: "a"}, {RuleSet: here.ruleSet}, {RuleSet: here.ruleSet}, {RuleSet: here.ruleSet, Rule: "a"}, {RuleSet: here.ruleSet, Rule: "a"}, {RuleSet: here.ruleSet},
+	} {
+		here.take(a)
+		here.take(b)
+		if here.left(a) != 0 || here.left(b) != 0 {
+			t.Fatalf("round %d begins with %d and %d tokens", round, here.left(a), here.left(b))
+		}
+		if err := []probe{here, there}[round%2].Reset(t.Context(), what); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []probe{here, there} {
+			until(t, "the reset is seen", func() bool { return p.left(a) == 3 && (what.Rule != "" || p.left(b) == 3) })
+			if what.Rule == "a" && p.left(b) != 0 {
+				t.Errorf("round %d: rule b has %d tokens", round, p.left(b))
+			}
+		}
+		if what.Rule == "a" { // the same for the next round
+			if err := here.Reset(t.Context(), b.Key); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Resets of rules that are gone are forgotten by all gateways, those of others
+// are not, and a flush brings none of them back.
+func TestReset_ForgetsRulesThatAreGone(t *testing.T) {
+	server := testenv.StartStandalone(t, testenv.Config{})
+	const refresh = 20 * time.Millisecond
+	here, there := newProbe(t, openStore(t, server.URI(), Config{Refresh: refresh})), newProbe(t, openStore(t, server.URI(), Config{Refresh: refresh}))
+	set := here.ruleSet
+	for _, rule := range []string{"gone", "stays"} {
+		if err := here.Reset(t.Context(), fluxgate.Key{RuleSet: set, Rule: rule}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if did, err := here.ResetOnce(t.Context(), fluxgate.Key{RuleSet: set, Rule: "gone"}, "mark"); !did || err != nil {
+		t.Fatal(did, err)
+	}
+	gone, stays := resetField(set, "gone"), resetField(set, "stays")
+	first := here.record.generations()[gone]
+	until(t, "the other gateway sees the resets", func() bool { return there.record.generations()[gone] == first })
+	if err := here.ForgetResets(t.Context(), set, func(rule string) bool { return rule == "stays" }); err != nil {
+		t.Fatal(err)
+	}
+	known := func(p probe) bool {
+		g := p.record.generations()
+		return g[gone] == 0 && g[stays] > 0
+	}
+	inRecord := func(field string) bool {
+		reply, err := server.Do(t.Context(), "HEXISTS", here.names.fleet(), field)
+		return err == nil && reply == int64(1)
+	}
+	until(t, "the other gateway has forgotten it", func() bool { return known(there) })
+	if !known(here) || inRecord(gone) || inRecord("mark/"+gone) || !inRecord(stays) {
+		t.Errorf("after it was forgotten: %v", here.record.generations())
+	}
+	if _, err := server.Do(t.Context(), "FLUSHALL"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "what was lost is back", func() bool { return inRecord(stays) })
+	for _, p := range []probe{here, there} {
+		if err := p.record.look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !known(here) || !known(there) || inRecord(gone) {
+		t.Errorf("after a flush: %v", here.record.generations())
+	}
+	// A rule that comes back and is reset again has buckets of its own.
+	if err := there.Reset(t.Context(), fluxgate.Key{RuleSet: set, Rule: "gone"}); err != nil {
+		t.Fatal(err)
+	}
+	if again := there.record.generations()[gone]; again <= first {
+		t.Errorf("it was reset to %d and then to %d", first, again)
+	}
+}
