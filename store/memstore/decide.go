@@ -81,7 +81,7 @@ func (s *Store) decideOn(scales []weighed, demands []fluxgate.Demand, out *fluxg
 			w.entry = w.shard.find(w.id)
 		}
 		added = added || w.entry == nil
-		w.shard.write(w.entry, w.id, d.Bands, &w.view, full)
+		w.shard.write(w.entry, w.id, &d.Key, d.Bands, &w.view, full)
 	}
 	for i := range scales {
 		scales[i].shard.sweep(now)

@@ -35,24 +35,53 @@ func TestTheQueueHandsOutTheEntryThatIsFullFirst(t *testing.T) {
 	}
 }
 
-// inOrder fails the test unless every shard has the entries of its map in its
-// queue, once, with none in front of its parent, and no more than it may.
+// inOrder fails the test unless every shard has the entries of its map in the
+// queues of its rules, once, with none in front of its parent, and no more
+// than it may; and unless its rules are in their orders and none is empty.
 func inOrder(t *testing.T, s *Store) {
 	t.Helper()
 	for n := range s.shards {
 		shard := &s.shards[n]
-		if len(shard.entries) > shard.most || len(shard.queue) != len(shard.entries) {
-			t.Fatalf("shard %d remembers %d entries and has %d in its queue; at most %d may be", n, len(shard.entries), len(shard.queue), shard.most)
+		if len(shard.entries) > shard.most {
+			t.Fatalf("shard %d remembers %d entries; at most %d may be", n, len(shard.entries), shard.most)
 		}
-		for i, e := range shard.queue {
-			if shard.entries[e.id] != e || s.shardOf(e.id) != n {
-				t.Fatalf("shard %d: the entry at %d of the queue is not the one in the map", n, i)
+		if r := shard.spareRule; r != nil && (r.queue != nil || r.one[0] != nil) {
+			t.Fatalf("shard %d: the spare rule holds %d entries", n, len(r.queue))
+		}
+		queued := 0
+		for rule, r := range shard.rules {
+			queued += len(r.queue)
+			if r.rule != rule || len(r.queue) == 0 || r == shard.spareRule {
+				t.Fatalf("shard %d: rule %v is kept as %v with %d entries (spare: %t)", n, rule, r.rule, len(r.queue), r == shard.spareRule)
 			}
-			if i > 0 && shard.queue[(i-1)/2].queued > e.queued {
-				t.Fatalf("shard %d: the entry at %d of the queue is in front of its parent", n, i)
+			for i, e := range r.queue {
+				if shard.entries[e.id] != e || s.shardOf(e.id) != n {
+					t.Fatalf("shard %d: the entry at %d of the queue is not the one in the map", n, i)
+				}
+				if i > 0 && r.queue[(i-1)/2].queued > e.queued {
+					t.Fatalf("shard %d: the entry at %d of the queue is in front of its parent", n, i)
+				}
+				if e == shard.spare {
+					t.Fatalf("shard %d: the spare entry is in use", n)
+				}
 			}
-			if e == shard.spare {
-				t.Fatalf("shard %d: the spare entry is in use", n)
+		}
+		if queued != len(shard.entries) {
+			t.Fatalf("shard %d remembers %d entries and has %d in its queues", n, len(shard.entries), queued)
+		}
+		for by := range shard.order {
+			rules := shard.order[by].rules
+			if len(rules) != len(shard.rules) {
+				t.Fatalf("shard %d has %d rules and %d in order %d", n, len(shard.rules), len(rules), by)
+			}
+			for i, r := range rules {
+				if shard.rules[r.rule] != r || r.at[by] != i {
+					t.Fatalf("shard %d: rule %v at %d of order %d is not the one in the map, or does not know its place", n, r.rule, i, by)
+				}
+				parent := rules[max(0, i-1)/2]
+				if by == byCount && len(parent.queue) < len(r.queue) || by == byFront && parent.queue[0].queued > r.queue[0].queued {
+					t.Fatalf("shard %d: rule %v at %d of order %d is in front of its parent", n, r.rule, i, by)
+				}
 			}
 		}
 	}
@@ -78,7 +107,7 @@ func TestAnythingLeavesTheQueueInOrder(t *testing.T) {
 		for range 3_000 {
 			var demands []fluxgate.Demand
 			for _, caller := range r.Perm(12)[:1+r.IntN(7)] {
-				d := fluxgate.Demand{Key: fluxgate.Key{RuleSet: "s", Rule: "r"}, Cost: r.Int64N(8), Shadow: r.IntN(5) == 0}
+				d := fluxgate.Demand{Key: fluxgate.Key{RuleSet: "s", Rule: string(rune('a' + caller%5))}, Cost: r.Int64N(8), Shadow: r.IntN(5) == 0}
 				binary.LittleEndian.PutUint64(d.Key.ID[:8], uint64(caller+1)*0x9e3779b97f4a7c15)
 				d.Bands = bands[:1+r.IntN(len(bands))] // rules change
 				d.MaxWait = time.Duration(r.IntN(3)) * time.Second

@@ -50,35 +50,41 @@ func (e *entry) forget() {
 }
 
 // shard is a part of the store under one lock. It holds its entries by key,
-// and in a queue with those nearest to full in front.
+// and by rule in queues with those nearest to full in front.
 type shard struct {
 	mu      sync.Mutex
 	entries map[fluxgate.KeyID]*entry
-	queue   queue
+	rules   map[target]*ruleBuckets
+	order   [2]ruleOrder
 	most    int
 	evicted uint64
-	spare   *entry   // the last one dropped, to be used again
-	_       [64]byte // keeps neighbours out of this cache line
+	// The last ones dropped, to be used again.
+	spare     *entry
+	spareRule *ruleBuckets
+	_         [64]byte // keeps neighbours out of this cache line
 }
 
 func (s *shard) find(id fluxgate.KeyID) *entry { return s.entries[id] }
 
-// write remembers what was decided for an entry, or makes one.
-func (s *shard) write(e *entry, id fluxgate.KeyID, bands []fluxgate.ExactBand, view *bucket.View, full int64) {
+// write remembers what was decided for an entry, or makes one for the key.
+func (s *shard) write(e *entry, id fluxgate.KeyID, key *fluxgate.Key, bands []fluxgate.ExactBand, view *bucket.View, full int64) {
 	full += view.Now
 	if e == nil {
-		e = s.add(id, full)
+		e = s.add(id, target{key.RuleSet, key.Rule}, view.Now, full)
 	}
 	e.state.Store(bands, view)
 	e.full = full
 }
 
 // add makes room for a new entry and queues it. The new one always gets a
-// place: where long periods have filled the store, the limits of short ones
-// would otherwise not be counted at all.
-func (s *shard) add(id fluxgate.KeyID, full int64) *entry {
+// place: where other buckets have filled the store, its limit would otherwise
+// not be counted at all.
+func (s *shard) add(id fluxgate.KeyID, rule target, now, full int64) *entry {
 	if len(s.entries) >= s.most {
-		s.evict()
+		s.sweep(now)
+	}
+	if len(s.entries) >= s.most {
+		s.evict(s.crowded(rule))
 	}
 	e := s.spare
 	if s.spare = nil; e == nil {
@@ -87,42 +93,46 @@ func (s *shard) add(id fluxgate.KeyID, full int64) *entry {
 	}
 	e.id, e.queued = id, full
 	s.entries[id] = e
-	s.queue.push(e)
+	s.enqueue(rule, e)
 	return e
 }
 
-// evict drops the entry nearest to full.
-func (s *shard) evict() {
+// evict drops the entry of a rule that is nearest to full.
+func (s *shard) evict(r *ruleBuckets) {
 	// Entries that were taken from since they were queued move back. Each
 	// step is one that an earlier take has saved; the bound is for the day
 	// on which all of them come at once.
 	for range 64 {
-		front := s.queue[0]
+		front := r.queue[0]
 		if front.queued >= front.full {
 			break
 		}
-		s.queue.delayFront(front.full)
+		r.queue.delayFront(front.full)
 	}
-	s.dropFront()
+	s.dropFront(r)
 	s.evicted++
 }
 
 // sweep drops entries that are full by now, a few at a time.
 func (s *shard) sweep(now int64) {
 	for range 2 {
-		if len(s.queue) == 0 || s.queue[0].queued > now {
+		rules := s.order[byFront].rules
+		if len(rules) == 0 || rules[0].queue[0].queued > now {
 			return
 		}
-		if front := s.queue[0]; front.full > now {
-			s.queue.delayFront(front.full)
+		r := rules[0]
+		if front := r.queue[0]; front.full > now {
+			r.queue.delayFront(front.full)
+			s.reorder(r)
 			continue
 		}
-		s.dropFront()
+		s.dropFront(r)
 	}
 }
 
-func (s *shard) dropFront() {
-	e := s.queue.popFront()
+func (s *shard) dropFront(r *ruleBuckets) {
+	e := r.queue.popFront()
+	s.reorder(r)
 	delete(s.entries, e.id)
 	*e = entry{state: bucket.State{Slots: e.state.Slots[:0]}}
 	s.spare = e

@@ -24,6 +24,8 @@ func newShards(maxBuckets int) []shard {
 	shards := make([]shard, count)
 	for i := range shards {
 		shards[i].entries = make(map[fluxgate.KeyID]*entry)
+		shards[i].rules = make(map[target]*ruleBuckets)
+		shards[i].order[byCount].by = byCount
 		shards[i].most = maxBuckets / count
 	}
 	return shards
