@@ -67,7 +67,7 @@ func (a *App) buildEngine(ctx context.Context) error {
 		return ctx.Err()
 	}
 	a.log.Error("Redis is away: rules decide as their onFailure says until it is there", "error", err)
-	if err := a.useStore(awayStore{}, local); err != nil {
+	if err := a.useStore(awayStore{salt: local.Salt()}, local); err != nil {
 		return err
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -165,8 +165,12 @@ func (a *App) useStore(store, local fluxgate.Store) error {
 // errAway is why nothing is decided by a store that is not there.
 var errAway = fmt.Errorf("%w: it has not been there since the start", redisstore.ErrUnavailable)
 
-// awayStore stands where Redis will.
-type awayStore struct{}
+// awayStore takes the place of Redis until it is there. Its salt is that of the
+// local store, which is random: a constant would let callers compute the shard
+// that they fall into. With Redis comes another engine with the salt of Redis,
+// and so other keys. What the local store counted until then is not found
+// under them.
+type awayStore struct{ salt []byte }
 
 func (awayStore) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
 func (awayStore) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
@@ -174,5 +178,5 @@ func (awayStore) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Set
 	return fluxgate.Settlement{}, errAway
 }
 func (awayStore) Reset(context.Context, fluxgate.Key) error { return errAway }
-func (awayStore) Salt() []byte                              { return []byte("nothing is kept under it") }
+func (s awayStore) Salt() []byte                            { return s.salt }
 func (awayStore) Close() error                              { return nil }
