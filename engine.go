@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/match"
@@ -37,8 +36,7 @@ type Engine struct {
 	fallback        Store
 	share           float64
 	maxWait         time.Duration
-	waitSlots       int64
-	waiting         atomic.Int64
+	waits           waitSlots
 	observer        Observer
 	amend           func(context.Context, *Request) error
 }
@@ -197,17 +195,8 @@ type applyResult struct {
 
 // take asks the store, or what stands in for it, and holds the request.
 func (e *Engine) take(ctx context.Context, m *making, plan *plan, a applyResult) (Decision, error) {
-	if a.waits {
-		crowded := e.waiting.Load() >= e.waitSlots
-		if !m.peek { // who only asks takes nobody's place
-			crowded = e.waiting.Add(1) > e.waitSlots
-			defer e.waiting.Add(-1)
-		}
-		if crowded {
-			for i := range m.demands {
-				m.demands[i].MaxWait = 0
-			}
-		}
+	if a.waits && e.waits.enter(m, plan) {
+		defer e.waits.leave(m, plan)
 	}
 	ask := e.store.Take
 	if m.peek {

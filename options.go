@@ -72,8 +72,10 @@ func WithPolicy(p Policy) Option {
 
 // WithWaiting lets rules with the policy WaitForRefill hold a request for up
 // to longest, which is at most MaxWait, and at most atOnce requests at a time;
-// one more is decided as if its policy were Reject. A request counts from when
-// it is decided. Without it nobody waits.
+// one more is decided as if its policy were Reject. Of these at most a tenth
+// wait for one bucket, rounded up, unless it is that of a GLOBAL rule: see
+// [WaitShare]. A request counts from when it is decided. Without this option no
+// request waits.
 func WithWaiting(longest time.Duration, atOnce int) Option {
 	return func(e *Engine) error {
 		if longest <= 0 || longest > MaxWait {
@@ -82,7 +84,7 @@ func WithWaiting(longest time.Duration, atOnce int) Option {
 		if atOnce < 1 {
 			return errors.New("at least one request must be able to wait at once")
 		}
-		e.maxWait, e.waitSlots = longest, int64(atOnce)
+		e.maxWait, e.waits.most = longest, atOnce
 		return nil
 	}
 }

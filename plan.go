@@ -10,14 +10,15 @@ type plan struct {
 type plannedRule struct {
 	prefix keyPrefix
 	local  []ExactBand
-	// everyone is the key of a rule that does not tell callers apart, hashed
-	// once instead of on every request, and nil for others.
+	// everyone is the key of a GLOBAL rule for all callers that no user's
+	// function names, hashed once instead of on every request, and nil for
+	// other rules.
 	everyone *KeyID
 }
 
 // key is the key of a request under the rule r, as [keyer.key] makes it.
 func (p *plannedRule) key(k *keyer, r *compiledRule, req *Request) (id KeyID, ok bool, err error) {
-	if p.everyone != nil {
+	if p.everyone != nil && k.identity == nil {
 		return *p.everyone, true, nil
 	}
 	return k.key(r, &p.prefix, req)
@@ -29,9 +30,9 @@ func newPlan(e *Engine, set *RuleSet) *plan {
 	for i := range set.active {
 		r := &set.active[i]
 		p.rules[i].prefix = newKeyPrefix(salt, set.id, r.ID)
-		if e.keyer.identity == nil && r.Scope == ScopeGlobal {
+		if r.Scope == ScopeGlobal {
 			// Such a key takes nothing from the request.
-			id, _, _ := e.keyer.key(r, &p.rules[i].prefix, &Request{})
+			id, _, _ := new(keyer).key(r, &p.rules[i].prefix, &Request{})
 			p.rules[i].everyone = &id
 		}
 		if e.fallback == nil {

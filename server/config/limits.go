@@ -63,7 +63,9 @@ type WaitForRefill struct {
 	Enabled bool `key:"enabled"`
 	// MaxWaitTime is the longest that one is held.
 	MaxWaitTime time.Duration `key:"max-wait-time" min:"1ms" max:"1h"`
-	// MaxConcurrentWaits is how many are held at once. One more is rejected.
+	// MaxConcurrentWaits is how many are held at once. One more is rejected. At
+	// most a tenth of them, rounded up, wait for the same bucket, unless its rule
+	// is GLOBAL.
 	MaxConcurrentWaits int `key:"max-concurrent-waits" min:"1" max:"1000000"`
 }
 

@@ -1,0 +1,85 @@
+package fluxgate
+
+import "sync"
+
+// WaitShare is the part of the wait slots that the requests waiting for one
+// bucket may take: one in so many, rounded up. With a tenth it takes ten
+// callers to fill all slots, and of the 100 slots that the server has by default
+// one caller has ten, more than a browser opens connections.
+//
+// The bucket that all callers of a GLOBAL rule share may take all slots: such a
+// rule is a queue in front of something that all share, such as a database.
+const WaitShare = 10
+
+// waitSlots are the places for requests that are held. A request that may be
+// held takes a slot before the store is asked, because the store books its
+// tokens at once. It is counted under each bucket that it may wait for.
+type waitSlots struct {
+	most int
+
+	mu    sync.Mutex
+	taken int
+	// buckets has the buckets that requests with a slot may wait for: at most
+	// MaxMatches for each slot.
+	buckets map[KeyID]int
+}
+
+// enter takes a slot for a request that may be held, and reports whether it
+// did: the request then calls leave. If there is none, no rule may hold the
+// request. A peek takes no slot.
+func (w *waitSlots) enter(m *making, plan *plan) (entered bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.free(m, plan) {
+		for i := range m.demands {
+			m.demands[i].MaxWait = 0
+		}
+		return false
+	}
+	if m.peek {
+		return false
+	}
+	w.count(m, plan, +1)
+	return true
+}
+
+func (w *waitSlots) leave(m *making, plan *plan) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count(m, plan, -1)
+}
+
+// free reports whether there is a slot for a request.
+func (w *waitSlots) free(m *making, plan *plan) bool {
+	share := (w.most + WaitShare - 1) / WaitShare
+	for i := range m.demands {
+		if m.hasWaitShare(i, plan) && w.buckets[m.demands[i].Key.ID] >= share {
+			return false
+		}
+	}
+	return w.taken < w.most
+}
+
+func (w *waitSlots) count(m *making, plan *plan, change int) {
+	if w.buckets == nil {
+		w.buckets = make(map[KeyID]int)
+	}
+	w.taken += change
+	for i := range m.demands {
+		if !m.hasWaitShare(i, plan) {
+			continue
+		}
+		id := m.demands[i].Key.ID
+		if w.buckets[id] += change; w.buckets[id] == 0 {
+			delete(w.buckets, id)
+		}
+	}
+}
+
+// hasWaitShare is whether the demand at i may hold its request and its bucket
+// is not one that all callers share.
+func (m *making) hasWaitShare(i int, plan *plan) bool {
+	d := &m.demands[i]
+	everyone := plan.rules[m.rules[i].index].everyone
+	return d.MaxWait > 0 && !d.Shadow && (everyone == nil || d.Key.ID != *everyone)
+}

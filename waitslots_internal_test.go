@@ -1,0 +1,43 @@
+package fluxgate
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// waitSeen is a store that admits all, and calls seen with each request.
+type waitSeen struct {
+	Store
+	seen func()
+}
+
+func (s *waitSeen) Take(_ context.Context, demands []Demand, out *Outcome) error {
+	s.seen()
+	out.Prepare(demands)
+	out.Admitted = true
+	return nil
+}
+
+func (*waitSeen) Salt() []byte { return nil }
+
+// The slots remember no bucket longer than a request may wait for it.
+func TestWaitSlots_ForgetBuckets(t *testing.T) {
+	store := new(waitSeen)
+	rule := Rule{ID: "q", Scope: ScopeUser, OnLimitExceed: WaitForRefill, Bands: []Band{PerSecond(1)}}
+	engine := Must(New(store, Static(Must(NewRuleSet("api", rule))), WithWaiting(time.Second, 10)))
+	store.seen = func() {
+		if w := &engine.waits; w.taken != 1 || len(w.buckets) != 1 {
+			t.Errorf("while a request is decided %d slots are taken, for %d buckets", w.taken, len(w.buckets))
+		}
+	}
+	for i := range 100 {
+		if d, err := engine.Check(t.Context(), &Request{UserID: fmt.Sprint(i)}); err != nil || !d.Allowed {
+			t.Fatal(d.Reason, err)
+		}
+	}
+	if w := &engine.waits; w.taken != 0 || len(w.buckets) != 0 {
+		t.Errorf("afterwards %d slots are taken, for %d buckets", w.taken, len(w.buckets))
+	}
+}
