@@ -1,13 +1,22 @@
 package fluxgate
 
-import "sync/atomic"
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+)
+
+// ErrReceipt is wrapped by errors about a receipt that cannot be settled here,
+// such as that of a decision that another process made. Nothing was settled,
+// and the receipt is not used up.
+var ErrReceipt = errors.New("the receipt cannot be settled here")
 
 // Receipt remembers what was taken, so that it can be settled once.
 type Receipt struct {
 	// Takes are the bucket sets that were taken from.
 	Takes []Taken
-	// Token is the receipt of a decision that was made elsewhere, as only
-	// those who made it can read it.
+	// Token is the receipt of a decision that a server made. Only the server
+	// can read it: settle it with the client that asked the server.
 	Token string
 
 	settled atomic.Bool
@@ -76,4 +85,23 @@ func (r *Receipt) from(fallback bool) *Receipt {
 		}
 	}
 	return part
+}
+
+// CheckReceipt refuses receipts that no store can settle, and negative costs.
+// Stores call it first.
+func CheckReceipt(receipt *Receipt, actual int64) error {
+	switch {
+	case actual < 0:
+		return fmt.Errorf("%w: a cost of %d", ErrDemand, actual)
+	case receipt != nil && len(receipt.Takes) == 0 && receipt.Token != "":
+		return fmt.Errorf("%w: a server made the decision; settle it with the client that asked the server", ErrReceipt)
+	case receipt == nil || len(receipt.Takes) == 0:
+		return fmt.Errorf("%w: it names no bucket", ErrReceipt)
+	}
+	for i := range receipt.Takes {
+		if n := len(receipt.Takes[i].Bands); n == 0 || n > MaxBands {
+			return fmt.Errorf("%w: %d bands", ErrReceipt, n)
+		}
+	}
+	return nil
 }

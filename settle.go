@@ -3,6 +3,7 @@ package fluxgate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -15,14 +16,19 @@ const giveBackTimeout = time.Second
 
 // Settle corrects what was taken for a request to the cost that is known now,
 // such as bytes sent or model tokens used. A cost of 0 withdraws it. A nil
-// receipt settles nothing. A receipt can be settled once, and one that failed
-// is not settled again: it may have been.
+// receipt, which is that of a decision for which nothing was taken, settles
+// nothing. A receipt that this engine cannot settle is an error that wraps
+// ErrReceipt. A receipt can be settled once, and one that failed is not settled
+// again: it may have been.
 func (e *Engine) Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error) {
 	if receipt == nil {
 		return Settlement{}, nil
 	}
 	if actual < 0 {
 		return Settlement{}, ErrCost
+	}
+	if err := e.checkReceipt(receipt, actual); err != nil {
+		return Settlement{}, err
 	}
 	if !receipt.Spend() {
 		return Settlement{}, ErrSettled
@@ -34,6 +40,17 @@ func (e *Engine) Settle(ctx context.Context, receipt *Receipt, actual int64) (Se
 	return s, err
 }
 
+// checkReceipt refuses a receipt of which this engine could not settle a part.
+func (e *Engine) checkReceipt(receipt *Receipt, actual int64) error {
+	if err := CheckReceipt(receipt, actual); err != nil {
+		return err
+	}
+	if e.fallback == nil && len(receipt.from(true).Takes) > 0 {
+		return fmt.Errorf("%w: a fallback store made the decision, and this engine has none", ErrReceipt)
+	}
+	return nil
+}
+
 func (e *Engine) settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error) {
 	var parts []Settlement
 	var failures []error
@@ -43,7 +60,7 @@ func (e *Engine) settle(ctx context.Context, receipt *Receipt, actual int64) (Se
 			store = e.fallback
 		}
 		part := receipt.from(fallback)
-		if len(part.Takes) == 0 || store == nil {
+		if len(part.Takes) == 0 {
 			continue
 		}
 		s, err := store.Settle(ctx, part, actual)

@@ -176,3 +176,32 @@ func TestEachStoreSettlesWhatItTook(t *testing.T) {
 		})
 	}
 }
+
+// A receipt that this engine cannot settle is an error that a caller can test.
+// It is not used up: the one that made the decision can still settle it.
+func TestSettle_ReceiptOfAnother(t *testing.T) {
+	g := newGate(t, []fluxgate.Rule{rule("r", 0, 10)})
+	fallback := newFailing(t, 1, []fluxgate.Rule{rule("here", 9, 10), rule("gone", 1, 10)})
+	fallback.away("gone")
+	degraded := fallback.check(fluxgate.Request{Cost: 5})
+	for name, receipt := range map[string]*fluxgate.Receipt{
+		"of a server":                            {Token: "as a client gets it"},
+		"of nothing":                             {},
+		"of a fallback, where there is none":     degraded.Receipt(),
+		"without bands":                          {Takes: []fluxgate.Taken{{Cost: 1}}},
+		"with more bands than a bucket can have": {Takes: []fluxgate.Taken{{Cost: 1, Bands: make([]fluxgate.ExactBand, fluxgate.MaxBands+1)}}},
+	} {
+		if s, err := g.Settle(t.Context(), receipt, 0); !errors.Is(err, fluxgate.ErrReceipt) || s != (fluxgate.Settlement{}) {
+			t.Errorf("a receipt %s: %+v, %v; want ErrReceipt", name, s, err)
+		}
+		if name != "of a fallback, where there is none" && !receipt.Spend() {
+			t.Errorf("a receipt %s is used up", name)
+		}
+	}
+	if s, err := fallback.Settle(t.Context(), degraded.Receipt(), 0); err != nil || s.Returned != 5 {
+		t.Errorf("settled where it was made: %+v, %v; want 5 returned", s, err)
+	}
+	if got := g.left(fluxgate.Request{})["r.hour"]; got != 10 {
+		t.Errorf("%d left, want 10", got)
+	}
+}

@@ -33,7 +33,7 @@ type Store interface {
 
 	// Settle corrects what a receipt says was taken to the cost that is known
 	// now: it gives back, as far as that cannot be handed out twice, or
-	// charges, into bounded debt.
+	// charges, into bounded debt. It calls [CheckReceipt] first.
 	Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error)
 
 	// Reset makes buckets full: one caller's, or without an ID all of a rule,

@@ -156,7 +156,8 @@ func (c *Client) standIn(ctx context.Context, req *fluxgate.Request) (fluxgate.D
 
 // Settle corrects what was taken for a request to the cost that is known now,
 // as [fluxgate.Engine.Settle] does: a receipt is settled once, and one that
-// failed is not settled again, since it may have been.
+// failed is not settled again, since it may have been. A receipt that neither
+// a server nor the fallback made is an error that wraps fluxgate.ErrReceipt.
 func (c *Client) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
 	switch {
 	case receipt == nil:
@@ -166,7 +167,7 @@ func (c *Client) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual i
 	case receipt.Token == "" && c.config.Fallback != nil:
 		return c.config.Fallback.Settle(ctx, receipt, actual)
 	case receipt.Token == "":
-		return fluxgate.Settlement{}, errors.New("settling a receipt: it is not from a server")
+		return fluxgate.Settlement{}, fmt.Errorf("%w: no server made the decision", fluxgate.ErrReceipt)
 	case !receipt.Spend():
 		return fluxgate.Settlement{}, fluxgate.ErrSettled
 	}

@@ -201,8 +201,23 @@ func TestSettlingGivesBackAndCharges(t *testing.T) {
 	if s, err := g.Settle(t.Context(), nil, 5); err != nil || s != (fluxgate.Settlement{}) {
 		t.Errorf("nothing to settle: %+v, %v", s, err)
 	}
-	if _, err := g.Settle(t.Context(), new(fluxgate.Receipt), 5); err == nil {
-		t.Error("a receipt of an engine was settled by a server")
+	if _, err := g.Settle(t.Context(), new(fluxgate.Receipt), 5); !errors.Is(err, fluxgate.ErrReceipt) {
+		t.Errorf("a receipt of an engine was settled by a server: %v", err)
+	}
+}
+
+// The receipt of a client's decision is settled by the client: an engine that
+// it is handed to by mistake says so, and does not use it up.
+func TestSettle_ClientReceiptAtAnEngine(t *testing.T) {
+	rules := []fluxgate.Rule{perHour("r", 100)}
+	g := onRedis(t, rules)
+	engine := engineOver(t, newStore(t), rules)
+	d := g.check(fluxgate.Request{Cost: 10})
+	if s, err := engine.Settle(t.Context(), d.Receipt(), 0); !errors.Is(err, fluxgate.ErrReceipt) {
+		t.Errorf("the engine settled %+v, %v; want ErrReceipt", s, err)
+	}
+	if s, err := g.Settle(t.Context(), d.Receipt(), 20); err != nil || s.Charged != 10 {
+		t.Errorf("the client settled %+v, %v; want 10 charged", s, err)
 	}
 }
 

@@ -51,6 +51,19 @@ func TestAReceiptComesBackAsItWasIssued(t *testing.T) {
 	}
 }
 
+// The receipt of a decision that another server made keeps its token. Without
+// one its caller would settle nothing without an error.
+func TestIssue_ReceiptOfAnotherServer(t *testing.T) {
+	here, there := office(t, receipt.Config{}), office(t, receipt.Config{})
+	token := there.Issue(sample(t))
+	if got := here.Issue(&fluxgate.Receipt{Token: token}); got != token {
+		t.Errorf("issued %q, want the token of the other server", got)
+	}
+	if _, err := here.Redeem(t.Context(), token); !errors.Is(err, receipt.ErrRefused) {
+		t.Errorf("redeemed here: %v, want %v", err, receipt.ErrRefused)
+	}
+}
+
 func TestAForgedReceiptIsRefused(t *testing.T) {
 	o := office(t, receipt.Config{Secret: shared})
 	token := o.Issue(sample(t))

@@ -78,8 +78,8 @@ func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual in
 	if err := ctx.Err(); err != nil {
 		return fluxgate.Settlement{}, err
 	}
-	if actual < 0 {
-		return fluxgate.Settlement{}, fmt.Errorf("%w: a cost of %d", fluxgate.ErrDemand, actual)
+	if err := fluxgate.CheckReceipt(receipt, actual); err != nil {
+		return fluxgate.Settlement{}, err
 	}
 	parts := make([]fluxgate.Settlement, len(receipt.Takes))
 	for i := range receipt.Takes {

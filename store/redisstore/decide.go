@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -207,8 +206,8 @@ func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual in
 	if err := ctx.Err(); err != nil {
 		return fluxgate.Settlement{}, err
 	}
-	if actual < 0 {
-		return fluxgate.Settlement{}, fmt.Errorf("%w: a cost of %d", fluxgate.ErrDemand, actual)
+	if err := fluxgate.CheckReceipt(receipt, actual); err != nil {
+		return fluxgate.Settlement{}, err
 	}
 	deadline := time.Now().Add(s.config.Timeout)
 	var asks []*ask

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"cmp"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -18,6 +19,7 @@ var settleChecks = []Check{
 	{"settle of a withdrawn wait gives back the last in the queue", settleWithdrawnWait},
 	{"settle gives nothing back to a bucket that was forgotten", settleForgotten},
 	{"settle gives nothing back where the rule has changed, and charges", settleAfterAChange},
+	{"settle of a receipt of nothing is refused", settleOfNothing},
 	{"I1 settle never lets tokens be handed out twice", settleNeverCreates},
 }
 
@@ -42,6 +44,23 @@ func settleGivesBack(t testing.TB, b Backend) {
 	}
 	if left := f.remaining(d); left != 60 {
 		t.Errorf("%d left, want 60", left)
+	}
+}
+
+func settleOfNothing(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	for name, receipt := range map[string]*fluxgate.Receipt{
+		"none": nil, "an empty one": {}, "that of another process": {Token: "token"}, "one without bands": {Takes: []fluxgate.Taken{{Cost: 1}}},
+		"one with too many bands": {Takes: []fluxgate.Taken{{Cost: 1, Bands: make([]fluxgate.ExactBand, fluxgate.MaxBands+1)}}},
+	} {
+		if s, err := f.Store.Settle(f.Context(), receipt, 1); !errors.Is(err, fluxgate.ErrReceipt) {
+			t.Errorf("settling a receipt, %s: %+v, %v; want %v", name, s, err, fluxgate.ErrReceipt)
+		}
+	}
+	d := f.demand(1, band("", 5, 5, time.Hour))
+	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.mustTake(d))
+	if s, err := f.Store.Settle(f.Context(), receipt, -1); !errors.Is(err, fluxgate.ErrDemand) {
+		t.Errorf("settling at a negative cost: %+v, %v; want %v", s, err, fluxgate.ErrDemand)
 	}
 }
 

@@ -48,6 +48,7 @@ var faults = map[string]string{
 	"gives nothing back":                     "settle gives back at once what was not used",
 	"gives back past the queue":              "settle of a withdrawn wait gives back the last in the queue",
 	"gives back under changed numbers":       "settle gives nothing back where the rule has changed, and charges",
+	"settles anything":                       "settle of a receipt of nothing is refused",
 	"charges nothing":                        "settle charges what was used beyond",
 	"charges without bound":                  "settle charges into bounded debt",
 	"resets nothing":                         "reset makes the buckets of a rule full and no others",
