@@ -7,10 +7,10 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// key is the key of a user's bucket, as explain shows it.
-func (r *running) key(t testing.TB, user string) string {
+// key is the key of the bucket of one user, as explain shows it.
+func (r *running) key(t testing.TB) string {
 	t.Helper()
-	a := r.do(t, http.MethodPost, r.adminURL()+"/v1/rule-sets/api-limits/explain", `{"userId":"`+user+`"}`)
+	a := r.do(t, http.MethodPost, r.adminURL()+"/v1/rule-sets/api-limits/explain", `{"userId":"ada"}`)
 	rules, _ := a.object(t)["rules"].([]any)
 	for _, rule := range rules {
 		if key, _ := rule.(map[string]any)["key"].(string); key != "" {
@@ -30,11 +30,11 @@ func TestSalt_RedisAwaySinceTheStart(t *testing.T) {
 	proxy.Refuse()
 	settings := []string{"redis.uri=redis://" + proxy.Addr(), "rules.file=" + rulesFile(t, 3), "reload.strategy=POLLING"}
 	one, other := start(t, settings...), start(t, settings...)
-	away := one.key(t, "ada")
-	if away == other.key(t, "ada") {
+	away := one.key(t)
+	if away == other.key(t) {
 		t.Errorf("two servers without Redis have the same key %s: it can be computed", away)
 	}
-	if again := one.key(t, "ada"); again != away {
+	if again := one.key(t); again != away {
 		t.Errorf("the key changed from %s to %s: nothing would be limited", away, again)
 	}
 	if err := proxy.Accept(); err != nil {
@@ -43,8 +43,8 @@ func TestSalt_RedisAwaySinceTheStart(t *testing.T) {
 	for _, r := range []*running{one, other} {
 		until(t, "Redis decides", func() bool { return r.check(t, "bob")["degraded"] == nil })
 	}
-	there := one.key(t, "ada")
-	if there == away || there != other.key(t, "ada") {
-		t.Errorf("with Redis the servers have the keys %s and %s; without it was %s", there, other.key(t, "ada"), away)
+	there := one.key(t)
+	if there == away || there != other.key(t) {
+		t.Errorf("with Redis the servers have the keys %s and %s; without it was %s", there, other.key(t), away)
 	}
 }
