@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -99,20 +100,38 @@ func DecodeRuleSet(doc map[string]any, options ...DecodeOption) (*RuleSet, error
 	return NewRuleSet(id, rules...)
 }
 
-// newPlaces are the problems in more that stand at no place, or inside of
-// one, that is already in known.
+// newPlaces are the problems in more that do not follow from one in known: a
+// value that could not be read is missing when the rules are validated.
 func newPlaces(known, more []Problem) []Problem {
 	var fresh []Problem
 	for _, p := range more {
-		reported := false
-		for _, k := range known {
-			reported = reported || strings.HasPrefix(k.Place, p.Place) || strings.HasPrefix(p.Place, k.Place)
-		}
-		if !reported {
+		if !slices.ContainsFunc(known, func(k Problem) bool { return follows(spelledOnce(p.Place), spelledOnce(k.Place)) }) {
 			fresh = append(fresh, p)
 		}
 	}
 	return fresh
+}
+
+// follows reports whether a problem at place may follow from an unreadable
+// value: at the same place, around place, or an element of the list at place.
+func follows(place, unreadable string) bool {
+	if rest, ok := strings.CutPrefix(place, unreadable); ok {
+		return rest == "" || rest[0] == '.' || rest[0] == '['
+	}
+	element, ok := strings.CutPrefix(unreadable, place)
+	return ok && element[0] == '[' && strings.IndexByte(element, ']') == len(element)-1
+}
+
+// spelledOnce is a place with the one spelling of a field that validation uses.
+func spelledOnce(place string) string {
+	dot := strings.LastIndexByte(place, '.')
+	switch place[dot+1:] {
+	case "_id":
+		return place[:dot+1] + "id"
+	case "refillSeconds", "windowSeconds":
+		return place[:dot+1] + "refill"
+	}
+	return place
 }
 
 func decodeRule(o object) Rule {

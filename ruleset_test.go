@@ -274,3 +274,40 @@ func TestARuleSetIsTheSameAfterItWasWrittenAndRead(t *testing.T) {
 		}
 	}
 }
+
+// A problem hides no other one: not one of a field whose name begins with its
+// own, and not one of the band that it is in.
+func TestParseRuleSet_ProblemsSideBySide(t *testing.T) {
+	for _, c := range []struct {
+		name, band string
+		want       []string
+	}{
+		{"refill and refillTokens", `{"capacity": 1, "refill": "soon", "refillTokens": -1}`, []string{
+			`rules[0].bands[0].refill: must be a period such as 100ms, not "soon"`, `rules[0].bands[0].refillTokens: must be at least 1`,
+		}},
+		{"a field and its band", `{"capacity": 1, "refill": "1us", "labels": "x"}`, []string{
+			`rules[0].bands[0].labels: is not a known field`, `rules[0].bands[0]: period must be between 1ms and 8784h0m0s, not 1µs`,
+		}},
+		{"one value under another name", `{"capacity": 1, "refillSeconds": "soon"}`, []string{
+			`rules[0].bands[0].refillSeconds: must be a number of seconds above 0, exact to the microsecond, not a text`,
+		}},
+		{"one value under its old name", `{"capacity": 1, "windowSeconds": "soon"}`, []string{
+			`rules[0].bands[0].windowSeconds: must be a number of seconds above 0, exact to the microsecond, not a text`,
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := fluxgate.ParseRuleSet([]byte(`{"id": "s", "rules": [{"id": "r", "bands": [` + c.band + `]}]}`))
+			var invalid *fluxgate.ValidationError
+			if !errors.As(err, &invalid) {
+				t.Fatalf("error %v, want a ValidationError", err)
+			}
+			var got []string
+			for _, p := range invalid.Problems {
+				got = append(got, p.String())
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}
