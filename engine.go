@@ -66,6 +66,11 @@ func New(store Store, rules RuleSets, options ...Option) (*Engine, error) {
 			return nil, fmt.Errorf("making an engine: there is no rule set %s", quote(e.ruleSetID))
 		}
 	}
+	if required, ok := rules.(interface{ Require(id string) error }); ok && e.ruleSetID != "" {
+		if err := required.Require(e.ruleSetID); err != nil {
+			return nil, fmt.Errorf("making an engine: %w", err)
+		}
+	}
 	return e, nil
 }
 

@@ -13,7 +13,7 @@ import (
 
 // A hundred requests a minute for every address.
 func Example() {
-	rules, err := fluxgate.NewRuleSet("api", fluxgate.Rule{
+	rules, err := fluxgate.NewRuleSet("api-limits", fluxgate.Rule{
 		ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)},
 	})
 	if err != nil {
@@ -23,7 +23,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("api"))
+	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("api-limits"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func Example() {
 // A rejection names the rule and the band that bind, and when to come again.
 // It has taken nothing from the others.
 func ExampleEngine_Check() {
-	rules, err := fluxgate.NewRuleSet("api",
+	rules, err := fluxgate.NewRuleSet("api-limits",
 		fluxgate.Rule{ID: "everyone", Bands: []fluxgate.Band{fluxgate.PerMinute(1_000)}},
 		fluxgate.Rule{
 			ID: "exports", Paths: []string{"/export/**"}, Scope: fluxgate.ScopeUser,
@@ -54,7 +54,7 @@ func ExampleEngine_Check() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("api"))
+	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("api-limits"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func ExampleParseRuleSet() {
 // Which rules have a say in a request, which have not and why, and what would
 // be decided now. Nothing is taken.
 func ExampleEngine_Explain() {
-	rules, err := fluxgate.NewRuleSet("api",
+	rules, err := fluxgate.NewRuleSet("api-limits",
 		fluxgate.Rule{ID: "everyone", Group: "plan", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)}},
 		fluxgate.Rule{
 			ID: "premium", Group: "plan", Priority: 10, Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerMinute(1_000)},
@@ -148,7 +148,7 @@ func ExampleEngine_Explain() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("api"))
+	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("api-limits"))
 	if err != nil {
 		log.Fatal(err)
 	}

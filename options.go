@@ -11,8 +11,9 @@ import (
 type Option func(*Engine) error
 
 // WithRuleSet names the rule set for requests that name none. The default is
-// the one of [Static], if it has one. An id that is not known limits nothing:
-// such requests are decided as [WithMissingRule] says.
+// the one of [Static], if it has one. New fails if [Static] or package
+// rules/reload does not have it. Elsewhere an unknown id limits nothing: such
+// requests are decided as [WithMissingRule] says.
 func WithRuleSet(id string) Option {
 	return func(e *Engine) error {
 		e.ruleSetID = id

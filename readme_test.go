@@ -47,3 +47,25 @@ func TestTheRulesOfTheReadmeAreARuleSet(t *testing.T) {
 		}
 	}
 }
+
+// The README names one rule set, the server's default, so that its parts fit
+// together.
+func TestReadme_OneRuleSetID(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`(?:NewRuleSet\("|WithRuleSet\("|RuleSets: \[\]string\{"|rule set "|--rule-set |"id": ")([\w-]+)(?:"[,)}] "?rules|")?`)
+	found := 0
+	for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+		if strings.HasPrefix(m[0], `"id"`) && !strings.HasSuffix(m[0], "rules") {
+			continue // of a rule
+		}
+		if found++; m[1] != "api-limits" {
+			t.Errorf("%s, not api-limits", m[0])
+		}
+	}
+	if found < 8 {
+		t.Errorf("only %d places that name a rule set", found)
+	}
+}

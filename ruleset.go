@@ -120,6 +120,9 @@ func (s *RuleSet) Rules() iter.Seq[Rule] {
 // that may take a while, and ends with ctx. An unknown id is nil. To change
 // rules while requests run, answer with another RuleSet: an atomic pointer is
 // enough, and consumption carries over. Package rules/reload does all of this.
+//
+// If it has a method Require(id string) error, [New] calls it with the id of
+// [WithRuleSet] and fails with its error.
 type RuleSets interface {
 	RuleSet(ctx context.Context, id string) *RuleSet
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/redislog"
 	"github.com/fluxgate/fluxgate/rules/reload"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/audit"
@@ -21,7 +22,7 @@ import (
 
 // Options are what a configuration file does not say.
 type Options struct {
-	// Logger hears what happens. Nil means nobody.
+	// Logger gets what happens. Nil means slog.Default().
 	Logger *slog.Logger
 	// Version is what was built.
 	Version string
@@ -88,9 +89,9 @@ func New(ctx context.Context, c *config.Config, options Options) (_ *App, err er
 func newApp(c *config.Config, options Options) *App {
 	a := &App{config: c, log: options.Logger, version: options.Version, plane: new(dataPlane)}
 	if a.log == nil {
-		a.log = discard
+		a.log = slog.Default()
 	}
-	quietRedis(a.log)
+	redislog.Use(a.log, slog.LevelDebug) // the store and the health report what is wrong
 	return a
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/redislog"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/mongorules"
 	"github.com/fluxgate/fluxgate/server/config"
@@ -47,7 +49,7 @@ func (d *diagnosis) add(verdict Verdict, part, remedy, format string, args ...an
 // Diagnose connects to everything that a configuration names and says what is
 // wrong. It takes some seconds for each part that is away.
 func Diagnose(ctx context.Context, c *config.Config) []Finding {
-	quietRedis(discard)
+	redislog.Use(discard, slog.LevelDebug)
 	d := &diagnosis{config: c}
 	if err := c.Check(); err != nil {
 		d.add(Wrong, "configuration", "correct it; fluxgate config check says the same", "%v", err)

@@ -52,6 +52,7 @@ func (a *App) buildRules(ctx context.Context) error {
 	how := reload.Config{
 		RuleSets: []string{c.RateLimit.DefaultRuleSetID}, Strategy: reload.Strategy(c.Reload.Strategy), Interval: c.Reload.PollingInterval,
 		Jitter: c.Reload.Jitter, Redis: a.redis, Channel: c.Reload.Channel, Secret: secret, Copies: c.Rules.Copies, Logger: a.log,
+		StartWithoutRules: true, // the control plane may be away
 	}
 	if how.Jitter == 0 {
 		how.Jitter = -1 // here 0 means none

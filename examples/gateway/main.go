@@ -10,7 +10,6 @@ import (
 	"context"
 	"flag"
 	"log"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -73,7 +72,7 @@ func run(ctx context.Context, addr, redisAt, mongoAt, backend, proxies, copies s
 	}
 	defer func() { _ = source.Close() }()
 	rules, err := reload.Start(ctx, source, reload.Config{
-		RuleSets: []string{"api-limits"}, Redis: client, Copies: copies, Interval: 5 * time.Second, Logger: slog.Default(),
+		RuleSets: []string{"api-limits"}, Redis: client, Copies: copies, Interval: 5 * time.Second,
 	})
 	if err != nil {
 		return err

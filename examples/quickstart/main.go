@@ -22,7 +22,7 @@ func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "where to listen")
 	flag.Parse()
 
-	rules := fluxgate.Must(fluxgate.NewRuleSet("api", fluxgate.Rule{
+	rules := fluxgate.Must(fluxgate.NewRuleSet("api-limits", fluxgate.Rule{
 		ID: "per-ip", Scope: fluxgate.ScopeIP,
 		Bands: []fluxgate.Band{{Label: "burst", Capacity: 5, RefillTokens: 1, Refill: time.Second}},
 	}))

@@ -24,7 +24,7 @@ type Config struct {
 	// a file that is written in place is half-written for a moment. 0 means
 	// 50ms.
 	Settle time.Duration
-	// Logger is told what does not stop anything. Nil means nobody is.
+	// Logger gets what does not stop anything. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -62,7 +62,7 @@ func Open(path string, config Config) (*Source, error) {
 		config.Settle = 50 * time.Millisecond
 	}
 	if config.Logger == nil {
-		config.Logger = slog.New(slog.DiscardHandler)
+		config.Logger = slog.Default()
 	}
 	return &Source{
 		path: filepath.Clean(path), config: config, turn: make(chan struct{}, 1), pause: sleep, notify: fsnotify.NewWatcher,

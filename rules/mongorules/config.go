@@ -30,7 +30,8 @@ type Config struct {
 	CheckEvery time.Duration
 	// Timeout bounds every question to the server. 0 means 5 seconds.
 	Timeout time.Duration
-	// Logger hears of edits by others and of what is mended. Nil means nobody.
+	// Logger gets edits made by others and what is repaired. Nil means
+	// slog.Default().
 	Logger *slog.Logger
 	// Now is the time of a change. Nil means the machine's.
 	Now func() time.Time
@@ -71,7 +72,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Timeout = 5 * time.Second
 	}
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+		c.Logger = slog.Default()
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -69,10 +69,11 @@ func (a *Announcer) publish(ctx context.Context, m message) error {
 }
 
 // Announcing is an editor whose changes are announced. An announcement that
-// fails does not undo the change: gateways that poll see it anyway.
+// fails does not undo the change: gateways that poll see it anyway. It is
+// logged; a nil logger means slog.Default().
 func Announcing(editor rules.Editor, announcer *Announcer, logger *slog.Logger) rules.Editor {
 	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
+		logger = slog.Default()
 	}
 	return &announcing{Editor: editor, announcer: announcer, log: logger}
 }

@@ -37,9 +37,16 @@ type Secret = secret.Bytes
 
 // Config is how a [Reloader] works. Its zero value polls every 30 seconds.
 type Config struct {
-	// RuleSets are loaded before Start returns and are never dropped. Others
-	// are loaded when a request first asks for them.
+	// RuleSets are loaded before Start returns and are never dropped. Start
+	// fails if one of them cannot be loaded and has no copy. Others are loaded
+	// when a request first asks for them.
 	RuleSets []string
+
+	// StartWithoutRules lets Start succeed when a rule set cannot be loaded and
+	// has no copy. Its requests are then decided as if it had no rules, which
+	// allows them all by default, until it can be loaded. It is meant for a
+	// gateway that must start while its control plane is away.
+	StartWithoutRules bool
 
 	// Strategy is how changes are noticed. Empty means Auto with Redis, and
 	// Polling without.
@@ -85,8 +92,8 @@ type Config struct {
 	// free burst for everyone.
 	ResetBuckets Resetter
 
-	// Logger hears of versions that arrive and of what is wrong. Nil means
-	// nobody.
+	// Logger gets a line for each version that arrives and for what is wrong.
+	// Nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -107,7 +114,7 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.Channel, DefaultChannel)
 	c.Jitter = max(0, c.Jitter)
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+		c.Logger = slog.Default()
 	}
 	switch c.Strategy {
 	case Polling, Off:

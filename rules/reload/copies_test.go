@@ -53,7 +53,7 @@ func TestWithoutSourceAndCopyItStarts(t *testing.T) {
 	source := newMoody()
 	put(t, source, "set", 7)
 	source.feel(away)
-	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Copies: t.TempDir(), Interval: 20 * time.Millisecond})
+	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Copies: t.TempDir(), Interval: 20 * time.Millisecond, StartWithoutRules: true})
 	if s := status(t, r, "set"); s.Source != reload.FromNowhere || s.Err == nil {
 		t.Errorf("it does not say what is missing: %+v", s)
 	}
@@ -125,7 +125,7 @@ func TestADamagedCopyIsNotUsed(t *testing.T) {
 			if err := os.WriteFile(file, text, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			r := start(t, source, reload.Config{RuleSets: []string{"set"}, Copies: folder, Interval: never})
+			r := start(t, source, reload.Config{RuleSets: []string{"set"}, Copies: folder, Interval: never, StartWithoutRules: true})
 			if got := capacity(t, r, "set"); got != 0 {
 				t.Errorf("a damaged copy of capacity %d decides", got)
 			}

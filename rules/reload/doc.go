@@ -26,7 +26,9 @@
 // the last good version goes on deciding, and [Reloader.Status] says so. If
 // [Config.Copies] names a folder, the last good version of each rule set is
 // kept there too, and a gateway that starts while its source is away starts
-// from it. A source that no longer knows a rule set has lost its data, which
-// is not the same as a rule set that was deleted: only the latter ends a rule
-// set.
+// from it. Without a copy [Start] fails, unless [Config.StartWithoutRules] is
+// set: a gateway without rules limits nothing.
+//
+// A source that no longer knows a rule set has lost its data, which is not the
+// same as a rule set that was deleted: only the latter ends a rule set.
 package reload

@@ -69,7 +69,7 @@ func TestTheFirstRequestWaitsForItsRuleSet(t *testing.T) {
 			return ctx.Err()
 		}
 	})
-	r := start(t, source, reload.Config{Interval: never, FirstWait: time.Minute, Timeout: time.Minute})
+	r := start(t, source, reload.Config{Interval: never, FirstWait: time.Minute, Timeout: time.Minute, StartWithoutRules: true})
 	engine, err := fluxgate.New(newStore(t), r, fluxgate.WithRuleSet("set"))
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestADeletedRuleSetEndsAndALostOneDoesNot(t *testing.T) {
 	}
 
 	// So does a gateway that starts now, by its copy.
-	again := start(t, source, reload.Config{RuleSets: []string{"deleted", "lost"}, Interval: never, Copies: folder})
+	again := start(t, source, reload.Config{RuleSets: []string{"deleted", "lost"}, Interval: never, Copies: folder, StartWithoutRules: true})
 	if capacity(t, again, "lost") != 2 || capacity(t, again, "deleted") != 0 {
 		t.Errorf("after a start: %+v", again.Status())
 	}

@@ -1,6 +1,7 @@
 package reload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,9 +43,10 @@ type Reloader struct {
 var _ fluxgate.RuleSets = (*Reloader)(nil)
 
 // Start loads the rule sets that the config names and keeps them up to date
-// until it is closed. A source that is away does not keep it from starting:
-// it then begins with the last good copies, or without, and [Reloader.Status]
-// says what is missing. ctx bounds the start only.
+// until it is closed. A rule set that cannot be loaded begins with its last
+// good copy. If there is none either Start fails, unless
+// [Config.StartWithoutRules] is set; [Reloader.Status] then says what is
+// missing. ctx bounds the start only.
 func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, error) {
 	if source == nil {
 		return nil, errors.New("reloading rules: there is no source")
@@ -77,6 +79,10 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 			return nil, fmt.Errorf("reloading rules: %w", ctx.Err())
 		}
 	}
+	if err := r.missing(config.RuleSets...); err != nil {
+		_ = r.Close()
+		return nil, fmt.Errorf("reloading rules: %w", err)
+	}
 	r.background(r.run)
 	if config.Strategy == Off {
 		return r, nil
@@ -91,6 +97,41 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 		r.background(func(life context.Context) { r.mendAll(life, mender) })
 	}
 	return r, nil
+}
+
+// missing is why a reloader may not start without these rule sets, or nil.
+func (r *Reloader) missing(ids ...string) error {
+	if r.config.StartWithoutRules {
+		return nil
+	}
+	var wrong []error
+	for _, id := range ids {
+		if e := r.table.get(id); e == nil || e.current.Load() == nil {
+			why := rules.ErrNotFound
+			if e != nil {
+				why = cmp.Or(e.snapshot().Err, why)
+			}
+			wrong = append(wrong, fmt.Errorf("rule set %q: %w", id, why))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return fmt.Errorf("no rules to start with (Config.StartWithoutRules starts all the same): %w", errors.Join(wrong...))
+}
+
+// Require loads a rule set if it is not loaded yet. It returns an error if
+// there is none, unless [Config.StartWithoutRules] is set. [fluxgate.New] calls
+// it for the engine's own rule set.
+func (r *Reloader) Require(id string) error {
+	e := r.table.get(id)
+	if e == nil {
+		e = r.begin(id)
+	}
+	if e != nil && !r.config.StartWithoutRules {
+		<-e.first // within the timeouts of its reads
+	}
+	return r.missing(id)
 }
 
 // Close ends the reloading. The rule sets that are loaded go on deciding.

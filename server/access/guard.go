@@ -52,9 +52,10 @@ type Guard struct {
 
 // New makes a guard for a configuration that was checked. It reads the files of
 // that, and connects to nobody: an issuer is asked when its first token comes.
+// A nil logger means slog.Default().
 func New(c *config.Server, log *slog.Logger) (*Guard, error) {
 	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+		log = slog.Default()
 	}
 	g := &Guard{auth: &c.Auth, open: !c.Auth.Asks(), certificates: newCertificates(c.Auth.Certificates), now: time.Now}
 	if c.Auth.OIDC.Issuer != "" {

@@ -43,7 +43,7 @@ type Config struct {
 	BodyTimeout time.Duration
 	// Version is that of the server.
 	Version string
-	// Logger hears what went wrong. Nil means nobody.
+	// Logger gets what went wrong. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -91,7 +91,7 @@ func New(config Config) (*API, error) {
 		slots: slots.New(maxOperations, maxCallerOperations, maxOperationWait), reading: make(chan struct{}, 2),
 	}
 	if a.log == nil {
-		a.log = slog.New(slog.DiscardHandler)
+		a.log = slog.Default()
 	}
 	if a.clients == nil {
 		var err error

@@ -34,7 +34,7 @@ func TestHowItStandsWithTheRulesIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := float64(time.Now().Unix())
-	reloader, err := reload.Start(t.Context(), source, reload.Config{RuleSets: []string{"api", "missing"}, Interval: time.Hour, Jitter: -1})
+	reloader, err := reload.Start(t.Context(), source, reload.Config{RuleSets: []string{"api", "missing"}, Interval: time.Hour, Jitter: -1, StartWithoutRules: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,8 +34,8 @@ type TracingConfig struct {
 	Version string
 	// RuleSet is the rule set of requests that name none.
 	RuleSet string
-	// Logger hears, at most once a minute, that traces cannot be sent. Nil
-	// means nobody.
+	// Logger gets, at most once a minute, that traces cannot be sent. Nil
+	// means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -70,7 +70,7 @@ func NewTracing(ctx context.Context, config TracingConfig) (*Tracing, error) {
 		config.ServiceName = "fluxgate"
 	}
 	if config.Logger == nil {
-		config.Logger = slog.New(slog.DiscardHandler)
+		config.Logger = slog.Default()
 	}
 	target, headers, err := parseEndpoint(config.Endpoint)
 	if err != nil {

@@ -45,9 +45,9 @@ type Config struct {
 	Refresh time.Duration
 	// Pool is the connections to each server.
 	Pool Pool
-	// Logger hears of what the store mends by itself. Nil means nobody.
-	// go-redis has a logger of its own for connections that fail, which
-	// writes to standard error: see its SetLogger.
+	// Logger gets what the store repairs by itself. Nil means slog.Default().
+	// What go-redis itself logs goes to slog.Default(), at most one line a
+	// second. redis.SetLogger, called in main, replaces that.
 	Logger *slog.Logger
 
 	// clock is the time for tests. Nil means the server's.
@@ -98,7 +98,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Refresh = 2 * time.Second
 	}
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+		c.Logger = slog.Default()
 	}
 	switch c.Mode {
 	case ModeAuto, ModeStandalone, ModeSentinel, ModeCluster:

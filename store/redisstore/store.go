@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	_ "github.com/fluxgate/fluxgate/internal/redislog" // bounds what go-redis logs
 	"github.com/redis/go-redis/v9"
 )
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -128,7 +129,11 @@ func TestBadURIsAreRefusedWithoutBeingShown(t *testing.T) {
 // to print only before anybody uses it.
 var clientLines = new(logLines)
 
-func init() { redis.SetLogger(clientLog{clientLines}) }
+func init() {
+	if os.Getenv(clientLogChild) == "" {
+		redis.SetLogger(clientLog{clientLines})
+	}
+}
 
 type clientLog struct{ *logLines }
 

@@ -1,0 +1,57 @@
+// Package redislog writes what go-redis logs to slog, at most one line a
+// second: while a server is away go-redis logs every connection that fails.
+//
+// go-redis has one logger for the whole process. It is replaced when this
+// package is initialised, so a program that calls redis.SetLogger in main keeps
+// its own logger. Replacing it later would override the program's logger, and
+// would race with clients that are in use.
+package redislog
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func init() { redis.SetLogger(&process) }
+
+var process = logger{level: slog.LevelWarn}
+
+// Use names the logger of the process and the level to log at. A nil logger,
+// the default, means slog.Default().
+func Use(to *slog.Logger, level slog.Level) {
+	process.mu.Lock()
+	defer process.mu.Unlock()
+	process.to, process.level = to, level
+}
+
+type logger struct {
+	mu      sync.Mutex // guards what follows
+	to      *slog.Logger
+	level   slog.Level
+	last    time.Time
+	omitted int
+}
+
+// Printf is called by go-redis.
+func (l *logger) Printf(ctx context.Context, format string, args ...any) {
+	l.mu.Lock()
+	to, level := l.to, l.level
+	if to == nil {
+		to = slog.Default()
+	}
+	now := time.Now()
+	if now.Sub(l.last) < time.Second || !to.Enabled(ctx, level) {
+		l.omitted++
+		l.mu.Unlock()
+		return
+	}
+	omitted := l.omitted
+	l.last, l.omitted = now, 0
+	l.mu.Unlock()
+	to.Log(ctx, level, "Redis client: "+fmt.Sprintf(format, args...), "omitted", omitted)
+}

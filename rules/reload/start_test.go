@@ -1,0 +1,100 @@
+package reload_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/filerules"
+	"github.com/fluxgate/fluxgate/rules/reload"
+)
+
+const goodRules = "id: api-limits\nrules:\n  - id: everyone\n    bands:\n      - { capacity: 2, refill: 1h }\n"
+
+// rulesFile is a source of a file with this content; "" means no file.
+func rulesFile(t *testing.T, content string) *filerules.Source {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	if content != "" {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source, err := filerules.Open(path, filerules.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source
+}
+
+// Without rules to decide by Start fails and says why, unless the caller asks
+// to start without.
+func TestStart_NoRules(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	for _, c := range []struct{ name, content, want string }{
+		{"missing file", "", "no such file"},
+		{"misspelled rule set", strings.Replace(goodRules, "api-limits", "api-limit", 1), `rule set "api-limits": not found`},
+		{"malformed rule", strings.Replace(goodRules, "2", "two", 1), "capacity: must be a whole number"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			source := rulesFile(t, c.content)
+			config := reload.Config{RuleSets: []string{"api-limits"}, Interval: never, Copies: t.TempDir(), Logger: quiet}
+			r, err := reload.Start(t.Context(), source, config)
+			if err == nil {
+				_ = r.Close()
+				t.Fatal("it started: every request would pass")
+			}
+			if text := err.Error(); !strings.Contains(text, c.want) || !strings.Contains(text, `"api-limits"`) || !strings.Contains(text, "StartWithoutRules") {
+				t.Errorf("error %q, want one about %q", text, c.want)
+			}
+			config.StartWithoutRules = true
+			if got := capacity(t, start(t, source, config), "api-limits"); got != 0 {
+				t.Errorf("started without rules, and decides by a capacity of %d", got)
+			}
+		})
+	}
+	if _, err := reload.Start(t.Context(), rulesFile(t, goodRules), reload.Config{RuleSets: []string{"other"}, Logger: quiet}); !errors.Is(err, rules.ErrNotFound) {
+		t.Errorf("error %v, want ErrNotFound", err)
+	}
+}
+
+// An engine over reloaded rules is refused a rule set that is not there, also
+// if Start was not asked to load it.
+func TestStart_EngineOfAMissingRuleSet(t *testing.T) {
+	config := reload.Config{Interval: never, FirstWait: time.Minute, Logger: slog.New(slog.DiscardHandler)}
+	r := start(t, rulesFile(t, goodRules), config)
+	if _, err := fluxgate.New(newStore(t), r, fluxgate.WithRuleSet("api-limit")); !errors.Is(err, rules.ErrNotFound) {
+		t.Errorf("engine of a misspelled rule set: error %v, want ErrNotFound", err)
+	}
+	if _, err := fluxgate.New(newStore(t), r, fluxgate.WithRuleSet("api-limits")); err != nil {
+		t.Error(err)
+	}
+	config.StartWithoutRules = true
+	without := start(t, rulesFile(t, ""), config)
+	if _, err := fluxgate.New(newStore(t), without, fluxgate.WithRuleSet("api-limits")); err != nil {
+		t.Error(err)
+	}
+}
+
+// Without a logger of its own it writes to slog's default.
+func TestStart_DefaultLogger(t *testing.T) {
+	var written bytes.Buffer
+	before := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(before) })
+	slog.SetDefault(slog.New(slog.NewTextHandler(&written, nil)))
+	r, err := reload.Start(t.Context(), rulesFile(t, goodRules), reload.Config{RuleSets: []string{"api-limits"}, Interval: never})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Close()
+	if !strings.Contains(written.String(), "ruleSet=api-limits") {
+		t.Errorf("slog's default logger has only %q", written.String())
+	}
+}
