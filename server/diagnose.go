@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -66,6 +67,7 @@ func Diagnose(ctx context.Context, c *config.Config) []Finding {
 		d.add(Watch, "redis", "enable redis if there is more than one server", "it is not used: every server counts for itself")
 	}
 	d.rules(ctx, client)
+	d.listeners(ctx)
 	return d.findings
 }
 
@@ -184,11 +186,15 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 	case err != nil && a.source.away(ctx, id, err):
 		d.add(Wrong, "rules", awayRemedy(a.source.kind, err)+"; servers that run keep the last good rules", "%s, where the rules are, cannot be read: %v", a.source.kind, err)
 		return
+	case errors.Is(err, fs.ErrNotExist):
+		d.add(Wrong, "rules", "write it, or correct rules.file", "%v", err)
 	case err != nil:
 		d.add(Wrong, "rules", "correct the rules; servers that run keep the last good ones", "%v", err)
 	default:
 		d.add(Good, "rules", "", "rule set %q in %s has %d rules at revision %d", id, a.source.kind, version.RuleSet.Len(), version.Revision)
+		d.waiting(version.RuleSet)
 	}
+	d.sets(ctx, a.source.Source, id)
 	if mongo, ok := a.source.Source.(*mongorules.Source); ok {
 		if err := mongo.Indexes(ctx); err != nil {
 			d.add(Watch, "indexes", "let the user create indexes, or create them: docs/rules.md", "%v", err)

@@ -73,10 +73,12 @@ type TLSHealth struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
+const liveAnswer = "alive\n"
+
 // live says that the process answers.
 func (a *App) live(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte("alive\n"))
+	_, _ = w.Write([]byte(liveAnswer))
 }
 
 // ready says whether to send requests here: rules are loaded, and the server

@@ -66,6 +66,9 @@ func (a *App) buildRules(ctx context.Context) error {
 	if c.Reload.ResetBucketsOnReload {
 		how.ResetBuckets = resetter{a}
 	}
+	if !c.WaitForRefill.Enabled {
+		how.Loaded = a.warnOfWaiting
+	}
 	if a.rules, err = reload.Start(ctx, a.source.Source, how); err != nil {
 		return err
 	}
@@ -75,6 +78,13 @@ func (a *App) buildRules(ctx context.Context) error {
 		every = 0 // nobody confirms rules that are well
 	}
 	return a.metrics.WatchRules(a.rules, every)
+}
+
+// warnOfWaiting logs which rules of a rule set would hold requests, and do not.
+func (a *App) warnOfWaiting(set *fluxgate.RuleSet) {
+	if ids := neverWait(set); ids != "" {
+		a.log.Warn("rules say WAIT_FOR_REFILL, but wait-for-refill.enabled is false: their requests are rejected at once", "ruleSet", set.ID(), "rules", ids)
+	}
 }
 
 // newRedisClient is for what is in Redis beside the buckets.

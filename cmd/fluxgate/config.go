@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -35,11 +36,12 @@ func newConfigCheck() *cobra.Command {
 	var from sources
 	cmd := &cobra.Command{
 		Use: "check", Short: "Say what is wrong with the configuration, and where", Args: noArgs,
+		Long:    "Say what is wrong with the configuration, and where. Files that it names must be there; nothing is connected to.",
 		Example: "  fluxgate config check --config fluxgate.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := from.load()
 			if err == nil {
-				err = c.Check()
+				err = errors.Join(c.Check(), c.CheckRulesFile())
 			}
 			if err != nil {
 				return err

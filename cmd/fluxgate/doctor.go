@@ -13,8 +13,8 @@ func newDoctor() *cobra.Command {
 	var as output
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Connect to everything and say what is wrong, and how to mend it", Args: noArgs,
-		Long: `Read the configuration, connect to Redis and to the source of the rules, and say what is wrong and how
-to mend it. Nothing is changed, but that what a server would make at its first start is made if it is missing: the
+		Long: `Read the configuration, connect to Redis and to the source of the rules, try the addresses to listen on, and say
+what is wrong and how to mend it. Nothing is changed, but that what a server would make at its first start is made if it is missing: the
 record that all servers of a fleet agree on, and indexes in MongoDB.
 The exit code is 0 if all is well, 4 if something is wrong.`,
 		Example: "  fluxgate doctor --config fluxgate.yaml",

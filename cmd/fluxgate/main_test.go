@@ -50,8 +50,8 @@ func TestExitCodesAndWords(t *testing.T) {
 		{[]string{"check", "-s", "ftp://nowhere"}, exitUsage, "must be http://host:port", false},
 		{[]string{"check", "-o", "xml"}, exitUsage, "table, json or yaml", false},
 		{[]string{"check", "-s", "http://" + testenv.FreeAddr(t)}, exitError, "is a server running", false},
-		{[]string{"doctor", "--set", "redis.enabled=false", "--set", "mongo.enabled=false", "--set", "rules.file=../../examples/rules.yaml"}, exitOK, "2 rules", true},
-		{[]string{"doctor", "-o", "yaml", "--set", "redis.enabled=false", "--set", "mongo.enabled=false", "--set", "rules.file=../../examples/rules.yaml"}, exitOK, "verdict: ok", true},
+		{append([]string{"doctor"}, inMemory("../../examples/rules.yaml")...), exitOK, "2 rules", true},
+		{append([]string{"doctor", "-o", "yaml"}, inMemory("../../examples/rules.yaml")...), exitOK, "verdict: ok", true},
 		{[]string{"doctor", "--set", "redis.enabled=false", "--set", "mongo.enabled=false", "--set", "rules.file=" + bad}, exitTrouble, "correct the rules", true},
 	} {
 		code, stdout, stderr := call(t, c.args...)
@@ -103,7 +103,7 @@ func TestTheDoctorKnowsASourceThatIsAwayFromRulesThatAreWrong(t *testing.T) {
 
 func TestTheDoctorLooksAtRedis(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
-	args := []string{"doctor", "--set", "redis.uri=" + redis.URI(), "--set", "mongo.enabled=false", "--set", "rules.file=../../examples/rules.yaml"}
+	args := append(append([]string{"doctor"}, inMemory("../../examples/rules.yaml")...), "--set", "redis.enabled=true", "--set", "redis.uri="+redis.URI())
 	code, out, _ := call(t, args...)
 	for _, says := range []string{"this server agrees with the others", "is a master of version", "answers after", "Redis and this machine agree", "2 rules"} {
 		if !strings.Contains(out, says) {

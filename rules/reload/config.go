@@ -92,6 +92,10 @@ type Config struct {
 	// free burst for everyone.
 	ResetBuckets Resetter
 
+	// Loaded is called with every version of a rule set that begins to decide.
+	// Nil means that nothing is called.
+	Loaded func(set *fluxgate.RuleSet)
+
 	// Logger gets a line for each version that arrives and for what is wrong.
 	// Nil means slog.Default().
 	Logger *slog.Logger

@@ -150,6 +150,7 @@ func (r *Reloader) load(ctx context.Context, e *entry, head rules.Head) {
 	r.confirmed(e)
 	r.config.Logger.Info("loaded a rule set", "ruleSet", e.id, "revision", version.Revision,
 		"rules", version.RuleSet.Len(), "author", version.Author, "comment", version.Comment)
+	r.loaded(version.RuleSet)
 	if had {
 		r.counts.swaps.Add(1)
 	}
@@ -206,7 +207,14 @@ func (r *Reloader) fromCopy(e *entry) bool {
 		return false
 	}
 	e.install(version.RuleSet, version.Revision, FromCopy, time.Now())
+	r.loaded(version.RuleSet)
 	return true
+}
+
+func (r *Reloader) loaded(set *fluxgate.RuleSet) {
+	if r.config.Loaded != nil {
+		r.config.Loaded(set)
+	}
 }
 
 // mendAll has the source look after the content of what is in use, from time

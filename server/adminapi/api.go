@@ -166,14 +166,17 @@ func (a *API) client(r *http.Request) netip.Addr { return a.clients.Addr(r) }
 // failed is what is answered where an operation failed. What is not the
 // caller's doing goes to the log.
 func (a *API) failed(ctx context.Context, err error) error {
+	what := changingOf(ctx)
 	var invalid *fluxgate.ValidationError
-	if errors.As(err, &invalid) && !callerOf(ctx).who.MayAll(config.RoleRead) {
+	switch {
+	case what.request.Method == http.MethodGet: // nothing was sent
+		err = ofSource(ctx, err)
+	case errors.As(err, &invalid) && !callerOf(ctx).who.MayAll(config.RoleRead):
 		err = rules.HideOwners(invalid)
 	}
 	if problem := admin.ProblemOf(err); problem != nil {
 		return problem
 	}
-	what := changingOf(ctx)
 	a.log.ErrorContext(ctx, "an operation failed", "operation", what.record.Operation, "error", err)
 	detail := "The source of the rules cannot be asked now: see the server's log."
 	switch {

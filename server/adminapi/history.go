@@ -100,7 +100,7 @@ func (a *API) diffRevisions(ctx context.Context, in *struct {
 }) (*diffOut, error) {
 	diff, err := admin.Compare(ctx, a.reader, in.RuleSet, in.From, in.To)
 	if err != nil {
-		return nil, a.failed(ctx, notTheirs(err))
+		return nil, a.failed(ctx, err)
 	}
 	return &diffOut{diff}, nil
 }

@@ -112,18 +112,24 @@ func (a *API) getRuleSet(ctx context.Context, in *struct {
 // current is a rule set as it is now.
 func (a *API) current(ctx context.Context, ruleSet string) (*rules.Version, error) {
 	v, err := a.reader.Load(ctx, ruleSet)
-	return v, notTheirs(err)
+	return v, ofSource(ctx, err)
 }
 
-// notTheirs is the error of reading a source. That its rules are not valid is
-// not the caller's doing.
-func notTheirs(err error) error {
+// ofSource is the error of reading a source. Rules of it that are invalid were
+// not sent by the caller, so that is no 422. What is wrong with them may show
+// other rule sets, and is for callers who may read all.
+func ofSource(ctx context.Context, err error) error {
 	var invalid *fluxgate.ValidationError
-	if errors.As(err, &invalid) {
-		return admin.NewProblem(http.StatusServiceUnavailable, admin.KindUnavailable,
-			"The rules of the source are not valid, and those before them go on deciding: "+err.Error())
+	if !errors.As(err, &invalid) {
+		return err
 	}
-	return err
+	detail := "The rules of the source are invalid; the last valid ones stay in effect"
+	if callerOf(ctx).who.MayAll(config.RoleRead) {
+		detail += ": " + err.Error()
+	} else {
+		detail += ". See the server's log."
+	}
+	return admin.NewProblem(http.StatusServiceUnavailable, admin.KindUnavailable, detail)
 }
 
 func (a *API) putRuleSet(ctx context.Context, in *struct {

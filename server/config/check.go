@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"os"
 	"reflect"
 	"strings"
 
@@ -35,6 +36,18 @@ func (c *Config) Check() error {
 		k.refuseErr("telemetry.otlp-endpoint", checkHTTP(c.Telemetry.OTLPEndpoint))
 	}
 	k.found.sort()
+	return k.found.orNil()
+}
+
+// CheckRulesFile reports whether the rules.file is there, if rules come from a
+// file. A server starts without it, so it is not part of Check.
+func (c *Config) CheckRulesFile() error {
+	k := &checker{Config: c}
+	if c.RuleSource() == SourceFile {
+		if _, err := os.Stat(c.Rules.File); err != nil {
+			k.refuse("rules.file", "names a file or folder that cannot be read: %v", err)
+		}
+	}
 	return k.found.orNil()
 }
 

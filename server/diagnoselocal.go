@@ -1,0 +1,135 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/mongorules"
+)
+
+// listeners tries to listen where a server would.
+func (d *diagnosis) listeners(ctx context.Context) {
+	for _, l := range []struct{ setting, addr string }{{"server.http", d.config.Server.HTTP}, {"server.admin", d.config.Server.Admin}} {
+		if l.addr == "" {
+			continue
+		}
+		var lc net.ListenConfig
+		listener, err := lc.Listen(ctx, "tcp", l.addr)
+		switch {
+		case err == nil:
+			_ = listener.Close()
+			d.add(Good, "listeners", "", "%s: %s is free", l.setting, l.addr)
+		case errors.Is(err, syscall.EADDRINUSE) && d.isServer(ctx, l.addr):
+			d.add(Good, "listeners", "", "%s: a fluxgate server is listening on %s", l.setting, l.addr)
+		case errors.Is(err, syscall.EADDRINUSE):
+			d.add(Wrong, "listeners", "stop the process that uses it, or change "+l.setting, "%s: %s is in use by another process", l.setting, l.addr)
+		default:
+			d.add(Wrong, "listeners", "correct "+l.setting, "%s: cannot listen on %s: %v", l.setting, l.addr, err)
+		}
+	}
+}
+
+// isServer reports whether a server of ours answers at an address.
+func (d *diagnosis) isServer(ctx context.Context, addr string) bool {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	scheme := "http://"
+	if d.config.Server.TLS.CertFile != "" {
+		scheme = "https://"
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+net.JoinHostPort(host, port)+"/healthz", http.NoBody)
+	if err != nil {
+		return false
+	}
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // nothing secret is sent, and the answer is not relied on
+	}
+	answer, err := transport.RoundTrip(q)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 64))
+	return err == nil && string(text) == liveAnswer
+}
+
+// neverWait are the rules that say WAIT_FOR_REFILL, as a text for a message:
+// where waiting is off their requests are rejected instead.
+func neverWait(set *fluxgate.RuleSet) string {
+	const most = 10
+	var ids []string
+	for r := range set.Rules() {
+		if r.Disabled || r.OnLimitExceed != fluxgate.WaitForRefill {
+			continue
+		}
+		if len(ids) == most {
+			return strings.Join(ids, ", ") + ", …"
+		}
+		ids = append(ids, r.ID)
+	}
+	return strings.Join(ids, ", ")
+}
+
+func (d *diagnosis) waiting(set *fluxgate.RuleSet) {
+	if ids := neverWait(set); ids != "" && !d.config.WaitForRefill.Enabled {
+		d.add(Watch, "waiting", "set wait-for-refill.enabled, or remove WAIT_FOR_REFILL from the rules",
+			"rule set %q: requests over the limit of %s are rejected at once: WAIT_FOR_REFILL is off", set.ID(), ids)
+	}
+}
+
+// sets looks at the rule sets other than the default one, and at edits that a
+// server would refuse. Files are valid as a whole or not at all.
+func (d *diagnosis) sets(ctx context.Context, source rules.Source, first string) {
+	ids := []string{first}
+	if editor, ok := source.(rules.Editor); ok {
+		page, err := editor.List(ctx, "", rules.MaxPage)
+		if err != nil {
+			d.add(Wrong, "rules", "see that the source of the rules can be read", "the rule sets cannot be listed: %v", err)
+		}
+		for i := range page {
+			if page[i].RuleSetID != first {
+				ids = append(ids, page[i].RuleSetID)
+			}
+		}
+	}
+	for _, id := range ids {
+		if id != first {
+			d.set(ctx, source, id)
+		}
+		mongo, ok := source.(*mongorules.Source)
+		if !ok {
+			continue
+		}
+		if err := mongo.Examine(ctx, id); err != nil {
+			d.add(Wrong, "rules", "correct the documents; the last good revision stays in effect", "documents of rule set %q: %v", id, err)
+		}
+	}
+}
+
+func (d *diagnosis) set(ctx context.Context, source rules.Source, id string) {
+	version, err := source.Load(ctx, id)
+	switch {
+	case errors.Is(err, rules.ErrNotFound): // deleted meanwhile
+	case err != nil:
+		d.add(Wrong, "rules", "correct the rules; servers that run keep the last good ones", "rule set %q: %v", id, err)
+	default:
+		d.waiting(version.RuleSet)
+	}
+}
