@@ -75,7 +75,7 @@ func (m *making) bind(d *Decision, i, j int) {
 	rule, result := m.rules[i], &m.outcome.Results[i]
 	d.RuleID, d.Band, d.Source = rule.ID, rule.names[j], result.Source
 	d.Limit = m.demands[i].Bands[j].Capacity
-	d.Remaining = result.Bands[j].Remaining
+	d.Remaining, d.Owed = result.Bands[j].Remaining, result.Bands[j].Owed
 	d.ResetAfter = result.Bands[j].FullAfter
 	d.Time = time.UnixMicro(result.Now)
 }

@@ -20,6 +20,8 @@ type Decision struct {
 	// tokens left and time until it is full; in the fallback, of its share.
 	Limit, Remaining int64
 	ResetAfter       time.Duration
+	// Owed is how many tokens the binding band is in debt, as in [BandResult].
+	Owed int64
 	// RetryAfter is how long until a rejected request would fit; 0 if it
 	// never will or nobody knows.
 	RetryAfter time.Duration
@@ -87,7 +89,7 @@ type BandStatus struct {
 	Source Source
 	// Limit is the band's capacity.
 	Limit int64
-	// Remaining, Wait and FullAfter are as in [BandResult].
+	// Remaining, Owed, Wait and FullAfter are as in [BandResult].
 	BandResult
 }
 

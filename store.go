@@ -185,6 +185,10 @@ type Result struct {
 type BandResult struct {
 	// Remaining is how many whole tokens are left.
 	Remaining int64
+	// Owed is how many tokens are booked beyond the capacity, rounded up: debt
+	// from a settlement, or reservations of requests that wait. Nothing fits
+	// before they have come back.
+	Owed int64
 	// Wait is this band's part in the wait of its demand.
 	Wait time.Duration
 	// FullAfter is how long until the bucket is full.

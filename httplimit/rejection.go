@@ -172,10 +172,20 @@ func exceeded(d *fluxgate.Decision, cost int64) string {
 		return fmt.Sprintf("The request costs %d, and %s.%s never has more than %d: it cannot pass.", cost, d.RuleID, d.Band, d.Limit)
 	}
 	detail := fmt.Sprintf("%s.%s has %d of %d left, and the request costs %d.", d.RuleID, d.Band, d.Remaining, d.Limit, cost)
+	if d.Owed > 0 {
+		detail = fmt.Sprintf("%s.%s owes %s, and the request costs %d.", d.RuleID, d.Band, tokens(d.Owed), cost)
+	}
 	if seconds := ceilSeconds(d.RetryAfter); seconds > 0 {
 		detail += fmt.Sprintf(" Try again in %ds.", seconds)
 	}
 	return detail
+}
+
+func tokens(n int64) string {
+	if n == 1 {
+		return "1 token"
+	}
+	return fmt.Sprintf("%d tokens", n)
 }
 
 // violated are the policies that a request exceeds, the binding one first.

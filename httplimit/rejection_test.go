@@ -116,6 +116,22 @@ func TestAClientCanTellWhichPolicyItHit(t *testing.T) {
 	}
 }
 
+// A rejection of a caller in debt says how many tokens are owed.
+func TestRejection_Debt(t *testing.T) {
+	engine := newEngine(t, []fluxgate.Rule{perHour("tokens", 10)})
+	d, err := engine.Check(t.Context(), &fluxgate.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := engine.Settle(t.Context(), d.Receipt(), 15); err != nil {
+		t.Fatal(err)
+	}
+	p := problemOf(t, record(newLimit(t, engine)(hello), get("/")))
+	if want := "tokens.hour owes 5 tokens, and the request costs 1. Try again in 2160s."; p.Detail != want {
+		t.Errorf("detail %q, want %q", p.Detail, want)
+	}
+}
+
 func TestViolatedPoliciesAreBounded(t *testing.T) {
 	var rules []fluxgate.Rule
 	for i := range 20 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
@@ -68,15 +69,16 @@ func printBuckets(out io.Writer, found []admin.Bucket) error {
 		_, err := fmt.Fprintln(out, "no bucket: no rule that applies counts this request, see fluxgate explain")
 		return err
 	}
-	t := newTable(out, "RULE", "BAND", "LEFT", "OF", "FULL IN", "BUCKET")
+	owes := slices.ContainsFunc(found, func(b admin.Bucket) bool { return owed(b.Bands) })
+	t := newTable(out, slices.Concat([]string{"RULE", "BAND"}, leftColumns(owes), []string{"BUCKET"})...)
 	for i := range found {
 		b := &found[i]
 		if len(b.Bands) == 0 {
-			t.row(b.Rule, none, "unknown", none, none, b.Key)
+			t.row(slices.Concat([]any{b.Rule, none, "unknown"}, slices.Repeat([]any{none}, len(leftColumns(owes))-1), []any{b.Key})...)
 		}
 		for j := range b.Bands {
 			band := &b.Bands[j]
-			t.row(b.Rule, bandName(band), band.Remaining, band.Limit, ceilSecond(span(band.FullAfterMs)), b.Key)
+			t.row(slices.Concat([]any{b.Rule, bandName(band)}, leftCells(band, owes), []any{b.Key})...)
 		}
 	}
 	return t.flush()

@@ -81,7 +81,7 @@ func (f *checkFlags) run(ctx context.Context, out io.Writer) error {
 	}
 	told := wire.From(&d)
 	err = f.as.write(out, &told, func(out io.Writer) error {
-		if err := printVerdict(out, &told); err != nil {
+		if err := printVerdict(out, &told, "held for"); err != nil {
 			return err
 		}
 		return printBands(out, told.Bands)

@@ -10,14 +10,18 @@ import (
 	"github.com/fluxgate/fluxgate/internal/wire"
 )
 
-// printVerdict says in a line what was decided.
-func printVerdict(out io.Writer, d *wire.Decision) error {
+// printVerdict says in a line what was decided. held is what to say of a
+// request that has to wait.
+func printVerdict(out io.Writer, d *wire.Decision, held string) error {
 	paint := painter(out)
 	verdict := paint(green, "allowed")
 	if !d.Allowed {
 		verdict = paint(red, "refused")
 	}
 	text := fmt.Sprintf("%s (%s)", verdict, legible(string(d.Reason), maxCell))
+	if d.WaitMs > 0 {
+		text += fmt.Sprintf(", %s %v", held, ceilMilli(span(d.WaitMs)))
+	}
 	if d.RetryAfterMs > 0 {
 		text += fmt.Sprintf(", try again in %v", ceilSecond(span(d.RetryAfterMs)))
 	}
@@ -31,7 +35,8 @@ func printVerdict(out io.Writer, d *wire.Decision) error {
 // printBands has a row for each band. It says the mode of their rules where one
 // of them is only measured.
 func printBands(out io.Writer, bands []wire.Band) error {
-	columns := []string{"RULE", "BAND", "LEFT", "OF", "FULL IN"}
+	owes := owed(bands)
+	columns := slices.Concat([]string{"RULE", "BAND"}, leftColumns(owes))
 	shadow := slices.ContainsFunc(bands, func(b wire.Band) bool { return b.Shadow })
 	if shadow {
 		columns = append(columns, "MODE")
@@ -39,7 +44,7 @@ func printBands(out io.Writer, bands []wire.Band) error {
 	t := newTable(out, columns...)
 	for i := range bands {
 		b := &bands[i]
-		cells := []any{b.Rule, bandName(b), b.Remaining, b.Limit, ceilSecond(span(b.FullAfterMs))}
+		cells := slices.Concat([]any{b.Rule, bandName(b)}, leftCells(b, owes))
 		if shadow {
 			mode := fluxgate.ModeEnforce
 			if b.Shadow {
@@ -50,6 +55,28 @@ func printBands(out io.Writer, bands []wire.Band) error {
 		t.row(cells...)
 	}
 	return t.flush()
+}
+
+// owed reports whether a band is in debt.
+func owed(bands []wire.Band) bool {
+	return slices.ContainsFunc(bands, func(b wire.Band) bool { return b.Owed > 0 })
+}
+
+// leftColumns are the columns that say what is left, with one for debt where
+// there is some. leftCells are their cells.
+func leftColumns(owes bool) []string {
+	if owes {
+		return []string{"LEFT", "OWED", "OF", "FULL IN"}
+	}
+	return []string{"LEFT", "OF", "FULL IN"}
+}
+
+func leftCells(b *wire.Band, owes bool) []any {
+	full := ceilSecond(span(b.FullAfterMs))
+	if owes {
+		return []any{b.Remaining, b.Owed, b.Limit, full}
+	}
+	return []any{b.Remaining, b.Limit, full}
 }
 
 // bandName is the label of a band, or what it goes by without one.

@@ -75,7 +75,7 @@ func (e *explanation) leaveOut() {
 
 func (e *explanation) print(out io.Writer) error {
 	if d := e.Decision; d != nil {
-		if err := printVerdict(out, d); err != nil {
+		if err := printVerdict(out, d, "would be held for"); err != nil {
 			return err
 		}
 		if err := printBands(out, d.Bands); err != nil {

@@ -84,6 +84,11 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// ceilMilli rounds up a time that is often shorter than a second.
+func ceilMilli(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
 // ceilSecond rounds up: who comes again after so long must fit.
 func ceilSecond(d time.Duration) time.Duration {
 	return (d + time.Second - 1).Truncate(time.Second)

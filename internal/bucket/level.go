@@ -91,6 +91,11 @@ func (b *Band) Remaining(level int64) int64 {
 	return max(0, b.Limit-level) / b.Unit
 }
 
+// Owed is how many tokens are booked beyond the limit at level, rounded up.
+func (b *Band) Owed(level int64) int64 {
+	return ceilDiv(max(0, level-b.Limit), b.Unit)
+}
+
 // book is the level after taking cost tokens that are due wait microseconds
 // from now: the bucket brought to the due tick, where it cannot be more than
 // full, taken from, and wound back.

@@ -19,6 +19,7 @@ type Decision struct {
 	Band         string          `json:"band,omitempty" doc:"Its band that binds."`
 	Limit        int64           `json:"limit,omitempty" doc:"The capacity of that band."`
 	Remaining    int64           `json:"remaining" doc:"How many whole tokens are left in it."`
+	Owed         int64           `json:"owed,omitempty" doc:"How many tokens are booked beyond its capacity: debt, or reservations of requests that wait."`
 	ResetAfterMs Millis          `json:"resetAfterMs,omitempty" doc:"How long until it is full."`
 	RetryAfterMs Millis          `json:"retryAfterMs,omitempty" doc:"How long until a rejected request would fit."`
 	WaitMs       Millis          `json:"waitMs,omitempty" doc:"How long the request was held, or must be."`
@@ -38,6 +39,7 @@ type Band struct {
 	Source       string `json:"source" doc:"Where the answer came from."`
 	Limit        int64  `json:"limit" doc:"The most tokens there can be; in the fallback, of its share."`
 	Remaining    int64  `json:"remaining" doc:"How many whole tokens are left."`
+	Owed         int64  `json:"owed,omitempty" doc:"How many tokens are booked beyond the limit: debt, or reservations of requests that wait."`
 	WaitMs       Millis `json:"waitMs,omitempty" doc:"This band's part in the wait."`
 	FullAfterMs  Millis `json:"fullAfterMs,omitempty" doc:"How long until it is full."`
 	Capacity     int64  `json:"capacity" doc:"The rule's capacity."`
@@ -106,6 +108,7 @@ func Append(b []byte, d *fluxgate.Decision, receipt string) []byte {
 		b = appendInt(b, `,"limit":`, d.Limit)
 	}
 	b = appendInt(b, `,"remaining":`, d.Remaining)
+	b = appendOwed(b, d.Owed)
 	b = appendMillis(b, `,"resetAfterMs":`, millis(d.ResetAfter))
 	b = appendMillis(b, `,"retryAfterMs":`, millis(d.RetryAfter))
 	b = appendMillis(b, `,"waitMs":`, millis(d.Wait))
@@ -147,6 +150,7 @@ func appendBand(b []byte, s *fluxgate.BandStatus) []byte {
 	b = appendText(b, `,"source":`, s.Source.String())
 	b = appendInt(b, `,"limit":`, s.Limit)
 	b = appendInt(b, `,"remaining":`, s.Remaining)
+	b = appendOwed(b, s.Owed)
 	b = appendMillis(b, `,"waitMs":`, millis(s.Wait))
 	b = appendMillis(b, `,"fullAfterMs":`, millis(s.FullAfter))
 	b = appendInt(b, `,"capacity":`, s.Band.Capacity)
@@ -172,6 +176,13 @@ func appendText(b []byte, field, text string) []byte {
 
 func appendInt(b []byte, field string, n int64) []byte {
 	return strconv.AppendInt(append(b, field...), n, 10)
+}
+
+func appendOwed(b []byte, n int64) []byte {
+	if n == 0 {
+		return b
+	}
+	return appendInt(b, `,"owed":`, n)
 }
 
 func appendMillis(b []byte, field string, m Millis) []byte {
@@ -203,7 +214,7 @@ func (w *Decision) Told() (fluxgate.Decision, error) {
 		return fluxgate.Decision{}, err
 	}
 	d := fluxgate.Decision{
-		Allowed: w.Allowed, Reason: w.Reason, RuleID: w.Rule, Band: w.Band, Limit: w.Limit, Remaining: w.Remaining,
+		Allowed: w.Allowed, Reason: w.Reason, RuleID: w.Rule, Band: w.Band, Limit: w.Limit, Remaining: w.Remaining, Owed: w.Owed,
 		ResetAfter: w.ResetAfterMs.duration(), RetryAfter: w.RetryAfterMs.duration(), Wait: w.WaitMs.duration(), Degraded: w.Degraded,
 	}
 	if w.TimeMs != 0 {
@@ -229,7 +240,7 @@ func (w *Decision) Told() (fluxgate.Decision, error) {
 		rule.Bands = append(rule.Bands, own)
 		bands[i] = fluxgate.BandStatus{
 			Rule: rule, Band: &own, Limit: band.Limit,
-			BandResult: fluxgate.BandResult{Remaining: band.Remaining, Wait: band.WaitMs.duration(), FullAfter: band.FullAfterMs.duration()},
+			BandResult: fluxgate.BandResult{Remaining: band.Remaining, Owed: band.Owed, Wait: band.WaitMs.duration(), FullAfter: band.FullAfterMs.duration()},
 		}
 		if bands[i].Status, ok = fluxgate.ParseStatus(band.Status); !ok {
 			return d, fmt.Errorf("unknown status %.32q", band.Status)

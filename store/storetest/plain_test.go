@@ -188,6 +188,9 @@ func (p *plain) commit(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Resu
 	}
 	for i := range d.Bands {
 		result.Bands[i].Remaining = d.Bands[i].Remaining(v.Levels[i])
+		if !p.is("does not tell of debt") {
+			result.Bands[i].Owed = d.Bands[i].Owed(v.Levels[i])
+		}
 		result.Bands[i].FullAfter = time.Duration(d.Bands[i].FullAfter(v.Levels[i], v.Now)) * time.Microsecond
 		if p.is("tells the time until full in seconds") {
 			result.Bands[i].FullAfter = result.Bands[i].FullAfter.Round(time.Second)

@@ -71,15 +71,23 @@ func settleCharges(t testing.TB, b Backend) {
 	if s := f.settle(60, out, d); s.Charged != 50 || s.Returned != 0 {
 		t.Errorf("settling 10 at 60 is %+v, want 50 charged", s)
 	}
-	if left := f.remaining(d); left != 40 {
-		t.Errorf("%d left, want 40", left)
+	if band := f.peek(d).Results[0].Bands[0]; band.Remaining != 40 || band.Owed != 0 {
+		t.Errorf("%d left and %d owed, want 40 and none", band.Remaining, band.Owed)
 	}
 	// Into debt: the next token is there when the debt is paid.
 	out = f.mustTake(d)
 	f.settle(60, out, d)
 	d.Cost = 1
-	if got := f.mustReject(d).Results[0].Wait; got != 21*time.Hour {
+	rejected := f.mustReject(d).Results[0]
+	if got := rejected.Wait; got != 21*time.Hour {
 		t.Errorf("with a debt of 20 a token is there in %v, want 21h", got)
+	}
+	if owed := rejected.Bands[0].Owed; owed != 20 {
+		t.Errorf("with a debt of 20, %d tokens are owed", owed)
+	}
+	d.Cost = 0
+	if owed := f.peek(d).Results[0].Bands[0].Owed; owed != 20 {
+		t.Errorf("with a debt of 20, a peek sees %d owed", owed)
 	}
 }
 

@@ -50,6 +50,7 @@ var faults = map[string]string{
 	"gives back under changed numbers":       "settle gives nothing back where the rule has changed, and charges",
 	"settles anything":                       "settle of a receipt of nothing is refused",
 	"charges nothing":                        "settle charges what was used beyond",
+	"does not tell of debt":                  "settle charges what was used beyond",
 	"charges without bound":                  "settle charges into bounded debt",
 	"resets nothing":                         "reset makes the buckets of a rule full and no others",
 	"resets everything":                      "reset makes one caller's bucket full and no other",

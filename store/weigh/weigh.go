@@ -70,6 +70,7 @@ func Report(bands []fluxgate.ExactBand, view *View, result *fluxgate.Result) (fu
 	for i := range bands {
 		after := bands[i].FullAfter(view.Levels[i], view.Now)
 		result.Bands[i].Remaining = bands[i].Remaining(view.Levels[i])
+		result.Bands[i].Owed = bands[i].Owed(view.Levels[i])
 		result.Bands[i].FullAfter = time.Duration(after) * time.Microsecond
 		full = max(full, after)
 	}
