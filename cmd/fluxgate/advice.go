@@ -63,10 +63,8 @@ const (
 // adviceOn is about what a server answered.
 func (w *where) adviceOn(p *admin.Problem) string {
 	switch {
-	case p.Status == http.StatusUnauthorized && w.tokenFile != "":
-		return "the server does not take the token of --token-file: is it that of this server, and has it not expired?"
 	case p.Status == http.StatusUnauthorized:
-		return "the server asks who you are: use --token-file, or --cert-file and --key-file"
+		return w.adviceOnToken()
 	case p.Status == http.StatusForbidden:
 		return "use a token with that role: server.auth in the server's configuration says who has which"
 	case p.Status == http.StatusTooManyRequests:
@@ -81,6 +79,18 @@ func (w *where) adviceOn(p *admin.Problem) string {
 		return maybeTLS
 	}
 	return ""
+}
+
+// adviceOnToken is about a server that does not know us.
+func (r *remote) adviceOnToken() string {
+	from := r.tokenFile
+	if r.token != "" {
+		from = tokenVariable
+	}
+	if from == "" {
+		return "the server asks who you are: use --token-file or " + tokenVariable + ", or --cert-file and --key-file"
+	}
+	return "the server does not accept the token in " + from + ": it may be for another server, or have expired"
 }
 
 // lacksRule reports whether it is a rule that was not found: only the words

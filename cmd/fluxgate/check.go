@@ -37,7 +37,7 @@ func newCheck() *cobra.Command {
 			return f.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
-	f.flags(cmd, "the server's address: its http listener", "http://127.0.0.1:8080", "")
+	f.flags(cmd, "the server's address: its http listener; "+serverVariable+" is the default if it is set", "http://127.0.0.1:8080", serverVariable)
 	flags := cmd.Flags()
 	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for the answer, a hold by a rule included")
 	flags.StringVar(&f.what.request.RuleSet, "rule-set", "", "the rule set (default: the server's)")
@@ -106,7 +106,7 @@ func (f *checkFlags) hint(err error) string {
 	}
 	switch {
 	case answer.Status == http.StatusUnauthorized:
-		return "the server asks who you are: use --token-file, or --cert-file and --key-file"
+		return f.adviceOnToken()
 	case answer.Status == http.StatusForbidden && answer.Detail == "":
 		return "the token needs the role check"
 	case answer.Status == http.StatusNotFound:

@@ -24,7 +24,10 @@ func (s *sources) flags(cmd *cobra.Command) {
 
 // load reads the configuration: file, then environment, then flags.
 func (s *sources) load() (*config.Config, error) {
-	environ := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, adminVariable+"=") })
+	environ := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(clientVariables, name)
+	})
 	return config.Load(config.Sources{File: s.file, Environ: environ, Set: s.set})
 }
 

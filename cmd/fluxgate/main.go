@@ -76,7 +76,9 @@ not confirmed; 3 the checked request may not pass; 4 doctor has found something 
   fluxgate rules apply -f rules.yaml
   fluxgate doctor --config fluxgate.yaml`,
 		SilenceUsage: true, SilenceErrors: true,
-	}, newServe(), newCheck(), newRules(), newBucket(), newExplain(), newConfig(), newDoctor(), newVersion())
+	}, newServe(), newCheck(), newRules(), newBucket(), newExplain(), newConfig(), newToken(), newDoctor(), newVersion())
+	root.Version = fullVersion()
+	root.SetVersionTemplate("fluxgate {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%w\nsee %s --help", err, cmd.CommandPath())
 	})
@@ -97,6 +99,9 @@ func group(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
 		return usage("unknown command %q%s\nsee %s --help", args[0], meant, cmd.CommandPath())
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	for _, b := range below {
+		complete(b)
+	}
 	cmd.AddCommand(below...)
 	return cmd
 }

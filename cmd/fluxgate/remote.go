@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -13,26 +14,43 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// What the environment says about servers to ask. Flags come before it.
+const (
+	adminVariable     = "FLUXGATE_ADMIN"  // the admin listener
+	serverVariable    = "FLUXGATE_SERVER" // the http listener
+	tokenVariable     = "FLUXGATE_TOKEN"  // the token itself
+	tokenFileVariable = "FLUXGATE_TOKEN_FILE"
+	caFileVariable    = "FLUXGATE_CA_FILE"
+	certFileVariable  = "FLUXGATE_CERT_FILE"
+	keyFileVariable   = "FLUXGATE_KEY_FILE"
+)
+
+// clientVariables are no settings of a server.
+var clientVariables = []string{
+	adminVariable, serverVariable, tokenVariable, tokenFileVariable, caFileVariable, certFileVariable, keyFileVariable,
+}
+
 // remote are the flags that say where a server is, and who asks it.
 type remote struct {
 	server, tokenFile         string
 	caFile, certFile, keyFile string
 
 	variable string // what the address is from, if not from a flag
+	token    string // from the environment, if no flag names a file
 }
 
 // flags adds them. The variable of the environment, if there is one and it is
 // set, comes before the default.
 func (r *remote) flags(cmd *cobra.Command, what, address, variable string) {
-	if set := os.Getenv(variable); variable != "" && set != "" {
+	if set := os.Getenv(variable); set != "" {
 		address, r.variable = set, variable
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&r.server, "server", "s", address, what)
-	flags.StringVar(&r.tokenFile, "token-file", "", "file with the bearer token")
-	flags.StringVar(&r.caFile, "ca-file", "", "file with the certificates that vouch for the server")
-	flags.StringVar(&r.certFile, "cert-file", "", "file with the certificate to show to the server")
-	flags.StringVar(&r.keyFile, "key-file", "", "file with its key")
+	flags.StringVar(&r.tokenFile, "token-file", "", "file with the bearer token (default: "+tokenVariable+" is the token, or "+tokenFileVariable+" names the file)")
+	flags.StringVar(&r.caFile, "ca-file", "", "file with the certificates that vouch for the server (default: "+caFileVariable+")")
+	flags.StringVar(&r.certFile, "cert-file", "", "file with the certificate to show to the server (default: "+certFileVariable+")")
+	flags.StringVar(&r.keyFile, "key-file", "", "file with its key (default: "+keyFileVariable+")")
 }
 
 // check refuses what contradicts itself. An address without a scheme is one of
@@ -44,6 +62,7 @@ func (r *remote) check(cmd *cobra.Command) error {
 	if !strings.Contains(r.server, "://") {
 		r.server = "http://" + r.server
 	}
+	r.environment()
 	if (r.certFile == "") != (r.keyFile == "") {
 		return usage("--cert-file and --key-file go together")
 	}
@@ -51,6 +70,23 @@ func (r *remote) check(cmd *cobra.Command) error {
 		return usage("--ca-file and --cert-file are for a server at https://, and this one is at %s", r.address())
 	}
 	return nil
+}
+
+// environment fills in what no flag says. The files for TLS are left out where
+// the server is asked without it: they may be for another.
+func (r *remote) environment() {
+	if r.tokenFile == "" {
+		if r.token = os.Getenv(tokenVariable); r.token == "" {
+			r.tokenFile = os.Getenv(tokenFileVariable)
+		}
+	}
+	if !strings.HasPrefix(r.server, "https://") {
+		return
+	}
+	r.caFile = cmp.Or(r.caFile, os.Getenv(caFileVariable))
+	if r.certFile == "" && r.keyFile == "" {
+		r.certFile, r.keyFile = os.Getenv(certFileVariable), os.Getenv(keyFileVariable)
+	}
 }
 
 // address is where the server is, and who says so if that is not seen in the
@@ -74,6 +110,9 @@ func (r *remote) wrong(err error) error {
 // secrets are what the files hold that say who we are, and who the server is.
 func (r *remote) secrets() (admin.Secret, *tls.Config, error) {
 	token, err := readToken(r.tokenFile)
+	if r.token != "" {
+		token, err = checkToken(r.token, tokenVariable)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -130,12 +169,17 @@ func readToken(file string) (admin.Secret, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the token: %w", err)
 	}
-	token := strings.TrimSpace(string(text))
+	return checkToken(string(text), file)
+}
+
+// checkToken is the token in a text that a file or a variable has.
+func checkToken(text, from string) (admin.Secret, error) {
+	token := strings.TrimSpace(text)
 	if token == "" {
-		return nil, fmt.Errorf("reading the token: %s is empty", file)
+		return nil, fmt.Errorf("reading the token: %s is empty", from)
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, fmt.Errorf("reading the token: %s has more than a token in it", file)
+		return nil, fmt.Errorf("reading the token: %s has more than a token in it", from)
 	}
 	return admin.Secret(token), nil
 }

@@ -14,9 +14,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// adminVariable names the server that operators work with.
-const adminVariable = "FLUXGATE_ADMIN"
-
 // where are the flags that say where an operator works: with a server, or
 // straight on what a configuration names.
 type where struct {

@@ -29,8 +29,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"rules", "list"}, exitError, "use --token-file, or --cert-file and --key-file"},
-		{[]string{"rules", "list", "--token-file", wrong}, exitError, "the server does not take the token of --token-file"},
+		{[]string{"rules", "list"}, exitError, "use --token-file or FLUXGATE_TOKEN, or --cert-file and --key-file"},
+		{[]string{"rules", "list", "--token-file", wrong}, exitError, "the server does not accept the token in "+wrong},
 		{[]string{"rules", "list", "--token-file", empty}, exitError, "is empty"},
 		{[]string{"rules", "list", "--token-file", two}, exitError, "has more than a token in it"},
 		{[]string{"rules", "list", "--token-file", folder + "/none"}, exitError, "reading the token"},

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,6 +57,27 @@ var leaves = sync.OnceValue(func() []*entry {
 	walk(tree())
 	return all
 })
+
+// Key is one setting, for those who list them.
+type Key struct {
+	// Name is such as redis.pool.max-total.
+	Name string
+	// Values are those that it can have, if they are few.
+	Values []string
+}
+
+// Keys are all settings, in the order of the tree.
+func Keys() []Key {
+	var all []Key
+	for _, e := range leaves() {
+		k := Key{Name: e.path, Values: slices.Clone(e.oneOf)}
+		if e.typ.Kind() == reflect.Bool {
+			k.Values = []string{"true", "false"}
+		}
+		all = append(all, k)
+	}
+	return all
+}
 
 func groupOf(t reflect.Type, path string) *group {
 	g := &group{path: path, typ: t}

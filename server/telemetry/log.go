@@ -117,6 +117,9 @@ func (l *Log) Decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.De
 		attrs = append(attrs, slog.String("band", d.Band), slog.Int64("limit", d.Limit), slog.Int64("remaining", d.Remaining),
 			slog.Duration("retry_after", d.RetryAfter), slog.Duration("wait", d.Wait), slog.String("source", sourceOf(d).String()))
 	}
+	if d.Owed > 0 {
+		attrs = append(attrs, slog.Int64("owed", d.Owed))
+	}
 	if d.Degraded {
 		attrs = append(attrs, slog.Bool("degraded", true))
 	}
