@@ -16,10 +16,10 @@ import (
 
 // What the environment says about servers to ask. Flags come before it.
 const (
-	adminVariable     = "FLUXGATE_ADMIN"  // the admin listener
-	serverVariable    = "FLUXGATE_SERVER" // the http listener
-	tokenVariable     = "FLUXGATE_TOKEN"  // the token itself
-	tokenFileVariable = "FLUXGATE_TOKEN_FILE"
+	adminVariable     = "FLUXGATE_ADMIN"      // the admin listener
+	serverVariable    = "FLUXGATE_SERVER"     // the http listener
+	tokenVariable     = "FLUXGATE_TOKEN"      //nolint:gosec // the name of the variable that has the token
+	tokenFileVariable = "FLUXGATE_TOKEN_FILE" //nolint:gosec // likewise
 	caFileVariable    = "FLUXGATE_CA_FILE"
 	certFileVariable  = "FLUXGATE_CERT_FILE"
 	keyFileVariable   = "FLUXGATE_KEY_FILE"

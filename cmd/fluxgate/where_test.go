@@ -30,7 +30,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		says string
 	}{
 		{[]string{"rules", "list"}, exitError, "use --token-file or FLUXGATE_TOKEN, or --cert-file and --key-file"},
-		{[]string{"rules", "list", "--token-file", wrong}, exitError, "the server does not accept the token in "+wrong},
+		{[]string{"rules", "list", "--token-file", wrong}, exitError, "the server does not accept the token in " + wrong},
 		{[]string{"rules", "list", "--token-file", empty}, exitError, "is empty"},
 		{[]string{"rules", "list", "--token-file", two}, exitError, "has more than a token in it"},
 		{[]string{"rules", "list", "--token-file", folder + "/none"}, exitError, "reading the token"},

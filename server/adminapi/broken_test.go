@@ -1,0 +1,39 @@
+package adminapi_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules/filerules"
+)
+
+// Reads of a broken rules file are a 503 that says what is wrong with the file,
+// but not to a caller who is kept to one of its rule sets.
+func TestRead_BrokenFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	const broken = "ruleSets:\n  - {id: mine, rules: []}\n  - {id: secret, rules: [{id: secret-rule, bands: [{capacity: two, refill: 1s}]}]}\n"
+	do(t, os.WriteFile(file, []byte(broken), 0o600))
+	source, err := filerules.Open(file, filerules.Config{})
+	do(t, err)
+	r := start(t, func(s *settings) { s.source = admin.ReadOnly(source) })
+	for _, c := range []struct{ method, path, body string }{
+		{http.MethodGet, "/v1/rule-sets", ""},
+		{http.MethodGet, mine, ""},
+		{http.MethodGet, mine + "/rules", ""},
+		{http.MethodGet, mine + "/revisions", ""},
+		{http.MethodGet, mine + "/diff", ""},
+		{http.MethodPost, mine + "/diff", setOf("mine", 5)},
+	} {
+		for _, token := range []string{tokenRead, tokenOne} {
+			got := r.ask(t, c.method, c.path, c.body, "Authorization", "Bearer "+token)
+			if got.status != http.StatusServiceUnavailable || strings.Contains(got.body, "body.") || strings.Contains(got.body, "rules.yaml:3:") != (token == tokenRead) ||
+				token == tokenOne && strings.Contains(got.body, "secret") {
+				t.Errorf("%s %s with %s: %d %s", c.method, c.path, token, got.status, got.body)
+			}
+		}
+	}
+}
