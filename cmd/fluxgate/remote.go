@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
+	"net/url"
 	"os"
 	"strings"
 
@@ -37,6 +39,7 @@ type remote struct {
 
 	variable string // what the address is from, if not from a flag
 	token    string // from the environment, if no flag names a file
+	implied  bool   // the address had no scheme, and http:// was added
 }
 
 // flags adds them. The variable of the environment, if there is one and it is
@@ -47,20 +50,20 @@ func (r *remote) flags(cmd *cobra.Command, what, address, variable string) {
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&r.server, "server", "s", address, what)
-	flags.StringVar(&r.tokenFile, "token-file", "", "file with the bearer token (default: "+tokenVariable+" is the token, or "+tokenFileVariable+" names the file)")
+	flags.StringVar(&r.tokenFile, "token-file", "", "file with the bearer token (default: "+tokenVariable+" is the token, or "+tokenFileVariable+" names the file); not sent off this machine unless --server begins with https:// or http://")
 	flags.StringVar(&r.caFile, "ca-file", "", "file with the certificates that vouch for the server (default: "+caFileVariable+")")
 	flags.StringVar(&r.certFile, "cert-file", "", "file with the certificate to show to the server (default: "+certFileVariable+")")
 	flags.StringVar(&r.keyFile, "key-file", "", "file with its key (default: "+keyFileVariable+")")
 }
 
 // check refuses what contradicts itself. An address without a scheme is one of
-// http.
+// http, to which no token is sent off loopback.
 func (r *remote) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("server") {
 		r.variable = ""
 	}
 	if !strings.Contains(r.server, "://") {
-		r.server = "http://" + r.server
+		r.server, r.implied = "http://"+r.server, true
 	}
 	r.environment()
 	if (r.certFile == "") != (r.keyFile == "") {
@@ -116,8 +119,21 @@ func (r *remote) secrets() (admin.Secret, *tls.Config, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if len(token) > 0 && r.implied && !onLoopback(r.server) {
+		return nil, nil, r.wrong(errors.New("the token would be sent unencrypted: begin the address with https://, or with http:// on a network that you trust"))
+	}
 	config, err := r.tls()
 	return token, config, err
+}
+
+// onLoopback reports whether an address is on this machine.
+func onLoopback(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 func (r *remote) tls() (*tls.Config, error) {

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"net"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
@@ -238,6 +241,34 @@ func TestWaysToCallItWrong(t *testing.T) {
 	}
 	code, _, errs := call(t, "rules", "apply", "-f", file, "--comment", "a\x1b[31m")
 	if code != exitUsage || !strings.Contains(errs, "cannot contain U+001B") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+}
+
+// A token is not sent unencrypted to another machine unless the address says
+// http:// itself.
+func TestTokenFile_AddressWithoutScheme(t *testing.T) {
+	token := write(t, t.TempDir(), "token", "token-of-the-reader\n")
+	for _, c := range []struct {
+		server  string
+		refused bool
+	}{
+		{"fluxgate.invalid:9090", true}, {"192.0.2.1:9090", true}, {"127.0.0.1.example.invalid:1", true},
+		{"http://fluxgate.invalid:9090", false}, {"127.0.0.1:1", false}, {"localhost:1", false}, {"[::1]:1", false},
+	} {
+		for _, command := range [][]string{{"rules", "list"}, {"check"}} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // 192.0.2.1 answers nobody
+			var out, errs bytes.Buffer
+			code := run(ctx, append(command, "-s", c.server, "--token-file", token), strings.NewReader(""), &out, &errs)
+			cancel()
+			refused := code == exitUsage && strings.Contains(errs.String(), "begin the address with https://")
+			if refused != c.refused || code == exitOK || strings.Contains(errs.String(), "token-of") {
+				t.Errorf("%v -s %s: exit code %d\n%s", command, c.server, code, errs.String())
+			}
+		}
+	}
+	t.Setenv(adminVariable, "fluxgate.invalid:9090")
+	if code, _, errs := call(t, "rules", "list", "--token-file", token); code != exitUsage || !strings.Contains(errs, "FLUXGATE_ADMIN: the token would be sent unencrypted") {
 		t.Errorf("exit code %d\n%s", code, errs)
 	}
 }
