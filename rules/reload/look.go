@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -110,7 +111,7 @@ func (r *Reloader) update(ctx context.Context, e *entry, head rules.Head, known 
 		r.failed(e, ErrLost, 0)
 	default:
 		if !e.loaded() {
-			r.config.Logger.Warn("the source has no such rule set: its requests are decided by what holds where there are no rules", "ruleSet", e.id)
+			r.log(e, slog.LevelWarn, "rule set not found in the source; its requests are decided as without a rule set")
 		}
 		r.confirmed(e)
 	}
@@ -193,8 +194,21 @@ func (r *Reloader) failed(e *entry, err error, revision int64) {
 		return // it was said before
 	}
 	now := e.snapshot()
-	r.config.Logger.Error("the rules of the source are not in effect", "ruleSet", e.id,
-		"serving", now.Source, "revision", now.Revision, "error", err)
+	r.log(e, slog.LevelError, "the rules of the source are not in effect", "serving", now.Source, "revision", now.Revision, "error", err)
+}
+
+// log writes what happened to a rule set. Callers can invent ids, so those
+// without rules that are not configured share one line a minute.
+func (r *Reloader) log(e *entry, level slog.Level, message string, args ...any) {
+	args = append([]any{"ruleSet", e.id}, args...)
+	if !e.pinned && e.current.Load() == nil {
+		ok, suppressed := r.unknown.Allow(time.Now())
+		if !ok {
+			return
+		}
+		args = append(args, "suppressed", suppressed)
+	}
+	r.config.Logger.Log(r.life, level, message, args...)
 }
 
 // fromCopy begins with the last good copy, if there is one.
@@ -240,7 +254,7 @@ func (r *Reloader) mend(ctx context.Context, mender rules.Mender, e *entry) bool
 	}
 	if e.mended(err, time.Now()) && err != nil {
 		r.counts.failures.Add(1)
-		r.config.Logger.Error("content of the source could not be taken in", "ruleSet", e.id, "error", err)
+		r.log(e, slog.LevelError, "content of the source could not be taken in", "error", err)
 	}
 	return err == nil
 }

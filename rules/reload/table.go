@@ -91,7 +91,8 @@ func (t *table) trim() (dropped string) {
 	return oldest.id
 }
 
-// dropIdle drops the entries that were last used before a round.
+// dropIdle drops the entries that were last used before a round, and returns
+// the ids of those that have rules.
 func (t *table) dropIdle(before int64) (dropped []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,10 +101,12 @@ func (t *table) dropIdle(before int64) (dropped []string) {
 		if e.pinned || !e.loaded() || e.used.Load() >= before {
 			return false
 		}
-		dropped = append(dropped, id)
+		if e.current.Load() != nil {
+			dropped = append(dropped, id)
+		}
 		return true
 	})
-	if len(dropped) > 0 {
+	if len(next) < len(t.all()) {
 		t.entries.Store(&next)
 	}
 	return dropped

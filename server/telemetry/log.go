@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
 )
 
 // NewLogger makes a logger that writes text for people or json for machines,
@@ -85,14 +85,14 @@ func (all Observers) StoreFailed(ctx context.Context, err error) {
 // and for what; a store that fails as a warning, at most once a second.
 type Log struct {
 	logger        *slog.Logger
-	store, settle seldom
+	store, settle *logthrottle.Throttle
 }
 
 var _ fluxgate.Observer = (*Log)(nil)
 
 // NewLog makes one.
 func NewLog(logger *slog.Logger) *Log {
-	return &Log{logger: logger, store: seldom{every: time.Second}, settle: seldom{every: time.Second}}
+	return &Log{logger: logger, store: logthrottle.New(time.Second), settle: logthrottle.New(time.Second)}
 }
 
 // Decided implements [fluxgate.Observer].
@@ -134,36 +134,14 @@ func (l *Log) Settled(ctx context.Context, _ fluxgate.Settlement, err error) {
 	if err == nil {
 		return
 	}
-	if now, before := l.settle.allow(time.Now()); now {
-		l.logger.WarnContext(ctx, "a receipt could not be settled", "err", err, "unsaid", before)
+	if now, before := l.settle.Allow(time.Now()); now {
+		l.logger.WarnContext(ctx, "a receipt could not be settled", "err", err, "suppressed", before)
 	}
 }
 
 // StoreFailed implements [fluxgate.Observer].
 func (l *Log) StoreFailed(ctx context.Context, err error) {
-	if now, before := l.store.allow(time.Now()); now {
-		l.logger.WarnContext(ctx, "the store could not be asked: rules go by their onFailure", "err", err, "unsaid", before)
+	if now, before := l.store.Allow(time.Now()); now {
+		l.logger.WarnContext(ctx, "the store could not be asked: rules go by their onFailure", "err", err, "suppressed", before)
 	}
-}
-
-// seldom keeps a fault that meets every request from filling the disk.
-type seldom struct {
-	every time.Duration
-
-	mu     sync.Mutex
-	last   time.Time
-	unsaid int
-}
-
-// allow reports whether to say it now, and how often it was not said since it
-// was said last.
-func (s *seldom) allow(now time.Time) (say bool, unsaid int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now.Sub(s.last) < s.every {
-		s.unsaid++
-		return false, 0
-	}
-	unsaid, s.unsaid, s.last = s.unsaid, 0, now
-	return true, unsaid
 }

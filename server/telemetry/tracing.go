@@ -17,6 +17,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
 )
 
 // TracingConfig is where traces go. The zero value makes none.
@@ -26,7 +28,7 @@ type TracingConfig struct {
 	// that no traces are made.
 	Endpoint string
 	// SampleRatio is the share of requests that are traced, of those that come
-	// without a trace of their own.
+	// without a trace of their own, or on a public route.
 	SampleRatio float64
 	// ServiceName is what the service is called. Empty means fluxgate.
 	ServiceName string
@@ -96,7 +98,7 @@ func NewTracing(ctx context.Context, config TracingConfig) (*Tracing, error) {
 	limits.AttributeValueLengthLimit = 128
 	life, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithBatcher(&quietExporter{SpanExporter: exporter, life: life, logger: config.Logger, said: seldom{every: time.Minute}}),
+		sdktrace.WithBatcher(&quietExporter{SpanExporter: exporter, life: life, logger: config.Logger, said: logthrottle.New(time.Minute)}),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(config.SampleRatio))),
 		sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits))
 	return &Tracing{
@@ -149,7 +151,7 @@ type quietExporter struct {
 	sdktrace.SpanExporter
 	life   context.Context // the SDK does not end a call when its time is up
 	logger *slog.Logger
-	said   seldom
+	said   *logthrottle.Throttle
 }
 
 // ExportSpans implements [sdktrace.SpanExporter].
@@ -161,8 +163,8 @@ func (e *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOn
 	if err == nil {
 		return nil
 	}
-	if now, before := e.said.allow(time.Now()); now {
-		e.logger.Warn("traces cannot be sent", "err", err, "spans", len(spans), "unsaid", before)
+	if now, before := e.said.Allow(time.Now()); now {
+		e.logger.Warn("traces cannot be sent", "err", err, "spans", len(spans), "suppressed", before)
 	}
 	return nil // it was said here, and nobody else is to say it
 }

@@ -1,0 +1,34 @@
+// Package logthrottle keeps an event that every request can cause from filling
+// the log.
+package logthrottle
+
+import (
+	"sync"
+	"time"
+)
+
+// Throttle allows one log line per interval and counts the suppressed ones. It
+// is safe for concurrent use.
+type Throttle struct {
+	every time.Duration
+
+	mu         sync.Mutex
+	last       time.Time
+	suppressed int
+}
+
+// New makes a throttle that allows one line every interval.
+func New(every time.Duration) *Throttle { return &Throttle{every: every} }
+
+// Allow reports whether to log now, and how many lines were suppressed since
+// the last one.
+func (t *Throttle) Allow(now time.Time) (ok bool, suppressed int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.last.IsZero() && now.Sub(t.last) < t.every {
+		t.suppressed++
+		return false, 0
+	}
+	suppressed, t.suppressed, t.last = t.suppressed, 0, now
+	return true, suppressed
+}
