@@ -20,17 +20,13 @@ func (a *App) admin() (http.Handler, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	a.observe(mux, isLoopback(c.Admin))
+	a.observe(mux, asIs)
 	for _, pattern := range api.Patterns() {
 		a.route(mux, pattern, api)
 	}
 	// A page in a browser that an operator has open may neither lead its own
 	// name here, nor send what the operator did not mean to.
-	sameOrigin := http.NewCrossOriginProtection()
-	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, r, http.StatusForbidden, "Pages of other sites may not ask here.")
-	}))
-	return access.Host(c.AdminHosts, refuse, sameOrigin.Handler(known(mux))), nil
+	return access.Host("server.admin-hosts", c.AdminHosts, refuse, access.SameOrigin(refuse, known(mux))), nil
 }
 
 func (a *App) adminAPI() (*adminapi.API, error) {

@@ -12,12 +12,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/server"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/telemetry"
 	"go.uber.org/goleak"
 )
 
@@ -59,12 +61,55 @@ func write(t testing.TB, file, text string) {
 // start runs a server on free ports with these settings.
 func start(t testing.TB, set ...string) *running {
 	t.Helper()
-	set = append([]string{"server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "mongo.enabled=false", "reload.polling-interval=100ms", "reload.jitter=0s"}, set...)
-	c, err := config.Load(config.Sources{Set: set})
+	return startWith(t, config.Sources{}, server.Options{Version: "test"}, set...)
+}
+
+// startLogged is start with what the server logs.
+func startLogged(t testing.TB, set ...string) (*running, *logged) {
+	t.Helper()
+	log := new(logged)
+	logger, err := telemetry.NewLogger(log, "text", "info")
 	if err != nil {
 		t.Fatal(err)
 	}
-	app, err := server.New(t.Context(), c, server.Options{Version: "test"})
+	return startWith(t, config.Sources{}, server.Options{Version: "test", Logger: logger}, set...), log
+}
+
+// logged keeps the lines of a log.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements [io.Writer].
+func (l *logged) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+// lines are those that have a text in them.
+func (l *logged) lines(text string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found []string
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+func startWith(t testing.TB, from config.Sources, options server.Options, set ...string) *running {
+	t.Helper()
+	set = append([]string{"server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "mongo.enabled=false", "reload.polling-interval=100ms", "reload.jitter=0s"}, set...)
+	from.Set = set
+	c, err := config.Load(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, err := server.New(t.Context(), c, options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/clientip"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/check"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/forwardauth"
@@ -121,17 +122,18 @@ func (a *App) public() (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	for pattern, handler := range api.Routes() {
-		a.route(mux, pattern, a.only(config.RoleCheck, handler))
+		a.route(mux, pattern, a.notFromPages(a.only(config.RoleCheck, handler)))
 	}
 	if c.ForwardAuth.Enabled {
 		handler, err := a.forwardAuth(limiter)
 		if err != nil {
 			return nil, err
 		}
-		// Proxies that may ask are known by their addresses.
-		a.route(mux, forwardauth.Path, handler)
+		// Proxies that may ask are known by their addresses. The headers of
+		// their requests may be those of any client, traceparent included.
+		mux.Handle(forwardauth.Path, a.metrics.Route(forwardauth.Path, a.tracing.PublicRoute(forwardauth.Path, handler)))
 	}
-	a.observe(mux, false)
+	a.observe(mux, a.notFromPages)
 	return known(mux), nil
 }
 
@@ -171,15 +173,10 @@ func (u undecided) Failed(r *http.Request, err error) {
 	}
 }
 
-// observe adds what says how the server is. Details are for those who may
-// read, unless nobody else can reach the listener.
-func (a *App) observe(mux *http.ServeMux, open bool) {
-	read := func(next http.Handler) http.Handler {
-		if open {
-			return next
-		}
-		return a.guard.OnlyAll(config.RoleRead, refuse, next)
-	}
+// observe adds what says how the server is. Details, protected by protect, are
+// for those who may read.
+func (a *App) observe(mux *http.ServeMux, protect func(http.Handler) http.Handler) {
+	read := func(next http.Handler) http.Handler { return protect(a.guard.OnlyAll(config.RoleRead, refuse, next)) }
 	mux.HandleFunc("GET /healthz", a.live)
 	mux.HandleFunc("GET /readyz", a.ready)
 	a.route(mux, "GET /v1/health", read(http.HandlerFunc(a.health)))
@@ -187,6 +184,20 @@ func (a *App) observe(mux *http.ServeMux, open bool) {
 		mux.Handle("GET /metrics", read(a.metrics.Handler()))
 	}
 }
+
+// notFromPages refuses what a page in a browser can send: from another site,
+// or, on loopback, by a name of the page's own that resolves to this machine.
+// Off loopback any name may be that of a service.
+func (a *App) notFromPages(next http.Handler) http.Handler {
+	next = access.SameOrigin(refuse, next)
+	if c := &a.config.Server; isLoopback(c.HTTP) {
+		return access.Host("server.http-hosts", c.HTTPHosts, refuse, next)
+	}
+	return next
+}
+
+// asIs is for a listener that is protected as a whole.
+func asIs(next http.Handler) http.Handler { return next }
 
 func isLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)

@@ -25,5 +25,6 @@
 //   - No error, log or answer shows a token.
 //
 // What a role allows is for others to say; [Guard.Only] and [Identity.May] keep
-// them to it. [Host] is for listeners that a browser can reach.
+// them to it. [Host] and
+// [SameOrigin] are for listeners that a browser can reach.
 package access

@@ -180,7 +180,7 @@ func TestAnIdentityTravelsInAContext(t *testing.T) {
 }
 
 func TestHostsMustBeListedUnlessTheyAreAddresses(t *testing.T) {
-	handler := access.Host([]string{"Admin.Example.com", "dotted.example."}, func(w http.ResponseWriter, _ *http.Request, status int, _ string) { w.WriteHeader(status) },
+	handler := access.Host("server.admin-hosts", []string{"Admin.Example.com", "dotted.example."}, func(w http.ResponseWriter, _ *http.Request, status int, _ string) { w.WriteHeader(status) },
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 	for host, want := range map[string]int{
 		"localhost": 200, "LOCALHOST:9090": 200, "localhost.": 200, "127.0.0.1": 200, "127.0.0.1:9090": 200, "[::1]": 200, "[::1]:9090": 200, "192.0.2.1:80": 200,

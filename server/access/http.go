@@ -71,20 +71,34 @@ func (g *Guard) Challenge(header http.Header, r *http.Request, err error) (statu
 // Host lets through requests that were meant for this server: those that name
 // it localhost, by an address, or by one of hosts, whatever the port and the
 // case. A page in somebody's browser can make its own name lead here, but it
-// cannot have the browser send another.
-func Host(hosts []string, refuse Refuse, next http.Handler) http.Handler {
+// cannot have the browser send another. setting is the key of hosts in the
+// configuration, for the refusal.
+func Host(setting string, hosts []string, refuse Refuse, next http.Handler) http.Handler {
 	known := map[string]bool{"localhost": true}
 	for _, name := range hosts {
 		known[plainHost(name)] = true
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := plainHost(r.Host)
-		if _, err := netip.ParseAddr(host); err != nil && !known[host] {
-			refuse(w, r, http.StatusForbidden, "Ask for localhost or an address here, or for a name in server.admin-hosts.")
-			return
+		if !known[host] {
+			if _, err := netip.ParseAddr(host); err != nil {
+				refuse(w, r, http.StatusForbidden, "The Host header must be localhost, an address or a name in "+setting+".")
+				return
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// SameOrigin refuses requests that a browser sends for a page of another site.
+// Reading is allowed, since the page does not see the answer, and so are
+// programs, which send neither Sec-Fetch-Site nor Origin.
+func SameOrigin(refuse Refuse, next http.Handler) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, r, http.StatusForbidden, "Requests from pages of other sites are refused.")
+	}))
+	return protection.Handler(next)
 }
 
 // plainHost is a host without its port, brackets, case and the dot at the end.

@@ -51,11 +51,11 @@ func (k *checker) hasAuth() bool {
 	return k.Server.Auth.Asks() || k.Server.TLS.ClientCAFile != ""
 }
 
-// adminHosts refuses what a Host header cannot name.
-func (k *checker) adminHosts() {
-	for i, name := range k.Server.AdminHosts {
+// hosts refuses what a Host header cannot name.
+func (k *checker) hosts(key string, names []string) {
+	for i, name := range names {
 		if !isHost(name) {
-			k.refuse(fmt.Sprintf("server.admin-hosts[%d]", i), "must be a name without a port, such as fluxgate.example.com")
+			k.refuse(fmt.Sprintf("%s[%d]", key, i), "must be a name without a port, such as fluxgate.example.com")
 		}
 	}
 }

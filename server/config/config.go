@@ -49,7 +49,7 @@ func Defaults() Config {
 		WaitForRefill: WaitForRefill{MaxWaitTime: 5 * time.Second, MaxConcurrentWaits: 100},
 		Settle:        Settle{ReceiptTTL: 10 * time.Minute},
 		Server: Server{
-			HTTP: ":8080", Admin: "127.0.0.1:9090", AdminHosts: []string{}, AdminRate: 600,
+			HTTP: ":8080", HTTPHosts: []string{}, Admin: "127.0.0.1:9090", AdminHosts: []string{}, AdminRate: 600,
 			TLS: TLS{ReloadInterval: time.Minute},
 			Auth: Auth{
 				Tokens: []Token{}, Certificates: []Certificate{},

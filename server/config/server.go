@@ -7,6 +7,12 @@ type Server struct {
 	// HTTP is where checks are answered, as host:port. An empty host means all
 	// addresses.
 	HTTP string `key:"http"`
+	// HTTPHosts are the names by which checks may be asked for where http is on
+	// loopback, besides localhost and addresses: those that a proxy on this
+	// machine passes on in the Host header. Any other name is refused, since a
+	// web page could have resolved its own name to this machine. Forward-auth
+	// takes any name.
+	HTTPHosts []string `key:"http-hosts"`
 	// GRPC is where Envoy's rate limit service is answered. Empty means
 	// nowhere.
 	GRPC string `key:"grpc"`
@@ -114,6 +120,7 @@ type Telemetry struct {
 	// means that none are made.
 	OTLPEndpoint URI `key:"otlp-endpoint"`
 	// SampleRatio is the share of requests that are traced, of those that come
-	// without a trace of their own.
+	// without a trace of their own. Clients of forward-auth do not count as
+	// having one.
 	SampleRatio float64 `key:"sample-ratio" min:"0" max:"1"`
 }

@@ -17,18 +17,33 @@ import (
 // the header traceparent names. The pattern is that of [http.ServeMux]; its
 // path is the name of the span, and nothing of what the caller writes is.
 func (t *Tracing) Route(pattern string, next http.Handler) http.Handler {
+	return t.route(pattern, next, false)
+}
+
+// PublicRoute is Route for requests whose headers anyone may have written. The
+// trace that traceparent names is not continued, since its writer would choose
+// what is sampled: the span begins a trace of its own and links to the other.
+func (t *Tracing) PublicRoute(pattern string, next http.Handler) http.Handler {
+	return t.route(pattern, next, true)
+}
+
+func (t *Tracing) route(pattern string, next http.Handler, public bool) http.Handler {
 	if !t.Enabled() {
 		return next
 	}
 	route := routeOf(pattern)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		var options []trace.SpanStartOption
+		if public {
+			options = append(options, trace.WithNewRoot(), trace.WithLinks(trace.LinkFromContext(ctx)))
+		}
 		method := methods[methodIndex(r.Method)]
 		if method == labelOther {
 			method = "_OTHER" // as OpenTelemetry has it
 		}
-		ctx, span := t.tracer.Start(ctx, method+" "+route, trace.WithSpanKind(trace.SpanKindServer),
-			trace.WithAttributes(attribute.String("http.request.method", method), attribute.String("http.route", route)))
+		ctx, span := t.tracer.Start(ctx, method+" "+route, append(options, trace.WithSpanKind(trace.SpanKindServer),
+			trace.WithAttributes(attribute.String("http.request.method", method), attribute.String("http.route", route)))...)
 		rec := recorded(w)
 		defer func() {
 			status := rec.code()
