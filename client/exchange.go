@@ -182,5 +182,12 @@ func printable(text string) string {
 		}
 		return r
 	}, text)
-	return fmt.Sprintf("%.200s", text)
+	if len(text) <= 2*maxPart {
+		return text
+	}
+	// The reason may be at either end.
+	return strings.ToValidUTF8(text[:maxPart]+" … "+text[len(text)-maxPart:], "")
 }
+
+// maxPart bounds each end of a text that is cut, in bytes.
+const maxPart = 200

@@ -2,10 +2,19 @@ package client_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
+	"math/big"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +23,45 @@ import (
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
+
+// The reason is at the end of an error about a certificate, behind all the
+// names that it is valid for. It is kept however many these are.
+func TestClient_TLSErrorKeepsItsEnd(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	for i := range 30 {
+		leaf.DNSNames = append(leaf.DNSNames, fmt.Sprintf("gateway-%d.region.example.com", i))
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, leaf, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	var failed error
+	c, err := client.New(server.URL, client.Config{
+		OnFailure: fluxgate.FailOpen, TLS: &tls.Config{RootCAs: roots, ServerName: "limits.example.com", MinVersion: tls.VersionTLS12},
+		Failed: func(_ context.Context, err error) { failed = err },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Check(t.Context(), &fluxgate.Request{Path: "/x"}); err != nil {
+		t.Fatal(err)
+	}
+	if text := fmt.Sprint(failed); !strings.Contains(text, "failed to verify certificate") || !strings.HasSuffix(text, ", not limits.example.com") || len(text) > 500 {
+		t.Errorf("%d bytes: %s", len(text), text)
+	}
+}
 
 // nobody is the address of a server that does not run.
 func nobody(t testing.TB) string { return "http://" + testenv.FreeAddr(t) }

@@ -59,7 +59,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 		{"POST", "/v1/settle", `{"receipt":"forged","actual":0}`, 403, "not made here"},
 		{"GET", "/v1/check", "", 405, "Use POST"},
 		{"GET", "/nowhere", "", 404, "nothing here"},
-		{"POST", "/v1/check", `{"user":"typo"}`, 400, "not known"},
+		{"POST", "/v1/check", `{"user":"typo"}`, 400, `unknown field \"user\"`},
 	} {
 		a := r.do(t, c.method, c.path, c.body)
 		if a.status != c.status || !strings.Contains(a.body, c.says) {

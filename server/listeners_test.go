@@ -145,3 +145,21 @@ func TestLog_InventedRuleSets(t *testing.T) {
 		t.Errorf("%d lines name invented rule sets: %s", len(got), strings.Join(got[:min(2, len(got))], ""))
 	}
 }
+
+// A decision for which no bucket was asked has no source in JSON, as in the
+// metrics.
+func TestDecision_SourceWithoutBand(t *testing.T) {
+	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 5))
+	for body, reason := range map[string]string{`{"path":"/denied"}`: "denied", `{"ruleSet":"unknown"}`: "no-rule-set"} {
+		d := r.do(t, http.MethodPost, "/v1/check", body).object(t)
+		if source, ok := d["source"]; d["reason"] != reason || ok {
+			t.Errorf("%s: %v has the source %v", body, d["reason"], source)
+		}
+	}
+	scrape := r.do(t, http.MethodGet, "/metrics", "").body
+	for _, outcome := range []string{"denied", "no-rule-set"} {
+		if !strings.Contains(scrape, `outcome="`+outcome+`"`) || strings.Contains(scrape, `outcome="`+outcome+`",rule_set="api-limits",source="store"`) {
+			t.Errorf("the metrics do not say none for %s", outcome)
+		}
+	}
+}

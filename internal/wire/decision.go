@@ -24,7 +24,7 @@ type Decision struct {
 	RetryAfterMs Millis          `json:"retryAfterMs,omitempty" doc:"How long until a rejected request would fit."`
 	WaitMs       Millis          `json:"waitMs,omitempty" doc:"How long the request was held, or must be."`
 	TimeMs       Millis          `json:"timeMs,omitempty" doc:"When it was decided, since 1970, by the store's clock."`
-	Source       string          `json:"source,omitempty" doc:"Where the binding answer came from: store, lease, negative cache or fallback."`
+	Source       string          `json:"source,omitempty" doc:"Where the binding answer came from: store, lease, negative cache or fallback. Left out if no band was asked."`
 	Degraded     bool            `json:"degraded,omitempty" doc:"The store could not be asked for every rule."`
 	Bands        []Band          `json:"bands,omitempty" nullable:"false" doc:"All bands that were asked."`
 	Receipt      string          `json:"receipt,omitempty" doc:"To settle with."`
@@ -115,7 +115,9 @@ func Append(b []byte, d *fluxgate.Decision, receipt string) []byte {
 	if !d.Time.IsZero() {
 		b = appendMillis(b, `,"timeMs":`, Millis(d.Time.UnixMicro()))
 	}
-	b = appendText(b, `,"source":`, d.Source.String())
+	if d.Band != "" {
+		b = appendText(b, `,"source":`, d.Source.String())
+	}
 	if d.Degraded {
 		b = append(b, `,"degraded":true`...)
 	}

@@ -86,6 +86,14 @@ func (e *entry) mended(err error, now time.Time) bool {
 	return news
 }
 
+// unmendedNow reports whether there is content that the source could not take
+// in.
+func (e *entry) unmendedNow() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.unmended != nil
+}
+
 // install makes a version the one that decides.
 func (e *entry) install(set *fluxgate.RuleSet, revision int64, from Origin, now time.Time) {
 	e.mu.Lock()

@@ -158,6 +158,7 @@ func (r *Reloader) load(ctx context.Context, e *entry, head rules.Head) {
 	if err := r.copies.save(version); err != nil {
 		r.config.Logger.Warn("could not keep a copy of a rule set", "ruleSet", e.id, "error", err)
 	}
+	r.mendAgain(ctx, e) // the new version may be the repair
 	if had && version.Revision != before.Revision && r.config.ResetBuckets != nil {
 		e.mu.Lock()
 		e.reset = version.Revision
@@ -245,6 +246,14 @@ func (r *Reloader) mendAll(life context.Context, mender rules.Mender) {
 	}
 }
 
+// mendAgain tries again what went wrong with the content of a rule set, so that
+// a repair is noticed at once.
+func (r *Reloader) mendAgain(ctx context.Context, e *entry) {
+	if mender, ok := r.source.(rules.Mender); ok && e.unmendedNow() {
+		r.mend(ctx, mender, e)
+	}
+}
+
 // mend has the source look after the content of one rule set. It reports
 // whether that went well.
 func (r *Reloader) mend(ctx context.Context, mender rules.Mender, e *entry) bool {
@@ -252,9 +261,12 @@ func (r *Reloader) mend(ctx context.Context, mender rules.Mender, e *entry) bool
 	if ctx.Err() != nil {
 		return false
 	}
-	if e.mended(err, time.Now()) && err != nil {
+	switch news := e.mended(err, time.Now()); {
+	case news && err != nil:
 		r.counts.failures.Add(1)
 		r.log(e, slog.LevelError, "content of the source could not be taken in", "error", err)
+	case news:
+		r.log(e, slog.LevelInfo, "the content of the source is valid again")
 	}
 	return err == nil
 }

@@ -233,8 +233,12 @@ func (r *Reloader) loadFirst(e *entry) {
 // Reload looks at the source now, and returns what is wrong with any of the
 // rule sets in use.
 func (r *Reloader) Reload(ctx context.Context) error {
-	if err := r.look(ctx, r.entries(), true); err != nil {
+	entries := r.entries()
+	if err := r.look(ctx, entries, true); err != nil {
 		return err
+	}
+	for _, e := range entries {
+		r.mendAgain(ctx, e)
 	}
 	var wrong []error
 	for _, s := range r.Status() {

@@ -12,6 +12,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/internal/wire"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
@@ -112,7 +113,7 @@ func (r *reality) compare() {
 		degraded           bool
 	}
 	b := before.Decision
-	decided := said{d.Allowed, d.Reason, d.RuleID, d.Band, d.Source.String(), d.Limit, d.Degraded}
+	decided := said{d.Allowed, d.Reason, d.RuleID, d.Band, wire.From(&d).Source, d.Limit, d.Degraded}
 	if explained := (said{b.Allowed, b.Reason, b.Rule, b.Band, b.Source, b.Limit, b.Degraded}); explained != decided || d.Degraded {
 		r.Errorf("explained as %+v, decided as %+v", explained, decided)
 	}

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/netip"
+	"strings"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
@@ -126,8 +127,8 @@ func callerName(r *http.Request) string {
 	return addr.String()
 }
 
-// describe says what is wrong with a body without showing what stands in it:
-// it may be a secret.
+// describe says what is wrong with a body without showing values: they may be
+// secrets.
 func describe(err error) string {
 	var kind *json.UnmarshalTypeError
 	switch {
@@ -142,7 +143,25 @@ func describe(err error) string {
 	if errors.As(err, &syntax) {
 		return fmt.Sprintf("the body is not JSON at byte %d", syntax.Offset)
 	}
-	return "the body has a field that is not known, or a value that cannot be read"
+	// encoding/json has no type for this error.
+	if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		if name := strings.Trim(quoted, `"`); isFieldName(name) {
+			return fmt.Sprintf("unknown field %q", name)
+		}
+		return "the body has an unknown field, whose name is not shown since it may be a secret"
+	}
+	return "the body has a value that cannot be read"
+}
+
+// isFieldName reports whether a name is one that a person gives to a field:
+// letters and underscores. Keys and tokens have digits.
+func isFieldName(name string) bool {
+	for _, c := range []byte(name) {
+		if letter := 'a' <= c|0x20 && c|0x20 <= 'z'; !letter && c != '_' {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 32
 }
 
 func kindName(err *json.UnmarshalTypeError) string {

@@ -25,6 +25,25 @@ var good = map[string]string{
 	"/api/ratelimit/check": `{"ruleSetId":"unknown","clientIp":"192.0.2.1","userId":"ann","apiKey":"key-0123456789","endpoint":"/orders","method":"GET"}`,
 }
 
+// A field that is not known is named, in every body, unless its name may be a
+// secret.
+func TestBody_UnknownField(t *testing.T) {
+	d := newDesk(t, newStore(t))
+	for path, body := range good {
+		for field, want := range map[string]string{
+			"user": `unknown field \"user\"`, "rule_set": `unknown field \"rule_set\"`, strings.Repeat("x", 10_000): "not shown", "key-42": "not shown", "": "not shown",
+		} {
+			a := d.post(path, `{"`+field+`":1,`+body[1:])
+			if text := a.Body.String(); a.Code != http.StatusBadRequest || !strings.Contains(text, want) || len(text) > 500 {
+				t.Errorf("%s: %d %s", path, a.Code, text)
+			}
+		}
+	}
+	if a := d.post("/v1/check:batch", `{"requests":[{"userId":"ann"},{"user":"bob"}]}`); !strings.Contains(a.Body.String(), `unknown field \"user\"`) {
+		t.Errorf("%d %s", a.Code, a.Body)
+	}
+}
+
 // malformed is a body that is no good at all, of one of many kinds.
 func malformed(rng *rand.Rand, body string) string {
 	kinds := []func() string{

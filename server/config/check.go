@@ -139,7 +139,8 @@ func (k *checker) mongo() {
 	if k.RuleSource() != SourceMongo {
 		return
 	}
-	k.refuseErr("mongo.uri", checkMongo(k.Mongo.URI))
+	_, err := parseMongo(k.Mongo.URI)
+	k.refuseErr("mongo.uri", err)
 	if d := k.Mongo.Database; d == "" || len(d) > 63 || strings.ContainsAny(d, "/\\. \"$*<>:|?") {
 		k.refuse("mongo.database", "cannot be the name of a database")
 	}

@@ -77,6 +77,9 @@ func (c *Config) fitDefaults() {
 	if !c.said("server.timeouts.read-header") {
 		timeouts.ReadHeader = min(timeouts.ReadHeader, timeouts.Read)
 	}
+	if database, err := parseMongo(c.Mongo.URI); err == nil && database != "" && !c.said("mongo.database") {
+		c.Mongo.Database = database
+	}
 }
 
 func readFile(name string) ([]byte, error) {

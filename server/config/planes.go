@@ -49,7 +49,8 @@ type Mongo struct {
 	Enabled bool `key:"enabled"`
 	// URI is where MongoDB is.
 	URI URI `key:"uri"`
-	// Database is the one with the rules.
+	// Database is the one with the rules. The default is the one that the URI
+	// names, if it names one.
 	Database string `key:"database"`
 	// Collection is the one with the rules. Those beside it are named after it.
 	Collection string `key:"collection"`

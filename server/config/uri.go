@@ -97,7 +97,8 @@ func checkURI(u URI) error {
 		_, err := parseRedis(u)
 		return err
 	case strings.HasPrefix(scheme, "mongodb"):
-		return checkMongo(u)
+		_, err := parseMongo(u)
+		return err
 	}
 	return checkHTTP(u)
 }
@@ -197,23 +198,28 @@ func (r Redis) Target() (URI, error) {
 	return URI(parsed.String()), nil
 }
 
-func checkMongo(u URI) error {
+// parseMongo checks where MongoDB is, and returns the database that the URI
+// names, empty if it names none.
+func parseMongo(u URI) (database string, err error) {
 	scheme, rest, ok := strings.Cut(string(u), "://")
 	if !ok || scheme != "mongodb" && scheme != "mongodb+srv" {
-		return errors.New("must begin with mongodb:// or mongodb+srv://")
+		return "", errors.New("must begin with mongodb:// or mongodb+srv://")
 	}
 	credentials, rest := cutCredentials(rest)
 	if _, err := url.PathUnescape(credentials); err != nil {
-		return errors.New("has credentials that are not percent-encoded correctly")
+		return "", errors.New("has credentials that are not percent-encoded correctly")
 	}
 	hosts, _, _ := strings.Cut(rest, "?")
-	hosts, _, _ = strings.Cut(hosts, "/")
+	hosts, path, _ := strings.Cut(hosts, "/")
 	for _, host := range strings.Split(hosts, ",") {
 		if !isHostPort(host) && !strings.HasPrefix(host, "%2F") { // the path of a socket
-			return errors.New("must name hosts as host, host:port or [ipv6]:port: is an @ missing after the password?")
+			return "", errors.New("must name hosts as host, host:port or [ipv6]:port: is an @ missing after the password?")
 		}
 	}
-	return nil
+	if database, err = url.PathUnescape(path); err != nil {
+		return "", errors.New("names a database that is not percent-encoded correctly")
+	}
+	return database, nil
 }
 
 func checkHTTP(u URI) error {
