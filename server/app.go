@@ -34,15 +34,17 @@ type App struct {
 	log     *slog.Logger
 	version string
 
-	plane   *dataPlane
-	redis   redis.UniversalClient // nil if it is not used
-	source  *ruleSource
-	rules   *reload.Reloader
-	metrics *telemetry.Metrics
-	tracing *telemetry.Tracing
-	guard   *access.Guard
-	certs   *certificates
-	audit   *audit.Log // nil without an admin listener
+	plane  *dataPlane
+	redis  redis.UniversalClient // nil if it is not used
+	source *ruleSource
+	rules  *reload.Reloader
+	// strategy is how changes of rules are noticed.
+	strategy reload.Strategy
+	metrics  *telemetry.Metrics
+	tracing  *telemetry.Tracing
+	guard    *access.Guard
+	certs    *certificates
+	audit    *audit.Log // nil without an admin listener
 
 	listeners []*listener
 	draining  atomic.Bool
@@ -136,9 +138,9 @@ func (a *App) Addr(name string) string {
 // clients to close their connections, waits for requests to end, and closes
 // everything. It returns nil if nothing was lost on the way.
 func (a *App) Run(ctx context.Context) error {
+	a.logStart()
 	ended := make(chan error, len(a.listeners))
 	for _, l := range a.listeners {
-		a.log.Info("listening", "for", l.name, "at", l.net.Addr().String(), "tls", a.certs != nil)
 		go func() { ended <- l.server.Serve(l.net) }()
 	}
 	var failed error

@@ -20,8 +20,8 @@ type dataPlane struct {
 	engine atomic.Pointer[fluxgate.Engine]
 	redis  atomic.Pointer[redisstore.Store] // nil while it is away, or not used
 	local  atomic.Pointer[memstore.Store]
-	// disagrees is why this server may not use the Redis that came late.
-	disagrees atomic.Pointer[error]
+	// away is why Redis is not used, if it is not.
+	away atomic.Pointer[error]
 }
 
 // Check implements the limiter of all transports.
@@ -66,6 +66,7 @@ func (a *App) buildEngine(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
+	a.plane.away.Store(&err)
 	a.log.Error("Redis is away: rules decide as their onFailure says until it is there", "error", err)
 	if err := a.useStore(awayStore{salt: local.Salt()}, local); err != nil {
 		return err
@@ -89,11 +90,11 @@ func (a *App) waitForRedis(life context.Context, local fluxgate.Store) {
 			err = a.useRedis(store, local)
 		}
 		if err == nil {
-			a.log.Info("Redis is there")
+			a.log.Info("connected to Redis: it decides from now on", redisAttrs(store)...)
 			return
 		}
+		a.plane.away.Store(&err)
 		if errors.Is(err, redisstore.ErrDisagrees) {
-			a.plane.disagrees.Store(&err)
 			a.log.Error("Redis is there, and this server disagrees with the others: correct its configuration and restart it", "error", err)
 			return
 		}

@@ -146,7 +146,7 @@ func (a *App) storeHealth(ctx context.Context) StoreHealth {
 	store := a.plane.redis.Load()
 	if store == nil {
 		h.Error = errAway.Error()
-		if why := a.plane.disagrees.Load(); why != nil {
+		if why := a.plane.away.Load(); why != nil {
 			h.Error = (*why).Error()
 		}
 		return h

@@ -63,6 +63,7 @@ func (a *App) buildRules(ctx context.Context) error {
 	if a.redis == nil && how.Strategy == reload.Auto {
 		how.Strategy = reload.Polling
 	}
+	a.strategy = how.Strategy
 	if c.Reload.ResetBucketsOnReload {
 		how.ResetBuckets = resetter{a}
 	}

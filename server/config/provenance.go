@@ -39,6 +39,14 @@ func (c *Config) Origin(key string) string {
 	}
 }
 
+// File is the name of the file that was read, empty if there was none.
+func (c *Config) File() string {
+	if c.from == nil || c.from.file == nil {
+		return ""
+	}
+	return c.from.file.Name
+}
+
 // problem is something wrong with the value at a place, such as
 // ratelimit.trusted-proxies[1], shown where it was said.
 func (c *Config) problem(place, message string) Problem {

@@ -81,6 +81,19 @@ func (s *Store) Health(ctx context.Context) Health {
 	return h
 }
 
+// Servers are the mode and the addresses of the servers that hold buckets, as
+// far as they are known. No server is asked.
+func (s *Store) Servers() (Mode, []string) {
+	var addrs []string
+	for _, l := range *s.nodes.shards.Load() {
+		if l != nil && !slices.Contains(addrs, l.address()) {
+			addrs = append(addrs, l.address())
+		}
+	}
+	slices.Sort(addrs)
+	return s.nodes.mode, addrs
+}
+
 // evicts reports whether a policy may drop buckets that are far from full.
 func evicts(policy string) bool {
 	return policy != "" && policy != "noeviction" && policy != "volatile-ttl"
@@ -88,7 +101,7 @@ func evicts(policy string) bool {
 
 func (s *Store) nodeHealth(ctx context.Context, l *lane, shards int) (n NodeHealth) {
 	n.Shards = shards
-	defer func() { n.Addr = s.nodes.target.address(l) }()
+	defer func() { n.Addr = l.address() }()
 	start := time.Now()
 	if err := l.client.Ping(ctx).Err(); err != nil {
 		n.Err = s.clean(err)

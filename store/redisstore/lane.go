@@ -45,6 +45,8 @@ type lane struct {
 	// how often it was.
 	healing sync.Mutex
 	scripts atomic.Uint64
+
+	reports reports
 }
 
 // submit queues asks and sends what may be sent.

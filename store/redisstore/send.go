@@ -70,6 +70,9 @@ func (l *lane) heal(ctx context.Context, q *question, seen uint64) (string, erro
 			reply, err := l.one(ctx, q, q.evaluate())
 			l.scripts.Add(1) // now, so that who began before does not bring it too
 			l.healing.Unlock()
+			if err == nil {
+				l.reportScript()
+			}
 			l.store.wakeRecord()
 			return reply, err
 		}
@@ -94,6 +97,9 @@ func (l *lane) deliver(q *question, err error) {
 	why := ran
 	if err != nil {
 		why = refusalOf(err)
+	}
+	if why == ran || why == notNow || why == notReached { // or else the node has answered where to ask
+		l.report(err)
 	}
 	var again []*ask
 	for _, a := range q.asks {

@@ -81,7 +81,7 @@ func (t *topology) reach(addr string) *lane {
 	if t.closed {
 		return nil
 	}
-	l := &lane{store: t.store, addr: addr, client: t.target.connect(addr, t.store.config.Pool), work: make(chan call, mostCalls)}
+	l := &lane{store: t.store, addr: addr, client: t.target.connect(addr, t.store.config.Pool), work: make(chan call, mostCalls), reports: newReports()}
 	t.lanes[addr] = l
 	return l
 }

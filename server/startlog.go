@@ -1,0 +1,77 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/store/redisstore"
+)
+
+// logStart logs what runs.
+func (a *App) logStart() {
+	c := a.config
+	file := c.File()
+	if file == "" {
+		file = "none"
+	}
+	attrs := append([]any{"version", a.version, "config", file}, a.storeAttrs()...)
+	attrs = append(attrs, "rules", a.source.kind, "rulesAt", rulesAt(c), "reload", string(a.strategy))
+	if c.Reload.Enabled {
+		attrs = append(attrs, "pollingInterval", c.Reload.PollingInterval.String())
+	}
+	admin := a.Addr("admin")
+	if admin == "" {
+		admin = "off"
+	}
+	attrs = append(attrs, "http", a.Addr("http"), "admin", admin, "tls", a.certs != nil, "authentication", authentication(&c.Server))
+	a.log.Info("started", attrs...)
+}
+
+// storeAttrs say where the buckets are.
+func (a *App) storeAttrs() []any {
+	switch store := a.plane.redis.Load(); {
+	case !a.config.Redis.Enabled:
+		return []any{"store", "memory"}
+	case store != nil:
+		return append([]any{"store", "redis"}, redisAttrs(store)...)
+	}
+	target, _ := a.config.Redis.Target() // checked at the start
+	return []any{"store", "redis (not connected)", "redisMode", a.config.Redis.Mode, "redisNodes", target.String()}
+}
+
+func redisAttrs(store *redisstore.Store) []any {
+	mode, nodes := store.Servers()
+	return []any{"redisMode", string(mode), "redisNodes", strings.Join(nodes, ",")}
+}
+
+// rulesAt is where in their source the rules are.
+func rulesAt(c *config.Config) string {
+	switch c.RuleSource() {
+	case config.SourceFile:
+		return c.Rules.File
+	case config.SourceMongo:
+		return c.Mongo.URI.String() + " " + c.Mongo.Database + "." + c.Mongo.Collection
+	}
+	return c.Redis.Prefix
+}
+
+// authentication is how callers say who they are.
+func authentication(s *config.Server) string {
+	var ways []string
+	for _, way := range []struct {
+		name string
+		used bool
+	}{
+		{"tokens", len(s.Auth.Tokens) > 0 || s.Auth.TokensFile != ""},
+		{"oidc", s.Auth.OIDC.Issuer != ""},
+		{"client certificates", len(s.Auth.Certificates) > 0 || s.TLS.ClientCAFile != ""},
+	} {
+		if way.used {
+			ways = append(ways, way.name)
+		}
+	}
+	if len(ways) == 0 {
+		return "none"
+	}
+	return strings.Join(ways, ",")
+}

@@ -1,0 +1,110 @@
+package server_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/server"
+	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/telemetry"
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// One line says what runs: version, configuration, Redis, rules, reloading,
+// listeners and authentication, and no secret.
+func TestStartLog(t *testing.T) {
+	redis := testenv.StartStandalone(t, testenv.Config{Password: "hush-hush"})
+	folder := t.TempDir()
+	file := filepath.Join(folder, "fluxgate.yaml")
+	write(t, file, "fluxgate:\n  server:\n    auth:\n      tokens: [{name: ada, sha256: "+hashOf("ada")+", roles: [check]}]\n")
+	log := new(logged)
+	logger, err := telemetry.NewLogger(log, "text", "info")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := rulesFile(t, 1)
+	r := startWith(t, config.Sources{File: file}, server.Options{Version: "v1.2.3", Logger: logger}, "redis.uri="+redis.URI(), "rules.file="+rules)
+	until(t, "the start is logged", func() bool { return len(log.lines("msg=started")) > 0 })
+	line := log.lines("msg=started")[0]
+	for _, want := range []string{
+		"version=v1.2.3", "config=" + file, "store=redis", "redisMode=standalone", "redisNodes=" + redis.Addr(), "rules=file", "rulesAt=" + rules,
+		"reload=AUTO", "pollingInterval=100ms", "http=" + r.Addr("http"), "admin=" + r.Addr("admin"), "tls=false", "authentication=tokens",
+	} {
+		if !strings.Contains(line, want) {
+			t.Errorf("%s is not in %s", want, line)
+		}
+	}
+	if lines := log.lines("hush-hush"); len(lines) > 0 {
+		t.Errorf("the log shows a secret: %s", lines)
+	}
+
+	plain, log := startLogged(t, "redis.enabled=false", "rules.file="+rules, "server.admin=")
+	until(t, "the start is logged", func() bool { return len(log.lines("msg=started")) > 0 })
+	line = log.lines("msg=started")[0]
+	for _, want := range []string{"config=none", "store=memory", "reload=POLLING", "http=" + plain.Addr("http"), "admin=off", "authentication=none"} {
+		if !strings.Contains(line, want) {
+			t.Errorf("%s is not in %s", want, line)
+		}
+	}
+}
+
+// Whether Redis is away since the start or goes later, its return is logged
+// once, and so is a script that had to be loaded again.
+func TestLog_RedisReturns(t *testing.T) {
+	redis := testenv.StartStandalone(t, testenv.Config{})
+	proxy := testenv.StartProxy(t, redis.Addr())
+	proxy.Refuse()
+	r, log := startLogged(t, "redis.uri=redis://"+proxy.Addr(), "rules.file="+rulesFile(t, 1_000_000), "reload.strategy=POLLING")
+	if h := r.Health(t.Context()); !strings.Contains(h.Store.Error, "refused") && !strings.Contains(h.Store.Error, "reset") && !strings.Contains(h.Store.Error, "EOF") {
+		t.Errorf("health does not say why Redis is away: %s", h.Store.Error)
+	}
+	accept := func() {
+		t.Helper()
+		if err := proxy.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "Redis decides", func() bool { return r.check(t, "ada")["degraded"] == nil })
+	}
+	accept()
+	count := func(text string, want int) {
+		t.Helper()
+		if lines := log.lines(text); len(lines) != want {
+			t.Errorf("%d lines say %q, want %d: %s", len(lines), text, want, strings.Join(lines, ""))
+		}
+	}
+	count("connected to Redis", 1)
+	count("redisMode=standalone", 1)
+	loaded := len(log.lines("loaded the decision script"))
+
+	proxy.Refuse()
+	proxy.Cut()
+	until(t, "Redis is away", func() bool { return r.check(t, "ada")["degraded"] == true })
+	r.crowd(t)
+	accept()
+	r.crowd(t)
+	count("Redis does not answer", 1)
+	count("Redis answers again", 1)
+
+	client := goredis.NewClient(&goredis.Options{Addr: redis.Addr()})
+	defer client.Close()
+	until(t, "the script is loaded again", func() bool { // more than a second after the last time
+		if err := client.ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		r.crowd(t)
+		return len(log.lines("loaded the decision script")) > loaded
+	})
+	r.crowd(t)
+	count("loaded the decision script", loaded+1)
+}
+
+// crowd makes 50 decisions at once.
+func (r *running) crowd(t *testing.T) {
+	t.Helper()
+	if a := r.do(t, http.MethodPost, "/v1/check:batch", `{"requests":[{"userId":"ada"}`+strings.Repeat(`,{"userId":"ada"}`, 49)+`]}`); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+}

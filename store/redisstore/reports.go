@@ -1,0 +1,59 @@
+package redisstore
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
+)
+
+// reports logs what happens to a node: each event once, however many calls meet
+// it, and no more than once a second if it happens over and over.
+type reports struct {
+	failing atomic.Bool // calls fail since the last one that was answered
+
+	mu     sync.Mutex
+	since  time.Time // when they began to, if that was logged
+	failed *logthrottle.Throttle
+	script *logthrottle.Throttle
+}
+
+const reportEvery = time.Second
+
+func newReports() reports {
+	return reports{failed: logthrottle.New(reportEvery), script: logthrottle.New(reportEvery)}
+}
+
+// report notes how a call to the node ended.
+func (l *lane) report(err error) {
+	r := &l.reports
+	if failing := err != nil; r.failing.Load() == failing || !r.failing.CompareAndSwap(!failing, failing) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		if !r.since.IsZero() {
+			l.store.log.Info("Redis answers again", "node", l.address(), "after", time.Since(r.since).Round(time.Millisecond).String())
+		}
+		r.since = time.Time{}
+		return
+	}
+	now := time.Now()
+	if ok, suppressed := r.failed.Allow(now); ok {
+		r.since = now
+		l.store.log.Warn("Redis does not answer; its rules are decided by their onFailure", "node", l.address(), "error", l.store.clean(err), "suppressed", suppressed)
+	}
+}
+
+// reportScript notes that the node did not have the script and got it.
+func (l *lane) reportScript() {
+	if ok, suppressed := l.reports.script.Allow(time.Now()); ok {
+		l.store.log.Info("loaded the decision script into Redis, which did not have it: it is new, was restarted or was flushed",
+			"node", l.address(), "suppressed", suppressed)
+	}
+}
+
+// address is where the node is, as far as it is known.
+func (l *lane) address() string { return l.store.nodes.target.address(l) }
