@@ -152,14 +152,14 @@ func TestOnlyGoodMessagesAreHeard(t *testing.T) {
 		return string(text)
 	}
 	malformed := []string{
-		"", "null", "{}", "[]", "reload!", `"set"`, good[:len(good)/2], good + good, good + "x", "{" + good,
+		"", "{}", "[]", "reload!", `"set"`, good[:len(good)/2], good + good, good + "x", "{" + good,
 		alter("ruleSetId", 5), alter("ruleSetId", "no spaces"), alter("ruleSetId", ""), alter("ruleSetId", nil),
 		alter("revision", "seventeen"), alter("revision", 1e300), alter("fullReload", "yes"), alter("timestamp", "now"),
 		strings.Repeat("[", 10_000), alter("source", strings.Repeat("x", 5_000)), "\x00\xff\xfe",
 	}
 	unsigned := []string{
 		alter("signature", ""), alter("signature", nil), alter("signature", strings.Repeat("0", 64)), alter("revision", 3),
-		alter("ruleSetId", "other"), alter("fullReload", true), alter("timestamp", time.Now().UnixMilli()), alter("source", "me"),
+		alter("ruleSetId", "other"), alter("fullReload", true), "*", "set", "null", alter("timestamp", time.Now().UnixMilli()), alter("source", "me"),
 	}
 	const rounds = 35
 	sent := 0

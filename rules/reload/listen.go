@@ -2,6 +2,7 @@ package reload
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -40,8 +41,11 @@ func (r *Reloader) receive(payload string) {
 	switch what {
 	case malformed:
 		c.malformed.Add(1)
+		_, err := parseMessage(payload)
+		r.ignored("malformed", payload, err)
 	case unsigned:
 		c.unsigned.Add(1)
+		r.ignored("unsigned", payload, errors.New("it is not signed with the secret of this gateway"))
 	case stale:
 		c.stale.Add(1)
 	case replayed:
@@ -56,5 +60,14 @@ func (r *Reloader) receive(payload string) {
 		} else {
 			c.unneeded.Add(1)
 		}
+	}
+}
+
+// ignored logs that a message was not acted upon, once a minute: anyone who can
+// write to the channel causes it. The message itself is not shown.
+func (r *Reloader) ignored(what, payload string, err error) {
+	if ok, suppressed := r.unheard.Allow(time.Now()); ok {
+		r.config.Logger.Warn("ignored a message on the reload channel: it is "+what, "channel", r.config.Channel,
+			"bytes", len(payload), "error", err, "suppressed", suppressed)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,12 +36,19 @@ func (m *message) sign(secret Secret, channel string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// parseMessage reads an announcement. Fields that are not known may be there:
-// others announce too.
+// parseMessage reads an announcement: an object, in which fields that are not
+// known may be there, since others announce too; or as other clients write
+// them, the bare id of a rule set, or * for all.
 func parseMessage(payload string) (message, error) {
 	var m message
 	if len(payload) > maxMessage {
 		return m, errors.New("too long")
+	}
+	switch plain := strings.TrimSpace(payload); {
+	case plain == "*":
+		return message{FullReload: true}, nil
+	case fluxgate.ValidID(plain):
+		return message{RuleSetID: plain}, nil
 	}
 	if err := json.Unmarshal([]byte(payload), &m); err != nil {
 		return m, err

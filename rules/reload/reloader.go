@@ -27,6 +27,8 @@ type Reloader struct {
 	guard  messageGuard
 	// unknown bounds the log lines about ids that callers may have invented.
 	unknown *logthrottle.Throttle
+	// unheard bounds those about messages that are not acted upon.
+	unheard *logthrottle.Throttle
 
 	// seconds since the start, in ticks: what entries note when they are used.
 	tick     atomic.Int64
@@ -65,7 +67,7 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 	r := &Reloader{
 		source: source, config: config, table: newTable(config.MaxRuleSets), copies: copies,
 		tickTime: min(time.Second, max(time.Millisecond, config.IdleAfter/8)), firsts: make(chan struct{}, 8),
-		unknown: logthrottle.New(time.Minute),
+		unknown: logthrottle.New(time.Minute), unheard: logthrottle.New(time.Minute),
 	}
 	r.hints.wake = make(chan struct{}, 1)
 	r.guard.secret = config.Secret
