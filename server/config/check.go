@@ -9,6 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/clientip"
 	"github.com/fluxgate/fluxgate/internal/match"
+	"github.com/fluxgate/fluxgate/internal/redisuri"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
@@ -115,22 +116,22 @@ func (k *checker) redis() {
 			k.refuse(fmt.Sprintf("redis.cluster-nodes[%d]", i), "must be of the form host:port: credentials go into redis.uri")
 		}
 	}
-	uri, err := parseRedis(r.URI)
+	uri, err := redisuri.Parse(string(r.URI))
 	if err != nil {
 		k.refuse("redis.uri", "%v", err)
 		return
 	}
-	several := len(uri.hosts) > 1 || len(r.ClusterNodes) > 0
+	several := len(uri.Hosts) > 1 || len(r.ClusterNodes) > 0
 	switch {
-	case r.Mode == "sentinel" && !uri.isSentinel():
+	case r.Mode == "sentinel" && !uri.IsSentinel():
 		k.refuse("redis.mode", "sentinel needs a redis.uri that begins with redis-sentinel://")
-	case r.Mode != "sentinel" && r.Mode != "auto" && uri.isSentinel():
+	case r.Mode != "sentinel" && r.Mode != "auto" && uri.IsSentinel():
 		k.refuse("redis.mode", "%s cannot be with a redis.uri that begins with redis-sentinel://", r.Mode)
-	case uri.isSentinel() && len(r.ClusterNodes) > 0:
+	case uri.IsSentinel() && len(r.ClusterNodes) > 0:
 		k.refuse("redis.cluster-nodes", "cannot be with a redis.uri that begins with redis-sentinel://")
 	case r.Mode == "standalone" && several:
 		k.refuse("redis.mode", "standalone cannot be with several hosts")
-	case len(r.ClusterNodes) > 0 && uri.path != "" && uri.path != "0":
+	case len(r.ClusterNodes) > 0 && uri.Path != "" && uri.Path != "0":
 		k.refuse("redis.uri", "names a database: a cluster has only database 0")
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/fluxgate/fluxgate/internal/redisuri"
 )
 
 // Bounds of a secret, in bytes. A short one can be guessed from what is made
@@ -32,7 +34,7 @@ func (k *checker) listeners() {
 		}
 		host, port, err := net.SplitHostPort(l.addr)
 		n, portErr := strconv.ParseUint(port, 10, 16)
-		if err != nil || portErr != nil || host != "" && !isHost(host) {
+		if err != nil || portErr != nil || host != "" && !redisuri.IsHost(host) {
 			k.refuse(l.key, "must be of the form host:port, or :port for all addresses, not %s", show(l.addr))
 			continue
 		}
@@ -54,7 +56,7 @@ func (k *checker) hasAuth() bool {
 // hosts refuses what a Host header cannot name.
 func (k *checker) hosts(key string, names []string) {
 	for i, name := range names {
-		if !isHost(name) {
+		if !redisuri.IsHost(name) {
 			k.refuse(fmt.Sprintf("%s[%d]", key, i), "must be a name without a port, such as fluxgate.example.com")
 		}
 	}

@@ -3,12 +3,11 @@ package config
 import (
 	"errors"
 	"net"
-	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/fluxgate/fluxgate/internal/redisuri"
 	"github.com/fluxgate/fluxgate/internal/secret"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
@@ -30,7 +29,7 @@ func (u URI) String() string {
 	if checkURI(u) != nil {
 		return secret.Hidden
 	}
-	credentials, rest := cutCredentials(rest)
+	credentials, rest := redisuri.CutCredentials(rest)
 	if credentials != "" {
 		name, _, both := strings.Cut(credentials, ":")
 		if !both {
@@ -62,15 +61,6 @@ func (h Hash) GoString() string { return strconv.Quote(h.String()) }
 // MarshalText hides it from encoders.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// cutCredentials cuts what stands before the last @, so that one in a password
-// that should have been encoded leaves nothing behind.
-func cutCredentials(rest string) (credentials, after string) {
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		return rest[:at], rest[at+1:]
-	}
-	return "", rest
-}
-
 // maskQuery hides the values of options that may have a secret.
 func maskQuery(s string) string {
 	before, query, found := strings.Cut(s, "?")
@@ -94,7 +84,7 @@ func checkURI(u URI) error {
 	scheme, _, _ := strings.Cut(string(u), "://")
 	switch {
 	case strings.HasPrefix(scheme, "redis"):
-		_, err := parseRedis(u)
+		_, err := redisuri.Parse(string(u))
 		return err
 	case strings.HasPrefix(scheme, "mongodb"):
 		_, err := parseMongo(u)
@@ -103,96 +93,18 @@ func checkURI(u URI) error {
 	return checkHTTP(u)
 }
 
-// redisURI is what a URI of Redis says.
-type redisURI struct {
-	scheme      string
-	credentials string // as written, without the @
-	hosts       []string
-	path        string
-}
-
-func (r redisURI) String() string {
-	s := r.scheme + "://"
-	if r.credentials != "" {
-		s += r.credentials + "@"
-	}
-	if s += strings.Join(r.hosts, ","); r.path != "" {
-		s += "/" + r.path
-	}
-	return s
-}
-
-var redisSchemes = []string{"redis", "rediss", "redis-sentinel", "rediss-sentinel"}
-
-// parseRedis reads where Redis is. The nodes of a cluster may also be written
-// with a scheme each: redis://node1:6379,redis://node2:6379.
-func parseRedis(u URI) (redisURI, error) {
-	scheme, rest, ok := strings.Cut(string(u), "://")
-	if !ok || !slices.Contains(redisSchemes, scheme) {
-		return redisURI{}, errors.New("must begin with redis://, rediss:// or redis-sentinel://")
-	}
-	r := redisURI{scheme: scheme}
-	for i, part := range strings.Split(rest, ","+scheme+"://") {
-		credentials, hosts := cutCredentials(part)
-		hosts, query, _ := strings.Cut(hosts, "?")
-		hosts, path, _ := strings.Cut(hosts, "/")
-		switch {
-		case query != "":
-			return redisURI{}, errors.New("has options behind a question mark: they are keys of their own")
-		case i == 0:
-			r.credentials = credentials
-		case credentials != "" && credentials != r.credentials:
-			return redisURI{}, errors.New("has several hosts with different credentials: write them once")
-		}
-		if path != "" {
-			r.path = path
-		}
-		r.hosts = append(r.hosts, strings.Split(hosts, ",")...)
-	}
-	if _, err := url.PathUnescape(r.credentials); err != nil {
-		return redisURI{}, errors.New("has credentials that are not percent-encoded correctly")
-	}
-	for _, host := range r.hosts {
-		if !isHostPort(host) {
-			return redisURI{}, errors.New("must name hosts as host, host:port or [ipv6]:port: is an @ missing after the password?")
-		}
-	}
-	return r, r.checkPath()
-}
-
-func (r redisURI) checkPath() error {
-	if r.isSentinel() {
-		if r.path == "" || strings.Contains(r.path, "/") {
-			return errors.New("must end in the name of the master: redis-sentinel://host1,host2/master-name")
-		}
-		return nil
-	}
-	if r.path == "" {
-		return nil
-	}
-	switch n, err := strconv.ParseUint(r.path, 10, 16); {
-	case err != nil:
-		return errors.New("must have the number of a database behind the slash, or nothing")
-	case n > 0 && len(r.hosts) > 1:
-		return errors.New("names several hosts and a database: a cluster has only database 0")
-	}
-	return nil
-}
-
-func (r redisURI) isSentinel() bool { return strings.HasSuffix(r.scheme, "-sentinel") }
-
 // Target is the URI to connect to: the cluster's nodes are in it, and its
 // scheme stands once. The error, of a configuration that was not checked, does
 // not show it.
 func (r Redis) Target() (URI, error) {
-	parsed, err := parseRedis(r.URI)
+	parsed, err := redisuri.Parse(string(r.URI))
 	if err != nil {
 		return "", errors.New("redis.uri " + err.Error())
 	}
 	if len(r.ClusterNodes) > 0 {
-		parsed.hosts = nil
+		parsed.Hosts = nil
 		for _, node := range r.ClusterNodes {
-			parsed.hosts = append(parsed.hosts, string(node))
+			parsed.Hosts = append(parsed.Hosts, string(node))
 		}
 	}
 	return URI(parsed.String()), nil
@@ -205,7 +117,7 @@ func parseMongo(u URI) (database string, err error) {
 	if !ok || scheme != "mongodb" && scheme != "mongodb+srv" {
 		return "", errors.New("must begin with mongodb:// or mongodb+srv://")
 	}
-	credentials, rest := cutCredentials(rest)
+	credentials, rest := redisuri.CutCredentials(rest)
 	if _, err := url.PathUnescape(credentials); err != nil {
 		return "", errors.New("has credentials that are not percent-encoded correctly")
 	}
@@ -237,19 +149,5 @@ func isHostPort(s string) bool {
 		host, port = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"), "1"
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && n > 0 && isHost(host)
-}
-
-// isHost reports whether a name can be looked up, or is an address.
-func isHost(name string) bool {
-	if _, err := netip.ParseAddr(name); err == nil {
-		return true
-	}
-	for _, c := range []byte(name) {
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		if !letter && (c < '0' || c > '9') && c != '-' && c != '.' && c != '_' {
-			return false
-		}
-	}
-	return name != "" && len(name) <= 253
+	return err == nil && n > 0 && redisuri.IsHost(host)
 }

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -35,5 +36,18 @@ func TestAClientFindsItsServers(t *testing.T) {
 	}
 	if _, err := NewClient(t.Context(), "redis://localhost", ModeSentinel); err == nil {
 		t.Error("there is a Sentinel without one")
+	}
+}
+
+// A cluster whose nodes are written with a scheme each is found.
+func TestOpen_SchemeForEachNode(t *testing.T) {
+	uri := "redis://" + strings.Join(testenv.SharedCluster(t).Addrs(), ",redis://")
+	store, err := Open(t.Context(), uri, Config{Prefix: "schemes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if mode, addrs := store.Servers(); mode != ModeCluster || len(addrs) != 3 {
+		t.Errorf("%s: %s at %v", uri, mode, addrs)
 	}
 }

@@ -53,7 +53,7 @@ func New(ctx context.Context, client redis.UniversalClient, config Config) (*Sto
 // Open makes a store from a URI:
 //
 //	redis://user:password@host:6379/0                one server, or a cluster if it is part of one
-//	redis://host1:6379,host2:6379                    a cluster
+//	redis://host1:6379,host2:6379                    a cluster; also redis://host1:6379,redis://host2:6379
 //	redis-sentinel://host1:26379,host2:26379/master  behind Sentinel
 //
 // rediss:// and rediss-sentinel:// are the same over TLS.

@@ -36,6 +36,9 @@ func TestURIs(t *testing.T) {
 		"redis://[::1]:7000":                      {mode: ModeAuto, addrs: "[::1]:7000"},
 		"redis://[2001:db8::7]":                   {mode: ModeAuto, addrs: "[2001:db8::7]:6379"},
 		"redis://a,b:7000,[::1]":                  {mode: ModeCluster, addrs: "a:6379 b:7000 [::1]:6379"},
+		"redis://a:1,redis://b:2":                 {mode: ModeCluster, addrs: "a:1 b:2"},
+		"rediss://u:p@a,rediss://u:p@b,c":         {mode: ModeCluster, addrs: "a:6379 b:6379 c:6379", user: "u", password: "p", tls: true},
+		"redis://u:p@a,redis://b":                 {mode: ModeCluster, addrs: "a:6379 b:6379", user: "u", password: "p"},
 		"redis://a,b/0":                           {mode: ModeCluster, addrs: "a:6379 b:6379"},
 		"redis://:secret@h":                       {mode: ModeAuto, addrs: "h:6379", password: "secret"},
 		"redis://secret@h":                        {mode: ModeAuto, addrs: "h:6379", password: "secret"}, // as redis-cli -u reads it
@@ -85,6 +88,8 @@ var badURIs = map[string]string{
 	"the password for a path": "redis://user@localhost/" + encodedPassword,
 	"a negative database":     "redis://user:" + encodedPassword + "@localhost/-1",
 	"a cluster's database":    "redis://user:" + encodedPassword + "@a,b/1",
+	"two credentials":         "redis://u:" + encodedPassword + "@a,redis://v:" + encodedPassword + "@b",
+	"two schemes":             "redis://u:" + encodedPassword + "@a,rediss://b",
 	"options":                 "redis://user:" + encodedPassword + "@localhost?password=" + encodedPassword,
 	"a bad escape":            "redis://user:%zz" + encodedPassword + "@localhost",
 	"no @":                    "redis://user:" + encodedPassword,
