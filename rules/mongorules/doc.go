@@ -38,6 +38,10 @@
 // next Put overrules it. If all documents of a rule set are gone they are
 // written again, since a lost collection is no decision; use Delete.
 //
+// A document of a rule without bands that was never part of a revision is left
+// alone, with a warning in the log, until it has bands or a Put has its rule.
+// Deleting the bands of a rule in force is an edit that breaks the rules.
+//
 // API keys in the clear are replaced by their digests when they are taken in.
 // Fields that FluxGate does not know are kept. Documents that were there before
 // FluxGate looked become revision 1.

@@ -255,7 +255,7 @@ func TestAnOverruledEditStaysOverruledIfTheWriterDies(t *testing.T) {
 	f := newFixture(t, Config{CheckEvery: 1})
 	f.put(threeRules()...)
 	f.shell("a", set("bands.0.capacity", -1))
-	f.insert(bson.D{{Key: "_id", Value: "junk"}, {Key: "ruleSetId", Value: setID}})
+	f.insert(bson.D{{Key: "_id", Value: "junk"}, {Key: "ruleSetId", Value: setID}, {Key: "bands", Value: "junk"}})
 	w := f.handle(Config{step: func(doing string) error {
 		if doing == "writing documents" {
 			return errKilled

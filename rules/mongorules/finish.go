@@ -100,6 +100,7 @@ func (s *Source) roll(ctx context.Context, h *head, c content) (done rolled, err
 		if err != nil {
 			return done, err
 		}
+		docs, _ = leaveAlone(docs, c.want)
 		found := look(h, c.want, docs, c.overrules)
 		complete, n, err := s.write(ctx, found.changes(h))
 		done.inserted += n

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
@@ -75,7 +76,11 @@ func (s *Source) change(ctx context.Context, id string, d draft) (int64, error) 
 		if err := s.checkRuleIDs(ctx, d.set, before.docs); err != nil {
 			return 0, err
 		}
-		d.overrules = before.overrules
+		var claimed []string
+		if claimed, err = s.claimUnfinished(ctx, before, d.set); err != nil {
+			return 0, err
+		}
+		d.overrules = slices.Concat(before.overrules, claimed)
 		h, err = s.commit(ctx, before, d)
 	}
 	if err != nil {
@@ -93,6 +98,7 @@ type ground struct {
 	head      *head             // nil if the rule set never existed
 	set       *fluxgate.RuleSet // what it says, nil if that is not known
 	docs      []document
+	alone     []document // of unfinished rules
 	overrules []string
 }
 

@@ -28,6 +28,8 @@ type Source struct {
 	claims   *mongo.Collection
 	indexed  atomic.Bool
 	turns    turns
+	// unfinished is what was logged about documents that are left alone.
+	unfinished warnings
 }
 
 var (

@@ -72,8 +72,7 @@ func (s *Source) takeIn(ctx context.Context, id string, h *head, finish bool) (*
 		return before, err
 	}
 	before.set = c.set
-	before.docs, err = s.fetchDocuments(ctx, id)
-	if err != nil {
+	if err := s.readGround(ctx, before, c); err != nil {
 		return before, err
 	}
 	if h.Projected < h.Revision {
@@ -85,7 +84,7 @@ func (s *Source) takeIn(ctx context.Context, id string, h *head, finish bool) (*
 		if err := s.finish(ctx, h, c); err != nil {
 			return before, err
 		}
-		if before.docs, err = s.fetchDocuments(ctx, id); err != nil {
+		if err := s.readGround(ctx, before, c); err != nil {
 			return before, err
 		}
 	}
@@ -94,6 +93,18 @@ func (s *Source) takeIn(ctx context.Context, id string, h *head, finish bool) (*
 		before.head, before.set = changed, nil
 	}
 	return before, err
+}
+
+// readGround reads the documents of a rule set, without those of unfinished
+// rules.
+func (s *Source) readGround(ctx context.Context, before *ground, c content) error {
+	docs, err := s.fetchDocuments(ctx, before.id)
+	if err != nil {
+		return err
+	}
+	before.docs, before.alone = leaveAlone(docs, c.want)
+	s.warnUnfinished(before.id, before.alone)
+	return nil
 }
 
 // recover makes the documents the next revision of a rule set whose snapshot
@@ -114,8 +125,13 @@ func (s *Source) recover(ctx context.Context, h *head) (*head, error) {
 // nil if there are none.
 func (s *Source) adopt(ctx context.Context, id string, old *head) (*head, error) {
 	docs, err := s.fetchDocuments(ctx, id)
-	if err != nil || len(docs) == 0 {
+	if err != nil {
 		return nil, err
+	}
+	docs, alone := leaveAlone(docs, nil)
+	s.warnUnfinished(id, alone)
+	if len(docs) == 0 {
+		return nil, nil
 	}
 	next, err := candidate(id, nil, docs)
 	if err != nil {
