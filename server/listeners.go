@@ -157,7 +157,7 @@ func (a *App) forwardAuth(limiter httplimit.Limiter) (http.Handler, error) {
 	return forwardauth.New(limiter, forwardauth.Config{
 		Proxies:    clientip.Config{TrustedProxies: c.RateLimit.TrustedProxies, Header: c.RateLimit.ClientIPHeader},
 		DenyStatus: f.DenyStatus, DenyHeader: f.DenyHeader, MethodHeader: f.MethodHeader, URIHeader: f.URIHeader, HostHeader: f.HostHeader,
-		UserHeader: f.UserHeader, APIKeyHeader: f.APIKeyHeader, Options: options,
+		UserHeader: f.UserHeader, APIKeyHeader: f.APIKeyHeader, Attributes: c.RateLimit.Attributes, Options: options,
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -160,6 +161,45 @@ func TestDecision_SourceWithoutBand(t *testing.T) {
 	for _, outcome := range []string{"denied", "no-rule-set"} {
 		if !strings.Contains(scrape, `outcome="`+outcome+`"`) || strings.Contains(scrape, `outcome="`+outcome+`",rule_set="api-limits",source="store"`) {
 			t.Errorf("the metrics do not say none for %s", outcome)
+		}
+	}
+}
+
+// Headers that the configuration names become attributes of what is asked
+// through forward-auth, and no client chooses them by a second line.
+func TestForwardAuth_Attributes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, `id: api-limits
+rules:
+  - {id: everyone, group: tiers, bands: [{label: hourly, capacity: 5, refill: 1h}]}
+  - {id: premium, group: tiers, priority: 9, when: {attributes: {tier: [premium]}}, bands: [{label: hourly, capacity: 1000, refill: 1h}]}
+`)
+	r := start(t, "redis.enabled=false", "rules.file="+file, "ratelimit.attributes=tier=X-Tier")
+	ask := func(tiers ...string) (status int, limit string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/v1/forward-auth", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = http.Header{"X-Forwarded-Method": {"GET"}, "X-Forwarded-Uri": {"/x"}, "X-Forwarded-For": {"192.0.2.9"}, "X-Tier": tiers}
+		res, err := r.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		return res.StatusCode, res.Header.Get("X-RateLimit-Limit")
+	}
+	for _, c := range []struct {
+		tiers []string
+		limit string
+	}{{nil, "5"}, {[]string{"free"}, "5"}, {[]string{"premium"}, "1000"}} {
+		if status, limit := ask(c.tiers...); status != http.StatusNoContent || limit != c.limit {
+			t.Errorf("%v: %d with the limit %s", c.tiers, status, limit)
+		}
+	}
+	for _, tiers := range [][]string{{"premium", "free"}, {"free", "premium"}} {
+		if status, limit := ask(tiers...); limit == "1000" {
+			t.Errorf("%v: %d with the limit %s", tiers, status, limit)
 		}
 	}
 }

@@ -179,6 +179,17 @@ func (k *checker) rateLimit() {
 	k.patterns("ratelimit.exclude-patterns", r.ExcludePatterns)
 	k.proxies("ratelimit.trusted-proxies", r.TrustedProxies)
 	k.proxies("server.admin-trusted-proxies", k.Server.AdminTrustedProxies)
+	for _, name := range sortedKeys(r.Attributes) {
+		if !fluxgate.ValidID(name) {
+			k.refuse("ratelimit.attributes", "%s: the name of an attribute has 1 to 64 letters, digits, dots, dashes and underscores", showName(name))
+		}
+		if !isHeaderName(r.Attributes[name]) {
+			k.refuse("ratelimit.attributes", "%s: must be the name of a header, such as X-Tier", showName(name))
+		}
+	}
+	if len(r.Attributes) > 0 && !k.ForwardAuth.Enabled {
+		k.refuse("ratelimit.attributes", "would never be read: forward-auth.enabled is false, and other callers send attributes themselves")
+	}
 	if r.ClientIPHeader != "" {
 		k.header("ratelimit.client-ip-header", r.ClientIPHeader)
 		if len(r.TrustedProxies) == 0 {

@@ -171,14 +171,18 @@ func (k *checker) forwardAuth() {
 
 // header refuses what cannot be the name of a header.
 func (k *checker) header(key, name string) {
+	if !isHeaderName(name) {
+		k.refuse(key, "must be the name of a header, such as X-Forwarded-Host")
+	}
+}
+
+// isHeaderName reports whether a header can have a name.
+func isHeaderName(name string) bool {
 	for _, c := range []byte(name) {
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
 		if !letter && (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			name = ""
-			break
+			return false
 		}
 	}
-	if name == "" || len(name) > 64 {
-		k.refuse(key, "must be the name of a header, such as X-Forwarded-Host")
-	}
+	return name != "" && len(name) <= 64
 }

@@ -40,7 +40,8 @@ func Defaults() Config {
 		RateLimit: RateLimit{
 			FilterEnabled: true, FilterOrder: 1, DefaultRuleSetID: "api-limits",
 			IncludePatterns: []string{}, ExcludePatterns: []string{},
-			AmbiguousPaths: fluxgate.MatchAmbiguous, MissingRuleBehavior: MissingAllow, DefaultPolicy: fluxgate.Reject, TrustedProxies: []string{},
+			AmbiguousPaths: fluxgate.MatchAmbiguous, MissingRuleBehavior: MissingAllow, DefaultPolicy: fluxgate.Reject,
+			TrustedProxies: []string{}, Attributes: map[string]string{},
 			IPv6Prefix: 64, OnFailure: fluxgate.FailLocal, FallbackShare: 1,
 		},
 		Reload: Reload{

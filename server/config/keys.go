@@ -179,6 +179,8 @@ func (e *entry) wants() string {
 		return "a number"
 	case reflect.Slice:
 		return "a list of texts"
+	case reflect.Map:
+		return "a group of names with a text each, such as {name: text}"
 	case reflect.String:
 		return "a text"
 	}

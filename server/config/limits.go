@@ -47,6 +47,11 @@ type RateLimit struct {
 	// ClientIPHeader is the header in which they say it. Empty means
 	// X-Forwarded-For.
 	ClientIPHeader string `key:"client-ip-header"`
+	// Attributes are the headers that become attributes of a request, by the
+	// attributes' names: {tier: X-Tier}. They are read through forward-auth. The
+	// proxy must set each of them itself or remove what clients write there, or
+	// clients choose their limits; a request with two such lines is refused.
+	Attributes map[string]string `key:"attributes"`
 	// IPv6Prefix is how many bits of an IPv6 address name a caller.
 	IPv6Prefix int `key:"ipv6-prefix" min:"1" max:"128"`
 	// OnFailure is what rules do that do not say, while Redis is away: local

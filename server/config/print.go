@@ -112,6 +112,8 @@ func written(v reflect.Value) string {
 			items[i] = quoted(fmt.Sprint(item))
 		}
 		return "[" + strings.Join(items, ", ") + "]"
+	case map[string]any:
+		return flowPairs(value)
 	default:
 		return fmt.Sprint(value)
 	}
@@ -181,6 +183,12 @@ func shown(v reflect.Value) any {
 			items[i] = shown(v.Index(i))
 		}
 		return items
+	case reflect.Map:
+		pairs := make(map[string]any, v.Len())
+		for pair := v.MapRange(); pair.Next(); {
+			pairs[pair.Key().String()] = shown(pair.Value())
+		}
+		return pairs
 	case reflect.Float64:
 		return json.Number(strconv.FormatFloat(v.Float(), 'f', -1, 64))
 	}

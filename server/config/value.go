@@ -34,6 +34,9 @@ func (e *entry) setNode(v reflect.Value, n *yamltree.Node, wrong note) {
 	case e.typ.Kind() == reflect.Slice && n.Kind == yamltree.List:
 		e.setItems(v, n, wrong)
 		return
+	case e.typ.Kind() == reflect.Map && n.Kind == yamltree.Object:
+		e.setPairs(v, n, wrong)
+		return
 	case n.Kind != yamltree.Scalar || e.inner != nil:
 		wrong(n, "", "must be "+e.wants())
 		return
@@ -41,7 +44,7 @@ func (e *entry) setNode(v reflect.Value, n *yamltree.Node, wrong note) {
 	switch value := n.Value.(type) {
 	case string:
 		switch {
-		case e.typ.Kind() == reflect.String, e.typ.Kind() == reflect.Slice, e.typ == durationType:
+		case e.typ.Kind() == reflect.String, e.typ.Kind() == reflect.Slice, e.typ.Kind() == reflect.Map, e.typ == durationType:
 			e.setText(v, value, func(_ *yamltree.Node, place, message string) { wrong(n, place, message) })
 		default:
 			wrong(n, "", fmt.Sprintf("must be %s, not a text%s", e.wants(), e.meantByText(value)))
@@ -96,6 +99,8 @@ func (e *entry) nothing() string {
 	switch {
 	case e.typ.Kind() == reflect.Slice:
 		return "[] for none"
+	case e.typ.Kind() == reflect.Map:
+		return "{} for none"
 	case e.typ.Kind() == reflect.String && len(e.oneOf) == 0:
 		return `"" for none`
 	}
@@ -159,6 +164,8 @@ func (e *entry) setText(v reflect.Value, s string, wrong note) {
 		e.setYAML(v, s, wrong)
 	case e.typ.Kind() == reflect.Slice:
 		e.setWords(v, s, wrong)
+	case e.typ.Kind() == reflect.Map:
+		e.setPairsText(v, s, wrong)
 	case e.typ.Kind() == reflect.String:
 		e.setWord(v, s, refuse)
 	case e.typ == durationType:

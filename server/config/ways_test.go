@@ -41,6 +41,8 @@ func sample(t *testing.T, e *entry) (yaml, text string) {
 		return "0.25", "0.25"
 	case reflect.String:
 		return `"a b: #c,d"`, "a b: #c,d"
+	case reflect.Map:
+		return `{tier: "X-Tier", "b.c": d}`, "tier=X-Tier, b.c = d"
 	case reflect.Slice:
 		return `["a b", "c: d"]`, "a b, c: d"
 	}
