@@ -174,7 +174,7 @@ func TestExplainSaysWhatIsDecidedAndWhy(t *testing.T) {
 			{command: "explain --path /keyed", stdout: "refused (missing-identity)\n\nRULE APPLIES WHY BUCKET\nall yes counts all together, in shadow KEY\n" +
 				"keyed yes refuses it without apiKey -\n5 rules of api-limits do not apply: --all says why"},
 			{command: "explain --path /health -o yaml", stdout: "ruleSet: api-limits\nrules:\n  - rule: health\n    applies: true\n    action: allow\n    priority: 100\n" +
-				"decision:\n  allowed: true\n  reason: exempt\n  rule: health\n  remaining: 0\n  source: store\nnotApplying: 6"},
+				"decision:\n  allowed: true\n  reason: exempt\n  rule: health\n  remaining: 0\nnotApplying: 6"},
 			{command: "explain --rule-set nope", code: exitError, stderr: "see fluxgate rules list"},
 		})
 		code, out, errs := call(t, append([]string{"explain", "--path", "/health", "--all", "-o", "json"}, at.flags...)...)
