@@ -32,7 +32,8 @@ var layers = [][]string{
 	{"store/weigh"},
 	{""}, // the root package: rules, engine, interfaces
 	{"internal/ideal"},
-	{"internal/match", "internal/bucket", "internal/testenv", "internal/secret", "internal/yamltree", "internal/logthrottle", "internal/redislog", "internal/redisuri"},
+	{"internal/match", "internal/bucket", "internal/testenv", "internal/secret", "internal/yamltree", "internal/redislog", "internal/redisuri"},
+	{"internal/logthrottle"},
 }
 
 // layerOf is the layer that names a package, or else the folder nearest to it.

@@ -14,12 +14,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/redis/go-redis/v9"
 )
 
 func init() { redis.SetLogger(&process) }
 
-var process = logger{level: slog.LevelWarn}
+var process = logger{level: slog.LevelWarn, throttle: logthrottle.New(time.Second)}
 
 // Use names the logger of the process and the level to log at. A nil logger,
 // the default, means slog.Default().
@@ -30,28 +31,25 @@ func Use(to *slog.Logger, level slog.Level) {
 }
 
 type logger struct {
-	mu      sync.Mutex // guards what follows
-	to      *slog.Logger
-	level   slog.Level
-	last    time.Time
-	omitted int
+	throttle *logthrottle.Throttle
+
+	mu    sync.Mutex // guards what follows
+	to    *slog.Logger
+	level slog.Level
 }
 
 // Printf is called by go-redis.
 func (l *logger) Printf(ctx context.Context, format string, args ...any) {
 	l.mu.Lock()
 	to, level := l.to, l.level
+	l.mu.Unlock()
 	if to == nil {
 		to = slog.Default()
 	}
-	now := time.Now()
-	if now.Sub(l.last) < time.Second || !to.Enabled(ctx, level) {
-		l.omitted++
-		l.mu.Unlock()
+	if !to.Enabled(ctx, level) {
 		return
 	}
-	omitted := l.omitted
-	l.last, l.omitted = now, 0
-	l.mu.Unlock()
-	to.Log(ctx, level, "Redis client: "+fmt.Sprintf(format, args...), "omitted", omitted)
+	if ok, suppressed := l.throttle.Allow(time.Now()); ok {
+		to.Log(ctx, level, "Redis client: "+fmt.Sprintf(format, args...), "suppressed", suppressed)
+	}
 }
