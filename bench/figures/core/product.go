@@ -49,7 +49,7 @@ func matching(count int) func(n int) {
 			if next++; next == count {
 				next = 0
 			}
-			if found = m.Match(request, found[:0]); len(found) != 1 {
+			if found = m.Match(request, found[:0]).Rules; len(found) != 1 {
 				panic(request.Path)
 			}
 		}
