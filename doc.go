@@ -26,6 +26,10 @@
 //	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithRuleSet("api"))
 //	decision, err := engine.Check(ctx, &fluxgate.Request{IP: ip, Method: "GET", Path: "/users"})
 //
+// A program that has a key and a limit and no rules needs one line:
+//
+//	logins := fluxgate.NewKeyLimiter(store, "logins", fluxgate.PerMinute(5))
+//
 // # What is exact
 //
 // Every decision equals that of an ideal token bucket computed in exact

@@ -1,0 +1,130 @@
+package fluxgate
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+)
+
+var (
+	// ErrLimited is returned by [KeyLimiter.Wait] if the tokens are not there
+	// before the context ends or within MaxWait. Nothing was taken.
+	ErrLimited = errors.New("the limit does not allow it in time")
+	// ErrUndecided is wrapped by errors of a [KeyLimiter] whose store could not
+	// decide. Whether to go on is the caller's choice.
+	ErrUndecided = errors.New("the store could not decide")
+)
+
+// keyLimiterSet takes the place of a rule set in the keys of key limiters. No rule
+// set can have this id.
+const keyLimiterSet = "key limiter"
+
+// KeyLimiter limits how often something may happen for a key, such as logins of
+// a user. It is for programs that have a key and a limit and no rules: its
+// buckets are as exact, and with Redis as shared, as those of an [Engine].
+type KeyLimiter struct {
+	store  Store
+	rule   *compiledRule
+	prefix keyPrefix
+}
+
+// NewKeyLimiter makes a limiter of one or more bands, which all must admit. The
+// name is 1 to 64 letters, digits, dots, dashes and underscores. Limiters of the
+// same name over the same store share their buckets; those of different names
+// never do. It panics if the name or the bands are not valid: they are constants
+// of the program.
+func NewKeyLimiter(store Store, name string, bands ...Band) *KeyLimiter {
+	set := Must(NewRuleSet(name, Rule{ID: name, Bands: bands}))
+	return &KeyLimiter{store: store, rule: &set.active[0], prefix: newKeyPrefix(store.Salt(), keyLimiterSet, name)}
+}
+
+// Allow takes one token for a key if it is there. An error means that there is no
+// decision.
+func (l *KeyLimiter) Allow(ctx context.Context, key string) (Decision, error) {
+	return l.AllowN(ctx, key, 1)
+}
+
+// AllowN takes n tokens for a key, or none if not all are there.
+func (l *KeyLimiter) AllowN(ctx context.Context, key string, n int64) (Decision, error) {
+	return l.ask(ctx, key, Demand{Cost: n}, false)
+}
+
+// Peek says what is left for a key, and takes nothing.
+func (l *KeyLimiter) Peek(ctx context.Context, key string) (Decision, error) {
+	return l.ask(ctx, key, Demand{}, true)
+}
+
+// Wait takes one token for a key and returns when it is there: tokens are handed
+// out in the order of the calls, on all machines that share the store. If the
+// token will not be there before ctx ends the error is [ErrLimited], at once. If
+// ctx is canceled meanwhile, what can be given back is given back.
+func (l *KeyLimiter) Wait(ctx context.Context, key string) error {
+	longest := MaxWait
+	if deadline, ok := ctx.Deadline(); ok {
+		longest = max(0, min(longest, time.Until(deadline)))
+	}
+	d, err := l.ask(ctx, key, Demand{Cost: 1, MaxWait: longest}, false)
+	switch {
+	case err != nil:
+		return err
+	case !d.Allowed:
+		return ErrLimited
+	case d.Wait == 0:
+		return nil
+	}
+	due := time.NewTimer(d.Wait)
+	defer due.Stop()
+	select {
+	case <-due.C:
+		return nil
+	case <-ctx.Done():
+		giveBack, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+		defer cancel()
+		_, err := l.Settle(giveBack, d.Receipt(), 0)
+		return errors.Join(ctx.Err(), err)
+	}
+}
+
+// Settle corrects what was taken to the cost that is known now, as
+// [Engine.Settle] does.
+func (l *KeyLimiter) Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error) {
+	if receipt == nil {
+		return Settlement{}, nil
+	}
+	if err := CheckReceipt(receipt, actual); err != nil {
+		return Settlement{}, err
+	}
+	if !receipt.Spend() {
+		return Settlement{}, ErrSettled
+	}
+	return l.store.Settle(ctx, receipt, actual)
+}
+
+// ask fills in whose bucket it is and by which bands it is measured.
+func (l *KeyLimiter) ask(ctx context.Context, key string, d Demand, peek bool) (Decision, error) {
+	var space [256]byte
+	identity, ok := appendIdentity(append(space[:0], l.prefix[:]...), fieldResolved, key)
+	if !ok {
+		return Decision{}, fmt.Errorf("limiter %s: %w: the key is empty", l.rule.ID, ErrDemand)
+	}
+	sum := sha256.Sum256(identity)
+	d.Key, d.Bands = Key{RuleSet: keyLimiterSet, Rule: l.rule.ID, ID: KeyID(sum[:len(KeyID{})])}, l.rule.bands
+	m := newMaking(1)
+	m.peek, m.rules, m.demands = peek, append(m.rules, l.rule), append(m.demands, d)
+	ask := l.store.Take
+	if peek {
+		ask = l.store.Peek
+	}
+	if err := ask(ctx, m.demands, &m.outcome); err != nil {
+		if ctx.Err() != nil || errors.Is(err, ErrDemand) {
+			return Decision{}, fmt.Errorf("limiter %s: %w", l.rule.ID, err)
+		}
+		return Decision{}, fmt.Errorf("limiter %s: %w: %w", l.rule.ID, ErrUndecided, err)
+	}
+	if m.outcome.Results[0].Status == Unavailable {
+		return Decision{}, fmt.Errorf("limiter %s: %w", l.rule.ID, ErrUndecided)
+	}
+	return m.decide(nil), nil
+}
