@@ -11,7 +11,7 @@ MODULES := $(patsubst go.mod,.,$(MODULES))
 FUZZTIME := 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help check format format-check lint vet build test fuzz figures-core figures-redis figures-rules figures-http figures-server figures-admin
+.PHONY: help check format format-check lint vet build test quick size fuzz figures-core figures-redis figures-rules figures-http figures-server figures-admin
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -36,6 +36,12 @@ build: ## compile everything
 
 test: ## run the tests with the race detector
 	@for m in $(MODULES); do echo "test $$m"; (cd $$m && go test -race -shuffle=on ./...) || exit 1; done
+
+quick: ## run the tests that need no server, without the race detector
+	go test -short ./...
+
+size: ## count the lines of code of the product by package
+	@go run ./internal/codesize
 
 fuzz: ## run every fuzz target for FUZZTIME (30s)
 	@for pkg in $$(git grep -l --untracked 'func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
