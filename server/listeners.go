@@ -68,7 +68,7 @@ func (a *App) listen(ctx context.Context, name, addr string, handler http.Handle
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return fmt.Errorf("listening for %s: %w", name, err)
+		return fmt.Errorf("listening for %s: %w (server.%s names the address)", name, err, name)
 	}
 	a.onClose(func() error { _ = l.Close(); return nil }) // closed by its server already, or never used
 	if a.certs != nil {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"strings"
 
 	"github.com/fluxgate/fluxgate/server/config"
@@ -25,6 +26,10 @@ func (a *App) logStart() {
 	}
 	attrs = append(attrs, "http", a.Addr("http"), "admin", admin, "tls", a.certs != nil, "authentication", authentication(&c.Server))
 	a.log.Info("started", attrs...)
+	if id := c.RateLimit.DefaultRuleSetID; id != "" && a.rules.RuleSet(context.Background(), id) == nil {
+		a.log.Error("no rules for the default rule set: requests that name no other are decided by missing-rule-behavior",
+			"ruleSet", id, "missingRuleBehavior", string(c.RateLimit.MissingRuleBehavior))
+	}
 }
 
 // storeAttrs say where the buckets are.

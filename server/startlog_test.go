@@ -101,6 +101,64 @@ func TestLog_RedisReturns(t *testing.T) {
 	count("loaded the decision script", loaded+1)
 }
 
+// An outage that begins within a second of another one is logged too, and so is a
+// Redis that has lost its data.
+func TestLog_OutageAfterOutage(t *testing.T) {
+	redis := testenv.StartStandalone(t, testenv.Config{})
+	proxy := testenv.StartProxy(t, redis.Addr())
+	r, log := startLogged(t, "redis.uri=redis://"+proxy.Addr(), "rules.file="+rulesFile(t, 1_000_000), "reload.strategy=POLLING")
+	r.check(t, "ada")
+	for outage := range 2 {
+		proxy.Refuse()
+		proxy.Cut()
+		until(t, "the outage is logged", func() bool {
+			r.check(t, "ada")
+			return len(log.lines("Redis does not answer")) == outage+1
+		})
+		if err := proxy.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "its end is logged", func() bool {
+			r.check(t, "ada")
+			return len(log.lines("Redis answers again")) == outage+1
+		})
+	}
+	client := goredis.NewClient(&goredis.Options{Addr: redis.Addr()})
+	defer client.Close()
+	if err := client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.ScriptFlush(t.Context()).Err(); err != nil { // so that the record is looked at now
+		t.Fatal(err)
+	}
+	until(t, "the loss is logged", func() bool {
+		r.check(t, "ada")
+		return len(log.lines("Redis has lost its data")) == 1
+	})
+}
+
+// A start without rules, a caller that is refused and a rule set that is gone are said.
+func TestLog_WhatStopsLimiting(t *testing.T) {
+	_, log := startLogged(t, "redis.enabled=false", "rules.file="+filepath.Join(t.TempDir(), "missing.yaml"))
+	until(t, "the start without rules is logged", func() bool { return len(log.lines("no rules for the default rule set")) == 1 })
+
+	file := rulesFile(t, 5)
+	r, log := startLogged(t, "redis.enabled=false", "rules.file="+file, `server.auth.tokens=[{name: ada, sha256: `+hashOf("ada")+`, roles: [check]}]`)
+	for range 3 {
+		if a := r.do(t, http.MethodPost, "/v1/check", `{}`); a.status != http.StatusUnauthorized {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	if lines := log.lines("refused a request of an unknown caller"); len(lines) != 1 || !strings.Contains(lines[0], "/v1/check") {
+		t.Errorf("%d lines say that callers are refused: %s", len(lines), lines)
+	}
+	write(t, file, "id: api-limit\nrules: []\n")
+	until(t, "the loss of the rule set is logged", func() bool {
+		lines := log.lines("rule set deleted in the source")
+		return len(lines) == 1 && strings.Contains(lines[0], "ERROR")
+	})
+}
+
 // crowd makes 50 decisions at once.
 func (r *running) crowd(t *testing.T) {
 	t.Helper()

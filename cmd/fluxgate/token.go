@@ -70,11 +70,11 @@ Commands read a token from --token-file, FLUXGATE_TOKEN or FLUXGATE_TOKEN_FILE.`
 }
 
 func (t *tokenEntry) read(roles []string) error {
+	if t.Name == "" || len(roles) == 0 {
+		return usage("--name and --role are required, such as --name billing --role check")
+	}
 	if !fluxgate.ValidID(t.Name) {
 		return usage("--name: %q is not a name: use 1 to 64 of A-Z a-z 0-9 . _ -", t.Name)
-	}
-	if len(roles) == 0 {
-		return usage("--role: use check, read or write")
 	}
 	for _, role := range roles {
 		switch r := config.Role(role); r {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,7 +104,11 @@ func (r *Reloader) update(ctx context.Context, e *entry, head rules.Head, known 
 		r.copies.remove(e.id)
 		if had {
 			r.counts.swaps.Add(1)
-			r.config.Logger.Info("a rule set was deleted", "ruleSet", e.id, "revision", head.Revision)
+			level := slog.LevelInfo
+			if slices.Contains(r.config.RuleSets, e.id) {
+				level = slog.LevelError
+			}
+			r.config.Logger.Log(ctx, level, "rule set deleted in the source; its requests are decided as without a rule set", "ruleSet", e.id, "revision", head.Revision)
 		}
 	case known:
 		r.load(ctx, e, head)

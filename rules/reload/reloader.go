@@ -123,7 +123,7 @@ func (r *Reloader) missing(ids ...string) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("no rules to start with (Config.StartWithoutRules starts all the same): %w", errors.Join(wrong...))
+	return fmt.Errorf("no rules to decide by: %w", errors.Join(wrong...))
 }
 
 // Require loads a rule set if it is not loaded yet. It returns an error if

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
@@ -48,6 +49,8 @@ type Guard struct {
 	certificates certificates
 	oidc         *provider // nil if there is none
 	now          func() time.Time
+	log          *slog.Logger
+	refusals     *logthrottle.Throttle // of log lines about refused callers
 }
 
 // New makes a guard for a configuration that was checked. It reads the files of
@@ -57,7 +60,10 @@ func New(c *config.Server, log *slog.Logger) (*Guard, error) {
 	if log == nil {
 		log = slog.Default()
 	}
-	g := &Guard{auth: &c.Auth, open: !c.Auth.Asks(), certificates: newCertificates(c.Auth.Certificates), now: time.Now}
+	g := &Guard{
+		auth: &c.Auth, open: !c.Auth.Asks(), certificates: newCertificates(c.Auth.Certificates), now: time.Now,
+		log: log, refusals: logthrottle.New(time.Minute),
+	}
 	if c.Auth.OIDC.Issuer != "" {
 		g.oidc = newProvider(&c.Auth.OIDC, log)
 	}

@@ -35,6 +35,9 @@ func (g *Guard) only(role config.Role, may func(*Identity, config.Role) bool, re
 		who, err := g.Identify(r)
 		if err != nil {
 			status, detail := g.Challenge(w.Header(), r, err)
+			if ok, suppressed := g.refusals.Allow(g.now()); ok {
+				g.log.Warn("refused a request of an unknown caller", "endpoint", r.Pattern, "peer", r.RemoteAddr, "status", status, "why", detail, "suppressed", suppressed)
+			}
 			refuse(w, r.WithContext(With(r.Context(), nobody)), status, detail)
 			return
 		}

@@ -101,7 +101,8 @@ func (p *probe) last() (redisstore.Health, time.Time) {
 }
 
 func (p *probe) run(ended chan struct{}) {
-	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
+	// Less than the patience of a scrape, so that it hears which node is away.
+	ctx, cancel := context.WithTimeout(context.Background(), p.timeout*3/4)
 	defer cancel()
 	h := p.ask(ctx)
 	p.mu.Lock()

@@ -56,7 +56,7 @@ func newRecord(ctx context.Context, s *Store) (*record, error) {
 		fieldSalt: hex.EncodeToString(salt), fieldSecret: checkValue(s.config.Secret),
 	}
 	// Whoever is first writes the salt, and all take it from there.
-	found, err := r.exchange(ctx)
+	found, _, err := r.exchange(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the record of the fleet: %w", err)
 	}
@@ -96,24 +96,33 @@ func sign(key []byte, message string) []byte {
 }
 
 // exchange writes what is missing and reads the whole, at once: two gateways
-// that start together and disagree must not each write a part.
-func (r *record) exchange(ctx context.Context) (map[string]string, error) {
+// that start together and disagree must not each write a part. It reports
+// whether all of it was missing.
+func (r *record) exchange(ctx context.Context) (found map[string]string, missing bool, err error) {
 	name := r.store.names.fleet()
 	own := make([]any, 0, 2*len(r.own))
 	for field, value := range r.own {
 		own = append(own, field, value)
 	}
-	var pairs []string
-	err := r.store.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
+	var reply []any
+	err = r.store.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
 		var err error
-		pairs, err = c.Eval(ctx, agreeScript, []string{name}, own...).StringSlice()
+		reply, err = c.Eval(ctx, agreeScript, []string{name}, own...).Slice()
 		return err
 	})
-	found := make(map[string]string, len(pairs)/2)
-	for i := 0; i+1 < len(pairs); i += 2 {
-		found[pairs[i]] = pairs[i+1]
+	if err != nil {
+		return nil, false, err
 	}
-	return found, err
+	if len(reply) != 2 {
+		return nil, false, fmt.Errorf("a reply of %d parts", len(reply))
+	}
+	written, _ := reply[0].(int64)
+	pairs, _ := reply[1].([]any)
+	found = make(map[string]string, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		found[fmt.Sprint(pairs[i])] = fmt.Sprint(pairs[i+1])
+	}
+	return found, int(written) == len(r.own), nil
 }
 
 // compare says in what the record is otherwise than we are.
@@ -200,9 +209,12 @@ func (r *record) keep(life context.Context) {
 
 // look restores what the record has lost and takes over what is new.
 func (r *record) look(ctx context.Context) error {
-	found, err := r.exchange(ctx)
+	found, missing, err := r.exchange(ctx)
 	if err != nil {
 		return err
+	}
+	if missing {
+		r.store.log.Warn("Redis has lost its data (FLUSHALL, or a restart without persistence): buckets are full again", "record", r.store.names.fleet())
 	}
 	if err := r.compare(found); err != nil {
 		return err

@@ -14,7 +14,8 @@ type reports struct {
 	failing atomic.Bool // calls fail since the last one that was answered
 
 	mu     sync.Mutex
-	since  time.Time // when they began to, if that was logged
+	since  time.Time // when they began to
+	logged bool      // that was logged
 	failed *logthrottle.Throttle
 	script *logthrottle.Throttle
 }
@@ -28,21 +29,30 @@ func newReports() reports {
 // report notes how a call to the node ended.
 func (l *lane) report(err error) {
 	r := &l.reports
-	if failing := err != nil; r.failing.Load() == failing || !r.failing.CompareAndSwap(!failing, failing) {
+	if err == nil && !r.failing.Load() {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := time.Now()
 	if err == nil {
-		if !r.since.IsZero() {
-			l.store.log.Info("Redis answers again", "node", l.address(), "after", time.Since(r.since).Round(time.Millisecond).String())
+		if r.logged {
+			l.store.log.Info("Redis answers again", "node", l.address(), "after", now.Sub(r.since).Round(time.Millisecond).String())
 		}
-		r.since = time.Time{}
+		r.logged = false
+		r.failing.Store(false)
 		return
 	}
-	now := time.Now()
-	if ok, suppressed := r.failed.Allow(now); ok {
+	if !r.failing.Swap(true) {
 		r.since = now
+	}
+	if r.logged {
+		return
+	}
+	// A later call of the same outage tries again: an outage that begins right
+	// after another one is logged as well.
+	if ok, suppressed := r.failed.Allow(now); ok {
+		r.logged = true
 		l.store.log.Warn("Redis does not answer; its rules are decided by their onFailure", "node", l.address(), "error", l.store.clean(err), "suppressed", suppressed)
 	}
 }

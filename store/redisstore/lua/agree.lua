@@ -5,11 +5,12 @@
 --
 -- KEYS[1]  the record, a hash
 -- ARGV     field, value, field, value, ...
--- Returns  the same, of all fields there are
+-- Returns  how many fields were not there, and the same of all fields there are
 
 local call = redis.call
 
+local written = 0
 for i = 1, #ARGV, 2 do
-  call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1])
+  written = written + call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1])
 end
-return call('HGETALL', KEYS[1])
+return { written, call('HGETALL', KEYS[1]) }
