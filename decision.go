@@ -70,9 +70,13 @@ const (
 	ReasonCostTooHigh Reason = "cost-too-high"
 	// ReasonDenied means that a rule denies it.
 	ReasonDenied Reason = "denied"
-	// ReasonAmbiguousPath means that routers may read the path in more than
-	// one way, and the engine refuses that: see [WithAmbiguousPaths].
-	ReasonAmbiguousPath Reason = "ambiguous-path"
+	// ReasonBadPath means that the path cannot be matched: it has a "#" or a
+	// "\\" that is not escaped, is an absolute URL, has more than 8,192 bytes or
+	// 256 segments, or is ambiguous where [WithAmbiguousPaths] refuses that.
+	ReasonBadPath Reason = "bad-path"
+	// ReasonTooManyRules means that more than MaxMatches rules apply. It is a
+	// refusal and no error: a caller may cause it by what it sends.
+	ReasonTooManyRules Reason = "too-many-rules"
 	// ReasonMissingIdentity means that a rule refuses requests without the
 	// identity it counts by.
 	ReasonMissingIdentity Reason = "missing-identity"

@@ -12,8 +12,8 @@ import (
 var (
 	// ErrCost is returned for a request with a negative cost.
 	ErrCost = errors.New("the cost of a request cannot be negative")
-	// ErrTooManyRules is returned for a request to which more than MaxMatches
-	// rules apply.
+	// ErrTooManyRules is returned by [Engine.Buckets] for a request to which
+	// more than MaxMatches rules apply. Such a request is refused.
 	ErrTooManyRules = fmt.Errorf("more than %d rules apply to one request", MaxMatches)
 	// ErrHook is wrapped by errors of functions that the user gave the
 	// engine, and by their panics.
@@ -120,14 +120,14 @@ func (e *Engine) ruleSetIDOf(req *Request) string {
 
 // decide decides a request by one rule set.
 func (e *Engine) decide(ctx context.Context, req *Request, set *RuleSet) (Decision, error) {
-	if match.Unreadable(req.Path) || e.refuseAmbiguous && match.Ambiguous(req.Path) {
-		return Decision{Reason: ReasonAmbiguousPath}, nil
+	if match.Refused(req.Path) || e.refuseAmbiguous && match.Ambiguous(req.Path) {
+		return Decision{Reason: ReasonBadPath}, nil
 	}
 	var space [MaxMatches + 1]int32
 	asked := req.matching()
 	found := set.matcher.Match(&asked, space[:0])
 	if len(found.Rules) > MaxMatches {
-		return Decision{}, ErrTooManyRules
+		return Decision{Reason: ReasonTooManyRules}, nil
 	}
 	return e.apply(ctx, req, e.planOf(set), &found)
 }

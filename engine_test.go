@@ -545,10 +545,10 @@ func TestMoreRulesThanMayApply(t *testing.T) {
 		}
 		return rules
 	}
-	t.Run("are an error", func(t *testing.T) {
+	t.Run("refuse the request", func(t *testing.T) {
 		g := newGate(t, many(fluxgate.MaxMatches+1, ""))
-		if _, err := g.Check(t.Context(), &fluxgate.Request{}); !errors.Is(err, fluxgate.ErrTooManyRules) {
-			t.Errorf("error %v, want ErrTooManyRules", err)
+		if d := g.check(fluxgate.Request{}); d.Allowed || d.Reason != fluxgate.ReasonTooManyRules {
+			t.Errorf("allowed %t, %s", d.Allowed, d.Reason)
 		}
 	})
 	t.Run("are none where as many as may apply do", func(t *testing.T) {

@@ -44,8 +44,7 @@ func (e *Engine) Effective(ctx context.Context, req *Request) (*RuleSet, []Verdi
 // dealt with as the rules say, and the decision is degraded.
 //
 // Where there is an error the explanation has what could be told without it:
-// the decision for a rule set that does not exist, or the verdicts on more
-// rules than may apply.
+// the decision for a rule set that does not exist.
 func (e *Engine) Explain(ctx context.Context, req *Request) (Explanation, error) {
 	asked, set, err := e.look(ctx, req)
 	if errors.Is(err, ErrNoRuleSet) {

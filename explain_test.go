@@ -167,7 +167,7 @@ func TestTooManyRulesAreToldWithTheirVerdicts(t *testing.T) {
 	}
 	g := newGate(t, rules)
 	x, err := g.Explain(t.Context(), &fluxgate.Request{})
-	if !errors.Is(err, fluxgate.ErrTooManyRules) || len(x.Rules) != len(rules) || !x.Rules[fluxgate.MaxMatches].Applies {
+	if err != nil || x.Decision.Reason != fluxgate.ReasonTooManyRules || len(x.Rules) != len(rules) || !x.Rules[fluxgate.MaxMatches].Applies {
 		t.Errorf("%d verdicts, %v", len(x.Rules), err)
 	}
 	if _, err := g.Buckets(t.Context(), &fluxgate.Request{}); !errors.Is(err, fluxgate.ErrTooManyRules) {

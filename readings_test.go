@@ -1,10 +1,10 @@
 package fluxgate_test
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
@@ -49,9 +49,15 @@ func TestCheck_ReadingsOfAPath(t *testing.T) {
 			[]fluxgate.Rule{action("admin", fluxgate.ActionDeny, "/admin"), limit("public", "/public/**")}, false, "false denied []"},
 		{"no rule in one reading refuses where no rule refuses", "/api/../x", []fluxgate.Rule{limit("api", "/api/**")}, true, "false no-rule []"},
 		{"and else limits what the others limit", "/api/../x", []fluxgate.Rule{limit("api", "/api/**")}, false, "true ok [api]"},
+		{"what follows an authority is read too", "//evil/api/login", []fluxgate.Rule{limit("api", "/api/**")}, false, "true ok [api]"},
+		{"an absolute URL is refused", "http://e/api/login", []fluxgate.Rule{limit("api", "/api/**")}, false, "false bad-path []"},
+		{"so is a path of many segments", strings.Repeat("/a", 257), []fluxgate.Rule{limit("all", "/**")}, false, "false bad-path []"},
+		{"also if their slashes are escaped", "/" + strings.Repeat("a%2f", 256), []fluxgate.Rule{limit("all", "/**")}, false, "false bad-path []"},
+		{"so is a long path", "/" + strings.Repeat("a", 8192), []fluxgate.Rule{limit("all", "/**")}, false, "false bad-path []"},
+		{"a path of as many as may be is not", strings.Repeat("/a", 256), []fluxgate.Rule{limit("all", "/**")}, false, "true ok [all]"},
 		{"a query is not part of the path", "/api/login?next=/../../healthz", []fluxgate.Rule{health, limit("api", "/api/*")}, false, "true ok [api]"},
-		{"a fragment is refused", "/api/login#/../../healthz", []fluxgate.Rule{health, limit("api", "/api/*")}, false, "false ambiguous-path []"},
-		{"so is a backslash", `/api/login\..\..\healthz`, []fluxgate.Rule{health, limit("api", "/api/*")}, false, "false ambiguous-path []"},
+		{"a fragment is refused", "/api/login#/../../healthz", []fluxgate.Rule{health, limit("api", "/api/*")}, false, "false bad-path []"},
+		{"so is a backslash", `/api/login\..\..\healthz`, []fluxgate.Rule{health, limit("api", "/api/*")}, false, "false bad-path []"},
 		{"an escaped fragment is part of a name", "/api/login%23", []fluxgate.Rule{limit("api", "/api/*")}, false, "true ok [api]"},
 		{"a rule for GET is one for HEAD", "HEAD /x", []fluxgate.Rule{{ID: "get", Methods: []string{"GET"}, Bands: []fluxgate.Band{fluxgate.PerHour(5)}}}, false, "true ok [get]"},
 		{"case can be ignored", "/API/Login", []fluxgate.Rule{limit("api", "/api/login", func(r *fluxgate.Rule) { r.IgnoreCase = true })}, false, "true ok [api]"},
@@ -104,7 +110,7 @@ func TestWithAmbiguousPaths(t *testing.T) {
 			t.Errorf("match: %s: %s", path, d.Reason)
 		}
 		d := check(t, refuse, fluxgate.Request{Path: path})
-		if d.Allowed == refused || refused && d.Reason != fluxgate.ReasonAmbiguousPath {
+		if d.Allowed == refused || refused && d.Reason != fluxgate.ReasonBadPath {
 			t.Errorf("refuse: %s: allowed %v, %s", path, d.Allowed, d.Reason)
 		}
 	}
@@ -140,8 +146,35 @@ func TestCheck_TooManyRulesOverReadings(t *testing.T) {
 			fluxgate.Rule{ID: fmt.Sprint("b", i), Paths: []string{"/b"}, Bands: []fluxgate.Band{fluxgate.PerHour(5)}})
 	}
 	engine := newEngine(t, newStore(t, nil), ruleSet(t, rules...))
-	if _, err := engine.Check(t.Context(), &fluxgate.Request{Path: "/a/../b"}); !errors.Is(err, fluxgate.ErrTooManyRules) {
-		t.Errorf("error %v", err)
+	if d := check(t, engine, fluxgate.Request{Path: "/a/../b"}); d.Allowed || d.Reason != fluxgate.ReasonTooManyRules {
+		t.Errorf("allowed %t, %s", d.Allowed, d.Reason)
 	}
 	check(t, engine, fluxgate.Request{Path: "/b"})
+}
+
+// Backends that take what follows // for a host serve one path for many spellings of it.
+func TestKey_PathBehindAnAuthority(t *testing.T) {
+	rules := ruleSet(t, fluxgate.Rule{
+		ID: "r", Scope: fluxgate.ScopeComposite, KeyFields: []string{"ip", "path"}, Bands: []fluxgate.Band{fluxgate.PerHour(6)},
+	})
+	engine := newEngine(t, newStore(t, nil), rules)
+	for i, path := range []string{"//a/login", "//b/login", "///c/login"} {
+		d := check(t, engine, fluxgate.Request{IP: netip.MustParseAddr("192.0.2.1"), Path: path})
+		if want := int64(5 - i); d.Remaining != want {
+			t.Errorf("%s: %d left, want %d", path, d.Remaining, want)
+		}
+	}
+}
+
+// Patterns with several ** cost a path's length each, so their number is bounded.
+func TestNewRuleSet_PatternsWithSeveralStars(t *testing.T) {
+	for count, valid := range map[int]bool{500: true, 501: false} {
+		var rules []fluxgate.Rule
+		for i := range count {
+			rules = append(rules, fluxgate.Rule{ID: fmt.Sprint("r", i), Paths: []string{fmt.Sprintf("/**/x%d/**", i)}, Action: fluxgate.ActionDeny})
+		}
+		if _, err := fluxgate.NewRuleSet("api", rules...); (err == nil) != valid {
+			t.Errorf("%d patterns: %v", count, err)
+		}
+	}
 }

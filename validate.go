@@ -17,6 +17,9 @@ const (
 	maxListed = 256
 	// maxIdentities bounds when.users, when.apiKeys and when.ips.
 	maxIdentities = 10_000
+	// maxCrossing bounds the patterns with more than one **: a path is compared
+	// with them at each of its segments.
+	maxCrossing = 500
 	// maxValueLength bounds every string of a rule.
 	maxValueLength = 1_024
 )
@@ -29,6 +32,7 @@ func validate(id string, rules []Rule, found *problems) {
 		return
 	}
 	seen := make(map[string]int, len(rules))
+	crossing := 0 // patterns with more than one "**"
 	for i := range rules {
 		r := &rules[i]
 		place := fmt.Sprintf("rules[%d]", i)
@@ -41,6 +45,14 @@ func validate(id string, rules []Rule, found *problems) {
 			found.add(place+".ruleSetId", "must be %s, the rule set it stands in, not %s", quote(id), quote(r.RuleSetID))
 		}
 		validateRule(r, place, found)
+		for _, pattern := range slices.Concat(r.Paths, r.When.ExcludePaths) {
+			if strings.Count(pattern, "**") > 1 && match.CrossesTwice(pattern) {
+				crossing++
+			}
+		}
+	}
+	if crossing > maxCrossing {
+		found.add("rules", "have %d path patterns with more than one **, at most %d are possible", crossing, maxCrossing)
 	}
 }
 

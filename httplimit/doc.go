@@ -46,14 +46,15 @@
 //	limited            429, with Retry-After, type quota-exceeded and the violated policies
 //	cost-too-high      429, without Retry-After: it never fits
 //	denied             403
-//	ambiguous-path     400: routers may read the path in several ways, and the engine refuses that
+//	bad-path           400: the path is too long, or routers may read it in several ways and the engine refuses that
+//	too-many-rules     403: more rules apply than can be counted
 //	missing-identity   403: only the service knows how to ask for one with a 401
 //	no-rule            403, where the engine refuses what no rule limits
 //	no-rule-set        503, likewise: the rules are not there
 //	store-failure      503, of a rule that fails closed
 //
 // Where there is no decision the answer is 500 if a function of the user's
-// failed or too many rules apply, 503 if the request's deadline is over, and
+// failed, 503 if the request's deadline is over, and
 // 499, which nobody reads, if the client has gone. What went wrong is for the
 // [Observer], or the server's error log, and never in the answer.
 // [WithRejection] writes all of these differently.

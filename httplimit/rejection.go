@@ -139,8 +139,10 @@ func rejection(d *fluxgate.Decision, req *fluxgate.Request) *Rejection {
 	switch d.Reason {
 	case fluxgate.ReasonDenied:
 		p = plain(http.StatusForbidden, "A rule denies this request.", d.Reason)
-	case fluxgate.ReasonAmbiguousPath:
-		p = plain(http.StatusBadRequest, "The path can be read in more than one way: send it without #, backslash, %2F, dot segments and empty segments.", d.Reason)
+	case fluxgate.ReasonBadPath:
+		p = plain(http.StatusBadRequest, "The path is too long or can be read in more than one way: send it without #, backslash, %2F, dot segments and empty segments.", d.Reason)
+	case fluxgate.ReasonTooManyRules:
+		p = plain(http.StatusForbidden, "More rules apply to this request than can be counted.", d.Reason)
 	case fluxgate.ReasonMissingIdentity:
 		p = plain(http.StatusForbidden, "The request does not say who it is from, and a rule asks for it.", d.Reason)
 	case fluxgate.ReasonNoRule:

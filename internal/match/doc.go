@@ -31,7 +31,7 @@
 //
 // # Hostile requests
 //
-// The work is bounded by the length of the request: at most twelve readings, and one
+// The work is bounded by the length of the request: at most 24 readings, and one
 // step for each segment and node in reach, without recursion. What follows a "**" is tried only near the end of
 // the path, so the one thing that multiplies with a path's length is the number of
 // patterns in which a "**" is followed by another with something in between; a pattern

@@ -33,12 +33,12 @@ func compilePaths(patterns []string, parse func(string) ([]segment, error)) (*Pa
 }
 
 // MatchAny reports whether one of the patterns matches a path, given as sent, in any of
-// its readings, or the path is unreadable: what is limited must be asked for like this. A
+// its readings, or the path is refused anyway: what is limited must be asked for like this. A
 // nil set matches nothing.
 func (p *Paths) MatchAny(path string) bool { return p.match(path, true) }
 
 // MatchAll reports whether one of the patterns matches a path, given as sent, in each
-// of its readings, and none is unreadable: what is exempt must be asked for like this.
+// of its readings, and the path is not refused: what is exempt must be asked for like this.
 // A nil set matches nothing.
 func (p *Paths) MatchAll(path string) bool { return p.match(path, false) }
 
@@ -48,7 +48,7 @@ func (p *Paths) match(path string, enough bool) bool {
 		return false
 	case IsClean(path):
 		return p.matchReading(path)
-	case Unreadable(path):
+	case Refused(path):
 		return enough
 	}
 	var buf [pathBuffer]byte

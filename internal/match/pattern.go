@@ -88,6 +88,13 @@ func parseFolded(pattern string) ([]segment, error) {
 	return segments, err
 }
 
+// CrossesTwice reports whether a pattern has more than one "**": such a pattern is tried
+// at every segment of a path.
+func CrossesTwice(pattern string) bool {
+	segments, err := parsePattern(pattern)
+	return err == nil && countAny(segments) > 1
+}
+
 func countAny(segments []segment) int {
 	n := 0
 	for _, s := range segments {

@@ -28,8 +28,9 @@ const (
 // it is. No pattern has this byte, so such a segment equals no literal segment.
 const undecoded = 0
 
-// maxReadings is how many readings a path can have.
-const maxReadings = 12
+// maxReadings is how many readings a path can have: twelve, and as many of what
+// follows the authority where it begins with "//".
+const maxReadings = 24
 
 // pathTraits are what gives a path more than one reading.
 type pathTraits struct {
@@ -92,7 +93,7 @@ func needsNoEscape(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-_.~$&+,/:;=@", c) >= 0
 }
 
-// Ambiguous reports whether a path is unreadable or has an escaped slash, a dot segment or an
+// Ambiguous reports whether a path is refused anyway or has an escaped slash, a dot segment or an
 // empty segment before its end. Nearly all clients send none of these.
 func Ambiguous(path string) bool {
 	if IsClean(path) {
@@ -100,15 +101,30 @@ func Ambiguous(path string) bool {
 	}
 	path = withoutQuery(path)
 	t := traitsOf(path)
-	return Unreadable(path) || t.escapedSlash || t.dots || t.empty
+	return Refused(path) || t.escapedSlash || t.dots || t.empty
 }
 
-// Unreadable reports whether a path has a "#" or a "\" that is not escaped. No reading
-// is safe then: some servers cut the path at "#" and read "\" as a slash, others make
-// them part of a name. Clients that follow RFC 3986 send neither.
-func Unreadable(path string) bool {
+// The bounds of a path. Work is at most a step for each segment, reading and pattern
+// with two "**": what a caller sends must not make that much.
+const (
+	maxPathBytes    = 8192
+	maxPathSegments = 256
+)
+
+// Refused reports whether a path is not to be matched at all: it is too long, it is an
+// absolute URL, or it has a "#" or a "\" that is not escaped. No reading is safe then:
+// some servers cut the path at "#" and read "\" as a slash, others make them part of a
+// name. Clients that follow RFC 3986 send none of these.
+func Refused(path string) bool {
 	path = withoutQuery(path)
-	return strings.IndexByte(path, '#') >= 0 || strings.IndexByte(path, '\\') >= 0
+	return strings.IndexByte(path, '#') >= 0 || strings.IndexByte(path, '\\') >= 0 ||
+		len(path) > maxPathSegments && tooLong(path) ||
+		path != "" && path[0] != '/' && strings.Contains(path, "://")
+}
+
+func tooLong(path string) bool {
+	slashes := strings.Count(path, "/") + strings.Count(path, "%2F") + strings.Count(path, "%2f")
+	return len(path) > maxPathBytes || slashes > maxPathSegments
 }
 
 // Readings returns the readings of a path, the clean one first. An ordinary path has
@@ -163,8 +179,27 @@ func (r readings) with(how reading, path string) readings {
 // is room.
 func readingsOf(buf []byte, path string) readings {
 	path = withoutQuery(path)
+	list := readings{text: buf[:0]}.withAll(path)
+	if strings.HasPrefix(path, "//") {
+		list = list.withAll(behindAuthority(path))
+	}
+	return list
+}
+
+// behindAuthority is the path of a reference that begins with an authority, as
+// //example.com/a does. URL parsers that resolve the target of a request against a
+// base read it so.
+func behindAuthority(path string) string {
+	path = strings.TrimLeft(path, "/")
+	if i := strings.IndexByte(path, '/'); i >= 0 {
+		return path[i:]
+	}
+	return "/"
+}
+
+// withAll returns the readings with all those of a path without query.
+func (r readings) withAll(path string) readings {
 	t := traitsOf(path)
-	list := readings{text: buf[:0]}
 	for escapes := decodeAll; escapes <= decodeNone; escapes++ {
 		if escapes == decodeNames && !t.escapedSlash || escapes == decodeNone && !t.unusual {
 			continue
@@ -173,14 +208,14 @@ func readingsOf(buf []byte, path string) readings {
 			if keepDots && !t.dots {
 				continue
 			}
-			list = list.with(reading{escapes, keepDots, false}, path)
+			r = r.with(reading{escapes, keepDots, false}, path)
 			// Resolving a dot segment at the end leaves a trailing slash.
 			if t.empty || t.trailing || t.dots {
-				list = list.with(reading{escapes, keepDots, true}, path)
+				r = r.with(reading{escapes, keepDots, true}, path)
 			}
 		}
 	}
-	return list
+	return r
 }
 
 // appendTo appends the path, given without query, as the reading has it: a slash in

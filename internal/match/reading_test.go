@@ -26,6 +26,8 @@ func TestReadings(t *testing.T) {
 		{"a dot segment at the end leaves a slash", "/api/x/..", []string{"/api", "/api/", "/api/x/.."}},
 		{"escaped dots are dots, names or as sent", "/api/%2e%2e/healthz", []string{"/healthz", "/api/../healthz", "/api/%2e%2e/healthz"}},
 		{"escaped slash and dots", "/api/..%2fhealthz", []string{"/healthz", "/api/../healthz", "/api/..%2fhealthz"}},
+		{"what follows two slashes may be an authority", "//evil/limited/a", []string{"/evil/limited/a", "//evil/limited/a", "/limited/a"}},
+		{"also if it is all there is", "//evil", []string{"/evil", "//evil", "/"}},
 		{"what climbs over an empty segment", "/a//../b", []string{"/b", "/a/b", "/a/../b", "/a//../b"}},
 	}
 	for _, tt := range tests {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -34,6 +35,20 @@ func refClean(path string) string { return "/" + strings.Join(refReadings(path)[
 // tries every combination, and drops those that say the same.
 func refReadings(path string) [][]string {
 	path, _, _ = strings.Cut(path, "?")
+	readings := refReadingsOf(path)
+	if rest, ok := strings.CutPrefix(path, "//"); ok {
+		_, behind, _ := strings.Cut(strings.TrimLeft(rest, "/"), "/")
+		for _, segments := range refReadingsOf("/" + behind) {
+			if !slices.ContainsFunc(readings, func(known []string) bool { return slices.Equal(known, segments) }) {
+				readings = append(readings, segments)
+			}
+		}
+	}
+	return readings
+}
+
+// refReadingsOf is refReadings without regard to an authority.
+func refReadingsOf(path string) [][]string {
 	asURL := url.URL{Path: "/" + refDecode(path)}
 	asSent := refEscape.MatchString(path) && asURL.EscapedPath() != "/"+path
 	var readings [][]string

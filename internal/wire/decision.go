@@ -14,7 +14,7 @@ import (
 // Decision is the answer to a request.
 type Decision struct {
 	Allowed      bool            `json:"allowed" doc:"Whether the request may pass."`
-	Reason       fluxgate.Reason `json:"reason" doc:"Why: ok, exempt, no-rule, no-rule-set, limited, cost-too-high, denied, ambiguous-path, missing-identity or store-failure."`
+	Reason       fluxgate.Reason `json:"reason" doc:"Why: ok, exempt, no-rule, no-rule-set, limited, cost-too-high, denied, bad-path, too-many-rules, missing-identity or store-failure."`
 	Rule         string          `json:"rule,omitempty" doc:"The rule that binds."`
 	Band         string          `json:"band,omitempty" doc:"Its band that binds."`
 	Limit        int64           `json:"limit,omitempty" doc:"The capacity of that band."`

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"net/netip"
+	"net/textproto"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -62,6 +63,22 @@ func FromRequest(r *fluxgate.Request) Request {
 	return w
 }
 
+// canonical is a header under canonical names. Callers may send names as their clients
+// have spelled them.
+func canonical(headers map[string][]string) map[string][]string {
+	for name := range headers {
+		if textproto.CanonicalMIMEHeaderKey(name) != name {
+			renamed := make(map[string][]string, len(headers))
+			for name, lines := range headers {
+				name = textproto.CanonicalMIMEHeaderKey(name)
+				renamed[name] = append(renamed[name], lines...)
+			}
+			return renamed
+		}
+	}
+	return headers
+}
+
 // SetTimeout says how long the answer is waited for.
 func (w *Request) SetTimeout(d time.Duration) { w.TimeoutMs = millis(d) }
 
@@ -81,6 +98,7 @@ func (w *Request) To(r *fluxgate.Request) error {
 		RuleSet: w.RuleSet, UserID: w.UserID, APIKey: w.APIKey, Method: w.Method, Path: w.Path, Host: w.Host,
 		Headers: w.Headers, Attributes: w.Attributes, Cost: w.Cost, Peek: w.Peek,
 	}
+	r.Headers = canonical(r.Headers)
 	if w.RuleSet != "" && !fluxgate.ValidID(w.RuleSet) {
 		return errors.New("ruleSet: is not the id of a rule set")
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/textproto"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -129,7 +130,7 @@ func TestTextsThatAreNotUTF8ArriveAsTheyWereSent(t *testing.T) {
 	for range 1_000 {
 		sent := fluxgate.Request{
 			UserID: text(), APIKey: text(), Method: text(), Path: text(), Host: text(),
-			Headers: map[string][]string{text(): {text(), text()}}, Attributes: map[string]string{text(): text()},
+			Headers: map[string][]string{textproto.CanonicalMIMEHeaderKey(text()): {text(), text()}}, Attributes: map[string]string{text(): text()},
 		}
 		before := fmt.Sprintf("%+v", sent)
 		w := wire.FromRequest(&sent)

@@ -35,8 +35,8 @@ func (g *Guard) only(role config.Role, may func(*Identity, config.Role) bool, re
 		who, err := g.Identify(r)
 		if err != nil {
 			status, detail := g.Challenge(w.Header(), r, err)
-			if ok, suppressed := g.refusals.Allow(g.now()); ok {
-				g.log.Warn("refused a request of an unknown caller", "endpoint", r.Pattern, "peer", r.RemoteAddr, "status", status, "why", detail, "suppressed", suppressed)
+			if !errors.Is(err, ErrAway) { // that is logged already
+				g.logRefused(r, detail)
 			}
 			refuse(w, r.WithContext(With(r.Context(), nobody)), status, detail)
 			return
@@ -48,6 +48,14 @@ func (g *Guard) only(role config.Role, may func(*Identity, config.Role) bool, re
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// logRefused says that callers are refused, once a minute: after a mistake with
+// tokens the log of the server must not be silent.
+func (g *Guard) logRefused(r *http.Request, why string) {
+	if ok, suppressed := g.refusals.Allow(g.now()); ok {
+		g.log.Warn("refused a request of an unknown caller", "endpoint", r.Pattern, "peer", r.RemoteAddr, "why", why, "suppressed", suppressed)
+	}
 }
 
 // Challenge is what a caller is told whom [Guard.Identify] had an error for, and

@@ -97,9 +97,6 @@ func TestWhereThereIsNoDecisionNobodyIsToldWhy(t *testing.T) {
 		"an error": {func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
 			return fluxgate.Decision{}, errors.New("redis://user:hush@h: away")
 		}, 500, `{"error":"The request could not be decided."}`, 1},
-		"too many rules": {func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
-			return fluxgate.Decision{}, fmt.Errorf("hush: %w", fluxgate.ErrTooManyRules)
-		}, 500, `{"error":"More than 64 rules apply to the request."}`, 1},
 		"no time": {func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
 			return fluxgate.Decision{}, fmt.Errorf("hush: %w", context.DeadlineExceeded)
 		}, 503, `{"error":"The request could not be decided in time."}`, 1},

@@ -231,8 +231,5 @@ func (a *API) failure(r *http.Request, err error) *problem {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return newProblem(http.StatusServiceUnavailable, "The request could not be decided in time.")
 	}
-	if errors.Is(err, fluxgate.ErrTooManyRules) {
-		return newProblem(http.StatusInternalServerError, "More than %d rules apply to the request.", fluxgate.MaxMatches)
-	}
 	return newProblem(http.StatusInternalServerError, "The request could not be decided.")
 }

@@ -21,7 +21,7 @@ func TestProxies_AmbiguousPaths(t *testing.T) {
 			"/limited/%2e%2e/healthz", "/limited/%2E%2e/healthz", "/limited/..%2fhealthz", "/limited/..%2Fhealthz", "/limited/%2e%2e%2fhealthz",
 			"/limited/../healthz", "/limited/a/../../healthz", "/limited/./../healthz", "/limited/a%23/../../healthz", "/search/a%2Fb", "/search/a%2f..%2f..%2fhealthz",
 			// limited for one that does
-			"/healthz/../limited/a", "/healthz/%2e%2e/limited/a", "/healthz%2f..%2flimited/a", "//limited/a", "/limited//a", "/x/..%2flimited%2fa",
+			"/healthz/../limited/a", "/healthz/%2e%2e/limited/a", "/healthz%2f..%2flimited/a", "//limited/a", "/limited//a", "//evil/limited/a", "/x/..%2flimited%2fa",
 		} {
 			a := w.raw(t, "127.0.5.1", request(target))
 			if a.Status != http.StatusTooManyRequests || a.Backend != nil {

@@ -84,19 +84,25 @@ func (all Observers) StoreFailed(ctx context.Context, err error) {
 // Log is an observer that logs: decisions at level debug, without who asked
 // and for what; a store that fails as a warning, at most once a second.
 type Log struct {
-	logger        *slog.Logger
-	store, settle *logthrottle.Throttle
+	logger               *slog.Logger
+	store, settle, rules *logthrottle.Throttle
 }
 
 var _ fluxgate.Observer = (*Log)(nil)
 
 // NewLog makes one.
 func NewLog(logger *slog.Logger) *Log {
-	return &Log{logger: logger, store: logthrottle.New(time.Second), settle: logthrottle.New(time.Second)}
+	return &Log{logger: logger, store: logthrottle.New(time.Second), settle: logthrottle.New(time.Second), rules: logthrottle.New(time.Minute)}
 }
 
 // Decided implements [fluxgate.Observer].
 func (l *Log) Decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error) {
+	if d.Reason == fluxgate.ReasonTooManyRules {
+		if now, before := l.rules.Allow(time.Now()); now {
+			l.logger.WarnContext(ctx, "more rules apply to a request than can be counted: it is refused; put rules into groups, or narrow them",
+				"rule_set", req.RuleSet, "most", fluxgate.MaxMatches, "suppressed", before)
+		}
+	}
 	if !l.logger.Enabled(ctx, slog.LevelDebug) {
 		return
 	}

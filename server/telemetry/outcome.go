@@ -18,7 +18,8 @@ const (
 	outcomeExempt
 	outcomeNoRule
 	outcomeNoRuleSet
-	outcomeAmbiguousPath
+	outcomeBadPath
+	outcomeTooManyRules
 	outcomeMissingIdentity
 	outcomeStoreFailure
 	outcomeInvalid  // there is no decision because the request cannot be
@@ -30,7 +31,7 @@ const (
 
 var outcomeNames = [outcomes]string{
 	"allowed", "limited", "cost-too-high", "denied", "exempt", "no-rule", "no-rule-set",
-	"ambiguous-path", "missing-identity", "store-failure", "invalid", "canceled", "error", "other",
+	"bad-path", "too-many-rules", "missing-identity", "store-failure", "invalid", "canceled", "error", "other",
 }
 
 func (o outcome) String() string { return outcomeNames[o] }
@@ -57,8 +58,10 @@ func outcomeOf(d *fluxgate.Decision, err error) outcome {
 		return outcomeExempt
 	case fluxgate.ReasonNoRule:
 		return outcomeNoRule
-	case fluxgate.ReasonAmbiguousPath:
-		return outcomeAmbiguousPath
+	case fluxgate.ReasonBadPath:
+		return outcomeBadPath
+	case fluxgate.ReasonTooManyRules:
+		return outcomeTooManyRules
 	case fluxgate.ReasonNoRuleSet:
 		return outcomeNoRuleSet
 	case fluxgate.ReasonMissingIdentity:
