@@ -149,8 +149,8 @@ func (d *diagnosis) latency(addr string, latency time.Duration) {
 	}
 }
 
-// clock compares the clocks. Buckets go by Redis' alone, so a difference does
-// no harm to them; signed announcements and logs go by this machine's.
+// clock compares the clocks. Buckets use the clock of Redis alone, logs and
+// receipts that of this machine.
 func (d *diagnosis) clock(ctx context.Context, client redis.UniversalClient) {
 	before := time.Now()
 	theirs, err := client.Time(ctx).Result()

@@ -60,11 +60,7 @@ func (a *App) editor() (rules.Editor, error) {
 		if a.redis == nil {
 			return source, nil
 		}
-		secret, err := readSecret(a.config.Reload.SecretFile)
-		if err != nil {
-			return nil, err
-		}
-		announcer, err := reload.NewAnnouncer(a.redis, reload.AnnouncerConfig{Channel: a.config.Reload.Channel, Secret: secret, Source: "admin"})
+		announcer, err := reload.NewAnnouncer(a.redis, reload.AnnouncerConfig{Channel: a.config.Reload.Channel, Source: "admin"})
 		if err != nil {
 			return nil, err
 		}

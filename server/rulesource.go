@@ -45,13 +45,9 @@ func (a *App) buildRules(ctx context.Context) error {
 	if err := a.openRules(ctx); err != nil {
 		return err
 	}
-	secret, err := readSecret(c.Reload.SecretFile)
-	if err != nil {
-		return err
-	}
 	how := reload.Config{
 		RuleSets: []string{c.RateLimit.DefaultRuleSetID}, Strategy: reload.Strategy(c.Reload.Strategy), Interval: c.Reload.PollingInterval,
-		Jitter: c.Reload.Jitter, Redis: a.redis, Channel: c.Reload.Channel, Secret: secret, Copies: c.Rules.Copies, Logger: a.log,
+		Jitter: c.Reload.Jitter, Redis: a.redis, Channel: c.Reload.Channel, Copies: c.Rules.Copies, Logger: a.log,
 		StartWithoutRules: true, // the control plane may be away
 	}
 	if how.Jitter == 0 {
@@ -70,6 +66,7 @@ func (a *App) buildRules(ctx context.Context) error {
 	if !c.WaitForRefill.Enabled {
 		how.Loaded = a.warnOfWaiting
 	}
+	var err error
 	if a.rules, err = reload.Start(ctx, a.source.Source, how); err != nil {
 		return err
 	}

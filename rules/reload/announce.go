@@ -17,7 +17,6 @@ import (
 type Announcer struct {
 	client  redis.UniversalClient
 	channel string
-	secret  Secret
 	source  string
 }
 
@@ -25,8 +24,6 @@ type Announcer struct {
 type AnnouncerConfig struct {
 	// Channel empty means DefaultChannel.
 	Channel string
-	// Secret signs the announcements. Empty means that they are not signed.
-	Secret Secret
 	// Source says who announces, for those who read along.
 	Source string
 }
@@ -37,10 +34,7 @@ func NewAnnouncer(client redis.UniversalClient, config AnnouncerConfig) (*Announ
 	if client == nil {
 		return nil, errors.New("making an announcer: there is no Redis client")
 	}
-	if err := checkSecret(config.Secret); err != nil {
-		return nil, fmt.Errorf("making an announcer: %w", err)
-	}
-	return &Announcer{client: client, channel: config.Channel, secret: config.Secret, source: config.Source}, nil
+	return &Announcer{client: client, channel: config.Channel, source: config.Source}, nil
 }
 
 // Announce says that a rule set is at a new revision.
@@ -55,9 +49,6 @@ func (a *Announcer) AnnounceAll(ctx context.Context) error {
 
 func (a *Announcer) publish(ctx context.Context, m message) error {
 	m.Source, m.Timestamp = a.source, time.Now().UnixMilli()
-	if len(a.secret) > 0 {
-		m.Signature = m.sign(a.secret, a.channel)
-	}
 	text, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("announcing a change: %w", err)

@@ -1,7 +1,7 @@
 package reload_test
 
 import (
-	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -16,8 +16,6 @@ import (
 	"github.com/fluxgate/fluxgate/store/redisstore"
 	"github.com/redis/go-redis/v9"
 )
-
-var secret = reload.Secret("thirty-two bytes that nobody knows")
 
 func newClient(t testing.TB, addr string) *redis.Client {
 	t.Helper()
@@ -36,13 +34,13 @@ func newFleet(t testing.TB, server *testenv.Server, addr string, gateways int, c
 		t.Fatal(err)
 	}
 	channel := prefix(t) + ":rule-reload"
-	announcer, err := reload.NewAnnouncer(client, reload.AnnouncerConfig{Channel: channel, Secret: secret, Source: "test"})
+	announcer, err := reload.NewAnnouncer(client, reload.AnnouncerConfig{Channel: channel, Source: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	editor := reload.Announcing(source, announcer, nil)
 	put(t, editor, "set", 1)
-	config.RuleSets, config.Channel, config.Secret = []string{"set"}, channel, secret
+	config.RuleSets, config.Channel = []string{"set"}, channel
 	fleet := make([]*reload.Reloader, gateways)
 	for i := range fleet {
 		config.Redis = newClient(t, addr)
@@ -114,79 +112,87 @@ func TestListeningAgainLooksAgain(t *testing.T) {
 	}
 }
 
-// TestOnlyGoodMessagesAreHeard sends what nobody should act on, and counts
-// what the gateway asks its source.
-func TestOnlyGoodMessagesAreHeard(t *testing.T) {
+// Malformed messages are counted and cause no look.
+func TestMessages_Malformed(t *testing.T) {
 	server := testenv.SharedStandalone(t)
-	editor, fleet := newFleet(t, server, server.Addr(), 1, reload.Config{Strategy: reload.PubSub, Interval: never, Jitter: -1})
+	_, fleet := newFleet(t, server, server.Addr(), 1, reload.Config{Strategy: reload.PubSub, Interval: never, Jitter: -1})
 	r, client, channel := fleet[0], newClient(t, server.Addr()), prefix(t)+":rule-reload"
-
-	// One good message, as it is on the wire.
-	listener := client.Subscribe(t.Context(), channel)
-	defer listener.Close()
-	if _, err := listener.Receive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	put(t, editor, "set", 2)
-	m, err := listener.ReceiveMessage(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	good := m.Payload
-	until(t, "the change is in effect", func() bool { return capacity(t, r, "set") == 2 && r.Stats().Messages.Heard == 1 })
+	until(t, "it looked when it began to listen", func() bool { return r.Stats().Looks == 2 })
 	before := r.Stats()
-	for still := time.Now(); time.Since(still) < 200*time.Millisecond; { // the looks that it asked for have ended
-		if now := r.Stats(); now.Looks != before.Looks {
-			before, still = now, time.Now()
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-
-	alter := func(field string, value any) string {
-		var fields map[string]any
-		if err := json.Unmarshal([]byte(good), &fields); err != nil {
-			t.Fatal(err)
-		}
-		fields[field] = value
-		text, _ := json.Marshal(fields)
-		return string(text)
-	}
+	const good = `{"ruleSetId":"set","fullReload":false,"revision":2,"timestamp":1767323045000,"source":"test"}`
 	malformed := []string{
 		"", "{}", "[]", "reload!", `"set"`, good[:len(good)/2], good + good, good + "x", "{" + good,
-		alter("ruleSetId", 5), alter("ruleSetId", "no spaces"), alter("ruleSetId", ""), alter("ruleSetId", nil),
-		alter("revision", "seventeen"), alter("revision", 1e300), alter("fullReload", "yes"), alter("timestamp", "now"),
-		strings.Repeat("[", 10_000), alter("source", strings.Repeat("x", 5_000)), "\x00\xff\xfe",
-	}
-	unsigned := []string{
-		alter("signature", ""), alter("signature", nil), alter("signature", strings.Repeat("0", 64)), alter("revision", 3),
-		alter("ruleSetId", "other"), alter("fullReload", true), "*", "set", "null", alter("timestamp", time.Now().UnixMilli()), alter("source", "me"),
+		`{"ruleSetId":5}`, `{"ruleSetId":"no spaces"}`, `{"ruleSetId":""}`, `{"ruleSetId":null}`, `{"ruleSetId":"set","revision":"seventeen"}`,
+		`{"ruleSetId":"set","revision":1e300}`, `{"ruleSetId":"set","fullReload":"yes"}`, `{"ruleSetId":"set","timestamp":"now"}`,
+		strings.Repeat("[", 10_000), `{"ruleSetId":"set","source":"` + strings.Repeat("x", 5_000) + `"}`, "\x00\xff\xfe",
 	}
 	const rounds = 35
-	sent := 0
 	for range rounds {
-		for _, payload := range slices.Concat(malformed, unsigned, []string{good}) {
+		for _, payload := range malformed {
 			if err := client.Publish(t.Context(), channel, payload).Err(); err != nil {
 				t.Fatal(err)
 			}
-			sent++
 		}
 	}
-	until(t, "all are counted", func() bool {
-		m := r.Stats().Messages
-		return m.Malformed+m.Unsigned+m.Replayed >= uint64(sent)
-	})
-	after := r.Stats()
-	want := reload.MessageStats{
-		Heard: before.Messages.Heard, Unneeded: before.Messages.Unneeded,
-		Malformed: rounds * uint64(len(malformed)), Unsigned: rounds * uint64(len(unsigned)), Replayed: rounds,
+	if err := client.Publish(t.Context(), channel, "null").Err(); err != nil { // the id of a rule set that is not in use
+		t.Fatal(err)
 	}
-	if after.Messages != want {
-		t.Errorf("counted %+v, want %+v", after.Messages, want)
+	want := before
+	want.Messages.Malformed, want.Messages.Unneeded = rounds*uint64(len(malformed)), 1
+	until(t, "all are counted", func() bool { return r.Stats().Messages == want.Messages })
+	if after := r.Stats(); after != want {
+		t.Errorf("malformed messages caused work: %+v, want %+v", after, want)
 	}
-	if after.Looks != before.Looks || after.Loads != before.Loads || after.Swaps != before.Swaps {
-		t.Errorf("%d bad messages: %+v before, %+v after", sent, before, after)
+}
+
+// A flood of forged announcements causes few reads of the source, whatever they
+// name and whichever revision they claim, and a change is still noticed.
+func TestHints_Flood(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	client, channel, source := newClient(t, server.Addr()), prefix(t)+":flood", newMoody()
+	const sets, messages = 50, 10_000
+	config := reload.Config{Strategy: reload.PubSub, Interval: never, Jitter: -1, Redis: client, Channel: channel}
+	for i := range sets {
+		config.RuleSets = append(config.RuleSets, fmt.Sprintf("set-%d", i))
+		put(t, source, config.RuleSets[i], 1)
 	}
-	t.Logf("%d messages changed nothing: %+v", sent, after.Messages)
+	r := start(t, source, config)
+	until(t, "it listens", func() bool { return r.Stats().Subscribed == 1 })
+	began, reads, loads := time.Now(), source.revisions.Load(), source.loads.Load()
+	for batch := range messages / 100 {
+		_, err := client.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
+			for i := range 100 {
+				payload, set := "*", config.RuleSets[i%sets]
+				switch i % 4 {
+				case 0:
+					payload = set
+				case 1:
+					payload = fmt.Sprintf(`{"ruleSetId": %q, "revision": %d, "timestamp": %d}`, set, batch+i, time.Now().UnixMilli())
+				case 2:
+					payload = `{"fullReload": true, "revision": 9007199254740991}`
+				}
+				pipe.Publish(t.Context(), channel, payload)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(25 * time.Millisecond) // so that the flood lasts
+	}
+	until(t, "all are received", func() bool { return r.Stats().Messages.Heard == messages })
+	most := 10 + int64(time.Since(began)/time.Second) // one a second after the first ones
+	if n := source.revisions.Load() - reads; n > most {
+		t.Errorf("%d messages in %v caused %d reads of revisions, want at most %d", messages, time.Since(began), n, most)
+	}
+	if n := source.loads.Load() - loads; n != 0 {
+		t.Errorf("%d rule sets were read, none has changed", n)
+	}
+	put(t, source, "set-7", 2)
+	if err := client.Publish(t.Context(), channel, "set-7").Err(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the change is in effect", func() bool { return capacity(t, r, "set-7") == 2 })
 }
 
 // TestBucketsAreResetOnceForTheFleet has gateways that all hear of a change

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/internal/secret"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -31,9 +30,6 @@ const (
 
 // DefaultChannel is where changes are announced.
 const DefaultChannel = "fluxgate:rule-reload"
-
-// Secret is bytes that no log and no error shows.
-type Secret = secret.Bytes
 
 // Config is how a [Reloader] works. Its zero value polls every 30 seconds.
 type Config struct {
@@ -67,11 +63,9 @@ type Config struct {
 	MendEvery time.Duration
 
 	// Redis is where announcements are heard. Channel empty means
-	// DefaultChannel. With a Secret only announcements signed with the same
-	// are heard.
+	// DefaultChannel.
 	Redis   redis.UniversalClient
 	Channel string
-	Secret  Secret
 
 	// Copies is the folder for the last good version of each rule set. Empty
 	// means that none are kept.
@@ -142,14 +136,7 @@ func (c Config) withDefaults() (Config, error) {
 	case c.MaxRuleSets < len(c.RuleSets) || c.MaxRuleSets < 0:
 		return c, fmt.Errorf("%d rule sets do not fit into %d", len(c.RuleSets), c.MaxRuleSets)
 	}
-	return c, checkSecret(c.Secret)
-}
-
-func checkSecret(s Secret) error {
-	if len(s) > 0 && len(s) < 16 {
-		return errors.New("a secret has at least 16 bytes: signatures made with a short one can be forged")
-	}
-	return nil
+	return c, nil
 }
 
 func setDefault[T comparable](field *T, value T) {

@@ -12,10 +12,11 @@
 // Every interval the source is asked for the revisions of the rule sets in
 // use, which is one small read; only a rule set whose revision has changed is
 // read whole. With a Redis client in the [Config] an [Announcer] can say that
-// something has changed, and whoever listens looks at once. An announcement is
-// a hint to look and nothing more: its content is not believed, so that a
-// forged or a lost one does no harm. A source that notices changes itself
-// gives the same hints.
+// something has changed, and reloaders that listen look at once. An announcement
+// is a hint: the revision in it is not used, so that a forged one causes one
+// look at most. While looks that hints ask for find nothing new, the gap between
+// them grows from 10 ms to 1 s. A source that notices changes itself gives the
+// same hints.
 //
 // A new version replaces the old one by one pointer. Requests in flight finish
 // on the rules they began with, and what callers have used carries over.

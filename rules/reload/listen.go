@@ -2,7 +2,6 @@ package reload
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -34,40 +33,26 @@ func (r *Reloader) listen(life context.Context) {
 	}
 }
 
-// receive acts on one announcement.
+// receive acts on one announcement. One that cannot be read is logged once a
+// minute, since any client that can publish causes it, and without its content.
 func (r *Reloader) receive(payload string) {
-	m, what := r.guard.judge(payload, r.config.Channel, time.Now())
 	c := &r.counts
-	switch what {
-	case malformed:
+	m, err := parseMessage(payload)
+	if err != nil {
 		c.malformed.Add(1)
-		_, err := parseMessage(payload)
-		r.ignored("malformed", payload, err)
-	case unsigned:
-		c.unsigned.Add(1)
-		r.ignored("unsigned", payload, errors.New("it is not signed with the secret of this gateway"))
-	case stale:
-		c.stale.Add(1)
-	case replayed:
-		c.replayed.Add(1)
-	case heard:
-		id := m.RuleSetID
-		if m.FullReload {
-			id = ""
+		if ok, suppressed := r.malformed.Allow(time.Now()); ok {
+			r.config.Logger.Warn("ignored a malformed message on the reload channel", "channel", r.config.Channel,
+				"bytes", len(payload), "error", err, "suppressed", suppressed)
 		}
-		if r.hint(id) {
-			c.heard.Add(1)
-		} else {
-			c.unneeded.Add(1)
-		}
+		return
 	}
-}
-
-// ignored logs that a message was not acted upon, once a minute: anyone who can
-// write to the channel causes it. The message itself is not shown.
-func (r *Reloader) ignored(what, payload string, err error) {
-	if ok, suppressed := r.unheard.Allow(time.Now()); ok {
-		r.config.Logger.Warn("ignored a message on the reload channel: it is "+what, "channel", r.config.Channel,
-			"bytes", len(payload), "error", err, "suppressed", suppressed)
+	id := m.RuleSetID
+	if m.FullReload {
+		id = ""
+	}
+	if r.hint(id) {
+		c.heard.Add(1)
+	} else {
+		c.unneeded.Add(1)
 	}
 }

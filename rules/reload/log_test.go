@@ -99,26 +99,3 @@ func TestMessages_Plain(t *testing.T) {
 		t.Errorf("%d lines tell of malformed messages", n)
 	}
 }
-
-// With a secret plain messages are not acted upon, and that is logged once.
-func TestMessages_PlainWithSecret(t *testing.T) {
-	server := testenv.SharedStandalone(t)
-	client, channel, source, log := newClient(t, server.Addr()), prefix(t)+":secret", newMoody(), new(logged)
-	put(t, source, "set", 1)
-	r := start(t, source, reload.Config{
-		RuleSets: []string{"set"}, Strategy: reload.PubSub, Interval: never, Jitter: -1, Redis: client, Channel: channel,
-		Secret: reload.Secret("sixteen bytes and more"), Logger: log.logger(),
-	})
-	until(t, "it listens", func() bool { return r.Stats().Subscribed == 1 })
-	for range 10 {
-		for _, payload := range []string{"*", "set"} {
-			if err := client.Publish(t.Context(), channel, payload).Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	until(t, "all are counted", func() bool { return r.Stats().Messages.Unsigned == 20 })
-	if n := log.count("unsigned"); n != 1 {
-		t.Errorf("%d lines tell of unsigned messages", n)
-	}
-}

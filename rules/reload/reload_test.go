@@ -341,7 +341,6 @@ func TestAStartThatCannotBeRight(t *testing.T) {
 		"auto without":       {Strategy: reload.Auto},
 		"an id that is none": {RuleSets: []string{"a b"}},
 		"too often":          {Interval: time.Millisecond},
-		"a short secret":     {Secret: []byte("short")},
 		"too many":           {RuleSets: []string{"a", "b"}, MaxRuleSets: 1},
 		"negative":           {Timeout: -1},
 	} {

@@ -24,11 +24,10 @@ type Reloader struct {
 	copies *copies
 	hints  hints
 	counts counters
-	guard  messageGuard
 	// unknown bounds the log lines about ids that callers may have invented.
 	unknown *logthrottle.Throttle
-	// unheard bounds those about messages that are not acted upon.
-	unheard *logthrottle.Throttle
+	// malformed bounds those about messages that are not acted upon.
+	malformed *logthrottle.Throttle
 
 	// seconds since the start, in ticks: what entries note when they are used.
 	tick     atomic.Int64
@@ -67,10 +66,9 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 	r := &Reloader{
 		source: source, config: config, table: newTable(config.MaxRuleSets), copies: copies,
 		tickTime: min(time.Second, max(time.Millisecond, config.IdleAfter/8)), firsts: make(chan struct{}, 8),
-		unknown: logthrottle.New(time.Minute), unheard: logthrottle.New(time.Minute),
+		unknown: logthrottle.New(time.Minute), malformed: logthrottle.New(time.Minute),
 	}
 	r.hints.wake = make(chan struct{}, 1)
-	r.guard.secret = config.Secret
 	r.life, r.end = context.WithCancel(context.WithoutCancel(ctx))
 	for _, id := range config.RuleSets {
 		if e, fresh := r.table.add(id, true); fresh {
@@ -267,6 +265,8 @@ func (r *Reloader) run(life context.Context) {
 	tick := time.NewTicker(r.tickTime)
 	defer poll.Stop()
 	defer tick.Stop()
+	wake, gap := r.hints.wake, minGap
+	var due <-chan time.Time // of the look that hints ask for
 	var looked time.Time
 	for {
 		select {
@@ -277,18 +277,30 @@ func (r *Reloader) run(life context.Context) {
 			poll.Reset(r.config.Interval + upTo(r.config.Jitter))
 		case <-tick.C:
 			r.expire()
-		case <-r.hints.wake:
-			// Hints that come in a crowd are answered by one look.
-			pause(life, max(upTo(r.config.Jitter), minGap-time.Since(looked)))
-			_ = r.look(life, r.hinted(), false) // what went wrong is in the status
-			looked = time.Now()
+		case <-wake:
+			// One look answers all hints that arrive until then.
+			wake, due = nil, time.After(max(upTo(r.config.Jitter), gap-time.Since(looked)))
+		case <-due:
+			wake, due = r.hints.wake, nil
+			if entries := r.hinted(); len(entries) > 0 {
+				swaps := r.counts.swaps.Load()
+				_ = r.look(life, entries, false) // what went wrong is in the status
+				looked, gap = time.Now(), min(2*gap, maxGap)
+				if r.counts.swaps.Load() != swaps {
+					gap = minGap
+				}
+			}
 		}
 	}
 }
 
-// minGap is the least time between two looks that hints ask for: who can
-// flood the channel must not flood the source.
-const minGap = 10 * time.Millisecond
+// Looks that hints ask for are at least minGap apart. The gap doubles up to
+// maxGap while they find nothing new: a flood of announcements must not become
+// a flood of reads of the source.
+const (
+	minGap = 10 * time.Millisecond
+	maxGap = time.Second
+)
 
 // poll looks at everything in use. Who relies on announcements polls only
 // what went wrong.

@@ -62,15 +62,14 @@ type Stats struct {
 
 // MessageStats counts announcements by what became of them.
 type MessageStats struct {
-	// Heard led to a look. Unneeded ones are about rule sets that are not in
-	// use here. All others were not acted upon: Malformed, Unsigned (or with a
-	// wrong signature), Stale (signed too long ago) and Replayed ones.
-	Heard, Unneeded, Malformed, Unsigned, Stale, Replayed uint64
+	// Heard ones asked for a look. Unneeded ones are about rule sets that are
+	// not in use here. Malformed ones were ignored.
+	Heard, Unneeded, Malformed uint64
 }
 
 type counters struct {
 	looks, loads, swaps, failures, turned, resets, subscribed atomic.Uint64
-	heard, unneeded, malformed, unsigned, stale, replayed     atomic.Uint64
+	heard, unneeded, malformed                                atomic.Uint64
 }
 
 // Stats returns the counts.
@@ -79,9 +78,6 @@ func (r *Reloader) Stats() Stats {
 	return Stats{
 		Looks: c.looks.Load(), Loads: c.loads.Load(), Swaps: c.swaps.Load(), Failures: c.failures.Load(),
 		Turned: c.turned.Load(), Resets: c.resets.Load(), Subscribed: c.subscribed.Load(),
-		Messages: MessageStats{
-			Heard: c.heard.Load(), Unneeded: c.unneeded.Load(), Malformed: c.malformed.Load(),
-			Unsigned: c.unsigned.Load(), Stale: c.stale.Load(), Replayed: c.replayed.Load(),
-		},
+		Messages: MessageStats{Heard: c.heard.Load(), Unneeded: c.unneeded.Load(), Malformed: c.malformed.Load()},
 	}
 }

@@ -239,7 +239,6 @@ func (k *checker) reload() {
 	if r.Channel == "" {
 		k.refuse("reload.channel", "must name a channel")
 	}
-	k.secretFile("reload.secret-file", r.SecretFile)
 }
 
 func (k *checker) wait() {

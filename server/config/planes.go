@@ -90,9 +90,6 @@ type Reload struct {
 	Jitter time.Duration `key:"jitter" min:"0s" max:"1m"`
 	// Channel is where changes are announced in Redis.
 	Channel string `key:"channel"`
-	// SecretFile holds a secret of at least 16 bytes. With it only
-	// announcements that are signed with the same are heard.
-	SecretFile string `key:"secret-file"`
 	// ResetBucketsOnReload makes the buckets of a rule set full when it
 	// changes: a free burst for everyone.
 	ResetBucketsOnReload bool `key:"reset-buckets-on-reload"`

@@ -110,7 +110,6 @@ func (c *rulesCollector) collectStats(out chan<- prometheus.Metric) {
 		n      uint64
 	}{
 		{"heard", s.Messages.Heard}, {"unneeded", s.Messages.Unneeded}, {"malformed", s.Messages.Malformed},
-		{"unsigned", s.Messages.Unsigned}, {"stale", s.Messages.Stale}, {"replayed", s.Messages.Replayed},
 	} {
 		out <- counter(descMessages, one.n, one.result)
 	}

@@ -77,7 +77,7 @@ func TestHowItStandsWithTheRulesIsTold(t *testing.T) {
 		`fluxgate_rule_sets{source="none"}`:                       21,
 		`fluxgate_rule_sets_failing`:                              22,
 		`fluxgate_rules_polling_interval_seconds`:                 30,
-		`fluxgate_rules_messages_total{result="unsigned"}`:        0,
+		`fluxgate_rules_messages_total{result="malformed"}`:       0,
 	} {
 		if value, ok := got[series]; !ok || value != want {
 			t.Errorf("%s is %v (there: %v), want %v", series, value, ok, want)

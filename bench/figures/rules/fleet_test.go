@@ -36,13 +36,12 @@ func newFleet(t *testing.T, server *testenv.Server, listenAt string, size int, i
 	t.Helper()
 	client := newClient(t, server.Addr())
 	source := fluxgate.Must(redisrules.New(client, redisrules.Config{}))
-	secret := reload.Secret("thirty-two bytes that nobody knows")
-	announcer := fluxgate.Must(reload.NewAnnouncer(client, reload.AnnouncerConfig{Secret: secret}))
+	announcer := fluxgate.Must(reload.NewAnnouncer(client, reload.AnnouncerConfig{}))
 	f := &fleet{t: t, editor: reload.Announcing(source, announcer, nil)}
 	f.change()
 	for range size {
 		r := fluxgate.Must(reload.Start(t.Context(), source, reload.Config{
-			RuleSets: []string{"set"}, Strategy: reload.Auto, Interval: interval, Redis: newClient(t, listenAt), Secret: secret,
+			RuleSets: []string{"set"}, Strategy: reload.Auto, Interval: interval, Redis: newClient(t, listenAt),
 		}))
 		t.Cleanup(func() { _ = r.Close() })
 		f.gateways = append(f.gateways, r)
