@@ -13,6 +13,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/clientip"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/internal/syntax"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/check"
 	"github.com/fluxgate/fluxgate/server/config"
@@ -190,7 +191,8 @@ func (a *App) observe(mux *http.ServeMux, protect func(http.Handler) http.Handle
 // Off loopback any name may be that of a service.
 func (a *App) notFromPages(next http.Handler) http.Handler {
 	next = access.SameOrigin(refuse, next)
-	if c := &a.config.Server; isLoopback(c.HTTP) {
+	c := &a.config.Server
+	if host, _, _ := net.SplitHostPort(c.HTTP); syntax.IsLoopback(host) {
 		return access.Host("server.http-hosts", c.HTTPHosts, refuse, next)
 	}
 	return next
@@ -198,15 +200,6 @@ func (a *App) notFromPages(next http.Handler) http.Handler {
 
 // asIs is for a listener that is protected as a whole.
 func asIs(next http.Handler) http.Handler { return next }
-
-func isLoopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
 
 // logWriter is where net/http writes its complaints, mostly about clients. Its
 // panics are ours.

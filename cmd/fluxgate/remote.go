@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"net/url"
 	"os"
 	"strings"
 
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/syntax"
 	"github.com/spf13/cobra"
 )
 
@@ -129,11 +129,7 @@ func (r *remote) secrets() (admin.Secret, *tls.Config, error) {
 // onLoopback reports whether an address is on this machine.
 func onLoopback(address string) bool {
 	u, err := url.Parse(address)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	return u.Hostname() == "localhost" || err == nil && ip.Unmap().IsLoopback()
+	return err == nil && syntax.IsLoopback(u.Hostname())
 }
 
 func (r *remote) tls() (*tls.Config, error) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
 // Asks reports whether callers are asked who they are: because the
@@ -159,7 +160,7 @@ func (u URI) CheckSecure() error {
 	switch {
 	case err != nil || parsed.Host == "":
 		return errors.New("must be a URL with a host")
-	case parsed.Scheme != "https" && (parsed.Scheme != "http" || !isLoopback(parsed.Hostname())):
+	case parsed.Scheme != "https" && (parsed.Scheme != "http" || !syntax.IsLoopback(parsed.Hostname())):
 		return errors.New("must begin with https://, since it is not on this machine")
 	}
 	return nil

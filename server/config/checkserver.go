@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/netip"
 	"os"
 	"strconv"
 	"strings"
 
 	"github.com/fluxgate/fluxgate/internal/redisuri"
+	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
 // Bounds of a secret, in bytes. A short one can be guessed from what is made
@@ -42,7 +42,7 @@ func (k *checker) listeners() {
 			k.refuse(l.key, "is the address of %s already", other)
 		}
 		taken[l.addr] = l.key
-		if l.key == "server.admin" && !isLoopback(host) && !k.hasAuth() {
+		if l.key == "server.admin" && !syntax.IsLoopback(host) && !k.hasAuth() {
 			k.refuse(l.key, "is not on loopback, where the admin API needs authentication: "+
 				"set server.auth.tokens, server.auth.tokens-file, server.auth.oidc.issuer or server.tls.client-ca-file, or listen on 127.0.0.1:%s", port)
 		}
@@ -60,13 +60,6 @@ func (k *checker) hosts(key string, names []string) {
 			k.refuse(fmt.Sprintf("%s[%d]", key, i), "must be a name without a port, such as fluxgate.example.com")
 		}
 	}
-}
-
-// isLoopback reports whether only this machine reaches a host. A name other
-// than localhost may be anything tomorrow.
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.Unmap().IsLoopback() || host == "localhost"
 }
 
 func (k *checker) tls() {

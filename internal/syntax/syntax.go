@@ -1,0 +1,41 @@
+// Package syntax says what can be the name of a host, a header or a method.
+package syntax
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// IsLoopback reports whether a host is reached from this machine only. A name
+// other than localhost may resolve to any address.
+func IsLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback() || host == "localhost"
+}
+
+// IsHost reports whether s is an address or can be the name of a host.
+func IsHost(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil || IsHostname(s)
+}
+
+// IsHostname reports whether s can be the name of a host. Underscores are
+// allowed, because container networks have them.
+func IsHostname(s string) bool { return s != "" && len(s) <= 253 && Only(s, ".-_") }
+
+// IsToken reports whether s is a token of RFC 9110: a method, or the name of a
+// header.
+func IsToken(s string) bool { return s != "" && Only(s, "!#$%&'*+-.^_`|~") }
+
+// Only reports whether s has no characters but ASCII letters, digits and those
+// of others.
+func Only(s, others string) bool {
+	for _, c := range []byte(s) {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		digit := '0' <= c && c <= '9'
+		if !letter && !digit && strings.IndexByte(others, c) < 0 {
+			return false
+		}
+	}
+	return true
+}
