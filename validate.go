@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fluxgate/fluxgate/internal/match"
+	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
 const (
@@ -253,9 +254,7 @@ func ValidID(s string) bool {
 }
 
 // isToken is what HTTP allows as a method or a header name.
-func isToken(s string) bool {
-	return len(s) > 0 && len(s) <= maxIDLength && only(s, "!#$%&'*+-.^_`|~")
-}
+func isToken(s string) bool { return len(s) <= maxIDLength && syntax.IsToken(s) }
 
 func isAttributeName(s string) bool {
 	return len(s) > 0 && len(s) <= maxValueLength && utf8.ValidString(s)

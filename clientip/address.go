@@ -3,6 +3,8 @@ package clientip
 import (
 	"net/netip"
 	"strings"
+
+	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
 // maxAddr bounds the text of an address: 45 bytes and room for brackets, a
@@ -63,7 +65,7 @@ func isPort(s string) bool {
 		return false
 	}
 	if hidden, found := strings.CutPrefix(s, "_"); found {
-		return hidden != "" && isToken(hidden)
+		return syntax.IsToken(hidden)
 	}
 	for _, c := range []byte(s) {
 		if c < '0' || c > '9' {

@@ -1,6 +1,10 @@
 package clientip
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/fluxgate/fluxgate/internal/syntax"
+)
 
 // forwardedFor is the value of the one parameter "for" in an element of the
 // header Forwarded, such as
@@ -38,7 +42,7 @@ func cutParameter(element string) (name, value, rest string, ok bool) {
 		return "", "", element, true
 	}
 	name, after, found := strings.Cut(element, "=")
-	if !found || name == "" || !isToken(name) {
+	if !found || !syntax.IsToken(name) {
 		return "", "", "", false
 	}
 	if strings.HasPrefix(after, `"`) {

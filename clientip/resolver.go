@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"net/textproto"
 	"strings"
+
+	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
 // The headers that carry a chain, one entry of each proxy. Any other header
@@ -69,7 +71,7 @@ func New(config Config) (*Resolver, error) {
 	if config.Header != "" && len(config.TrustedProxies) == 0 && !config.TrustUnixSocket {
 		problems = append(problems, fmt.Errorf("header %q would never be read: say which proxies are trusted to write it", config.Header))
 	}
-	if !isToken(config.Header) {
+	if config.Header != "" && !syntax.IsToken(config.Header) {
 		problems = append(problems, fmt.Errorf("%q is not the name of a header", config.Header))
 	}
 	if len(problems) > 0 {
@@ -93,19 +95,6 @@ func (r *Resolver) setHeader(name string) {
 	default:
 		r.format = singleAddress
 	}
-}
-
-// isToken reports whether s has only characters that the name of a header can
-// have.
-func isToken(s string) bool {
-	for _, c := range []byte(s) {
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		digit := '0' <= c && c <= '9'
-		if !letter && !digit && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // Addr is the address of the client that sent a request. It is the zero Addr

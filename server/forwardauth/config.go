@@ -10,6 +10,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/clientip"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
 // Path is where servers answer proxies.
@@ -88,13 +89,13 @@ func (c Config) withDefaults() (Config, error) {
 			*header.name = header.fallback
 			continue
 		}
-		if !isToken(*header.name) {
+		if !syntax.IsToken(*header.name) {
 			problems = append(problems, fmt.Errorf("%q is not the name of a header", *header.name))
 		}
 		*header.name = textproto.CanonicalMIMEHeaderKey(*header.name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Attributes)) {
-		if header := c.Attributes[name]; header == "" || !isToken(header) {
+		if header := c.Attributes[name]; !syntax.IsToken(header) {
 			problems = append(problems, fmt.Errorf("attribute %q: %q is not the name of a header", name, header))
 		}
 	}

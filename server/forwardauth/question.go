@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
 // question is what a proxy asks for, beside the request that it asks about.
@@ -64,7 +65,7 @@ func (h *Handler) original(r *http.Request) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if method == "" || !isToken(method) {
+	if !syntax.IsToken(method) {
 		return nil, fmt.Errorf("the proxy does not say the request's method in %s", h.config.MethodHeader)
 	}
 	uri, err := one(r.Header, h.config.URIHeader)
@@ -113,19 +114,6 @@ func one(header http.Header, name string) (string, error) {
 		return strings.Trim(lines[0], " \t"), nil
 	}
 	return "", fmt.Errorf("the request has more than one %s header", name)
-}
-
-// isToken reports whether s has only characters that methods and names of
-// headers can have.
-func isToken(s string) bool {
-	for _, c := range []byte(s) {
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		digit := '0' <= c && c <= '9'
-		if !letter && !digit && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // refusal is an answer of this package's own.
