@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
 // object is one map of a document while it is read. It notes what is wrong
@@ -57,7 +59,7 @@ func (o *object) refuseUnknown() {
 			continue
 		}
 		place := quote(name)
-		if only(name, "._-") && len(name) <= maxIDLength {
+		if syntax.Only(name, "._-") && len(name) <= maxIDLength {
 			place = name
 		}
 		o.found.add(o.at(place), "is not a known field%s", o.suggest(name))

@@ -96,7 +96,7 @@ func validatePatterns(patterns []string, place string, found *problems) {
 func validateWhen(w *When, place string, found *problems) {
 	if checkLength(found, place+".hosts", len(w.Hosts), maxListed) {
 		for i, h := range w.Hosts {
-			if !isHost(strings.TrimPrefix(h, "*.")) {
+			if !syntax.IsHostname(strings.TrimPrefix(h, "*.")) {
 				found.add(fmt.Sprintf("%s.hosts[%d]", place, i), "must be a host name such as api.example.com or *.example.com, not %s", quote(h))
 			}
 		}
@@ -250,7 +250,7 @@ func checkID(found *problems, place, id string) bool {
 // ValidID reports whether s can be the id of a rule or a rule set, or a label:
 // 1 to 64 of A-Z a-z 0-9 . _ -
 func ValidID(s string) bool {
-	return len(s) > 0 && len(s) <= maxIDLength && only(s, "._-")
+	return len(s) > 0 && len(s) <= maxIDLength && syntax.Only(s, "._-")
 }
 
 // isToken is what HTTP allows as a method or a header name.
@@ -263,20 +263,4 @@ func isAttributeName(s string) bool {
 // isIdentity is what can be a user or an API key.
 func isIdentity(s string) bool {
 	return len(s) > 0 && len(s) <= maxValueLength && utf8.ValidString(s)
-}
-
-func isHost(s string) bool {
-	return len(s) > 0 && len(s) <= 253 && only(s, ".-_")
-}
-
-// only reports whether s has letters, digits and the given others alone.
-func only(s, others string) bool {
-	for _, c := range []byte(s) {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte(others, c) >= 0:
-		default:
-			return false
-		}
-	}
-	return true
 }

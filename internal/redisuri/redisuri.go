@@ -14,11 +14,12 @@ package redisuri
 import (
 	"errors"
 	"net"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
 // URI is what a URI says.
@@ -153,19 +154,5 @@ func address(host, otherwise string) (string, bool) {
 		port = otherwise
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
-	return net.JoinHostPort(name, port), err == nil && n > 0 && IsHost(name)
-}
-
-// IsHost reports whether a name can be looked up, or is an address.
-func IsHost(name string) bool {
-	if _, err := netip.ParseAddr(name); err == nil {
-		return true
-	}
-	for _, c := range []byte(name) {
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		if !letter && (c < '0' || c > '9') && c != '-' && c != '.' && c != '_' {
-			return false
-		}
-	}
-	return name != "" && len(name) <= 253
+	return net.JoinHostPort(name, port), err == nil && n > 0 && syntax.IsHost(name)
 }

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fluxgate/fluxgate/internal/redisuri"
 	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
@@ -34,7 +33,7 @@ func (k *checker) listeners() {
 		}
 		host, port, err := net.SplitHostPort(l.addr)
 		n, portErr := strconv.ParseUint(port, 10, 16)
-		if err != nil || portErr != nil || host != "" && !redisuri.IsHost(host) {
+		if err != nil || portErr != nil || host != "" && !syntax.IsHost(host) {
 			k.refuse(l.key, "must be of the form host:port, or :port for all addresses, not %s", show(l.addr))
 			continue
 		}
@@ -56,7 +55,7 @@ func (k *checker) hasAuth() bool {
 // hosts refuses what a Host header cannot name.
 func (k *checker) hosts(key string, names []string) {
 	for i, name := range names {
-		if !redisuri.IsHost(name) {
+		if !syntax.IsHost(name) {
 			k.refuse(fmt.Sprintf("%s[%d]", key, i), "must be a name without a port, such as fluxgate.example.com")
 		}
 	}
@@ -170,12 +169,4 @@ func (k *checker) header(key, name string) {
 }
 
 // isHeaderName reports whether a header can have a name.
-func isHeaderName(name string) bool {
-	for _, c := range []byte(name) {
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		if !letter && (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return name != "" && len(name) <= 64
-}
+func isHeaderName(name string) bool { return len(name) <= 64 && syntax.IsToken(name) }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fluxgate/fluxgate/internal/syntax"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
@@ -140,16 +141,12 @@ func show(value string) string {
 
 // showName is a key for a message and for its place.
 func showName(name string) string {
-	for _, c := range []byte(name) {
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		if !letter && (c < '0' || c > '9') && strings.IndexByte("._-", c) < 0 {
-			if mayHoldSecret(name) {
-				return "(a key)"
-			}
-			return yamltree.Quote(name)
-		}
-	}
-	if len(name) > 64 {
+	switch {
+	case !syntax.Only(name, "._-") && mayHoldSecret(name):
+		return "(a key)"
+	case !syntax.Only(name, "._-"):
+		return yamltree.Quote(name)
+	case len(name) > 64:
 		return fmt.Sprintf("%.64s…", name)
 	}
 	return name

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/redisuri"
 	"github.com/fluxgate/fluxgate/internal/secret"
+	"github.com/fluxgate/fluxgate/internal/syntax"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
@@ -149,5 +150,5 @@ func isHostPort(s string) bool {
 		host, port = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"), "1"
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && n > 0 && redisuri.IsHost(host)
+	return err == nil && n > 0 && syntax.IsHost(host)
 }
