@@ -87,7 +87,7 @@ func TestAnswersThatAreNoneAreErrors(t *testing.T) {
 		"another's problem":          {page(404, problem, `{"title":"Not Found","status":404}`), "404 Not Found"},
 		"a problem that is none":     {page(404, problem, `{"kind":"not-found","detail":7}`), "answers 404"},
 		"a problem that lies":        {page(500, problem, `{"status":200,"detail":"all is well"}`), "all is well"},
-		"one that paints":            {page(400, problem, `{"detail":"a\u001b[31mb\nc","errors":[{"location":"\u001b]x","message":"\u0007y"}]}`), "a[31mb c\n  ]x: y"},
+		"one that paints":            {page(400, problem, `{"detail":"a\u001b[31mb\nc","errors":[{"location":"\u001b]x","message":"\u0007y"}]}`), "a\ufffd[31mb c\n  \ufffd]x: \ufffdy"},
 		"one that paints its author": {page(412, problem, `{"kind":"conflict","detail":"x","conflict":{"ruleSet":"mine","current":2,"author":"a\u001b[31mb"}}`), "x"},
 		"a page that paints":         {page(502, "text/html", escape), "502 Bad Gateway"},
 		"an empty refusal":           {page(503, "", ""), "503 Service Unavailable"},

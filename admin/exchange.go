@@ -13,8 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -170,26 +170,15 @@ func (r *reply) refusal() error {
 		}
 		return p
 	}
-	p.Status, p.Title, p.Detail = r.status, printable(p.Title), printable(p.Detail)
+	p.Status, p.Title, p.Detail = r.status, line(p.Title), line(p.Detail)
 	if c := p.Conflict; c != nil {
-		c.Author, c.Comment = printable(c.Author), printable(c.Comment)
+		c.Author, c.Comment = line(c.Author), line(c.Comment)
 	}
 	for i := range p.Errors {
-		p.Errors[i].Location, p.Errors[i].Message = printable(p.Errors[i].Location), printable(p.Errors[i].Message)
+		p.Errors[i].Location, p.Errors[i].Message = line(p.Errors[i].Location), line(p.Errors[i].Message)
 	}
 	return p
 }
 
-// printable is what may stand on a terminal of what others write.
-func printable(text string) string {
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsPrint(r):
-			return r
-		}
-		return -1
-	}, text)
-	return fmt.Sprintf("%.1000s", text)
-}
+// line is a text of the server for a terminal.
+func line(text string) string { return printable.Line(text, 1_000) }

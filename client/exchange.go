@@ -13,9 +13,9 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
 const (
@@ -108,7 +108,7 @@ func (e *brokenError) Error() string { return e.text }
 func (e *brokenError) Unwrap() error { return e.error }
 
 func (c *Client) broken(err error) error {
-	return &brokenError{err, printable(c.hide(err.Error()))}
+	return &brokenError{err, line(c.hide(err.Error()))}
 }
 
 // send is one request on one connection. It takes another connection only
@@ -169,19 +169,14 @@ func refusal(response *http.Response) error {
 		Detail string `json:"detail"`
 	}
 	if err == nil && json.Unmarshal(text, &problem) == nil {
-		refused.Detail = printable(problem.Detail)
+		refused.Detail = line(problem.Detail)
 	}
 	return refused
 }
 
-// printable is what may stand in a log of what others write.
-func printable(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, text)
+// line is a text of the server or the network for a log.
+func line(text string) string {
+	text = printable.Line(text, len(text))
 	if len(text) <= 2*maxPart {
 		return text
 	}

@@ -106,7 +106,7 @@ func TestWhatIsNotADecisionIsAFailure(t *testing.T) {
 		{name: "a status that nobody knows", reply: strings.Replace(band(`"limit":1,"remaining":1,"capacity":1,"refillTokens":1,"refillMs":1`), `"ok","source"`, `"oj","source"`, 1), want: "status"},
 		{name: "a time before all others", reply: reply("200 OK", jsonType, yes+`,"waitMs":-5}`), want: "negative"},
 		{name: "a redirect", reply: "HTTP/1.1 307 Temporary Redirect\r\nLocation: /v1/elsewhere\r\nContent-Length: 0\r\n\r\n", want: "307"},
-		{name: "a token that is not accepted", reply: reply("401 Unauthorized", "application/problem+json", `{"detail":"Who\u0007 are you?"}`), want: "Who are you?"},
+		{name: "a token that is not accepted", reply: reply("401 Unauthorized", "application/problem+json", `{"detail":"Who\u0007 are you?"}`), want: "Who\ufffd are you?"},
 		{name: "a wrong path", reply: reply("404 Not Found", "text/plain", "no"), want: "404"},
 		{name: "a server that is draining", reply: reply("503 Service Unavailable", "text/plain", "no"), want: "503"},
 		{name: "a proxy without a server", reply: reply("502 Bad Gateway", "text/html", "no"), want: "502"},

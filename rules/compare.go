@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
 // shortList is up to how many entries a list is shown whole on both sides.
@@ -178,7 +179,7 @@ func names[V any](a, b map[string]V) []string {
 func member(name string) string {
 	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 	if name == "" || strings.Trim(name, plain) != "" {
-		return "[" + legible(raw(name)) + "]"
+		return "[" + printable.JSON(raw(name), "") + "]"
 	}
 	return "." + name
 }

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
 // maxShown is how many characters of one thing people get to see.
@@ -87,30 +87,12 @@ func value(v json.RawMessage) string {
 func shown(text []byte) string {
 	left := utf8.RuneCount(text) - maxShown
 	if left <= 0 {
-		return legible(text)
+		return printable.JSON(text, "")
 	}
 	rest := text
 	for range maxShown {
 		_, n := utf8.DecodeRune(rest)
 		rest = rest[n:]
 	}
-	return fmt.Sprintf("%s… and %d characters more", legible(text[:len(text)-len(rest)]), left)
-}
-
-// legible is text in which everything that does not show, or that changes how
-// the rest shows, is escaped as JSON escapes it.
-func legible(text []byte) string {
-	var b strings.Builder
-	for _, r := range string(text) {
-		switch {
-		case unicode.IsGraphic(r):
-			b.WriteRune(r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			_, _ = fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
-		default:
-			_, _ = fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
+	return fmt.Sprintf("%s… and %d characters more", printable.JSON(text[:len(text)-len(rest)], ""), left)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/spf13/cobra"
 )
@@ -162,9 +163,9 @@ func describe(screen io.Writer, id string, c *admin.Conflict) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s was not changed: %v", id, &c.ConflictError)
 	if c.Author != "" {
-		fmt.Fprintf(&b, "\n%s made revision %d at %s", legible(c.Author, maxCell), c.Current, moment(c.At))
+		fmt.Fprintf(&b, "\n%s made revision %d at %s", printable.Line(c.Author, maxCell), c.Current, moment(c.At))
 		if c.Comment != "" {
-			fmt.Fprintf(&b, ": %s", legible(c.Comment, 5*maxCell))
+			fmt.Fprintf(&b, ": %s", printable.Line(c.Comment, 5*maxCell))
 		}
 	}
 	b.WriteByte('\n')

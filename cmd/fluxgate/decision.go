@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/internal/wire"
 )
 
@@ -18,7 +19,7 @@ func printVerdict(out io.Writer, d *wire.Decision, held string) error {
 	if !d.Allowed {
 		verdict = paint(red, "refused")
 	}
-	text := fmt.Sprintf("%s (%s)", verdict, legible(string(d.Reason), maxCell))
+	text := fmt.Sprintf("%s (%s)", verdict, printable.Line(string(d.Reason), maxCell))
 	if d.WaitMs > 0 {
 		text += fmt.Sprintf(", %s %v", held, ceilMilli(span(d.WaitMs)))
 	}

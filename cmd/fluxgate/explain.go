@@ -9,6 +9,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/spf13/cobra"
 )
 
@@ -88,7 +89,7 @@ func (e *explanation) print(out io.Writer) error {
 	if len(e.Readings) > 0 {
 		_, _ = fmt.Fprintf(out, "The path has %d readings, and the limits of all apply:\n", len(e.Readings))
 		for _, path := range e.Readings {
-			_, _ = fmt.Fprintf(out, "  %s\n", legible(path, maxCell))
+			_, _ = fmt.Fprintf(out, "  %s\n", printable.Line(path, maxCell))
 		}
 		_, _ = fmt.Fprintln(out)
 	}
@@ -108,7 +109,7 @@ func (e *explanation) print(out io.Writer) error {
 	if e.Others == 1 {
 		verb = "does"
 	}
-	_, err := fmt.Fprintf(out, "%s of %s %s not apply: --all says why\n", count(e.Others, "rule"), legible(e.RuleSet, maxCell), verb)
+	_, err := fmt.Fprintf(out, "%s of %s %s not apply: --all says why\n", count(e.Others, "rule"), printable.Line(e.RuleSet, maxCell), verb)
 	return err
 }
 

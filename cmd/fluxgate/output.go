@@ -7,8 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode"
 
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/spf13/cobra"
 )
 
@@ -80,25 +80,7 @@ func jsonText(v any, indent string) ([]byte, error) {
 	if err := enc.Encode(v); err != nil {
 		return nil, fmt.Errorf("writing JSON: %w", err)
 	}
-	return escape(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
-}
-
-// escape leaves nothing in JSON that a terminal would obey, or that changes how
-// the rest shows.
-func escape(text []byte) []byte {
-	hidden := func(r rune) bool { return r != '\n' && r <= 0xffff && !unicode.IsGraphic(r) }
-	if bytes.IndexFunc(text, hidden) < 0 {
-		return text
-	}
-	var b bytes.Buffer
-	for _, r := range string(text) {
-		if hidden(r) {
-			_, _ = fmt.Fprintf(&b, `\u%04x`, r) // it stands in a text: the rest is ASCII
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.Bytes()
+	return []byte(printable.JSON(bytes.TrimSuffix(b.Bytes(), []byte("\n")), "\n")), nil
 }
 
 // listing writes a list of any length one item after the other.

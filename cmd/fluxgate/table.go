@@ -6,7 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
+
+	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
 // table has columns that stand below each other. Its header appears with its
@@ -30,7 +31,7 @@ func (t *table) row(cells ...any) {
 	t.rows++
 	texts := make([]string, len(cells))
 	for i, cell := range cells {
-		if texts[i] = legible(fmt.Sprint(cell), maxCell); texts[i] == "" {
+		if texts[i] = printable.Line(fmt.Sprint(cell), maxCell); texts[i] == "" {
 			texts[i] = none
 		}
 	}
@@ -41,29 +42,6 @@ func (t *table) flush() error { return t.writer.Flush() }
 
 // maxCell is how many characters of a text a table shows.
 const maxCell = 72
-
-// legible is a text that others have written in one line of at most so many
-// characters, without what a terminal would obey.
-func legible(text string, most int) string {
-	var b strings.Builder
-	length := 0
-	for _, r := range text {
-		if length == most {
-			b.WriteRune('…')
-			break
-		}
-		switch {
-		case unicode.IsSpace(r):
-			b.WriteRune(' ')
-		case unicode.IsGraphic(r):
-			b.WriteRune(r)
-		default:
-			b.WriteRune('\ufffd')
-		}
-		length++
-	}
-	return b.String()
-}
 
 // moment is a time as tables show it.
 func moment(at time.Time) string {

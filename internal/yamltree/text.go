@@ -3,8 +3,9 @@ package yamltree
 import (
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
 const (
@@ -80,16 +81,7 @@ func window(line []rune, from int) string {
 	if len(line) > shownWidth {
 		line, end = line[:shownWidth], "…"
 	}
-	clean := strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsGraphic(r):
-			return r
-		}
-		return unicode.ReplacementChar
-	}, string(line))
-	return dots + strings.TrimRight(clean, " ") + end
+	return dots + strings.TrimRight(printable.Line(string(line), len(line)), " ") + end
 }
 
 // secret reports whether a line may have a secret in it.
