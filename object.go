@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/spelling"
 	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
@@ -75,13 +76,8 @@ var otherNames = map[string]string{
 // suggest is the known field that was probably meant.
 func (o *object) suggest(name string) string {
 	if o.known != nil {
-		if meant := otherNames[strings.ToLower(name)]; slices.Contains(*o.known, meant) {
-			return fmt.Sprintf(": did you mean %s?", meant)
-		}
-		for _, k := range *o.known {
-			if strings.EqualFold(k, name) || strings.EqualFold(k, name+"s") || strings.EqualFold(k, strings.ReplaceAll(name, "_", "")) {
-				return fmt.Sprintf(": did you mean %s?", k)
-			}
+		if meant := spelling.Nearest(name, *o.known, otherNames); meant != "" {
+			return ": did you mean " + meant + "?"
 		}
 	}
 	return ""

@@ -2,9 +2,9 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/fluxgate/fluxgate/internal/spelling"
 	"github.com/fluxgate/fluxgate/internal/syntax"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
@@ -26,81 +26,9 @@ var otherSpellings = map[string]string{
 	"allowedhosts": "admin-hosts", "hosts": "admin-hosts",
 }
 
-// plain is a name without what people spell differently.
-func plain(name string) string {
-	return strings.ToLower(strings.NewReplacer("-", "", "_", "", ".", "").Replace(name))
-}
-
 // nearest is the name that was probably meant, "" if none is near.
 func nearest(name string, names []string) string {
-	wanted := plain(name)
-	for _, n := range names {
-		if plain(n) == wanted {
-			return n
-		}
-	}
-	if other := otherSpellings[wanted]; slices.Contains(names, other) {
-		return other
-	}
-	best, least := "", max(2, len(wanted)/5)+1
-	if len(wanted) < 4 {
-		least = 2
-	}
-	for _, n := range names {
-		if d := distance(wanted, plain(n)); d < least {
-			best, least = n, d
-		}
-	}
-	if best == "" {
-		return containing(wanted, names)
-	}
-	return best
-}
-
-// containing is the only name that has the wanted one in it, or is in it, as
-// PUBSUB is in REDIS_PUBSUB.
-func containing(wanted string, names []string) string {
-	const least = 4 // letters that mean something
-	found := ""
-	for _, n := range names {
-		p := plain(n)
-		if len(p) < least || len(wanted) < least || !strings.Contains(p, wanted) && !strings.Contains(wanted, p) {
-			continue
-		}
-		if found != "" {
-			return ""
-		}
-		found = n
-	}
-	return found
-}
-
-// distance is how many letters are added, missing, other or swapped with their
-// neighbours.
-func distance(a, b string) int {
-	const most = 100
-	a, b = a[:min(len(a), most)], b[:min(len(b), most)]
-	var before []int // the row before the last one
-	last := make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		row := make([]int, len(b)+1)
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			row[j+1] = min(last[j]+cost, last[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last = last, row
-	}
-	return last[len(b)]
+	return spelling.Nearest(name, names, otherSpellings)
 }
 
 // unknownKey says what may have been meant by a key that a group does not
@@ -112,7 +40,7 @@ func unknownKey(name string, g *group) string {
 	}
 	var elsewhere []string
 	for _, e := range leaves() {
-		if plain(e.name) == plain(name) && g.typ == tree().typ || e.name == name {
+		if spelling.Plain(e.name) == spelling.Plain(name) && g.typ == tree().typ || e.name == name {
 			elsewhere = append(elsewhere, e.path)
 		}
 	}

@@ -1,0 +1,20 @@
+package spelling_test
+
+import (
+	"testing"
+
+	"github.com/fluxgate/fluxgate/internal/spelling"
+)
+
+func TestNearest(t *testing.T) {
+	names := []string{"capacity", "refillTokens", "bands", "label", "REDIS_PUBSUB", "uri"}
+	synonyms := map[string]string{"limit": "capacity", "window": "refill"}
+	for name, want := range map[string]string{
+		"capcity": "capacity", "cpaacity": "capacity", "Capacity": "capacity", "refill_tokens": "refillTokens", "band": "bands", "lable": "label",
+		"limit": "capacity", "pubsub": "REDIS_PUBSUB", "url": "uri", "window": "", "": "", "x": "", "password": "",
+	} {
+		if got := spelling.Nearest(name, names, synonyms); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
