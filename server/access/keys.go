@@ -11,13 +11,13 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -32,6 +32,7 @@ const (
 	// but not for ever.
 	keysFresh = 10 * time.Minute
 	keysGood  = time.Hour
+	goodWait  = time.Second // for fresh keys, with others that are good
 
 	maxKeys     = 64
 	maxDocument = 512 << 10 // of what an issuer says, in bytes
@@ -46,23 +47,15 @@ type keys struct {
 	client atomic.Pointer[http.Client]
 	known  atomic.Pointer[keySet]
 
-	mu     sync.Mutex
-	asking *ask      // nil while nobody asks
-	due    time.Time // when the next question is, if they come evenly
-	failed error     // of the last question
+	asking singleflight.Group // its call alone uses what follows
+	due    time.Time          // when the next question is, if they come evenly
+	failed error              // of the last question
 }
 
 // keySet is what an issuer has said.
 type keySet struct {
 	all []jose.JSONWebKey
 	at  time.Time
-}
-
-// ask is one question to the issuer that several callers wait for.
-type ask struct {
-	done chan struct{}
-	keys *keySet
-	err  error
 }
 
 // errTooOften is why an issuer that answers is not asked again yet.
@@ -109,7 +102,7 @@ func (k *keys) verify(ctx context.Context, jws *jose.JSONWebSignature) ([]byte, 
 		return nil, badToken("has a signature that is wrong")
 	}
 	// Issuers replace their keys: it may be a new one.
-	switch set, err = k.ask(ctx, true); {
+	switch set, err = k.ask(ctx); {
 	case errors.Is(err, errTooOften):
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrAway, err)
@@ -146,52 +139,48 @@ func (k *keys) current(ctx context.Context) (*keySet, error) {
 			return set, nil
 		}
 	}
-	good := set != nil && age < keysGood
-	fresh, err := k.ask(ctx, !good)
-	if err != nil && good {
-		return set, nil
+	if set == nil || age >= keysGood {
+		return k.ask(ctx)
 	}
-	return fresh, err
+	ctx, cancel := context.WithTimeout(ctx, goodWait)
+	defer cancel()
+	if fresh, err := k.ask(ctx); err == nil {
+		return fresh, nil
+	}
+	return set, nil
 }
 
-// ask asks the issuer. If somebody does already it waits for that answer, or
-// not.
-func (k *keys) ask(ctx context.Context, wait bool) (*keySet, error) {
-	k.mu.Lock()
-	if a := k.asking; a != nil {
-		k.mu.Unlock()
-		if !wait {
-			return nil, errTooOften
-		}
-		select {
-		case <-a.done:
-			return a.keys, a.err
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+// ask asks the issuer. Callers that come meanwhile share the answer.
+func (k *keys) ask(ctx context.Context) (*keySet, error) {
+	answer := k.asking.DoChan("", func() (any, error) { return k.askOnce(context.WithoutCancel(ctx)) })
+	select {
+	case a := <-answer:
+		return a.Val.(*keySet), a.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
+}
+
+// askOnce asks the issuer unless it was asked too often.
+func (k *keys) askOnce(ctx context.Context) (set *keySet, err error) {
 	now := k.now()
 	if err := k.tooOften(now); err != nil {
-		k.mu.Unlock()
 		return nil, err
 	}
-	a := &ask{done: make(chan struct{}), err: errors.New("the question to the issuer was broken off")}
-	k.asking = a
-	k.mu.Unlock()
 	defer func() {
-		k.mu.Lock()
-		k.asking, k.failed = nil, a.err
-		k.mu.Unlock()
-		close(a.done)
+		if p := recover(); p != nil { // it would end the server: no request is below
+			set, err = nil, fmt.Errorf("asking for the keys: panic: %v", p)
+		}
+		if k.failed = err; err != nil {
+			k.log.Error("the issuer of OpenID Connect tokens cannot be asked for its keys", "error", err)
+		}
 	}()
-	// Others wait for the answer too: it does not end with this request.
-	if a.keys, a.err = k.fetch(context.WithoutCancel(ctx)); a.err != nil {
-		k.log.Error("the issuer of OpenID Connect tokens cannot be asked for its keys", "error", a.err)
-		return nil, a.err
+	if set, err = k.fetch(ctx); err != nil {
+		return nil, err
 	}
-	a.keys.at = now
-	k.known.Store(a.keys)
-	return a.keys, nil
+	set.at = now
+	k.known.Store(set)
+	return set, nil
 }
 
 // tooOften is why the issuer is not asked now, nil if it is.

@@ -2,12 +2,13 @@ package telemetry
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fluxgate/fluxgate/store/redisstore"
+	"golang.org/x/sync/singleflight"
 )
 
 var (
@@ -70,43 +71,36 @@ type probe struct {
 	ask            func(context.Context) redisstore.Health
 	every, timeout time.Duration
 
-	mu      sync.Mutex
-	health  redisstore.Health
-	at      time.Time
-	running chan struct{} // closed when the probe under way has ended, or nil
+	asking singleflight.Group
+	latest atomic.Pointer[storeHealth]
+}
+
+// storeHealth is what the store said, and when.
+type storeHealth struct {
+	redisstore.Health
+	at time.Time
 }
 
 // last is what the store said last, and when. If that is long ago the store is
 // asked again, and if it does not answer in time that is the answer.
 func (p *probe) last() (redisstore.Health, time.Time) {
-	p.mu.Lock()
-	if p.running == nil && time.Since(p.at) >= p.every {
-		p.running = make(chan struct{})
-		go p.run(p.running)
+	select {
+	case answer := <-p.asking.DoChan("", func() (any, error) { return p.current(), nil }):
+		h := answer.Val.(*storeHealth)
+		return h.Health, h.at
+	case <-time.After(p.timeout):
+		return redisstore.Health{}, time.Time{}
 	}
-	running := p.running
-	p.mu.Unlock()
-	if running != nil {
-		patience := time.NewTimer(p.timeout)
-		defer patience.Stop()
-		select {
-		case <-running:
-		case <-patience.C:
-			return redisstore.Health{}, time.Time{}
-		}
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.health, p.at
 }
 
-func (p *probe) run(ended chan struct{}) {
+func (p *probe) current() *storeHealth {
+	if h := p.latest.Load(); h != nil && time.Since(h.at) < p.every {
+		return h
+	}
 	// Less than the patience of a scrape, so that it hears which node is away.
 	ctx, cancel := context.WithTimeout(context.Background(), p.timeout*3/4)
 	defer cancel()
-	h := p.ask(ctx)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.health, p.at, p.running = h, time.Now(), nil
-	close(ended)
+	h := &storeHealth{p.ask(ctx), time.Now()}
+	p.latest.Store(h)
+	return h
 }
