@@ -21,6 +21,7 @@ require (
 	go.opentelemetry.io/proto/otlp v1.10.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.24.0
+	golang.org/x/term v0.44.0
 	google.golang.org/protobuf v1.36.11
 )
 

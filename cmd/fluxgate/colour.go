@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/fluxgate/fluxgate/rules"
+	"golang.org/x/term"
 )
 
 // colour is how a terminal is told one.
@@ -43,13 +44,5 @@ func isTerminal(stream any) bool {
 		return says.IsTerminal()
 	}
 	file, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	nobody, err := os.Stat(os.DevNull) // a device, but nobody is there
-	return err != nil || !os.SameFile(info, nobody)
+	return ok && term.IsTerminal(int(file.Fd()))
 }
