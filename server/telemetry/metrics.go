@@ -80,7 +80,7 @@ func New(config Config) (*Metrics, error) {
 
 	all := []prometheus.Collector{
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.counts, m.routes, m.routes.seconds, m.seconds, m.waits, m.waiting, m.peeks, m.storeFailed, m.degraded, tokens, settlements,
+		m.counts, m.routes.requests, m.routes.seconds, m.seconds, m.waits, m.waiting, m.peeks, m.storeFailed, m.degraded, tokens, settlements,
 		constant("build_info", "What was built. The value says nothing.", 1,
 			prometheus.Labels{"version": config.Version, "revision": config.Revision, "goversion": runtime.Version()}),
 	}

@@ -38,7 +38,7 @@ func (t *Tracing) route(pattern string, next http.Handler, public bool) http.Han
 		if public {
 			options = append(options, trace.WithNewRoot(), trace.WithLinks(trace.LinkFromContext(ctx)))
 		}
-		method := methods[methodIndex(r.Method)]
+		method := methodLabel(r.Method)
 		if method == labelOther {
 			method = "_OTHER" // as OpenTelemetry has it
 		}
