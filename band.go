@@ -1,13 +1,12 @@
 package fluxgate
 
 import (
-	"fmt"
 	"hash/fnv"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/internal/period"
 )
 
 // Bounds of what a band may ask for.
@@ -66,7 +65,7 @@ func (b Band) Name() string {
 	if b.Label != "" {
 		return b.Label
 	}
-	return strconv.FormatInt(b.Tokens(), 10) + "-per-" + formatPeriod(b.Refill)
+	return strconv.FormatInt(b.Tokens(), 10) + "-per-" + period.Format(b.Refill)
 }
 
 // ExactBand is a band in the integers that stores compute with. It travels
@@ -88,36 +87,4 @@ func (b Band) id(position int) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(b.Label)) // never fails
 	return h.Sum32()>>8 | 1<<23
-}
-
-// periodUnits are the units a period is written in, from large to small.
-var periodUnits = []struct {
-	suffix string
-	length time.Duration
-}{
-	{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second},
-	{"ms", time.Millisecond}, {"us", time.Microsecond}, {"ns", time.Nanosecond},
-}
-
-// formatPeriod writes a period in the largest unit that leaves no rest.
-func formatPeriod(d time.Duration) string {
-	for _, unit := range periodUnits {
-		if d%unit.length == 0 {
-			return strconv.FormatInt(int64(d/unit.length), 10) + unit.suffix
-		}
-	}
-	return d.String()
-}
-
-// parsePeriod reads what formatPeriod writes and everything that
-// [time.ParseDuration] does; a day is 24 hours.
-func parsePeriod(s string) (time.Duration, error) {
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		n, err := strconv.ParseInt(days, 10, 32)
-		if err != nil {
-			return 0, fmt.Errorf("not a number of days: %q", s)
-		}
-		return time.Duration(n) * 24 * time.Hour, nil
-	}
-	return time.ParseDuration(s)
 }

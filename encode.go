@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/netip"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/period"
 )
 
 // RuleSetDocument is a rule set as JSON, in the shape of the control plane. The
@@ -79,7 +81,7 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 		if b.Refill%time.Second == 0 {
 			d.RefillSeconds = int64(b.Refill / time.Second)
 		} else {
-			d.Refill = formatPeriod(b.Refill)
+			d.Refill = period.Format(b.Refill)
 		}
 		doc.Bands = append(doc.Bands, d)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/period"
 	"github.com/fluxgate/fluxgate/internal/spelling"
 	"github.com/fluxgate/fluxgate/internal/syntax"
 )
@@ -170,7 +171,7 @@ func (o *object) period(name string) (time.Duration, bool) {
 			o.wrong(name, "a text such as \"60s\" (a number goes into refillSeconds)", value)
 			return 0, false
 		}
-		d, err := parsePeriod(s)
+		d, err := period.Parse(s)
 		if err != nil || d <= 0 {
 			o.found.add(o.at(name), "must be a period such as 100ms, not %s", quote(s))
 			return 0, false

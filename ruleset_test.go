@@ -286,7 +286,7 @@ func TestParseRuleSet_ProblemsSideBySide(t *testing.T) {
 			`rules[0].bands[0].refill: must be a period such as 100ms, not "soon"`, `rules[0].bands[0].refillTokens: must be at least 1`,
 		}},
 		{"a field and its band", `{"capacity": 1, "refill": "1us", "labels": "x"}`, []string{
-			`rules[0].bands[0].labels: is not a known field: did you mean label?`, `rules[0].bands[0]: period must be between 1ms and 8784h0m0s, not 1µs`,
+			`rules[0].bands[0].labels: is not a known field: did you mean label?`, `rules[0].bands[0]: period must be between 1ms and 366d, not 1us`,
 		}},
 		{"one value under another name", `{"capacity": 1, "refillSeconds": "soon"}`, []string{
 			`rules[0].bands[0].refillSeconds: must be a number of seconds above 0, exact to the microsecond, not a text`,

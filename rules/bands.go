@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/period"
 )
 
 // bands compares bands by what they are known by in stored state, so that one
@@ -44,7 +44,7 @@ func (c *comparison) band(path string, before, after fluxgate.Band) {
 		c.add(path+".refillTokens", rawTokens(before), rawTokens(after))
 	}
 	if before.Refill != after.Refill {
-		c.add(path+".refill", raw(period(before.Refill)), raw(period(after.Refill)))
+		c.add(path+".refill", raw(period.Format(before.Refill)), raw(period.Format(after.Refill)))
 	}
 	text(c, path+".kind", before.Kind, after.Kind, fluxgate.TokenBucket)
 }
@@ -98,17 +98,5 @@ type bandDocument struct {
 }
 
 func documentOf(b fluxgate.Band) bandDocument {
-	return bandDocument{Capacity: b.Capacity, RefillTokens: b.RefillTokens, Refill: period(b.Refill), Kind: b.Kind}
-}
-
-// period is a duration without the zeros at its end: 1h, not 1h0m0s.
-func period(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return bandDocument{Capacity: b.Capacity, RefillTokens: b.RefillTokens, Refill: period.Format(b.Refill), Kind: b.Kind}
 }

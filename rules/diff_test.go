@@ -80,7 +80,7 @@ func TestEveryFieldCounts(t *testing.T) {
 		"Bands.Label":        {func(r *fluxgate.Rule) { r.Bands[0].Label = "h" }, `bands[h]  > {"capacity":2,"refill":"1h"} | bands[hourly] {"capacity":2,"refill":"1h"} > `},
 		"Bands.Capacity":     {func(r *fluxgate.Rule) { r.Bands[0].Capacity = 100 }, `bands[hourly].capacity 2 > 100`},
 		"Bands.RefillTokens": {func(r *fluxgate.Rule) { r.Bands[0].RefillTokens = 1 }, `bands[hourly].refillTokens  > 1`},
-		"Bands.Refill":       {func(r *fluxgate.Rule) { r.Bands[0].Refill = 90 * time.Minute }, `bands[hourly].refill "1h" > "1h30m"`},
+		"Bands.Refill":       {func(r *fluxgate.Rule) { r.Bands[0].Refill = 90 * time.Minute }, `bands[hourly].refill "1h" > "90m"`},
 		"Bands.Kind":         {nil, ""}, // there is one
 	}
 	var fields []string
@@ -232,8 +232,8 @@ func TestBandsAreComparedByLabelElseByPosition(t *testing.T) {
 		"one without a label that changes":       {bands{hour("b", 1, 1), hour("", 2, 2)}, bands{hour("b", 1, 1), hour("", 3, 3)}, `bands[1].capacity 2 > 3`},
 		"one without a label that moves":         {bands{hour("", 2, 2)}, bands{hour("b", 1, 1), hour("", 2, 2)}, `bands[b]  > {"capacity":1,"refill":"1h"} | bands[1]  > {"capacity":2,"refill":"1h"} | bands[0] {"capacity":2,"refill":"1h"} > `},
 		"a label that looks like a position":     {bands{hour("0", 2, 2)}, bands{hour("", 2, 2)}, `bands[0]  > {"capacity":2,"refill":"1h"} | bands["0"] {"capacity":2,"refill":"1h"} > `},
-		"a period that is not of whole seconds":  {bands{{Label: "b", Capacity: 1, Refill: time.Second}}, bands{{Label: "b", Capacity: 1, Refill: 1500 * time.Millisecond}}, `bands[b].refill "1s" > "1.5s"`},
-		"a period of minutes, and one of a week": {bands{{Label: "b", Capacity: 1, Refill: 10 * time.Minute}}, bands{{Label: "b", Capacity: 1, Refill: 168 * time.Hour}}, `bands[b].refill "10m" > "168h"`},
+		"a period that is not of whole seconds":  {bands{{Label: "b", Capacity: 1, Refill: time.Second}}, bands{{Label: "b", Capacity: 1, Refill: 1500 * time.Millisecond}}, `bands[b].refill "1s" > "1500ms"`},
+		"a period of minutes, and one of a week": {bands{{Label: "b", Capacity: 1, Refill: 10 * time.Minute}}, bands{{Label: "b", Capacity: 1, Refill: 168 * time.Hour}}, `bands[b].refill "10m" > "7d"`},
 	} {
 		want := "changed a | " + c.want
 		got := shortly(rules.Diff(newSet(t, fluxgate.Rule{ID: "a", Bands: c.before}), newSet(t, fluxgate.Rule{ID: "a", Bands: c.after})))

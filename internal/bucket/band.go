@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/bits"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/period"
 )
 
 const (
@@ -75,23 +77,24 @@ type Band struct {
 // [MaxUnits]. A tick above a microsecond must divide the period and must not
 // bring more than one token, so that the coarser clock is never seen in the
 // number of tokens handed out.
-func NewBand(id uint32, capacity, tokens int64, period time.Duration) (Band, error) {
+func NewBand(id uint32, capacity, tokens int64, refill time.Duration) (Band, error) {
 	switch {
 	case capacity < 1:
 		return Band{}, fmt.Errorf("capacity must be at least 1, not %d", capacity)
 	case tokens < 1:
 		return Band{}, fmt.Errorf("refill tokens must be at least 1, not %d", tokens)
-	case period < MinPeriod || period > MaxPeriod:
-		return Band{}, fmt.Errorf("period must be between %v and %v, not %v", MinPeriod, MaxPeriod, period)
-	case period%time.Microsecond != 0:
-		return Band{}, fmt.Errorf("period must be whole microseconds, not %v", period)
+	case refill < MinPeriod || refill > MaxPeriod:
+		return Band{}, fmt.Errorf("period must be between %s and %s, not %s",
+			period.Format(MinPeriod), period.Format(MaxPeriod), period.Format(refill))
+	case refill%time.Microsecond != 0:
+		return Band{}, fmt.Errorf("period must be whole microseconds, not %s", period.Format(refill))
 	}
-	micros := period.Microseconds()
+	micros := refill.Microseconds()
 	for _, tick := range [...]int64{1, 1_000, 1_000_000} {
 		if micros%tick != 0 || tick > 1 && tokens > micros/tick {
 			break
 		}
-		b := Band{ID: id, Capacity: capacity, Tick: tick, Period: period, Tokens: tokens}
+		b := Band{ID: id, Capacity: capacity, Tick: tick, Period: refill, Tokens: tokens}
 		shared := gcd(tokens, micros/tick)
 		if !b.fit(micros/tick/shared, tokens/shared) {
 			continue

@@ -9,6 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/clientip"
 	"github.com/fluxgate/fluxgate/internal/match"
+	"github.com/fluxgate/fluxgate/internal/period"
 	"github.com/fluxgate/fluxgate/internal/redisuri"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
@@ -248,10 +249,10 @@ func (k *checker) wait() {
 	}
 	if w.Enabled && w.MaxWaitTime >= k.Server.Timeouts.Write {
 		k.refuse("wait-for-refill.max-wait-time", "must be less than server.timeouts.write, which is %s: who waits longer gets no answer",
-			shortDuration(k.Server.Timeouts.Write))
+			period.Format(k.Server.Timeouts.Write))
 	}
 	if t := &k.Server.Timeouts; t.ReadHeader > t.Read {
-		k.refuse("server.timeouts.read-header", "must not be above read, which is %s", shortDuration(t.Read))
+		k.refuse("server.timeouts.read-header", "must not be above read, which is %s", period.Format(t.Read))
 	}
 }
 

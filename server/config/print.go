@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/period"
 )
 
 // Format is how a configuration is printed.
@@ -167,7 +169,7 @@ func mapOf(g *group, v reflect.Value) map[string]any {
 func shown(v reflect.Value) any {
 	switch value := v.Interface().(type) {
 	case time.Duration:
-		return shortDuration(value)
+		return period.Format(value)
 	case fmt.Stringer: // what hides a secret
 		return value.String()
 	}
@@ -193,16 +195,4 @@ func shown(v reflect.Value) any {
 		return json.Number(strconv.FormatFloat(v.Float(), 'f', -1, 64))
 	}
 	return v.Interface()
-}
-
-// shortDuration is 1m instead of 1m0s.
-func shortDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = s[:len(s)-2]
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = s[:len(s)-2]
-	}
-	return s
 }

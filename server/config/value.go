@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/fluxgate/fluxgate/internal/period"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
@@ -169,7 +169,7 @@ func (e *entry) setText(v reflect.Value, s string, wrong note) {
 	case e.typ.Kind() == reflect.String:
 		e.setWord(v, s, refuse)
 	case e.typ == durationType:
-		d, err := time.ParseDuration(s)
+		d, err := period.Parse(s)
 		if err != nil {
 			refuse(fmt.Sprintf("must be %s, not %s%s", e.wants(), show(s), unitOf(s)))
 			return
