@@ -47,17 +47,6 @@ type Band struct {
 	RefillMs     Millis `json:"refillMs" doc:"The period."`
 }
 
-// Decisions are the answers to a batch, in the order of its requests.
-type Decisions struct {
-	Decisions []Answer `json:"decisions"`
-}
-
-// Answer is a decision, or why there is none.
-type Answer struct {
-	*Decision
-	Error string `json:"error,omitempty"`
-}
-
 // Millis is a time in microseconds that travels as milliseconds.
 type Millis int64
 

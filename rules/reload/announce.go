@@ -42,11 +42,6 @@ func (a *Announcer) Announce(ctx context.Context, id string, revision int64) err
 	return a.publish(ctx, message{RuleSetID: id, Revision: revision})
 }
 
-// AnnounceAll has every gateway look at all its rule sets.
-func (a *Announcer) AnnounceAll(ctx context.Context) error {
-	return a.publish(ctx, message{FullReload: true})
-}
-
 func (a *Announcer) publish(ctx context.Context, m message) error {
 	m.Source, m.Timestamp = a.source, time.Now().UnixMilli()
 	text, err := json.Marshal(m)

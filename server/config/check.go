@@ -2,8 +2,10 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/fluxgate/fluxgate"
@@ -180,7 +182,7 @@ func (k *checker) rateLimit() {
 	k.patterns("ratelimit.exclude-patterns", r.ExcludePatterns)
 	k.proxies("ratelimit.trusted-proxies", r.TrustedProxies)
 	k.proxies("server.admin-trusted-proxies", k.Server.AdminTrustedProxies)
-	for _, name := range sortedKeys(r.Attributes) {
+	for _, name := range slices.Sorted(maps.Keys(r.Attributes)) {
 		if !fluxgate.ValidID(name) {
 			k.refuse("ratelimit.attributes", "%s: the name of an attribute has 1 to 64 letters, digits, dots, dashes and underscores", showName(name))
 		}

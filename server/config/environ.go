@@ -1,7 +1,9 @@
 package config
 
 import (
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -37,7 +39,7 @@ func (l *loader) environ(variables map[string]string) {
 	for _, e := range leaves() {
 		byName[e.variable()] = e
 	}
-	for _, name := range sortedKeys(variables) {
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		if e := byName[name]; e != nil {
 			l.set(e, name, variables[name])
 			continue

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/fluxgate/fluxgate/internal/yamltree"
@@ -205,14 +204,4 @@ func (l *loader) set(e *entry, name, value string) {
 	e.setText(e.value(l.config), value, func(_ *yamltree.Node, inside, message string) {
 		l.found.add(Problem{File: name, Place: e.path + inside, Message: message})
 	})
-}
-
-// sortedKeys are those of a map.
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

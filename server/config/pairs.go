@@ -2,7 +2,9 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/fluxgate/fluxgate/internal/yamltree"
@@ -45,7 +47,7 @@ func (e *entry) setMap(v reflect.Value, pairs map[string]string, refuse func(mes
 		refuse(fmt.Sprintf("can have %d entries", maxList))
 		return
 	}
-	for _, name := range sortedKeys(pairs) {
+	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		for _, s := range []string{name, pairs[name]} {
 			e.setWord(reflect.New(reflect.TypeFor[string]()).Elem(), s, refuse)
 		}
@@ -56,7 +58,7 @@ func (e *entry) setMap(v reflect.Value, pairs map[string]string, refuse func(mes
 // flowPairs is names and texts as YAML, in one line.
 func flowPairs(pairs map[string]any) string {
 	var fields []string
-	for _, name := range sortedKeys(pairs) {
+	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		fields = append(fields, quoted(name)+": "+quoted(fmt.Sprint(pairs[name])))
 	}
 	return "{" + strings.Join(fields, ", ") + "}"

@@ -126,13 +126,9 @@ func (o *Office) sign(b, payload []byte) []byte {
 	return mac.Sum(b)
 }
 
-// Redeem takes a token back, once. What it returns can be settled.
-func (o *Office) Redeem(ctx context.Context, token string) (*fluxgate.Receipt, error) {
-	return o.RedeemFor(ctx, token, func(string) bool { return true })
-}
-
-// RedeemFor is Redeem for a caller that may use some rule sets. A receipt of
-// another rule set is an [ErrForeign], and is not spent.
+// RedeemFor takes a token back, once, for a caller that may use some rule sets.
+// What it returns can be settled. A receipt of another rule set is an
+// [ErrForeign], and is not spent.
 func (o *Office) RedeemFor(ctx context.Context, token string, may func(ruleSet string) bool) (*fluxgate.Receipt, error) {
 	if len(token) > maxToken {
 		return nil, ErrForged

@@ -115,9 +115,6 @@ func constant(name, help string, value float64, labels prometheus.Labels) promet
 		func() float64 { return value })
 }
 
-// Registry is where the metrics are, for others to add theirs.
-func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
-
 // Handler answers scrapes. What can be told is told even if something cannot.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
