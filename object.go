@@ -60,6 +60,9 @@ func (o *object) refuseUnknown() {
 		if o.known != nil && slices.Contains(*o.known, name) {
 			continue
 		}
+		if len(*o.found) == maxProblems {
+			return // a suggestion for each of many names would take long
+		}
 		place := quote(name)
 		if syntax.Only(name, "._-") && len(name) <= maxIDLength {
 			place = name
