@@ -162,7 +162,7 @@ func TestAProposedRuleSetIsComparedWithoutBeingSaved(t *testing.T) {
 		do(t, err)
 		return string(raw)
 	}
-	const added = `{"rule":"mine-0","change":"added","fields":[{"path":"bands[day]","after":{"capacity":5,"refill":"24h"}}]}`
+	const added = `{"rule":"mine-0","change":"added","fields":[{"path":"bands[day]","after":{"capacity":5,"refill":"1d"}}]}`
 	if got := text(diff(setOf("mine", 5))); got != `{"from":0,"changes":[`+added+`]}` {
 		t.Errorf("with nothing it differs by %s", got)
 	}
