@@ -88,6 +88,9 @@ func (h *Handler) original(r *http.Request) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	if host != "" && !validHost(host) {
+		return nil, errors.New("the request's host is not a name or an address with an optional port")
+	}
 	for _, name := range h.identityHeaders {
 		if _, err := one(r.Header, name); err != nil {
 			return nil, err
@@ -102,6 +105,21 @@ func (h *Handler) original(r *http.Request) (*http.Request, error) {
 		original.Host = address.Host
 	}
 	return original, nil
+}
+
+// validHost reports whether a Host header has a host and an optional port, and nothing
+// that a backend may read as user, path or query.
+func validHost(value string) bool {
+	name, port, found := strings.Cut(value, ":")
+	if strings.HasPrefix(value, "[") { // an IPv6 address
+		name, port, found = strings.Cut(value[1:], "]")
+		if port != "" && !strings.HasPrefix(port, ":") || !found {
+			return false
+		}
+		port = strings.TrimPrefix(port, ":")
+	}
+	_, err := strconv.ParseUint(port, 10, 16)
+	return syntax.IsHost(name) && (port == "" || err == nil)
 }
 
 // one is the value of a header, or empty if it is not there. Of two lines one
