@@ -110,16 +110,15 @@ func (h *Handler) original(r *http.Request) (*http.Request, error) {
 // validHost reports whether a Host header has a host and an optional port, and nothing
 // that a backend may read as user, path or query.
 func validHost(value string) bool {
-	name, port, found := strings.Cut(value, ":")
-	if strings.HasPrefix(value, "[") { // an IPv6 address
-		name, port, found = strings.Cut(value[1:], "]")
-		if port != "" && !strings.HasPrefix(port, ":") || !found {
+	name, port, hasPort := strings.Cut(value, ":")
+	if address, rest, found := strings.Cut(value, "]"); found && strings.HasPrefix(address, "[") { // IPv6
+		name, port, hasPort = address[1:], strings.TrimPrefix(rest, ":"), rest != ""
+		if hasPort && rest[0] != ':' {
 			return false
 		}
-		port = strings.TrimPrefix(port, ":")
 	}
 	_, err := strconv.ParseUint(port, 10, 16)
-	return syntax.IsHost(name) && (port == "" || err == nil)
+	return syntax.IsHost(name) && (!hasPort || port == "" || err == nil)
 }
 
 // one is the value of a header, or empty if it is not there. Of two lines one
