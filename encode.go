@@ -17,7 +17,7 @@ type RuleSetDocument struct {
 
 // RuleDocument is a rule as JSON.
 type RuleDocument struct {
-	ID                string            `json:"id" doc:"Unique in the source: 1 to 64 letters, digits, dots, dashes and underscores."`
+	ID                string            `json:"id" doc:"Unique in the rule set: 1 to 64 letters, digits, dots, dashes and underscores."`
 	RuleSetID         string            `json:"ruleSetId,omitempty" doc:"The rule set it belongs to."`
 	Path              string            `json:"path,omitempty" doc:"A pattern: * is one segment, ** any number. Left out with paths it matches every path."`
 	Paths             []string          `json:"paths,omitempty" nullable:"false" doc:"Several patterns in the place of path."`

@@ -19,9 +19,8 @@ type Editor interface {
 	// It returns the revision that it got.
 	//
 	// A change that was based on another revision than the current one is a
-	// [*ConflictError]. A rule id that another rule set of the source has is
-	// a [*fluxgate.ValidationError]. Any other error may mean that the change
-	// was made and only the answer was lost: look before you try again.
+	// [*ConflictError]. Any other error may mean that the change was made and
+	// only the answer was lost: look before you try again.
 	Put(ctx context.Context, set *fluxgate.RuleSet, change Change) (revision int64, err error)
 
 	// Delete takes a rule set away. Its history stays. Conflicts are those of

@@ -34,14 +34,16 @@ type Watcher interface {
 	Watch(ctx context.Context, changed func(id string)) error
 }
 
-// Mender is a source that looks after its own content. Mend is called from
-// time to time with the ids in use: it finishes what a writer left half done
-// and takes in what was changed behind the source's back. An error is about
-// content that could not be taken in; what was current stays so.
-type Mender interface {
+// Reconciler is a source whose content can also be edited with other programs.
+type Reconciler interface {
 	Source
 
-	Mend(ctx context.Context, ids []string) error
+	// Reconcile imports edits that were made with other programs to a rule set
+	// as a revision, and finishes what an interrupted writer has left. Every
+	// server calls it regularly for each rule set in use. It reports whether it
+	// made a revision. An error is about content that could not be imported;
+	// the current revision stays in effect.
+	Reconcile(ctx context.Context, id string) (imported bool, err error)
 }
 
 // Head is where a rule set stands.

@@ -106,7 +106,7 @@ func (a *App) openSource(ctx context.Context, client redis.UniversalClient) erro
 		return err
 	case config.SourceMongo:
 		source, err := mongorules.Open(ctx, string(c.Mongo.URI), mongorules.Config{
-			Database: c.Mongo.Database, Collection: c.Mongo.Collection, Logger: a.log,
+			Database: c.Mongo.Database, Collection: c.Mongo.Collection, Lease: c.Reload.PollingInterval, Logger: a.log,
 		})
 		if err != nil {
 			return err

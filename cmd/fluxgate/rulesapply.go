@@ -7,7 +7,6 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
-	"github.com/fluxgate/fluxgate/rules"
 	"github.com/spf13/cobra"
 )
 
@@ -25,7 +24,6 @@ func newRulesApply() *cobra.Command {
 		Long: `Show how files differ from the rules that there are, ask, and make the rules what the files say. Each rule set is
 replaced as a whole, on its own and only if it still is what was shown: if somebody else has changed it meanwhile
 nothing is overwritten, and what they have changed is shown. Rule sets that no file has are left alone.
-One that loses a rule comes before the one that gets it, so that rules can move; otherwise they go by id.
 Where there is no terminal to ask on, and with --dry-run, nothing is applied. The exit code is 0 if the rules are what
 the files say, 2 if they are not and nothing was applied, 1 if anything went wrong.`,
 		Example: `  fluxgate rules apply -f api-limits.yaml
@@ -77,45 +75,12 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, operator adm
 	if err := f.confirm.ask(cmd, fmt.Sprintf("Apply this to %s %s?", count(len(todo), "rule set"), f.where.place)); err != nil {
 		return err
 	}
-	todo = inOrder(todo)
 	for i, p := range todo {
 		if err := f.put(ctx, cmd, operator, p); err != nil {
 			return fmt.Errorf("%w%s", err, progress(todo, i))
 		}
 	}
 	return nil
-}
-
-// inOrder puts a rule set that loses a rule before the one that gets it: until
-// then the id is taken. Of those that swap rules one will be refused.
-func inOrder(todo []*proposal) []*proposal {
-	loser := map[string]*proposal{}
-	for _, p := range todo {
-		for i := range p.changes {
-			if p.changes[i].Change == rules.DiffRemoved {
-				loser[p.changes[i].Rule] = p
-			}
-		}
-	}
-	var ordered []*proposal
-	seen := map[*proposal]bool{nil: true}
-	var visit func(p *proposal)
-	visit = func(p *proposal) {
-		if seen[p] {
-			return
-		}
-		seen[p] = true
-		for i := range p.changes {
-			if p.changes[i].Change == rules.DiffAdded {
-				visit(loser[p.changes[i].Rule])
-			}
-		}
-		ordered = append(ordered, p)
-	}
-	for _, p := range todo {
-		visit(p)
-	}
-	return ordered
 }
 
 // progress says how far one got with several rule sets.

@@ -37,7 +37,6 @@ type Source struct {
 
 	mu       sync.RWMutex
 	sets     map[string]*ruleSet
-	owners   map[string]string // rule id → id of the rule set that has it
 	watchers map[*watcher]struct{}
 }
 
@@ -63,7 +62,7 @@ type version struct {
 func New(config Config) *Source {
 	s := &Source{
 		history: rules.DefaultHistory, historyBytes: rules.DefaultHistoryBytes, maxRuleSets: 10_000, now: time.Now,
-		sets: map[string]*ruleSet{}, owners: map[string]string{}, watchers: map[*watcher]struct{}{},
+		sets: map[string]*ruleSet{}, watchers: map[*watcher]struct{}{},
 	}
 	if config.History > 0 {
 		s.history = config.History
@@ -115,9 +114,6 @@ func (s *Source) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Ch
 	if err := change.CheckHead(own.ID(), kept.last().Head); err != nil {
 		return 0, err
 	}
-	if err := s.checkRuleIDs(own); err != nil {
-		return 0, err
-	}
 	if kept == nil {
 		if len(s.sets) >= s.maxRuleSets {
 			return 0, fmt.Errorf("rule set %q: there are %d rule sets already, deleted ones included", own.ID(), len(s.sets))
@@ -148,25 +144,6 @@ func (s *Source) Delete(ctx context.Context, id string, change rules.Change) (in
 	return s.commit(id, kept, nil, nil, change), nil
 }
 
-// checkRuleIDs refuses rules whose ids another rule set has.
-func (s *Source) checkRuleIDs(set *fluxgate.RuleSet) error {
-	var taken []fluxgate.Problem
-	i := 0
-	for r := range set.Rules() {
-		if owner, ok := s.owners[r.ID]; ok && owner != set.ID() && len(taken) < maxProblems {
-			taken = append(taken, rules.Taken(i, r.ID, owner))
-		}
-		i++
-	}
-	if len(taken) > 0 {
-		return &fluxgate.ValidationError{RuleSetID: set.ID(), Problems: taken}
-	}
-	return nil
-}
-
-// maxProblems is how many problems an error lists.
-const maxProblems = 100
-
 // forget drops the oldest versions that are beyond a bound.
 func (s *Source) forget(kept *ruleSet) {
 	extra := 0
@@ -183,16 +160,6 @@ func (s *Source) commit(id string, kept *ruleSet, set *fluxgate.RuleSet, documen
 		RuleSetID: id,
 		Head:      rules.Head{Revision: kept.last().Revision + 1, Deleted: set == nil},
 		Author:    change.Author, Comment: change.Comment, At: s.now().UTC().Round(0),
-	}
-	if kept.current != nil {
-		for r := range kept.current.Rules() {
-			delete(s.owners, r.ID)
-		}
-	}
-	if set != nil {
-		for r := range set.Rules() {
-			s.owners[r.ID] = id
-		}
 	}
 	kept.current = set
 	kept.versions = append(kept.versions, version{entry, document})

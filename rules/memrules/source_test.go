@@ -121,22 +121,3 @@ func TestAPageIsBoundedHoweverLongTheHistoryIs(t *testing.T) {
 		}
 	}
 }
-
-func TestTheProblemsOfOneChangeAreBounded(t *testing.T) {
-	s := memrules.New(memrules.Config{})
-	var many []fluxgate.Rule
-	for i := range 500 {
-		many = append(many, fluxgate.Rule{ID: fmt.Sprintf("rule-%d", i), Bands: []fluxgate.Band{fluxgate.PerMinute(1)}})
-	}
-	for _, id := range []string{"one", "other"} {
-		all, err := fluxgate.NewRuleSet(id, many...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var invalid *fluxgate.ValidationError
-		_, err = s.Put(t.Context(), all, rules.Change{Author: "ada"})
-		if id == "other" && (!errors.As(err, &invalid) || len(invalid.Problems) != 100) {
-			t.Errorf("500 rule ids that are taken: %v, want 100 problems", err)
-		}
-	}
-}

@@ -37,21 +37,22 @@ func TestAPIKeysWrittenWithAShellBecomeDigestsOnce(t *testing.T) {
 			f.put(withKey)
 			former := withKey
 			former.RuleSetID = setID
-			sum, err := checksum(former) // was of the keys themselves
+			text, err := former.MarshalJSON() // with the keys themselves
 			must(f.T, err)
+			sum := checksum(text)
 			f.shell("a", bson.D{{Key: "$set", Value: bson.D{{Key: "when.apiKeys", Value: keys}, {Key: "when.ticket", Value: 7}, {Key: checksumField, Value: sum}}}})
 		}, "ann"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, Config{CheckEvery: 1})
+			f := newFixture(t, Config{Lease: 1})
 			c.write(f)
 			for look := range 3 {
-				f.mend()
+				f.reconcileNow()
 				if got := f.authors(); got != c.authors {
 					t.Fatalf("after %d looks the revisions are by %s, want %s", look+1, got, c.authors)
 				}
 			}
-			f.mended(true)
+			f.consistent()
 			for r := range f.load().RuleSet.Rules() {
 				if r.ID == "a" && strings.Join(r.When.APIKeys, " ") != digestOfFoobar+" "+digestOfFoobar {
 					t.Errorf("the keys were read as %q", r.When.APIKeys)
@@ -64,7 +65,7 @@ func TestAPIKeysWrittenWithAShellBecomeDigestsOnce(t *testing.T) {
 				t.Errorf("the key still stands in %s", where)
 			}
 			f.put(rule("b", 2)) // nobody's edit is in the way
-			f.mended(true)
+			f.consistent()
 		})
 	}
 }

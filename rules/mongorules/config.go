@@ -25,19 +25,20 @@ type Config struct {
 	// HistoryBytes is how many bytes their documents have together. The last
 	// two are kept whatever their size. 0 means [rules.DefaultHistoryBytes].
 	HistoryBytes int
-	// CheckEvery is how often the content of a rule set's documents is looked
-	// at for edits by others, once for all gateways. 0 means a minute.
-	CheckEvery time.Duration
-	// Timeout bounds every question to the server. 0 means 5 seconds.
+	// Lease is after what time without a look at the documents another server
+	// takes over from one that has ended. Use the polling interval of the
+	// servers. 0 means 30 seconds.
+	Lease time.Duration
+	// Timeout bounds every call of MongoDB. 0 means 5 seconds.
 	Timeout time.Duration
-	// Logger gets edits made by others and what is repaired. Nil means
+	// Logger gets imported edits and what is repaired. Nil means
 	// slog.Default().
 	Logger *slog.Logger
-	// Now is the time of a change. Nil means the machine's.
+	// Now is the clock for revisions and leases. Nil means the machine's.
 	Now func() time.Time
 
-	// step is called with what comes next before every question to the
-	// server. Tests end or hold a writer there.
+	// step is called before every call of MongoDB, with what it does. Tests
+	// end or hold a writer there.
 	step func(doing string) error
 	// batch is how many documents are written at once. 0 means 500.
 	batch int
@@ -56,8 +57,8 @@ func (c Config) withDefaults() (Config, error) {
 	if len(c.Collection) > maxNameLength || strings.ContainsAny(c.Collection, "$\x00") || strings.HasPrefix(c.Collection, "system.") {
 		return c, fmt.Errorf("mongorules: %.100q cannot be the name of a collection", c.Collection)
 	}
-	if c.History < 0 || c.HistoryBytes < 0 || c.CheckEvery < 0 || c.Timeout < 0 {
-		return c, errors.New("mongorules: History, HistoryBytes, CheckEvery and Timeout cannot be negative")
+	if c.History < 0 || c.HistoryBytes < 0 || c.Lease < 0 || c.Timeout < 0 {
+		return c, errors.New("mongorules: History, HistoryBytes, Lease and Timeout cannot be negative")
 	}
 	if c.History == 0 {
 		c.History = rules.DefaultHistory
@@ -65,8 +66,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.HistoryBytes == 0 {
 		c.HistoryBytes = rules.DefaultHistoryBytes
 	}
-	if c.CheckEvery == 0 {
-		c.CheckEvery = time.Minute
+	if c.Lease == 0 {
+		c.Lease = 30 * time.Second
 	}
 	if c.Timeout == 0 {
 		c.Timeout = 5 * time.Second

@@ -83,15 +83,22 @@ var scenarios = map[string]scenario{
 			return err
 		},
 	},
-	"a gateway takes an edit in": {
+	"a lost collection is written again": {
+		before: func(f *fixture) {
+			f.put(threeRules()...)
+			must(f.T, f.docs.Drop(f.Context()))
+		},
+		do: func(ctx context.Context, s *Source) error { return reconcile(ctx, s) },
+	},
+	"a server imports an edit": {
 		before: func(f *fixture) {
 			f.put(threeRules()...)
 			f.shell("a", set("bands.0.capacity", 2))
 		},
-		do:       func(ctx context.Context, s *Source) error { return s.Mend(ctx, []string{setID}) },
+		do:       func(ctx context.Context, s *Source) error { return reconcile(ctx, s) },
 		external: true,
 	},
-	"a gateway finishes what a writer left": {
+	"a server finishes what a writer left": {
 		before: func(f *fixture) {
 			f.put(threeRules()...)
 			left := &steps{at: -1}
@@ -104,7 +111,7 @@ var scenarios = map[string]scenario{
 			_, err := w.Put(f.Context(), newSet(f, setID, otherRules()...), by(1))
 			must(f.T, err)
 		},
-		do: func(ctx context.Context, s *Source) error { return s.Mend(ctx, []string{setID}) },
+		do: func(ctx context.Context, s *Source) error { return reconcile(ctx, s) },
 	},
 }
 
@@ -121,7 +128,7 @@ func (f *fixture) whole() string {
 
 func TestAKilledWriterLeavesTheOldRulesOrTheNewAndOthersMendTheRest(t *testing.T) {
 	t.Parallel()
-	always := Config{CheckEvery: 1}
+	always := Config{Lease: 1}
 	base := newFixture(t, always)
 	for name, sc := range scenarios {
 		t.Run(name, func(t *testing.T) {
@@ -130,9 +137,9 @@ func TestAKilledWriterLeavesTheOldRulesOrTheNewAndOthersMendTheRest(t *testing.T
 			sc.before(f)
 			old := f.whole()
 			count := &steps{at: -1}
-			must(t, sc.do(t.Context(), f.handle(Config{CheckEvery: 1, batch: 1, step: count.step})))
+			must(t, sc.do(t.Context(), f.handle(Config{Lease: 1, batch: 1, step: count.step})))
 			done := f.whole()
-			f.mended(true)
+			f.consistent()
 			if len(count.all) < 5 {
 				t.Fatalf("only %d steps: %q", len(count.all), count.all)
 			}
@@ -142,7 +149,7 @@ func TestAKilledWriterLeavesTheOldRulesOrTheNewAndOthersMendTheRest(t *testing.T
 					f := base.fresh(t, always)
 					sc.before(f)
 					w := &steps{at: at, once: kill}
-					_ = sc.do(t.Context(), f.handle(Config{CheckEvery: 1, batch: 1, step: w.step}))
+					_ = sc.do(t.Context(), f.handle(Config{Lease: 1, batch: 1, step: w.step}))
 					got := f.whole()
 					if got != old && got != done {
 						t.Fatalf("killed before %s: a reader sees\n%s", doing, got)
@@ -150,16 +157,16 @@ func TestAKilledWriterLeavesTheOldRulesOrTheNewAndOthersMendTheRest(t *testing.T
 					seen[got] = true
 					wasEdited := sc.external && got == old
 					if mender == "gateway" {
-						must(t, f.Mend(t.Context(), []string{setID}))
+						must(t, reconcile(t.Context(), f))
 						if f.headNow() != nil {
-							f.mended(false)
+							f.consistent()
 						}
 						if now := f.whole(); now != got && !wasEdited {
 							t.Errorf("killed before %s: mending has made\n%s\nof\n%s", doing, now, got)
 						}
 					} else if !wasEdited { // else it is a conflict, as it should be
 						f.put(rule("a", 9), rule("e", 9))
-						f.mended(true)
+						f.consistent()
 					}
 					if !sc.external && f.headNow() != nil && strings.Contains(f.authors(), external) {
 						t.Errorf("killed before %s: what it left was taken for an edit: %s", doing, f.authors())
@@ -203,7 +210,7 @@ func (f *fixture) held(at int, config Config, do func(*Source) error, meanwhile 
 
 func TestALateWriterNeverSpoilsWhatCameAfter(t *testing.T) {
 	t.Parallel()
-	always := Config{CheckEvery: 1}
+	always := Config{Lease: 1}
 	base := newFixture(t, always)
 	later := map[string]func(f *fixture){
 		"a change that drops its rules": func(f *fixture) { f.put(rule("c", 5), rule("e", 5)) },
@@ -225,12 +232,12 @@ func TestALateWriterNeverSpoilsWhatCameAfter(t *testing.T) {
 				f := base.fresh(t, always)
 				sc.before(f)
 				count := &steps{at: -1}
-				must(t, sc.do(t.Context(), f.handle(Config{CheckEvery: 1, batch: 1, step: count.step})))
+				must(t, sc.do(t.Context(), f.handle(Config{Lease: 1, batch: 1, step: count.step})))
 				for at, doing := range count.all {
 					f := base.fresh(t, always)
 					sc.before(f)
 					var want string
-					err := f.held(at, Config{CheckEvery: 1, batch: 1}, func(s *Source) error { return sc.do(t.Context(), s) }, func() {
+					err := f.held(at, Config{Lease: 1, batch: 1}, func(s *Source) error { return sc.do(t.Context(), s) }, func() {
 						change(f)
 						want = f.whole()
 					})
@@ -240,7 +247,7 @@ func TestALateWriterNeverSpoilsWhatCameAfter(t *testing.T) {
 					if got := f.whole(); got != want {
 						t.Errorf("there was\n%s\nand now there is\n%s", want, got)
 					}
-					f.mended(true)
+					f.consistent()
 					if strings.Contains(f.authors(), external) {
 						t.Errorf("it was taken for an edit: %s", f.authors())
 					}
@@ -255,7 +262,7 @@ func TestALateWriterNeverSpoilsWhatCameAfter(t *testing.T) {
 
 func TestAnEditIsNeverLostWhateverAWriterIsDoing(t *testing.T) {
 	t.Parallel()
-	always := Config{CheckEvery: 1}
+	always := Config{Lease: 1}
 	base := newFixture(t, always)
 	f := base.fresh(t, always)
 	f.put(threeRules()...)
@@ -270,8 +277,8 @@ func TestAnEditIsNeverLostWhateverAWriterIsDoing(t *testing.T) {
 		f := base.fresh(t, always)
 		f.put(threeRules()...)
 		err := f.held(at, Config{batch: 1}, put, func() { f.shell("a", set("priority", 77)) })
-		must(t, f.Mend(t.Context(), []string{setID}))
-		f.mended(false)
+		must(t, reconcile(t.Context(), f))
+		f.consistent()
 		for r := range f.load().RuleSet.Rules() {
 			if r.ID == "a" && r.Priority != 77 {
 				t.Errorf("the edit before step %d, %s, is lost (the writer ended with %v)", at, doing, err)

@@ -1,8 +1,10 @@
 package mongorules
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,15 +22,8 @@ var (
 		{"priority"}, {"group"}, {"action"}, {"enabled"}, {"onLimitExceed"}, {"mode"}, {"onFailure"}, {"onMissingIdentity"},
 		{"attributes"}, {"createdAt"}, {"updatedAt"},
 	}
-	// knownFields are all that have a meaning, ours included. Others are the
-	// business of others.
-	knownFields = func() []string {
-		names := []string{"_id", "id", "ruleSetId", revisionField, checksumField}
-		for _, group := range fieldGroups {
-			names = append(names, group...)
-		}
-		return names
-	}()
+	// knownFields are all that have a meaning. Others are kept as they are.
+	knownFields = append([]string{"_id", "id", "ruleSetId", revisionField, checksumField}, slices.Concat(fieldGroups...)...)
 )
 
 const (
@@ -38,56 +33,75 @@ const (
 	checksumField = "checksum"
 )
 
-// document is one rule as it stands in the collection.
+// document is a rule document as it was read.
 type document struct {
-	raw      bson.Raw
-	id       string // empty if it is not a text
+	raw      rawDocument
+	key      string // _id, empty if that is not a string
+	id       string // of the rule: the field id, else _id; empty if that is not a string
 	rule     fluxgate.Rule
-	sum      string // the checksum of its content, empty if it cannot be read
-	checksum string // what it says, empty for one that was made by hand
+	text     []byte // the rule as JSON, empty if it cannot be read
+	sum      string // the checksum of that
+	checksum string // what the document says, empty if we have not written it
 	revision int64
-	exposed  bool // shows an API key
+	exposed  bool // has an API key in the clear
 	problems []fluxgate.Problem
 }
 
 // readDocument reads as much of a document as can be read.
-func readDocument(raw bson.Raw) document {
-	d := document{raw: raw}
-	if id, ok := raw.Lookup("_id").StringValueOK(); ok {
-		d.id = id
+func readDocument(raw rawDocument) document {
+	d := document{raw: raw, exposed: showsKey(raw)}
+	d.key, _ = raw.Lookup("_id").StringValueOK()
+	d.id = d.key
+	if id, err := raw.LookupErr("id"); err == nil {
+		d.id, _ = id.StringValueOK()
 	}
 	d.checksum, _ = raw.Lookup(checksumField).StringValueOK()
 	d.revision, _ = raw.Lookup(revisionField).AsInt64OK()
-	d.exposed = showsKey(raw)
-	tree, problems := convertDocument(raw)
+	tree, problems := decodeDocument(raw)
 	if len(problems) == 0 {
 		var err error
 		d.rule, err = fluxgate.DecodeRule(tree, fluxgate.IgnoreUnknown())
+		if err == nil {
+			d.text, err = d.rule.MarshalJSON()
+		}
 		problems = problemsOf(err)
 	}
 	if len(problems) == 0 {
-		var err error
-		d.sum, err = checksum(d.rule)
-		problems = problemsOf(err)
+		d.sum = checksum(d.text)
 	}
 	for _, p := range problems {
-		d.problems = append(d.problems, inRule(d.name(), p))
+		d.problems = append(d.problems, d.inDocument(p))
 	}
 	return d
 }
 
-// untouched reports that nobody has changed what we wrote.
-func (d *document) untouched() bool { return d.sum != "" && d.sum == d.checksum }
-
-// name is what messages call it.
-func (d *document) name() string {
-	if d.id != "" {
-		return d.id
-	}
-	return d.raw.Lookup("_id").String()
+func checksum(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
-// fingerprint tells this state of the document from every other.
+// untouched reports whether a document is as FluxGate has written it.
+func (d *document) untouched() bool { return d.sum != "" && d.sum == d.checksum }
+
+// name is the _id, for messages.
+func (d *document) name() string {
+	if d.key != "" {
+		return fmt.Sprintf("%.150q", d.key)
+	}
+	name := d.raw.Lookup("_id").String()
+	return name[:min(len(name), 150)]
+}
+
+// names are those of at most maxProblems documents.
+func names(documents []document) []string {
+	var all []string
+	for _, d := range documents[:min(len(documents), maxProblems)] {
+		all = append(all, strings.Trim(d.name(), `"`))
+	}
+	return all
+}
+
+// fingerprint is of everything in the document that has a meaning.
 func (d *document) fingerprint() string {
 	sum := sha256.New()
 	for _, name := range knownFields {
@@ -97,8 +111,16 @@ func (d *document) fingerprint() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// unchanged finds the document as long as it is as it was read. Whatever is
-// written under this filter overwrites nothing that the writer has not seen.
+func fingerprints(documents []document) []string {
+	var all []string
+	for _, d := range documents {
+		all = append(all, d.fingerprint())
+	}
+	return all
+}
+
+// unchanged is a filter that finds the document while it is as it was read, so
+// that a write overwrites nothing that the writer has not seen.
 func (d *document) unchanged() bson.D {
 	filter := bson.D{}
 	for _, name := range knownFields {
@@ -112,26 +134,43 @@ func (d *document) unchanged() bson.D {
 	return filter
 }
 
-// showsKey reports whether a document has an API key that is no digest. It says
-// the same as its digest does, so that it is no edit; and yet it must not stay.
-func showsKey(raw bson.Raw) bool {
+// refine gives an edited rule back what a document cannot hold exactly, where
+// that was not edited.
+func (d *document) refine(from ruleDocument) {
+	same := sameFields(d.text, from.text)
+	if same("attributes") {
+		d.rule.Attributes = from.from.Attributes
+	}
+	if same("createdAt") {
+		d.rule.CreatedAt = from.from.CreatedAt
+	}
+	if same("updatedAt") {
+		d.rule.UpdatedAt = from.from.UpdatedAt
+	}
+}
+
+// sameFields tells which fields of two rules as JSON are equal. None is if one
+// of them cannot be read.
+func sameFields(a, b []byte) func(names ...string) bool {
+	var x, y map[string]json.RawMessage
+	readable := json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil
+	return func(names ...string) bool {
+		return readable && !slices.ContainsFunc(names, func(name string) bool { return !bytes.Equal(x[name], y[name]) })
+	}
+}
+
+// showsKey reports whether a document has an API key that is not a digest. That
+// is not an edit, because the digest says the same, but it must not stay.
+func showsKey(raw rawDocument) bool {
 	keys, _ := raw.Lookup("when", "apiKeys").ArrayOK()
-	values, _ := keys.Values() // what is no list is no rule either
+	values, _ := keys.Values()
 	return slices.ContainsFunc(values, func(v bson.RawValue) bool {
 		key, ok := v.StringValueOK()
 		return ok && !strings.HasPrefix(key, "sha256:")
 	})
 }
 
-// checksum is a hash of what a rule says.
-func checksum(r fluxgate.Rule) (string, error) {
-	text, err := r.MarshalJSON()
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), nil
-}
+const maxProblems = 100 // that are listed of one rule set
 
 func problemsOf(err error) []fluxgate.Problem {
 	var invalid *fluxgate.ValidationError
@@ -144,12 +183,27 @@ func problemsOf(err error) []fluxgate.Problem {
 	return []fluxgate.Problem{{Message: err.Error()}}
 }
 
-// inRule puts a problem into a rule that is known by its id: documents have no
-// order, so that a position would tell nobody where to look.
-func inRule(id string, p fluxgate.Problem) fluxgate.Problem {
-	place := fmt.Sprintf("rule %.70q", id)
+// inDocument adds the name of the document to the place of a problem.
+func (d *document) inDocument(p fluxgate.Problem) fluxgate.Problem {
+	place := "document " + d.name()
 	if p.Place != "" {
 		place += ": " + p.Place
 	}
 	return fluxgate.Problem{Place: place, Message: p.Message}
+}
+
+// inDocuments names the document of the rule that a problem of a rule set is
+// about: documents have no order, so that an index says nothing.
+func inDocuments(all []fluxgate.Rule, edited map[string]*document, p fluxgate.Problem) fluxgate.Problem {
+	var i int
+	if n, _ := fmt.Sscanf(p.Place, "rules[%d]", &i); n != 1 || i < 0 || i >= len(all) {
+		return p
+	}
+	_, place, _ := strings.Cut(p.Place, "]")
+	p.Place = strings.TrimPrefix(place, ".")
+	if d := edited[all[i].ID]; d != nil {
+		return d.inDocument(p)
+	}
+	p.Place = fmt.Sprintf("rule %q: %s", all[i].ID, p.Place)
+	return p
 }

@@ -3,7 +3,9 @@ package mongorules
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,19 +38,19 @@ func (f *fixture) insert(docs ...any) {
 	must(f.T, err)
 }
 
-func (f *fixture) mend() {
+func (f *fixture) reconcileNow() {
 	f.Helper()
-	must(f.T, f.Mend(f.Context(), []string{setID}))
+	must(f.T, reconcile(f.Context(), f))
 }
 
 func TestDocumentsThatWereThereBeforeBecomeTheFirstRevision(t *testing.T) {
 	for name, notice := range map[string]func(*fixture){
 		"when they are loaded":      func(f *fixture) { f.load() },
-		"when a gateway mends":      (*fixture).mend,
+		"when a gateway mends":      (*fixture).reconcileNow,
 		"when somebody puts others": func(f *fixture) { f.wantConflict(newSet(f, setID, rule("x", 1)), 0, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, Config{CheckEvery: 1})
+			f := newFixture(t, Config{Lease: 1})
 			f.insert(javaDocument("rule-1"), javaDocument("rule-2"))
 			notice(f)
 			v := f.load()
@@ -60,8 +62,8 @@ func TestDocumentsThatWereThereBeforeBecomeTheFirstRevision(t *testing.T) {
 					t.Errorf("it was read as %+v", r)
 				}
 			}
-			f.mended(true)
-			f.mend() // and again: nothing has changed
+			f.consistent()
+			f.reconcileNow() // and again: nothing has changed
 			if f.headNow().Revision != 1 {
 				t.Errorf("it became revision %d, by %s", f.headNow().Revision, f.authors())
 			}
@@ -114,16 +116,16 @@ func TestEditsOfDocumentsBecomeRevisions(t *testing.T) {
 		}, "z=9", "documents added z; removed a, b, c"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, Config{CheckEvery: 1})
+			f := newFixture(t, Config{Lease: 1})
 			f.put(threeRules()...)
 			tc.edit(f)
-			f.mend()
+			f.reconcileNow()
 			v := f.load()
 			if got := capacities(v.RuleSet); got != tc.want || v.Revision != 2 || v.Author != external || v.Comment != tc.comment {
 				t.Errorf("revision %d by %s because %q: %s", v.Revision, v.Author, v.Comment, got)
 			}
-			f.mended(true)
-			f.mend()
+			f.consistent()
+			f.reconcileNow()
 			if f.headNow().Revision != 2 {
 				t.Errorf("looking again made revision %d: %s", f.headNow().Revision, f.authors())
 			}
@@ -148,7 +150,7 @@ func TestAnEditIsTakenInByTheNextWriterAtOnce(t *testing.T) {
 }
 
 func TestUnknownFieldsSurviveEveryChange(t *testing.T) {
-	f := newFixture(t, Config{CheckEvery: 1})
+	f := newFixture(t, Config{Lease: 1})
 	first := rule("a", 1)
 	first.When.Hosts = []string{"a.example.com"}
 	f.put(first, rule("b", 1))
@@ -156,7 +158,7 @@ func TestUnknownFieldsSurviveEveryChange(t *testing.T) {
 		{Key: "owner", Value: "team"}, {Key: "bands.0.note", Value: "why"}, {Key: "when.ticket", Value: 7},
 		{Key: "tags", Value: bson.D{{Key: "x", Value: bson.A{1, "two"}}}},
 	}}})
-	f.mend()
+	f.reconcileNow()
 	if f.headNow().Revision != 1 {
 		t.Errorf("fields that nobody knows made revision %d", f.headNow().Revision)
 	}
@@ -168,7 +170,7 @@ func TestUnknownFieldsSurviveEveryChange(t *testing.T) {
 		if doc["owner"] != "team" || doc["tags"] == nil || band[len(band)-1].Value != "why" || when[len(when)-1].Key != "ticket" {
 			t.Errorf("%s: the document is %v", what, doc)
 		}
-		f.mended(true)
+		f.consistent()
 	}
 	second := rule("a", 2)
 	second.When.Hosts = []string{"b.example.com"}
@@ -191,44 +193,56 @@ func TestAnEditThatBreaksTheRulesChangesNothingAndIsReported(t *testing.T) {
 		update bson.D
 		want   string
 	}{
-		"a number below 1":       {set("bands.0.capacity", 0), `rule "a": bands[0].capacity: must be at least 1`},
-		"a fraction":             {set("bands.0.capacity", 1.5), `rule "a": bands[0].capacity: must be a whole number, not 1.5`},
-		"a text":                 {set("bands.0.capacity", "many"), `rule "a": bands[0].capacity: must be a whole number, not a text`},
-		"an object id":           {set("group", bson.NewObjectID()), `rule "a": group: must not be of the BSON type objectID`},
-		"an object id in a list": {set("attributes", bson.D{{Key: "x", Value: bson.A{1, bson.NewObjectID()}}}), `rule "a": attributes.x[1]: must not be of the BSON type objectID`},
-		"binary data":            {set("path", bson.Binary{Data: []byte("x")}), `rule "a": path: must not be of the BSON type binary`},
-		"a scope of its own":     {set("limitScope", "MOON"), `rule "a": limitScope: must be one of`},
-		"no bands":               {set("bands", bson.A{}), `rule "a": bands: must have at least one band`},
-		"another id":             {set("id", "other"), `rule "a": _id: says something else than id`},
+		"a number below 1":       {set("bands.0.capacity", 0), `document "a": bands[0].capacity: must be at least 1`},
+		"a fraction":             {set("bands.0.capacity", 1.5), `document "a": bands[0].capacity: must be a whole number, not 1.5`},
+		"a text":                 {set("bands.0.capacity", "many"), `document "a": bands[0].capacity: must be a whole number, not a text`},
+		"an object id":           {set("group", bson.NewObjectID()), `document "a": group: must not be of the BSON type objectID`},
+		"an object id in a list": {set("attributes", bson.D{{Key: "x", Value: bson.A{1, bson.NewObjectID()}}}), `document "a": attributes.x[1]: must not be of the BSON type objectID`},
+		"binary data":            {set("path", bson.Binary{Data: []byte("x")}), `document "a": path: must not be of the BSON type binary`},
+		"a scope of its own":     {set("limitScope", "MOON"), `document "a": limitScope: must be one of`},
+		"no bands":               {set("bands", bson.A{}), `document "a": bands: must have at least one band`},
+		"an invalid id":          {set("id", "a b"), `document "a": id: must be`},
+		"an id that is a number": {set("id", 5), `document "a": id: must be a text, not 5`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
-			f := newFixture(t, Config{CheckEvery: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			f := newFixture(t, Config{Lease: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			f.put(threeRules()...)
 			before := text(t, f.load().RuleSet)
 			f.shell("a", tc.update)
 			f.shell("b", set("priority", 5)) // the good half of it
-			err := f.Mend(t.Context(), []string{setID})
+			err := reconcile(t.Context(), f)
 			if !errors.As(err, new(*fluxgate.ValidationError)) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Mend: %v", err)
 			}
 			if text(t, f.load().RuleSet) != before || f.headNow().Revision != 1 {
 				t.Errorf("it has changed the rules: %s", f.authors())
 			}
-			// A gateway that does not look itself reports it too.
-			patient := f.handle(Config{CheckEvery: time.Hour})
-			if err := patient.Mend(t.Context(), []string{setID}); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("Mend of another gateway: %v", err)
+			// A server that does not have the lease reports it too.
+			var did []string
+			other := f.handle(Config{Lease: time.Hour, step: func(doing string) error {
+				did = append(did, doing)
+				return nil
+			}})
+			must(t, func() error {
+				_, err := f.heads.UpdateOne(t.Context(), bson.D{}, set("lease", lease{"somebody", time.Now().Add(time.Hour).UnixMilli()}))
+				return err
+			}())
+			if err := reconcile(t.Context(), other); err == nil || !strings.Contains(err.Error(), tc.want) || len(did) != 1 {
+				t.Errorf("Reconcile without the lease: %v, after %q", err, did)
+			}
+			if err := f.Examine(t.Context(), setID); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Examine: %v", err)
 			}
 			// A person's next change overrules it, and says so.
 			f.put(rule("a", 4), rule("c", 4))
 			if got := capacities(f.load().RuleSet); got != "a=4 c=4" {
 				t.Errorf("the rules are %s", got)
 			}
-			f.mended(true)
-			f.mend()
-			must(t, patient.Mend(t.Context(), []string{setID}))
-			if !strings.Contains(log.String(), "overrules an edit") || f.authors() != "ann ann" {
+			f.consistent()
+			f.reconcileNow()
+			must(t, reconcile(t.Context(), other))
+			if !strings.Contains(log.String(), "replaces an invalid edit") || f.authors() != "ann ann" {
 				t.Errorf("by %s, and the log says %s", f.authors(), log.String())
 			}
 		})
@@ -236,23 +250,23 @@ func TestAnEditThatBreaksTheRulesChangesNothingAndIsReported(t *testing.T) {
 }
 
 func TestAnEditThatIsPutRightIsNoLongerReported(t *testing.T) {
-	f := newFixture(t, Config{CheckEvery: 1})
+	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	f.shell("a", set("bands.0.capacity", -1))
-	if f.Mend(t.Context(), []string{setID}) == nil {
+	if reconcile(t.Context(), f) == nil {
 		t.Fatal("a broken edit is not reported")
 	}
 	f.shell("a", set("bands.0.capacity", 1))
-	f.mend()
-	must(t, f.handle(Config{CheckEvery: time.Hour}).Mend(t.Context(), []string{setID}))
+	f.reconcileNow()
+	must(t, reconcile(t.Context(), f.handle(Config{Lease: time.Hour})))
 	if f.headNow().Revision != 1 {
 		t.Errorf("going back made revision %d", f.headNow().Revision)
 	}
-	f.mended(true)
+	f.consistent()
 }
 
 func TestAnOverruledEditStaysOverruledIfTheWriterDies(t *testing.T) {
-	f := newFixture(t, Config{CheckEvery: 1})
+	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	f.shell("a", set("bands.0.capacity", -1))
 	f.insert(bson.D{{Key: "_id", Value: "junk"}, {Key: "ruleSetId", Value: setID}, {Key: "bands", Value: "junk"}})
@@ -264,124 +278,210 @@ func TestAnOverruledEditStaysOverruledIfTheWriterDies(t *testing.T) {
 	}})
 	_, err := w.Put(t.Context(), newSet(t, setID, rule("a", 4)), by(1))
 	must(t, err)
-	f.mend()
-	f.mended(true)
+	f.reconcileNow()
+	f.consistent()
 	if got := capacities(f.load().RuleSet); got != "a=4" || f.authors() != "ann ann" {
 		t.Errorf("by %s: %s", f.authors(), got)
 	}
 }
 
 func TestALostCollectionIsWrittenAgain(t *testing.T) {
-	f := newFixture(t, Config{CheckEvery: 1})
+	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	must(t, f.docs.Drop(t.Context()))
-	f.mend()
-	f.mended(true)
+	f.reconcileNow()
+	f.consistent()
 	if f.authors() != "ann" {
 		t.Errorf("by %s", f.authors())
 	}
 	must(t, f.docs.Drop(t.Context()))
 	f.put(rule("a", 2)) // is no conflict
-	f.mended(true)
+	f.consistent()
 }
 
 func TestALostHistoryIsMadeAgainFromTheDocuments(t *testing.T) {
-	f := newFixture(t, Config{CheckEvery: 1})
+	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	want := text(t, f.load().RuleSet)
-	must(t, f.versions.Drop(t.Context()))
-	f.mend()
+	must(t, f.history.Drop(t.Context()))
+	f.reconcileNow()
 	if v := f.load(); text(t, v.RuleSet) != want || v.Revision != 2 || v.Author != external {
 		t.Errorf("revision %d by %s: %s", v.Revision, v.Author, text(t, v.RuleSet))
 	}
 }
 
 func TestLostHeadsDoNotCountFromTheBeginning(t *testing.T) {
-	f := newFixture(t, Config{CheckEvery: 1})
+	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	f.put(rule("a", 2))
 	must(t, f.heads.Drop(t.Context()))
 	if v := f.load(); v.Revision != 3 || capacities(v.RuleSet) != "a=2" {
 		t.Errorf("revision %d: %s", v.Revision, capacities(v.RuleSet))
 	}
-	f.mended(true)
+	f.consistent()
 }
 
 func TestDocumentsOfADeletedRuleSet(t *testing.T) {
-	f := newFixture(t, Config{CheckEvery: 1})
+	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	kept := f.document("a")
 	_, err := f.Delete(t.Context(), setID, by(1))
 	must(t, err)
-	f.mended(true)
+	f.consistent()
 	f.insert(kept) // comes back from a backup: we wrote it, and deleted it
-	f.mend()
+	f.reconcileNow()
 	if h := f.headNow(); !h.Deleted || h.Revision != 2 || f.document("a") != nil {
 		t.Errorf("a document that was deleted has made revision %d (deleted %t)", h.Revision, h.Deleted)
 	}
 	f.insert(javaDocument("new")) // is made by hand
-	f.mend()
+	f.reconcileNow()
 	if v := f.load(); v.Revision != 3 || v.Author != external || v.RuleSet.Len() != 1 {
 		t.Errorf("revision %d by %s", v.Revision, v.Author)
 	}
-	f.mended(true)
+	f.consistent()
 }
 
 func TestWhatDocumentsCannotShowSurvivesAnEditBesideIt(t *testing.T) {
-	f := newFixture(t, Config{CheckEvery: 1})
+	f := newFixture(t, Config{Lease: 1})
 	r := rule("a", 1)
 	r.CreatedAt = time.Date(2024, 1, 1, 0, 0, 0, 123456789, time.UTC)
 	r.Attributes = map[string]any{"a.b": 1, "$set": 2, "": 3, "100%": 4, "%2E": 5, "big": uint64(1 << 63), "exact": 1.50}
 	r.When.Attributes = map[string][]string{"user.tier": {"gold"}}
 	f.put(r)
-	f.mended(true)
+	f.consistent()
 	f.shell("a", set("priority", 5))
-	f.mend()
+	f.reconcileNow()
 	v := f.load()
 	r.Priority = 5
 	if got, want := text(t, v.RuleSet), text(t, newSet(t, setID, r)); v.Revision != 2 || got != want {
 		t.Errorf("revision %d is\n%s\nwant\n%s", v.Revision, got, want)
 	}
-	f.mended(true)
+	f.consistent()
 }
 
-func TestContentIsLookedAtOnceForTheFleet(t *testing.T) {
+// One server at a time reads the documents. When it ends another takes over,
+// at once if it has released its lease, else when that has ended.
+func TestLease_OneServerLooks(t *testing.T) {
 	now := time.Now()
-	clock := func() time.Time { return now }
-	config := Config{CheckEvery: time.Minute, Now: clock}
+	config := Config{Lease: time.Minute, Now: func() time.Time { return now }}
 	f := newFixture(t, config)
 	f.put(threeRules()...)
-	looks := 0
-	config.step = func(doing string) error {
-		if doing == "reading the documents of a rule set" {
-			looks++
+	var looks []int
+	var servers []*Source
+	for i := range 5 {
+		config.step = func(doing string) error {
+			if doing == "reading the documents of a rule set" && !slices.Contains(looks, i) {
+				looks = append(looks, i)
+			}
+			return nil
 		}
-		return nil
+		servers = append(servers, f.handle(config))
 	}
-	var fleet []*Source
-	for range 5 {
-		fleet = append(fleet, f.handle(config))
-	}
-	mend := func(want int, when string) {
+	round := func(when, want string, running ...*Source) {
 		t.Helper()
-		looks = 0
-		for _, s := range fleet {
-			must(t, s.Mend(t.Context(), []string{setID}))
+		looks = nil
+		for _, s := range running {
+			must(t, reconcile(t.Context(), s))
 		}
-		if looks != want {
-			t.Errorf("%s the fleet looked %d times, want %d", when, looks, want)
+		if fmt.Sprint(looks) != want {
+			t.Errorf("%s the servers %v read the documents, want %s", when, looks, want)
 		}
 	}
-	mend(0, "right after the change")
-	now = now.Add(61 * time.Second)
-	mend(1, "after a minute")
-	mend(0, "right after a look")
+	round("at first", "[0]", servers...)
+	for range 5 {
+		now = now.Add(31 * time.Second)
+		round("half a minute later", "[0]", servers...)
+	}
+	now = now.Add(30 * time.Second)
+	round("while the lease of one that ended is valid", "[]", servers[1:]...)
+	now = now.Add(31 * time.Second)
+	round("after it", "[1]", servers[1:]...)
+	must(t, servers[1].Close())
+	round("when the holder is closed", "[2]", servers[2:]...)
 	now = now.Add(-time.Hour)
-	mend(1, "when the last look is an hour in the future")
+	round("when the lease ends in an hour", "[2]", servers[2:]...)
 	f.shell("a", set("priority", 1))
-	now = now.Add(61 * time.Second)
-	mend(2, "when there is an edit") // and once more to write it
+	now = now.Add(31 * time.Second)
+	round("when there is an edit", "[2]", servers...)
 	if f.authors() != "external ann" {
 		t.Errorf("by %s", f.authors())
 	}
+	f.consistent()
+}
+
+// A rule that two documents say they are is a problem that names both, until one
+// is deleted or changed.
+func TestTwoDocuments_OneRule(t *testing.T) {
+	f := newFixture(t, Config{Lease: 1})
+	f.put(threeRules()...)
+	clone := f.document("a")
+	clone["_id"] = bson.NewObjectID() // as a tool's "clone document" makes it
+	f.insert(clone)
+	err := reconcile(t.Context(), f)
+	if !errors.As(err, new(*fluxgate.ValidationError)) || !strings.Contains(err.Error(), clone["_id"].(bson.ObjectID).Hex()) || !strings.Contains(err.Error(), `is a second document of rule "a"`) {
+		t.Fatalf("Reconcile: %v", err)
+	}
+	if f.headNow().Revision != 1 {
+		t.Fatalf("it became revision %d", f.headNow().Revision)
+	}
+	_, err = f.docs.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: clone["_id"]}}, set("id", "copy"))
+	must(t, err)
+	f.reconcileNow()
+	if got := capacities(f.load().RuleSet); got != "a=1 b=1 c=1 copy=1" {
+		t.Errorf("with another id the rules are %s", got)
+	}
+	f.consistent()
+	clone["_id"] = "other"
+	f.insert(clone)
+	f.put(threeRules()...) // replaces the invalid edit, and deletes the second document
+	f.consistent()
+}
+
+// Two rule sets may have rules with the same id. The first document of a rule
+// id has it as its _id, others have it after the rule set, and an _id stays.
+func TestSameRuleID_Documents(t *testing.T) {
+	f := newFixture(t, Config{Lease: 1})
+	put := func(id string, base int64, all ...fluxgate.Rule) {
+		t.Helper()
+		_, err := f.Put(t.Context(), newSet(t, id, all...), by(base))
+		must(t, err)
+	}
+	check := func(when string, want ...string) {
+		t.Helper()
+		all, err := findAll[bson.M](t.Context(), f.docs, bson.D{})
+		must(t, err)
+		var got []string
+		for _, doc := range all {
+			got = append(got, fmt.Sprintf("%v:%v/%v", doc["_id"], doc["ruleSetId"], doc["id"]))
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the documents are %q, want %q", when, got, want)
+		}
+		_, err = f.Reconcile(t.Context(), "other")
+		must(t, err)
+		f.reconcileNow()
+		f.consistent()
+	}
+	put(setID, 0, rule("x", 1))
+	check("one rule set", "x:api-limits/x")
+	put("other", 0, rule("x", 2))
+	check("two", "other/x:other/x", "x:api-limits/x")
+	put(setID, 1, rule("y", 1))
+	check("the first gives it up", "other/x:other/x", "y:api-limits/y")
+	put("other", 1, rule("x", 3))
+	put(setID, 2, rule("x", 1))
+	check("and takes it back", "other/x:other/x", "x:api-limits/x")
+	f.shell("other/x", set("bands.0.capacity", 9))
+	_, err := f.Reconcile(t.Context(), "other")
+	must(t, err)
+	v, err := f.Load(t.Context(), "other")
+	must(t, err)
+	if got := capacities(v.RuleSet); got != "x=9" || v.Author != external {
+		t.Errorf("an edit under the long _id makes %s by %s", got, v.Author)
+	}
+	// Somebody moves a rule to another rule set.
+	f.shell("x", bson.D{{Key: "$set", Value: bson.D{{Key: "ruleSetId", Value: "other"}, {Key: "id", Value: "moved"}}}})
+	f.insert(bson.D{{Key: "_id", Value: "z"}, {Key: "ruleSetId", Value: setID}, {Key: "action", Value: "deny"}})
+	check("moved by hand", "other/x:other/x", "x:other/moved", "z:api-limits/<nil>")
 }

@@ -176,10 +176,6 @@ func (f *fixture) shell(id string, update bson.D) {
 	}
 }
 
-func set(name string, value any) bson.D {
-	return bson.D{{Key: "$set", Value: bson.D{{Key: name, Value: value}}}}
-}
-
 func (f *fixture) document(id string) bson.M {
 	f.Helper()
 	var doc bson.M
@@ -191,48 +187,36 @@ func (f *fixture) document(id string) bson.M {
 	return doc
 }
 
-// mended checks everything that must be true once nobody is at work: the
-// documents say what the head says, and the history has its revisions and
-// nothing else.
-func (f *fixture) mended(strict bool) {
+// reconcile is one look at the documents by a server.
+func reconcile(ctx context.Context, s rules.Reconciler) error {
+	_, err := s.Reconcile(ctx, setID)
+	return err
+}
+
+// consistent checks what must be true while no writer is at work: the documents
+// say what the head says, and the history has its revisions and nothing else.
+func (f *fixture) consistent() {
 	f.Helper()
 	h := f.headNow()
 	if h == nil {
 		f.Fatal("there is no head")
 	}
-	if h.Projected != h.Revision {
-		f.Errorf("the documents stand at revision %d, the head at %d", h.Projected, h.Revision)
+	if h.Synced != h.Revision || h.Document != "" || len(h.Replaces)+len(h.Adds) > 0 {
+		f.Errorf("the documents are at revision %d, the head at %d: %+v", h.Synced, h.Revision, h)
 	}
-	c, err := f.fetchContent(f.Context(), h)
+	b, err := f.inspect(f.Context(), setID, h)
 	must(f.T, err)
-	want := c.want
-	docs, err := f.fetchDocuments(f.Context(), setID)
-	must(f.T, err)
-	if found := look(h, want, docs, nil); found.kept != len(want) || len(docs) != len(want) {
-		f.Errorf("of %d documents %d are as they should be, %d behind, %d left, %d missing, %d edited",
-			len(want), found.kept, len(found.behind), len(found.left), len(found.missing), len(found.edited))
+	if b.kept != len(b.want) || len(b.documents) != len(b.want) {
+		f.Errorf("of %d documents %d are as they should be, %d stale, %d obsolete, %d missing, %d edited, %d removed",
+			len(b.want), b.kept, len(b.stale), len(b.obsolete), len(b.missing), len(b.edited), len(b.removed))
 	}
-	ids := make([]string, len(want))
-	for i, w := range want {
-		ids[i] = w.id
-	}
-	claims, err := f.fetchClaims(f.Context(), setID, ids)
-	must(f.T, err)
-	if len(claims) != len(want) {
-		f.Errorf("%d of %d rule ids are claimed", len(claims), len(want))
-	}
-	all, err := findAll[*snapshot](f.Context(), f.versions, bson.D{{Key: "ruleSetId", Value: setID}},
+	all, err := findAll[*head](f.Context(), f.history, bson.D{{Key: "ruleSetId", Value: setID}},
 		options.Find().SetSort(bson.D{{Key: "revision", Value: -1}}))
 	must(f.T, err)
 	next := h.Revision
 	for _, v := range all {
-		// A proposal for the next revision may have a writer who lives: the
-		// next change takes it away.
-		if v.Revision > h.Revision && !v.Committed && !strict {
-			continue
-		}
-		if v.Revision != next || !v.Committed {
-			f.Errorf("the history has revision %d (committed %t) where %d belongs", v.Revision, v.Committed, next)
+		if v.Revision != next {
+			f.Errorf("the history has revision %d where %d belongs", v.Revision, next)
 		}
 		next--
 	}

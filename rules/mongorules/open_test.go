@@ -48,7 +48,7 @@ func TestNoPasswordIsInAnErrorOrALog(t *testing.T) {
 				if err == nil || err2 == nil {
 					t.Error("it was found")
 				}
-				said += fmt.Sprintf("%v %+v %v", err, err2, s.Mend(ctx, []string{setID}))
+				said += fmt.Sprintf("%v %+v %v", err, err2, reconcile(ctx, s))
 			}
 			if strings.Contains(said+log.String(), password) || strings.Contains(said+log.String(), "hush") {
 				t.Errorf("it says %s and logs %s", said, log.String())
@@ -119,7 +119,7 @@ func TestADeadServerHoldsNobody(t *testing.T) {
 		"List":      func() error { _, err := short.List(t.Context(), "", 0); return err },
 		"History":   func() error { _, err := short.History(t.Context(), setID, 0, 0); return err },
 		"Version":   func() error { _, err := short.Version(t.Context(), setID, 1); return err },
-		"Mend":      func() error { return short.Mend(t.Context(), []string{setID}) },
+		"Reconcile": func() error { return reconcile(t.Context(), short) },
 		"New": func() error {
 			s, err := New(t.Context(), f.db, Config{Timeout: 300 * time.Millisecond})
 			if err == nil {
@@ -148,7 +148,7 @@ func TestADeadServerHoldsNobody(t *testing.T) {
 		return err
 	})
 	f.put(rule("a", 2))
-	f.mended(true)
+	f.consistent()
 }
 
 // waitFor waits until something works.
@@ -183,7 +183,7 @@ func TestIndexesAreMadeOnceHoweverOftenItIsOpened(t *testing.T) {
 	if got := fmt.Sprint(names(f.docs)); got != "[_id_ ruleSetId_1_enabled_1 ruleSetId_1_priority_-1]" {
 		t.Errorf("the documents' indexes are %s", got)
 	}
-	if got := fmt.Sprint(names(f.versions)); got != "[_id_ ruleSetId_1_revision_1]" {
+	if got := fmt.Sprint(names(f.history)); got != "[_id_ ruleSetId_1_revision_1]" {
 		t.Errorf("the history's indexes are %s", got)
 	}
 }
@@ -192,7 +192,7 @@ func TestIndexesAreMadeLaterIfTheServerIsAwayAtFirst(t *testing.T) {
 	f := newFixture(t, Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	away := true
-	s := &Source{config: f.config, docs: f.docs, heads: f.heads, versions: f.versions, claims: f.claims}
+	s := &Source{config: f.config, docs: f.docs, heads: f.heads, history: f.history}
 	s.config.step = func(string) error {
 		if away {
 			return errKilled
@@ -205,7 +205,8 @@ func TestIndexesAreMadeLaterIfTheServerIsAwayAtFirst(t *testing.T) {
 		t.Error("it believes that they are there")
 	}
 	away = false
-	must(t, s.Mend(t.Context(), nil))
+	_, err := s.Reconcile(t.Context(), setID)
+	must(t, err)
 	if !s.indexed.Load() {
 		t.Error("it did not try again")
 	}
@@ -259,7 +260,7 @@ func TestAnUnchangedPollIsOneSmallRead(t *testing.T) {
 		mu.Unlock()
 	}
 	// The content of a rule set is far larger.
-	raw, err := f.versions.FindOne(t.Context(), bson.D{{Key: "ruleSetId", Value: setID}}).Raw()
+	raw, err := f.history.FindOne(t.Context(), bson.D{{Key: "ruleSetId", Value: setID}}).Raw()
 	must(t, err)
 	t.Logf("its content has %d bytes", len(raw))
 }
@@ -269,10 +270,10 @@ func TestTheHistoryIsBoundedOnTheServerToo(t *testing.T) {
 	for i := range 7 {
 		f.put(rule("a", int64(i+1)))
 	}
-	n, err := f.versions.CountDocuments(t.Context(), bson.D{})
+	n, err := f.history.CountDocuments(t.Context(), bson.D{})
 	must(t, err)
 	if n != 3 {
 		t.Errorf("%d snapshots are kept", n)
 	}
-	f.mended(true)
+	f.consistent()
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/fluxgate/fluxgate"
@@ -15,21 +14,29 @@ import (
 
 // Revisions implements [rules.Source] with one find of two fields.
 func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
-	heads, err := s.fetchHeads(ctx, ids, "revision", "deleted")
-	if err != nil {
-		return nil, err
-	}
-	places := make(map[string]rules.Head, len(heads))
-	for id, h := range heads {
-		if !h.never() {
-			places[id] = h.place()
+	places := make(map[string]rules.Head, len(ids))
+	var valid []string
+	for _, id := range ids {
+		if fluxgate.ValidID(id) {
+			valid = append(valid, id)
 		}
 	}
-	return places, nil
+	if len(valid) == 0 {
+		return places, nil
+	}
+	two := options.Find().SetProjection(bson.D{{Key: "revision", Value: 1}, {Key: "deleted", Value: 1}})
+	err := s.call(ctx, "reading the revisions of rule sets", func(ctx context.Context) error {
+		heads, err := findAll[*head](ctx, s.heads, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: valid}}}}, two)
+		for _, h := range heads {
+			places[h.ID] = h.place()
+		}
+		return err
+	})
+	return places, err
 }
 
-// Load implements [rules.Source]. A rule set of which there are documents and
-// nothing else becomes revision 1.
+// Load implements [rules.Source]. Documents of a rule set that has no revision
+// become revision 1.
 func (s *Source) Load(ctx context.Context, id string) (*rules.Version, error) {
 	if !fluxgate.ValidID(id) {
 		return nil, notFound(id)
@@ -41,25 +48,35 @@ func (s *Source) Load(ctx context.Context, id string) (*rules.Version, error) {
 		if h, err = s.fetchHead(ctx, id); err != nil {
 			return nil, err
 		}
-		if h.never() {
-			if h, err = s.adopt(ctx, id, h); err != nil {
+		if h == nil {
+			if h, err = s.importFirst(ctx, id); err != nil {
 				return nil, err
 			}
 		}
-		if h.never() || h.Deleted {
+		if h == nil || h.Deleted {
 			return nil, notFound(id)
 		}
-		var v *snapshot
-		if v, err = s.fetchSnapshot(ctx, h); err == nil {
-			return v.version()
+		var v *rules.Version
+		if v, err = s.fetchCurrent(ctx, h); !errors.Is(err, errNoSnapshot) {
+			return v, err
 		}
 		// The history may have forgotten it since the head was read, if the
-		// rule set changes faster than we read. The head then says so.
-		if !errors.Is(err, errNoSnapshot) {
-			return nil, err
-		}
+		// rule set changes faster than it is read. Then the head has changed.
 	}
 	return nil, err
+}
+
+// importFirst makes the first revision of a rule set that has documents only.
+func (s *Source) importFirst(ctx context.Context, id string) (*head, error) {
+	b, err := s.inspect(ctx, id, nil)
+	if err != nil || !b.hasEdits() {
+		return nil, err
+	}
+	h, err := s.importEdits(ctx, b)
+	if errors.As(err, new(*rules.ConflictError)) {
+		return s.fetchHead(ctx, id)
+	}
+	return h, err
 }
 
 func notFound(id string) error { return fmt.Errorf("rule set %.70q: %w", id, rules.ErrNotFound) }
@@ -70,11 +87,12 @@ func (s *Source) List(ctx context.Context, after string, limit int) ([]rules.Ent
 		{Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}},
 		{Key: "deleted", Value: bson.D{{Key: "$ne", Value: true}}},
 	}
-	opts := options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(rules.PageSize(limit)))
+	opts := options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(rules.PageSize(limit))).
+		SetProjection(bson.D{{Key: "document", Value: 0}, {Key: "replaces", Value: 0}, {Key: "adds", Value: 0}})
 	var list []rules.Entry
 	err := s.call(ctx, "listing the rule sets", func(ctx context.Context) error {
-		all, err := findAll[*head](ctx, s.heads, filter, opts)
-		for _, h := range all {
+		heads, err := findAll[*head](ctx, s.heads, filter, opts)
+		for _, h := range heads {
 			list = append(list, h.entry())
 		}
 		return err
@@ -82,39 +100,35 @@ func (s *Source) List(ctx context.Context, after string, limit int) ([]rules.Ent
 	return list, err
 }
 
-// History implements [rules.Editor].
+// History implements [rules.Editor]. The current revision is in the head, and
+// may not be in the history yet.
 func (s *Source) History(ctx context.Context, id string, before int64, limit int) ([]rules.Entry, error) {
 	h, err := s.fetchHead(ctx, id)
-	if err != nil || h.never() {
+	if err != nil || h == nil {
 		return nil, err
 	}
-	revisions := bson.D{{Key: "$lte", Value: h.Revision}, {Key: "$gt", Value: h.Revision - int64(s.config.History)}}
-	if before > 0 {
-		revisions = append(revisions, bson.E{Key: "$lt", Value: before})
-	}
-	opts := options.Find().SetSort(bson.D{{Key: "revision", Value: -1}}).SetLimit(int64(rules.PageSize(limit))).
-		SetProjection(bson.D{{Key: "document", Value: 0}, {Key: "overrules", Value: 0}})
 	var list []rules.Entry
+	limit = rules.PageSize(limit)
+	if before <= 0 || before > h.Revision {
+		before = h.Revision
+		list = append(list, h.entry())
+	}
+	if len(list) == limit {
+		return list, nil
+	}
+	filter := bson.D{{Key: "ruleSetId", Value: id}, {Key: "revision", Value: bson.D{
+		{Key: "$lt", Value: before}, {Key: "$gt", Value: h.Revision - int64(s.config.History)},
+	}}}
+	opts := options.Find().SetSort(bson.D{{Key: "revision", Value: -1}}).SetLimit(int64(limit - len(list))).
+		SetProjection(bson.D{{Key: "document", Value: 0}})
 	err = s.call(ctx, "reading the history of a rule set", func(ctx context.Context) error {
-		all, err := findAll[*snapshot](ctx, s.versions, visible(h, revisions), opts)
-		for _, v := range all {
+		found, err := findAll[*head](ctx, s.history, filter, opts)
+		for _, v := range found {
 			list = append(list, v.entry())
 		}
 		return err
 	})
 	return list, err
-}
-
-// visible finds the snapshots of a rule set that are more than proposals.
-func visible(h *head, revisions any) bson.D {
-	return bson.D{
-		{Key: "ruleSetId", Value: h.ID},
-		{Key: "revision", Value: revisions},
-		{Key: "$or", Value: bson.A{
-			bson.D{{Key: "committed", Value: true}},
-			bson.D{{Key: "_id", Value: h.Snapshot}},
-		}},
-	}
 }
 
 // Version implements [rules.Editor].
@@ -127,18 +141,20 @@ func (s *Source) Version(ctx context.Context, id string, revision int64) (*rules
 	if err != nil {
 		return nil, err
 	}
-	if h.never() || revision > h.Revision || revision <= h.Revision-int64(s.config.History) {
+	if h == nil || revision > h.Revision || revision <= h.Revision-int64(s.config.History) {
 		return nil, missing
 	}
-	v := new(snapshot)
-	err = s.call(ctx, "reading a former rule set", func(ctx context.Context) error {
-		return s.versions.FindOne(ctx, visible(h, revision)).Decode(v)
-	})
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil, missing
+	if revision == h.Revision && h.Document != "" {
+		return h.parse()
 	}
-	if err != nil {
+	v, err := s.fetchSnapshot(ctx, id, revision)
+	switch {
+	case err != nil:
 		return nil, err
+	case v != nil:
+		return v.parse()
+	case revision == h.Revision:
+		return s.fetchCurrent(ctx, h)
 	}
-	return v.version()
+	return nil, missing
 }

@@ -2,6 +2,7 @@ package mongorules
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,26 +21,27 @@ import (
 
 // Source keeps rule sets in MongoDB.
 type Source struct {
-	config   Config
-	client   *mongo.Client // nil if it is somebody else's
-	docs     *mongo.Collection
-	heads    *mongo.Collection
-	versions *mongo.Collection
-	claims   *mongo.Collection
-	indexed  atomic.Bool
-	turns    turns
-	// unfinished is what was logged about documents that are left alone.
-	unfinished warnings
+	config  Config
+	name    string        // of the holder of leases
+	client  *mongo.Client // nil if it is the caller's
+	docs    *mongo.Collection
+	heads   *mongo.Collection
+	history *mongo.Collection
+	indexed atomic.Bool
+	leased  atomic.Bool // has held a lease
+	writers keyedMutex
+	// warned has the names of ignored documents that were logged, reconciled
+	// the digest of documents that were found to be as they should be.
+	warned, reconciled memo
 }
 
 var (
-	_ rules.Editor = (*Source)(nil)
-	_ rules.Mender = (*Source)(nil)
+	_ rules.Editor     = (*Source)(nil)
+	_ rules.Reconciler = (*Source)(nil)
 )
 
-// New keeps rule sets in a database. It makes the indexes that are missing. A
-// server that is away, or does not let it, is no error: whoever asks for rules
-// will hear of it.
+// New keeps rule sets in a database. It creates missing indexes. It is not an
+// error if MongoDB cannot be reached or does not permit that.
 func New(ctx context.Context, db *mongo.Database, config Config) (*Source, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -48,13 +50,13 @@ func New(ctx context.Context, db *mongo.Database, config Config) (*Source, error
 	strict := options.Collection().SetReadConcern(readconcern.Majority()).
 		SetReadPreference(readpref.Primary()).SetWriteConcern(writeconcern.Majority())
 	s := &Source{
-		config:   config,
-		docs:     db.Collection(config.Collection, strict),
-		heads:    db.Collection(config.Collection+"_heads", strict),
-		versions: db.Collection(config.Collection+"_history", strict),
-		claims:   db.Collection(config.Collection+"_ids", strict),
+		config:  config,
+		name:    rand.Text(),
+		docs:    db.Collection(config.Collection, strict),
+		heads:   db.Collection(config.Collection+"_heads", strict),
+		history: db.Collection(config.Collection+"_history", strict),
 	}
-	// Not for long: a server that is away must not hold up a start, and Mend
+	// Briefly: an unreachable MongoDB must not delay a start, and Reconcile
 	// tries again.
 	brief, cancel := context.WithTimeout(ctx, min(time.Second, s.config.Timeout))
 	s.makeIndexes(brief)
@@ -87,8 +89,8 @@ func Open(ctx context.Context, uri string, config Config) (*Source, error) {
 	return s, nil
 }
 
-// errURI says nothing of the URI, nor what the driver says of it: there may be
-// a password in it, and a URI that cannot be read does not say where.
+// errURI shows neither the URI nor the driver's message: either may contain a
+// password.
 var errURI = errors.New("mongorules: the URI must be mongodb://user:password@host:port/database or mongodb+srv://…, " +
 	"with percent signs for the characters : / ? # [ ] @ % in user and password")
 
@@ -110,18 +112,20 @@ func connect(uri string) (*mongo.Client, error) {
 	return client, nil
 }
 
-// Close ends the client if [Open] made it.
+// Close lets other servers reconcile at once, and ends the client if [Open]
+// made it.
 func (s *Source) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
+	defer cancel()
+	s.releaseLeases(ctx)
 	if s.client == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
-	defer cancel()
 	return s.client.Disconnect(ctx)
 }
 
-// call asks the server one thing, and no longer than it may take.
-func (s *Source) call(ctx context.Context, doing string, ask func(context.Context) error) error {
+// call sends one command to MongoDB, bounded by the timeout.
+func (s *Source) call(ctx context.Context, doing string, send func(context.Context) error) error {
 	if s.config.step != nil {
 		if err := s.config.step(doing); err != nil {
 			return err
@@ -129,13 +133,13 @@ func (s *Source) call(ctx context.Context, doing string, ask func(context.Contex
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	if err := ask(ctx); err != nil {
+	if err := send(ctx); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return nil
 }
 
-// findAll reads everything that a filter finds.
+// findAll reads all documents that a filter matches.
 func findAll[T any](ctx context.Context, c *mongo.Collection, filter any, opts ...options.Lister[options.FindOptions]) ([]T, error) {
 	cursor, err := c.Find(ctx, filter, opts...)
 	if err != nil {
@@ -146,26 +150,26 @@ func findAll[T any](ctx context.Context, c *mongo.Collection, filter any, opts .
 	return all, err
 }
 
-// makeIndexes makes the indexes that are not there yet. It is tried again
-// later if the server is away now.
+// makeIndexes creates missing indexes. It is tried again later if MongoDB
+// cannot be reached.
 func (s *Source) makeIndexes(ctx context.Context) {
 	if s.indexed.Load() {
 		return
 	}
 	err := s.Indexes(ctx)
 	if err != nil {
-		s.config.Logger.Warn("MongoDB has no indexes for the rules yet", "error", err)
+		s.config.Logger.Warn("cannot create the indexes of the rules yet; will try again", "error", err)
 	}
 	s.indexed.Store(err == nil || forbidden(err))
 }
 
-// Indexes makes the indexes that are not there yet, and says what is wrong if
-// it cannot. Without them everything works, and large collections slowly.
+// Indexes creates missing indexes. Without them everything works, but large
+// collections are slow.
 func (s *Source) Indexes(ctx context.Context) error {
 	ensure := func(c *mongo.Collection, field string, order int) error {
 		// One at a time: FerretDB fails on several of which some exist.
 		model := mongo.IndexModel{Keys: bson.D{{Key: "ruleSetId", Value: 1}, {Key: field, Value: order}}}
-		return s.call(ctx, "making an index of "+c.Name(), func(ctx context.Context) error {
+		return s.call(ctx, "creating an index of "+c.Name(), func(ctx context.Context) error {
 			_, err := c.Indexes().CreateOne(ctx, model)
 			return err
 		})
@@ -175,12 +179,12 @@ func (s *Source) Indexes(ctx context.Context) error {
 		err = ensure(s.docs, "priority", -1)
 	}
 	if err == nil {
-		err = ensure(s.versions, "revision", 1)
+		err = ensure(s.history, "revision", 1)
 	}
 	return err
 }
 
-// forbidden reports that the user may not do what was asked.
+// forbidden reports whether MongoDB denied the user an operation.
 func forbidden(err error) bool {
 	const unauthorized = 13
 	var reply mongo.ServerError

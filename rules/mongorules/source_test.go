@@ -30,12 +30,12 @@ func TestSourceKeepsTheContract(t *testing.T) {
 	}
 }
 
-// corrupt writes a document into the snapshot that the head names.
+// corrupt writes a document into the current snapshot.
 func (f *fixture) corrupt(t testing.TB, id, document string) {
 	t.Helper()
 	h, err := f.fetchHead(t.Context(), id)
 	must(t, err)
-	_, err = f.versions.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: h.Snapshot}}, set("document", document))
+	_, err = f.history.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: snapshotID(id, h.Revision)}}, set("document", document))
 	must(t, err)
 }
 

@@ -30,11 +30,11 @@ func TestUnfinishedDocument_LeftAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
-			f := newFixture(t, Config{CheckEvery: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			f := newFixture(t, Config{Lease: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			before(f)
 			f.insert(draftOf("draft"), draftOf("draft-null", nil), draftOf("draft-empty", bson.A{}))
-			f.mend()
-			f.mend()
+			f.reconcileNow()
+			f.reconcileNow()
 			if v := f.load(); v.RuleSet.Len() != 1 || v.Revision != 1 {
 				t.Fatalf("revision %d with %d rules", v.Revision, v.RuleSet.Len())
 			}
@@ -42,7 +42,7 @@ func TestUnfinishedDocument_LeftAlone(t *testing.T) {
 				t.Errorf("the log has %d warnings:\n%s", n, log.String())
 			}
 			f.shell("a", set("bands.0.capacity", 70)) // an edit of another rule is taken in
-			f.mend()
+			f.reconcileNow()
 			if v := f.load(); v.Revision != 2 || v.RuleSet.Len() != 1 {
 				t.Errorf("revision %d with %d rules", v.Revision, v.RuleSet.Len())
 			}
@@ -50,7 +50,7 @@ func TestUnfinishedDocument_LeftAlone(t *testing.T) {
 				t.Errorf("the document has become %v", doc)
 			}
 			f.shell("draft", set("bands", bson.A{bson.D{{Key: "capacity", Value: 5}, {Key: "refillSeconds", Value: 1}}}))
-			f.mend()
+			f.reconcileNow()
 			if v := f.load(); v.Revision != 3 || v.RuleSet.Len() != 2 {
 				t.Errorf("with bands it is not part of revision %d, which has %d rules", v.Revision, v.RuleSet.Len())
 			}
@@ -69,10 +69,10 @@ func TestUnfinishedDocument_RuleInForce(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, Config{CheckEvery: 1})
+			f := newFixture(t, Config{Lease: 1})
 			f.put(rule("a", 1), rule("b", 1))
 			edit(f)
-			if err := f.Mend(f.Context(), []string{setID}); !errors.As(err, new(*fluxgate.ValidationError)) || !strings.Contains(err.Error(), "bands") {
+			if err := reconcile(f.Context(), f); !errors.As(err, new(*fluxgate.ValidationError)) || !strings.Contains(err.Error(), "bands") {
 				t.Errorf("mending it: %v", err)
 			}
 			if v := f.load(); v.Revision != 1 || v.RuleSet.Len() != 2 {
@@ -89,11 +89,11 @@ func TestUnfinishedDocument_Put(t *testing.T) {
 		"as the next revision":  func(f *fixture) { f.put(rule("a", 1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, Config{CheckEvery: 1})
+			f := newFixture(t, Config{Lease: 1})
 			before(f)
 			f.insert(draftOf("draft"), draftOf("other"))
 			f.put(rule("a", 1), rule("draft", 7))
-			f.mend()
+			f.reconcileNow()
 			if doc := f.document("draft"); doc["bands"] == nil || doc["checksum"] == nil {
 				t.Errorf("the document is still %v", doc)
 			}
@@ -106,12 +106,12 @@ func TestUnfinishedDocument_Put(t *testing.T) {
 
 // A collection that has lost all but an unfinished document is written again.
 func TestUnfinishedDocument_LostCollection(t *testing.T) {
-	f := newFixture(t, Config{CheckEvery: 1})
+	f := newFixture(t, Config{Lease: 1})
 	f.put(rule("a", 1), rule("b", 1))
 	_, err := f.docs.DeleteMany(t.Context(), bson.D{})
 	must(t, err)
 	f.insert(draftOf("draft"))
-	f.mend()
+	f.reconcileNow()
 	if v := f.load(); v.Revision != 1 || f.document("a") == nil || f.document("b") == nil {
 		t.Errorf("revision %d, documents %v and %v", v.Revision, f.document("a"), f.document("b"))
 	}

@@ -19,8 +19,6 @@
 //	heads             hash    rule set         7, or 8 deleted: where it stands
 //	names             zset    rule set         those that exist, all with score 0
 //	current           hash    rule set         its newest line of history
-//	owners            hash    rule             the rule set that it stands in
-//	members           hash    rule set         its rules' ids, sorted, one to a line
 //	bytes             hash    rule set         how long its documents are together
 //	history:RULESET   hash    revision         a line of history, see below
 //	documents:RULESET hash    revision         the rule set as JSON

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
@@ -19,7 +17,6 @@ type commit struct {
 	id       string
 	change   rules.Change
 	what     string
-	ruleIDs  []string // in the order of the rule set
 	document []byte
 }
 
@@ -48,11 +45,7 @@ func (s *Source) put(ctx context.Context, set *fluxgate.RuleSet, change rules.Ch
 	if _, err := fluxgate.ParseRuleSet(document); err != nil {
 		return 0, err
 	}
-	c := commit{id: set.ID(), change: change, what: wasPut, document: document}
-	for rule := range set.Rules() {
-		c.ruleIDs = append(c.ruleIDs, rule.ID)
-	}
-	return s.commit(ctx, &c)
+	return s.commit(ctx, &commit{id: set.ID(), change: change, what: wasPut, document: document})
 }
 
 // Delete implements [rules.Editor].
@@ -75,22 +68,15 @@ func (s *Source) commit(ctx context.Context, c *commit) (int64, error) {
 		return 0, rules.ErrNotFound
 	}
 	keys := []string{
-		s.keys.heads, s.keys.names, s.keys.current, s.keys.owners, s.keys.members,
-		s.keys.history(c.id), s.keys.documents(c.id), s.keys.changes(c.id), s.keys.bytes,
+		s.keys.heads, s.keys.names, s.keys.current, s.keys.history(c.id), s.keys.documents(c.id), s.keys.changes(c.id), s.keys.bytes,
 	}
 	found, err := s.run(ctx, commitScript, keys,
 		c.id, c.change.Base, rand.Text(), s.config.History, c.what,
-		c.change.Author+"\n"+c.change.Comment, joinSorted(c.ruleIDs), c.document, s.config.HistoryBytes)
+		c.change.Author+"\n"+c.change.Comment, c.document, s.config.HistoryBytes)
 	if err != nil {
 		return 0, err
 	}
 	return c.outcome(found)
-}
-
-// joinSorted has one id to a line. Ids have no newline, and sorted they are
-// the same text whenever they are the same ids.
-func joinSorted(ids []string) string {
-	return strings.Join(slices.Sorted(slices.Values(ids)), "\n")
 }
 
 // outcome reads what the script says.
@@ -106,30 +92,12 @@ func (c *commit) outcome(found reply) (int64, error) {
 		if current, err := strconv.ParseInt(value, 10, 64); err == nil {
 			return 0, &rules.ConflictError{RuleSetID: c.id, Base: c.change.Base, Current: current}
 		}
-	case "taken":
-		return 0, c.taken(found[1:])
 	case "missing":
 		return 0, rules.ErrNotFound
 	case "damaged":
 		return 0, damaged(c.id, 0, errHead)
 	}
 	return 0, errors.New("the answer of Redis cannot be read")
-}
-
-// taken says which rule ids other rule sets have.
-func (c *commit) taken(pairs reply) error {
-	owners := make(map[string]string, len(pairs)/2)
-	for i := 0; i+1 < len(pairs); i += 2 {
-		rule, _ := pairs.text(i)
-		owners[rule], _ = pairs.text(i + 1)
-	}
-	invalid := &fluxgate.ValidationError{RuleSetID: c.id}
-	for i, rule := range c.ruleIDs {
-		if owner, ok := owners[rule]; ok {
-			invalid.Problems = append(invalid.Problems, rules.Taken(i, rule, owner))
-		}
-	}
-	return invalid
 }
 
 // List implements [rules.Editor].

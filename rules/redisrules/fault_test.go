@@ -21,8 +21,8 @@ func TestAChangeThatFailsWritesNothing(t *testing.T) {
 	srv := testenv.SharedStandalone(t)
 	for name, key := range map[string]func(k *keys) string{
 		"heads": func(k *keys) string { return k.heads }, "names": func(k *keys) string { return k.names },
-		"current": func(k *keys) string { return k.current }, "owners": func(k *keys) string { return k.owners },
-		"members": func(k *keys) string { return k.members }, "bytes": func(k *keys) string { return k.bytes }, "history": func(k *keys) string { return k.history("limits") },
+		"current": func(k *keys) string { return k.current },
+		"bytes": func(k *keys) string { return k.bytes }, "history": func(k *keys) string { return k.history("limits") },
 		"documents": func(k *keys) string { return k.documents("limits") }, "changes": func(k *keys) string { return k.changes("limits") },
 	} {
 		t.Run(name, func(t *testing.T) {

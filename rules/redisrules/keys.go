@@ -4,15 +4,15 @@ package redisrules
 // they stand in one slot of a cluster and a script may touch them together.
 // The buckets of a redisstore have other tags, of at most four characters.
 type keys struct {
-	heads, names, current, owners, members, bytes string
-	ofSet                                         string // what those of one rule set begin with
+	heads, names, current, bytes string
+	ofSet                        string // what those of one rule set begin with
 }
 
 func newKeys(prefix string) keys {
 	base := prefix + ":{rules}:"
 	return keys{
 		heads: base + "heads", names: base + "names", current: base + "current",
-		owners: base + "owners", members: base + "members", bytes: base + "bytes", ofSet: base,
+		bytes: base + "bytes", ofSet: base,
 	}
 }
 

@@ -15,11 +15,12 @@ type Strategy string
 
 // The strategies.
 const (
-	// Polling asks for revisions every interval.
+	// Polling asks for revisions every half interval.
 	Polling Strategy = "POLLING"
 	// PubSub listens for announcements in Redis, and asks for revisions when
 	// it begins to listen. What is announced while the connection is away is
-	// not missed, since it then begins anew.
+	// not missed, since it then begins anew. Revisions of a source that can be
+	// edited with other programs ([rules.Reconciler]) are polled too.
 	PubSub Strategy = "REDIS_PUBSUB"
 	// Auto does both: announcements are fast, and polling is sure.
 	Auto Strategy = "AUTO"
@@ -47,7 +48,8 @@ type Config struct {
 	// Strategy is how changes are noticed. Empty means Auto with Redis, and
 	// Polling without.
 	Strategy Strategy
-	// Interval is how often revisions are polled. 0 means 30s.
+	// Interval is within what time a change is in effect. Revisions are polled,
+	// and a [rules.Reconciler] is called, every half interval. 0 means 30s.
 	Interval time.Duration
 	// Jitter is the longest random delay before a look at the source, so that
 	// a thousand gateways do not ask at once. 0 means 50ms, less none.
@@ -58,9 +60,6 @@ type Config struct {
 	// After that the request is decided as if there were none, while loading
 	// goes on. 0 means 1s.
 	FirstWait time.Duration
-	// MendEvery is how often a source that looks after its own content is
-	// asked to. 0 means 60s.
-	MendEvery time.Duration
 
 	// Redis is where announcements are heard. Channel empty means
 	// DefaultChannel.
@@ -106,7 +105,6 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.Jitter, 50*time.Millisecond)
 	setDefault(&c.Timeout, 5*time.Second)
 	setDefault(&c.FirstWait, time.Second)
-	setDefault(&c.MendEvery, time.Minute)
 	setDefault(&c.IdleAfter, time.Hour)
 	setDefault(&c.MaxRuleSets, 1_000)
 	setDefault(&c.Channel, DefaultChannel)
@@ -129,7 +127,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	switch {
-	case c.Interval < 10*time.Millisecond || c.MendEvery < 10*time.Millisecond:
+	case c.Interval < 10*time.Millisecond:
 		return c, errors.New("a source must not be asked more often than every 10ms")
 	case c.Timeout < 0 || c.FirstWait < 0 || c.IdleAfter < 0:
 		return c, errors.New("a time must not be negative")

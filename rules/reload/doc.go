@@ -9,7 +9,7 @@
 //
 // # How a change arrives
 //
-// Every interval the source is asked for the revisions of the rule sets in
+// Every half interval the source is asked for the revisions of the rule sets in
 // use, which is one small read; only a rule set whose revision has changed is
 // read whole. With a Redis client in the [Config] an [Announcer] can say that
 // something has changed, and reloaders that listen look at once. An announcement
@@ -17,6 +17,11 @@
 // look at most. While looks that hints ask for find nothing new, the gap between
 // them grows from 10 ms to 1 s. A source that notices changes itself gives the
 // same hints.
+//
+// A source whose content can be edited with other programs is a
+// [rules.Reconciler]: every half interval it imports edits as revisions, which
+// are loaded and announced. So an edit is in effect on all servers within one
+// interval, under every strategy but Off.
 //
 // A new version replaces the old one by one pointer. Requests in flight finish
 // on the rules they began with, and what callers have used carries over.

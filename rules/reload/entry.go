@@ -28,10 +28,10 @@ type entry struct {
 
 	mu     sync.Mutex // guards what follows
 	status Status
-	// unmended is what the source could not take in. It stands until that is
-	// mended, whatever the source says otherwise.
-	unmended   error
-	unmendedAt time.Time
+	// contentErr is why the source could not import an edit of its content. It
+	// stays until an import succeeds, also while loads succeed.
+	contentErr   error
+	contentErrAt time.Time
 	// refused is the revision that could not be loaded.
 	refused int64
 	// reset is the revision whose reset of buckets is still to be done.
@@ -67,31 +67,31 @@ func (e *entry) snapshot() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.status
-	if s.Err == nil && e.unmended != nil {
-		s.Err, s.ErrAt = e.unmended, e.unmendedAt
+	if s.Err == nil && e.contentErr != nil {
+		s.Err, s.ErrAt = e.contentErr, e.contentErrAt
 	}
 	return s
 }
 
-// mended notes how it went to look after the content, and reports whether that
-// is news.
-func (e *entry) mended(err error, now time.Time) bool {
+// setContentError notes the result of an import, and reports whether it differs
+// from the one before.
+func (e *entry) setContentError(err error, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	news := (err == nil) != (e.unmended == nil)
-	e.unmended = err
-	if news {
-		e.unmendedAt = now
+	before := e.contentErr
+	e.contentErr = err
+	if err == nil || before == nil {
+		e.contentErrAt = now
+		return (err == nil) != (before == nil)
 	}
-	return news
+	return err.Error() != before.Error()
 }
 
-// unmendedNow reports whether there is content that the source could not take
-// in.
-func (e *entry) unmendedNow() bool {
+// invalidContent reports whether the source has an edit that is not imported.
+func (e *entry) invalidContent() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.unmended != nil
+	return e.contentErr != nil
 }
 
 // install makes a version the one that decides.

@@ -163,7 +163,7 @@ func (r *Reloader) load(ctx context.Context, e *entry, head rules.Head) {
 	if err := r.copies.save(version); err != nil {
 		r.config.Logger.Warn("could not keep a copy of a rule set", "ruleSet", e.id, "error", err)
 	}
-	r.mendAgain(ctx, e) // the new version may be the repair
+	r.reconcileAgain(ctx, e) // the new version may be the repair
 	if had && version.Revision != before.Revision && r.config.ResetBuckets != nil {
 		e.mu.Lock()
 		e.reset = version.Revision
@@ -235,52 +235,6 @@ func (r *Reloader) loaded(set *fluxgate.RuleSet) {
 	if r.config.Loaded != nil {
 		r.config.Loaded(set)
 	}
-}
-
-// mendAll has the source look after the content of what is in use, from time
-// to time, beside everything else: it may take long.
-func (r *Reloader) mendAll(life context.Context, mender rules.Mender) {
-	for {
-		pause(life, r.config.MendEvery+upTo(r.config.Jitter))
-		for _, e := range r.entries() {
-			if life.Err() != nil {
-				return
-			}
-			r.mend(life, mender, e)
-		}
-	}
-}
-
-// mendAgain tries again what went wrong with the content of a rule set, so that
-// a repair is noticed at once.
-func (r *Reloader) mendAgain(ctx context.Context, e *entry) {
-	if mender, ok := r.source.(rules.Mender); ok && e.unmendedNow() {
-		r.mend(ctx, mender, e)
-	}
-}
-
-// mend has the source look after the content of one rule set. It reports
-// whether that went well.
-func (r *Reloader) mend(ctx context.Context, mender rules.Mender, e *entry) bool {
-	err := r.mendOne(ctx, mender, e.id)
-	if ctx.Err() != nil {
-		return false
-	}
-	switch news := e.mended(err, time.Now()); {
-	case news && err != nil:
-		r.counts.failures.Add(1)
-		r.log(e, slog.LevelError, "content of the source could not be taken in", "error", err)
-	case news:
-		r.log(e, slog.LevelInfo, "the content of the source is valid again")
-	}
-	return err == nil
-}
-
-func (r *Reloader) mendOne(ctx context.Context, mender rules.Mender, id string) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
-	defer cancel()
-	defer recoverSource(&err)
-	return mender.Mend(ctx, []string{id})
 }
 
 // recoverSource makes a panic in a source an error: it must not end the

@@ -97,8 +97,8 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 	if watcher, ok := source.(rules.Watcher); ok {
 		r.background(func(life context.Context) { r.watch(life, watcher) })
 	}
-	if mender, ok := source.(rules.Mender); ok {
-		r.background(func(life context.Context) { r.mendAll(life, mender) })
+	if source, ok := source.(rules.Reconciler); ok {
+		r.background(func(life context.Context) { r.reconcileAll(life, source) })
 	}
 	return r, nil
 }
@@ -220,12 +220,12 @@ func (r *Reloader) loadFirst(e *entry) {
 		return
 	}
 	err := r.look(r.life, []*entry{e}, false) // what went wrong is in the status
-	mender, ok := r.source.(rules.Mender)
+	source, ok := r.source.(rules.Reconciler)
 	if err != nil || !ok || e.current.Load() != nil {
 		return
 	}
-	// The source may have the makings of it.
-	if r.mend(r.life, mender, e) {
+	// There may be content that was not imported yet.
+	if r.reconcile(r.life, source, e) {
 		_ = r.look(r.life, []*entry{e}, false)
 	}
 }
@@ -238,7 +238,7 @@ func (r *Reloader) Reload(ctx context.Context) error {
 		return err
 	}
 	for _, e := range entries {
-		r.mendAgain(ctx, e)
+		r.reconcileAgain(ctx, e)
 	}
 	var wrong []error
 	for _, s := range r.Status() {
@@ -261,7 +261,7 @@ func (r *Reloader) entries() []*entry {
 // run looks at the source in due course until life ends.
 func (r *Reloader) run(life context.Context) {
 	// Gateways that start together do not poll together.
-	poll := time.NewTimer(upTo(r.config.Interval))
+	poll := time.NewTimer(upTo(r.config.Interval / 2))
 	tick := time.NewTicker(r.tickTime)
 	defer poll.Stop()
 	defer tick.Stop()
@@ -274,7 +274,7 @@ func (r *Reloader) run(life context.Context) {
 			return
 		case <-poll.C:
 			r.poll(life)
-			poll.Reset(r.config.Interval + upTo(r.config.Jitter))
+			poll.Reset(r.config.Interval/2 + upTo(r.config.Jitter))
 		case <-tick.C:
 			r.expire()
 		case <-wake:
@@ -302,11 +302,13 @@ const (
 	maxGap = time.Second
 )
 
-// poll looks at everything in use. Who relies on announcements polls only
-// what went wrong.
+// poll looks at everything in use. A server that relies on announcements polls
+// only rule sets with an error, unless others can edit the source's content:
+// whoever does that announces nothing.
 func (r *Reloader) poll(life context.Context) {
 	due := r.entries()
-	if r.config.Strategy == PubSub || r.config.Strategy == Off {
+	_, edited := r.source.(rules.Reconciler)
+	if r.config.Strategy == PubSub && !edited || r.config.Strategy == Off {
 		wrong := due[:0]
 		for _, e := range due {
 			if e.snapshot().Err != nil {

@@ -14,7 +14,7 @@ import (
 var behindChecks = []Check{
 	{"malformed content is an error of its own rule set alone, until it is put right", malformed},
 	{"watching tells that it has begun and of changes, until its context ends", watching},
-	{"mending what is whole changes nothing", mending},
+	{"reconciling what is unchanged changes nothing", reconciling},
 }
 
 func malformed(t testing.TB, s Subject) {
@@ -116,26 +116,26 @@ func watching(t testing.TB, s Subject) {
 	}
 }
 
-func mending(t testing.TB, s Subject) {
+func reconciling(t testing.TB, s Subject) {
 	f := newFixture(t, s)
-	source, ok := f.Source.(rules.Mender)
+	source, ok := f.Source.(rules.Reconciler)
 	if !ok {
-		t.Skip("the source does not look after its content")
+		t.Skip("the source cannot be edited with other programs")
 	}
 	id, gone := f.id("set"), f.id("gone")
 	f.write(f.set(id, "a"))
 	f.write(f.set(gone, "b"))
 	f.remove(gone)
 	before := f.state(id) + f.state(gone)
-	for _, ids := range [][]string{nil, {id, gone, f.id("unknown")}, strange} {
-		if err := source.Mend(t.Context(), ids); err != nil {
-			t.Errorf("Mend of %.100q: %v", ids, err)
+	for _, id := range append([]string{id, gone, f.id("unknown")}, strange...) {
+		if imported, err := source.Reconcile(t.Context(), id); imported || err != nil {
+			t.Errorf("Reconcile of %.100q: %t, %v", id, imported, err)
 		}
 	}
 	if after := f.state(id) + f.state(gone); after != before {
-		t.Errorf("mending has changed\n%sto\n%s", before, after)
+		t.Errorf("reconciling has changed\n%sto\n%s", before, after)
 	}
 	if head, known := f.head(f.id("unknown")); known {
-		t.Errorf("mending has made %+v of nothing", head)
+		t.Errorf("reconciling has made %+v of nothing", head)
 	}
 }

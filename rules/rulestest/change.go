@@ -1,11 +1,9 @@
 package rulestest
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -128,15 +126,6 @@ func seenByAll(t testing.TB, s Subject) {
 		_, err = here.Put(t.Context(), f.set(id, "x"), by(revision))
 		f.wantConflict(err, "Put based on what the other editor has deleted", id, revision, 0)
 	}
-	f.put(f.set(id, ""), 0)
-	if _, err := there.Put(t.Context(), f.setOf(f.id("thief"), rule(id, nil)), by(0)); !isInvalid(err) {
-		t.Errorf("the other editor puts a rule id that is taken: error %v, want a ValidationError", err)
-	}
-}
-
-func isInvalid(err error) bool {
-	var invalid *fluxgate.ValidationError
-	return errors.As(err, &invalid)
 }
 
 func deleted(t testing.TB, s Subject) {

@@ -31,7 +31,7 @@ var editorFaults = map[string]string{
 	"tells no watcher":                           "watching tells that it has begun and of changes, until its context ends",
 	"does not tell that it has begun to watch":   "watching tells that it has begun and of changes, until its context ends",
 	"watches for ever":                           "watching tells that it has begun and of changes, until its context ends",
-	"mends what is whole":                        "mending what is whole changes nothing",
+	"imports what is unchanged":                  "reconciling what is unchanged changes nothing",
 	"puts over what is there":                    "a change based on nothing is made only where nothing is",
 	"overwrites what the author has not seen":    "a change based on another revision is a conflict and changes nothing",
 	"deletes what the author has not seen":       "a change based on another revision is a conflict and changes nothing",
@@ -48,10 +48,7 @@ var editorFaults = map[string]string{
 	"drops the author":                           "what is put is signed, explained and dated wherever it is told",
 	"dates nothing":                              "what is put is signed, explained and dated wherever it is told",
 	"lists without the comment":                  "what is put is signed, explained and dated wherever it is told",
-	"lets rule sets share a rule id":             "a rule id that another rule set has is refused, with its place",
-	"does not say which rule id is taken":        "a rule id that another rule set has is refused, with its place",
-	"never frees a rule id":                      "a rule id is free again when its rule is gone",
-	"looks for rule ids before it writes":        "a rule id that many claim at once goes to one",
+	"keeps a rule id for its first rule set":     "rule sets may have rules with the same id",
 	"tells the oldest first":                     "history is newest first and pages over it miss and repeat nothing",
 	"repeats an entry on the next page":          "history is newest first and pages over it miss and repeat nothing",
 	"leaves out an entry on the next page":       "history is newest first and pages over it miss and repeat nothing",
@@ -152,21 +149,18 @@ func (f *faulty) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Ch
 	if f.is("drops the author") && change.Check() == nil {
 		change.Author = "somebody"
 	}
-	met := false
 	switch {
 	case f.is("puts over what is there") && change.Base == 0, f.is("overwrites what the author has not seen") && change.Base >= 0:
 		change.Base = f.current(set.ID())
 	case f.is("looks for the revision before it writes") && change.Base > 0 && change.Base == f.current(set.ID()):
-		if met = f.calls.Add(1) < 10 && f.meet(); met {
+		if f.calls.Add(1) < 10 && f.meet() {
 			f.late.Lock()
 			defer f.late.Unlock()
 			change.Base = f.current(set.ID())
 		}
 	case f.is("loses a change and says that it was made") && f.calls.Add(1) == 100:
 		return change.Base + 1, nil
-	case f.is("looks for rule ids before it writes"):
-		met = f.meet()
-	case f.is("never frees a rule id"):
+	case f.is("keeps a rule id for its first rule set"):
 		if err := f.claim(set); err != nil {
 			return 0, err
 		}
@@ -174,12 +168,7 @@ func (f *faulty) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Ch
 		return 0, f.malformed(set.ID())
 	}
 	revision, err := f.Source.Put(ctx, set, change)
-	var invalid *fluxgate.ValidationError
 	switch {
-	case errors.As(err, &invalid) && (met || f.is("lets rule sets share a rule id")):
-		return f.Source.Put(ctx, edited(set, func(r *fluxgate.Rule) { r.ID = "again-" + r.ID }), change)
-	case invalid != nil && f.is("does not say which rule id is taken"):
-		invalid.Problems = []fluxgate.Problem{{Message: "a rule id is taken"}}
 	case err != nil && f.is("cuts long documents") && set.Len() > 0:
 		return f.Source.Put(ctx, edited(set, func(r *fluxgate.Rule) { r.Attributes = nil }), change)
 	case err == nil:

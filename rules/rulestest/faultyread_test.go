@@ -169,12 +169,10 @@ func (f *faulty) Watch(ctx context.Context, changed func(id string)) error {
 	return err
 }
 
-// Mend implements [rules.Mender]: there is nothing to mend.
-func (f *faulty) Mend(ctx context.Context, ids []string) error {
-	for _, id := range ids {
-		if v, err := f.Source.Load(ctx, id); err == nil && f.is("mends what is whole") {
-			_, _ = f.Source.Put(ctx, v.RuleSet, rules.Change{Base: v.Revision, Author: "mender"})
-		}
+// Reconcile implements [rules.Reconciler]: there is nothing to import.
+func (f *faulty) Reconcile(ctx context.Context, id string) (bool, error) {
+	if v, err := f.Source.Load(ctx, id); err == nil && f.is("imports what is unchanged") {
+		_, _ = f.Source.Put(ctx, v.RuleSet, rules.Change{Base: v.Revision, Author: "reconciler"})
 	}
-	return nil
+	return false, nil
 }

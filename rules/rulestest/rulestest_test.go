@@ -34,8 +34,8 @@ func TestASourceThatCannotBeWrittenPassesTheChecksOfReading(t *testing.T) {
 			passed++
 		}
 	}
-	if passed != 8 {
-		t.Errorf("passes %d checks, 8 are about reading and malformed content", passed)
+	if passed != 9 {
+		t.Errorf("passes %d checks, 9 are about reading, malformed content and rule ids", passed)
 	}
 }
 

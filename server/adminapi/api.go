@@ -12,13 +12,11 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/clientip"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/audit"
-	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/slots"
 )
 
@@ -167,12 +165,8 @@ func (a *API) client(r *http.Request) netip.Addr { return a.clients.Addr(r) }
 // caller's doing goes to the log.
 func (a *API) failed(ctx context.Context, err error) error {
 	what := changingOf(ctx)
-	var invalid *fluxgate.ValidationError
-	switch {
-	case what.request.Method == http.MethodGet: // nothing was sent
+	if what.request.Method == http.MethodGet { // nothing was sent
 		err = ofSource(ctx, err)
-	case errors.As(err, &invalid) && !callerOf(ctx).who.MayAll(config.RoleRead):
-		err = rules.HideOwners(invalid)
 	}
 	if problem := admin.ProblemOf(err); problem != nil {
 		return problem

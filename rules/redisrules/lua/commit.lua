@@ -1,8 +1,8 @@
 -- commit.lua: one change of one rule set, whole or not at all.
 --
--- Compares what the change is based on with what stands there, sees that the rule ids
--- are free, and then writes everything: the document, the line of the history, who owns
--- which rule id, and last the head, which makes it all current.
+-- Compares what the change is based on with the current revision, and then writes
+-- everything: the document, the line of the history, and last the head, which makes it
+-- all current.
 --
 -- A client that hears no answer may send the same change again. So a change has a token,
 -- kept for as long as its revision is: a token that is known is a change that was made,
@@ -19,35 +19,29 @@
 -- KEYS[1]  heads      hash    rule set id -> "REVISION" or "REVISION deleted"
 -- KEYS[2]  names      zset    ids of the rule sets that exist, all with score 0
 -- KEYS[3]  current    hash    rule set id -> its newest line of history
--- KEYS[4]  owners     hash    rule id -> rule set id
--- KEYS[5]  members    hash    rule set id -> its rule ids, sorted, one to a line
--- KEYS[6]  history    hash    revision -> line, of this rule set
--- KEYS[7]  documents  hash    revision -> JSON, of this rule set
--- KEYS[8]  changes    hash    token -> revision, of this rule set
--- KEYS[9]  bytes      hash    rule set id -> how many bytes its documents have together
+-- KEYS[4]  history    hash    revision -> line, of this rule set
+-- KEYS[5]  documents  hash    revision -> JSON, of this rule set
+-- KEYS[6]  changes    hash    token -> revision, of this rule set
+-- KEYS[7]  bytes      hash    rule set id -> how many bytes its documents have together
 -- ARGV[1]  id         of the rule set
 -- ARGV[2]  base       the revision that the author has seen, 0 for none
 -- ARGV[3]  token      of this change
 -- ARGV[4]  keep       how many revisions are kept
 -- ARGV[5]  what       put or deleted
 -- ARGV[6]  words      author, newline, comment
--- ARGV[7]  ids        the rule ids, sorted, one to a line; empty for a deletion
--- ARGV[8]  document   JSON; empty for a deletion
--- ARGV[9]  most       how many bytes of documents are kept; the last two revisions always are
+-- ARGV[7]  document   JSON; empty for a deletion
+-- ARGV[8]  most       how many bytes of documents are kept; the last two revisions always are
 -- Returns  { 'done', revision }
 --          { 'conflict', current revision, 0 if there is none }
---          { 'taken', rule id, its rule set, rule id, its rule set, ... }
 --          { 'missing' }      there is nothing to delete
 --          { 'damaged', what stands there as the head }
 --
 -- A line of the history is "REVISION WHAT MICROSECONDS TOKEN\nAUTHOR\nCOMMENT".
 
-local heads, names, current, owners, members, history, documents, changes, bytes = unpack(KEYS)
-local id, base, token, keep, what, words, ids, document, most = unpack(ARGV)
+local heads, names, current, history, documents, changes, bytes = unpack(KEYS)
+local id, base, token, keep, what, words, document, most = unpack(ARGV)
 local call, format = redis.call, string.format
 
-local CHUNK = 1000      -- Lua can hand some 8,000 values to a function, not 20,000
-local MOST_TAKEN = 100  -- as many problems as a validation error lists
 local MOST_PRUNED = 1000 -- of small ones, when a large one comes or a bound was made smaller
 local MOST_DIGITS = 15  -- below 2^53
 
@@ -68,39 +62,9 @@ local standing = state == '' and revision or '0'
 if base ~= standing then return { 'conflict', standing } end
 if what == 'deleted' and standing == '0' then return { 'missing' } end
 
--- Which rule ids are new to the rule set, and which does it give up? Most changes leave
--- them as they are.
-local former = call('HGET', members, id) or ''
-local added, given_up = {}, {}
-if ids ~= former then
-  local had, has = {}, {}
-  for rule in former:gmatch('[^\n]+') do had[rule] = true end
-  for rule in ids:gmatch('[^\n]+') do
-    has[rule] = true
-    if not had[rule] then added[#added + 1] = rule end
-  end
-  for rule in former:gmatch('[^\n]+') do
-    if not has[rule] then given_up[#given_up + 1] = rule end
-  end
-end
-
-local taken = {}
-for first = 1, #added, CHUNK do
-  local last = math.min(first + CHUNK - 1, #added)
-  local found = call('HMGET', owners, unpack(added, first, last))
-  for i = 1, #found do
-    if found[i] and found[i] ~= id and #taken < 2 * MOST_TAKEN then
-      taken[#taken + 1] = added[first + i - 1]
-      taken[#taken + 1] = found[i]
-    end
-  end
-end
-if #taken > 0 then return { 'taken', unpack(taken) } end
-
 local held = (tonumber(call('HGET', bytes, id) or '') or 0) + #document
 
 -- The keys that have not been read yet, for their type alone.
-call('HLEN', owners)
 call('HLEN', current)
 call('ZCARD', names)
 call('HLEN', history)
@@ -119,24 +83,6 @@ else
 end
 call('HSET', current, id, line)
 call('HSET', changes, token, revision)
-
--- The index of rule ids.
-for first = 1, #added, CHUNK do
-  local pairs = {}
-  for i = first, math.min(first + CHUNK - 1, #added) do
-    pairs[#pairs + 1] = added[i]
-    pairs[#pairs + 1] = id
-  end
-  call('HSET', owners, unpack(pairs))
-end
-for first = 1, #given_up, CHUNK do
-  call('HDEL', owners, unpack(given_up, first, math.min(first + CHUNK - 1, #given_up)))
-end
-if ids == '' then
-  call('HDEL', members, id)
-elseif ids ~= former then
-  call('HSET', members, id, ids)
-end
 
 -- Forget the oldest while a bound is passed. Revisions have no gaps, so the number of
 -- lines says which one is the oldest.

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// number is a JSON number as an int64 or a double, if one of them has exactly
-// the value that is written, as decimals go, else as a text.
-func number(s string) any {
+// encodeNumber is a JSON number as an int64 or a double, if one of them has
+// exactly that decimal value, else as a string.
+func encodeNumber(s string) any {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return n
 	}
@@ -33,8 +33,8 @@ func number(s string) any {
 	return s
 }
 
-// mongoName is a name that every MongoDB takes: one that is empty, has a dot or
-// begins with a dollar sign is written with percent signs.
+// mongoName is a field name that every MongoDB version accepts: one that is
+// empty, has a dot or begins with a dollar sign is percent-encoded.
 func mongoName(name string) string {
 	if name == "" || name == "%" {
 		return "%" + strings.Repeat("25", len(name)) // % and %25
@@ -52,8 +52,7 @@ func mongoName(name string) string {
 	return b.String()
 }
 
-// plainName undoes mongoName. Percent signs that it would not have written
-// stay what they are.
+// plainName undoes mongoName. Other percent signs stay.
 func plainName(name string) string {
 	if name == "%" {
 		return ""

@@ -51,7 +51,7 @@ func TestNumbersAreKeptExactlyOrAsText(t *testing.T) {
 		"1e999": "1e999", "1e-999": "1e-999", "0.1000000000000000000000000001": "0.1000000000000000000000000001",
 		"1e-999999999": "1e-999999999", strings.Repeat("1", 100): strings.Repeat("1", 100),
 	} {
-		if got := number(s); got != want {
+		if got := encodeNumber(s); got != want {
 			t.Errorf("%s becomes %T %v, want %T %v", s, got, got, want, want)
 		}
 	}
@@ -68,16 +68,16 @@ func TestBSONThatIsNoRuleIsNamedByItsPlace(t *testing.T) {
 		value any
 		want  string
 	}{
-		"a decimal":      {"priority", decimal, `rule "r": priority: must not be of the BSON type 128-bit decimal`},
-		"NaN":            {"priority", math.NaN(), `rule "r": priority: must be a number, not NaN`},
-		"infinity":       {"attributes", bson.D{{Key: "x", Value: bson.A{math.Inf(1)}}}, `rule "r": attributes.x[0]: must be a number, not +Inf`},
-		"a regexp":       {"path", bson.Regex{Pattern: ".*"}, `rule "r": path: must not be of the BSON type regex`},
-		"a timestamp":    {"createdAt", bson.Timestamp{T: 1}, `rule "r": createdAt: must not be of the BSON type timestamp`},
-		"the year 10000": {"createdAt", time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), `rule "r": createdAt: must be a time in the years 1 to 9999`},
-		"a min key":      {"enabled", bson.MinKey{}, `rule "r": enabled: must not be of the BSON type min key`},
-		"code":           {"group", bson.JavaScript("x"), `rule "r": group: must not be of the BSON type javascript`},
+		"a decimal":      {"priority", decimal, `document "r": priority: must not be of the BSON type 128-bit decimal`},
+		"NaN":            {"priority", math.NaN(), `document "r": priority: must be a number, not NaN`},
+		"infinity":       {"attributes", bson.D{{Key: "x", Value: bson.A{math.Inf(1)}}}, `document "r": attributes.x[0]: must be a number, not +Inf`},
+		"a regexp":       {"path", bson.Regex{Pattern: ".*"}, `document "r": path: must not be of the BSON type regex`},
+		"a timestamp":    {"createdAt", bson.Timestamp{T: 1}, `document "r": createdAt: must not be of the BSON type timestamp`},
+		"the year 10000": {"createdAt", time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), `document "r": createdAt: must be a time in the years 1 to 9999`},
+		"a min key":      {"enabled", bson.MinKey{}, `document "r": enabled: must not be of the BSON type min key`},
+		"code":           {"group", bson.JavaScript("x"), `document "r": group: must not be of the BSON type javascript`},
 		"depth":          {"attributes", deep, `is nested too deeply`},
-		"a number":       {"ruleSetId", 5, `rule "r": ruleSetId: must be a text, not 5`},
+		"a number":       {"ruleSetId", 5, `document "r": ruleSetId: must be a text, not 5`},
 	} {
 		doc := bson.D{{Key: "_id", Value: "r"}, {Key: "ruleSetId", Value: "s"}}
 		doc = slices.DeleteFunc(doc, func(e bson.E) bool { return e.Key == tc.field })
@@ -133,15 +133,15 @@ func anyRule(rng *rand.Rand) fluxgate.Rule {
 func TestARewrittenDocumentSaysWhatItShould(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
-		from, problems := projectRule(anyRule(rng))
-		to, more := projectRule(anyRule(rng))
+		from, problems := encodeRule(anyRule(rng))
+		to, more := encodeRule(anyRule(rng))
 		if len(problems)+len(more) > 0 {
 			t.Fatal(problems, more)
 		}
-		before := append(insertion(from, 1), bson.E{Key: "owner", Value: "team"})
+		before := append(insertion("r", from, 1), bson.E{Key: "owner", Value: "team"})
 		if rng.IntN(4) == 0 { // somebody has broken it
 			before = slices.DeleteFunc(before, func(e bson.E) bool { return e.Key == "bands" || e.Key == "paths" })
-			before = append(before, bson.E{Key: "bands", Value: "none"}, bson.E{Key: "paths", Value: 5}, bson.E{Key: "id", Value: "other"})
+			before = append(before, bson.E{Key: "bands", Value: "none"}, bson.E{Key: "paths", Value: 5})
 		}
 		raw, err := bson.Marshal(before)
 		must(t, err)
@@ -185,7 +185,7 @@ func applied(t *testing.T, doc, update bson.D) bson.D {
 func TestWhatIsTooLargeForADocumentIsRefusedBeforeItIsMade(t *testing.T) {
 	r := rule("a", 1)
 	r.Attributes = map[string]any{"text": strings.Repeat("x", maxBSON)}
-	_, problems := projectRule(r)
+	_, problems := encodeRule(r)
 	if len(problems) != 1 || !strings.Contains(problems[0].Message, "bytes as a MongoDB document") {
 		t.Errorf("the problems are %v", problems)
 	}
