@@ -42,14 +42,6 @@ type ruleSet struct {
 	revision int64
 	at       yamltree.Position // of its id
 	place    string            // before the places inside of it
-	ruleIDs  []ruleID
-}
-
-// ruleID is the id of a rule and where it stands.
-type ruleID struct {
-	id    string
-	at    yamltree.Position
-	place string
 }
 
 // parse reads a file. What is wrong stands in the document.
@@ -98,7 +90,7 @@ func (d *document) add(n *yamltree.Node, place string) {
 		return
 	}
 	set := d.decode(n, place)
-	found := ruleSet{rules: set, at: n.Locate("id", otherNames).At, place: place, ruleIDs: ruleIDs(n)}
+	found := ruleSet{rules: set, at: n.Locate("id", otherNames).At, place: place}
 	found.id, _ = textOf(n.Get("id"))
 	if set != nil {
 		var err error
@@ -132,26 +124,6 @@ func (d *document) decode(n *yamltree.Node, place string) *fluxgate.RuleSet {
 	}
 	d.causes = append(d.causes, invalid)
 	return nil
-}
-
-// ruleIDs are the ids of the rules of a rule set, as far as they have any.
-func ruleIDs(n *yamltree.Node) []ruleID {
-	rules := n.Get("rules")
-	if rules == nil {
-		return nil
-	}
-	var ids []ruleID
-	for i, rule := range rules.Items {
-		id, ok := textOf(rule.Get("id"))
-		if !ok {
-			id, ok = textOf(rule.Get("_id"))
-		}
-		if ok {
-			place := fmt.Sprintf("rules[%d].id", i)
-			ids = append(ids, ruleID{id, rule.Locate("id", otherNames).At, place})
-		}
-	}
-	return ids
 }
 
 func textOf(n *yamltree.Node) (string, bool) {
