@@ -6,18 +6,21 @@ import (
 	"fmt"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// draft is a revision before it is committed.
+// draft is a revision before it is committed: the rules, nil for a deletion, as
+// documents and as JSON.
 type draft struct {
-	content
-	json     []byte
-	change   rules.Change
-	replaces []string // see head
+	change rules.Change
+	set    *fluxgate.RuleSet
+	want   []ruleDocument
+	json   []byte
 }
 
 // newDraft makes the draft of a rule set.
@@ -35,7 +38,7 @@ func newDraft(set *fluxgate.RuleSet, change rules.Change) (draft, error) {
 		return draft{}, err
 	}
 	want, err := encodeRules(own)
-	return draft{content: content{own, want}, json: text, change: change}, err
+	return draft{change, own, want, text}, err
 }
 
 // Put implements [rules.Editor].
@@ -78,80 +81,84 @@ func (s *Source) change(ctx context.Context, id string, d draft) (int64, error) 
 		return 0, err
 	}
 	b, err := s.inspect(ctx, id, h)
-	switch {
-	case errors.Is(err, errNoSnapshot), errors.Is(err, errBroken):
+	if errors.Is(err, errNoSnapshot) || errors.Is(err, errBroken) {
 		s.config.Logger.Warn("the current revision of a rule set cannot be read; this change replaces it",
 			"ruleSet", id, "author", d.change.Author, "error", err)
-	case err != nil:
+	} else if err != nil {
 		return 0, err
-	case b.hasEdits():
-		var invalid *fluxgate.ValidationError
+	} else if b.hasEdits() {
 		imported, err := s.importEdits(ctx, b)
-		switch {
-		case err == nil:
+		if err == nil {
 			return 0, &rules.ConflictError{RuleSetID: id, Base: d.change.Base, Current: imported.current()}
-		case !errors.As(err, &invalid):
+		}
+		if !errors.As(err, new(*fluxgate.ValidationError)) {
 			return 0, err
 		}
 		s.config.Logger.Warn("a change replaces an invalid edit of the documents",
-			"ruleSet", id, "author", d.change.Author, "documents", names(b.edited), "error", invalid)
-		d.replaces = append(d.replaces, fingerprints(b.edited)...)
+			"ruleSet", id, "author", d.change.Author, "documents", names(b.edited), "error", err)
+		b.replaces = append(b.replaces, fingerprints(b.edited)...)
 	}
-	if d.set == nil && (h == nil || h.Deleted) {
+	if d.set == nil && h.current() == 0 {
 		return 0, notFound(id)
 	}
-	d.replaces = append(d.replaces, fingerprints(b.takesOver(d.set))...)
 	if h, err = s.commit(ctx, b, d); err != nil {
 		return 0, err
-	}
-	if err := s.finish(ctx, h, d.content); err != nil {
-		s.config.Logger.Warn("a change is committed, but its documents are not written yet: a reconciler will write them",
-			"ruleSet", id, "revision", h.Revision, "error", err)
 	}
 	return h.Revision, nil
 }
 
 // commit makes a draft the next revision, by replacing the head if it has not
-// changed since the base was read.
+// changed since the base was read. Then it writes history and documents; a
+// reconciler does it if that fails.
 func (s *Source) commit(ctx context.Context, b *base, d draft) (*head, error) {
-	now := s.config.Now().UTC().Truncate(time.Millisecond)
 	h := &head{
-		ID: b.id, RuleSetID: b.id, Deleted: d.set == nil, Author: d.change.Author, Comment: d.change.Comment, At: now,
-		Document: string(d.json), Replaces: append(b.replaces(), d.replaces...), Adds: b.adds(d.want),
+		ID: b.id, RuleSetID: b.id, Deleted: d.set == nil, Author: d.change.Author, Comment: d.change.Comment,
+		At: s.config.Now().UTC().Truncate(time.Millisecond), Document: string(d.json), Replaces: b.replaces, Adds: b.adds(d.want),
 	}
-	if b.head == nil {
-		last, err := s.lastSnapshot(ctx, b.id)
-		if err != nil {
-			return nil, err
-		}
-		h.Revision, h.Start = last.Revision+1, last.End
-	} else {
-		if err := s.archive(ctx, b.head); err != nil {
-			return nil, err
-		}
-		h.Revision, h.Start, h.Synced, h.Lease = b.head.Revision+1, b.head.End, b.head.Synced, b.head.Lease
+	last := b.head
+	var err error
+	if last != nil {
+		h.Synced, h.Lease = last.Synced, last.Lease
+		err = s.archive(ctx, last)
+	} else { // it may have lost its head
+		last, err = first(find[*head](ctx, s, "looking for former revisions", s.history, bson.M{"ruleSetId": b.id},
+			options.Find().SetSort(bson.M{"revision": -1}).SetLimit(1).SetProjection(bson.M{"document": 0})))
+	}
+	if err != nil {
+		return nil, err
+	}
+	h.Revision = last.place().Revision + 1
+	if last != nil {
+		h.Start = last.End
 	}
 	h.End = h.Start + int64(len(d.json))
 	won := false
-	err := s.call(ctx, "replacing the head of a rule set", func(ctx context.Context) error {
+	err = s.call(ctx, "replacing the head of a rule set", func(ctx context.Context) error {
 		if b.head == nil {
 			_, err := s.heads.InsertOne(ctx, h)
 			won = err == nil
 			if mongo.IsDuplicateKeyError(err) {
-				err = nil
+				return nil
 			}
 			return err
 		}
-		result, err := s.heads.ReplaceOne(ctx, b.head.unchanged(), h)
+		result, err := s.heads.ReplaceOne(ctx, bson.M{"_id": h.ID, "revision": b.head.Revision}, h)
 		won = err == nil && result.MatchedCount > 0
 		return err
 	})
-	if err != nil || won {
-		return h, err
-	}
-	current, err := s.fetchHead(ctx, b.id)
 	if err != nil {
 		return nil, err
 	}
-	return nil, &rules.ConflictError{RuleSetID: b.id, Base: d.change.Base, Current: current.current()}
+	if !won {
+		current, err := s.fetchHead(ctx, b.id)
+		if err == nil {
+			err = &rules.ConflictError{RuleSetID: b.id, Base: d.change.Base, Current: current.current()}
+		}
+		return nil, err
+	}
+	if err := s.syncDocuments(ctx, h, d.want); err != nil {
+		s.config.Logger.Warn("a change is committed, but its documents are not written yet: a reconciler will write them",
+			"ruleSet", h.ID, "revision", h.Revision, "error", err)
+	}
+	return h, nil
 }

@@ -8,25 +8,23 @@ import (
 	"slices"
 	"strings"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// content is the rules of a revision, nil for a deletion, and their documents.
-type content struct {
-	set  *fluxgate.RuleSet
-	want []ruleDocument
-}
-
-// base is a rule set as a change finds it: its head, what that says, and how
-// the documents differ from it.
+// base is a rule set as a change finds it: its head, what documents that should
+// have, and how they differ.
 type base struct {
-	id   string
-	head *head // nil if there is none
-	content
+	id        string
+	head      *head // nil if there is none
+	want      []ruleDocument
 	documents []document
-	ignored   []document // rules without bands, see unfinished
 	differences
+	// replaces are the fingerprints of edited documents that the head's
+	// revision has imported or replaces and that were not written again yet.
+	replaces []string
 }
 
 // differences are how documents differ from a revision.
@@ -36,6 +34,7 @@ type differences struct {
 	missing  []ruleDocument  // not inserted yet
 	edited   []document      // changed or inserted by somebody else
 	removed  []ruleDocument  // deleted by somebody else
+	ignored  []document      // of rules without bands, see unfinished
 	lost     bool            // all documents are gone, which is not an edit
 	kept     int             // how many are as they should be
 }
@@ -53,100 +52,89 @@ func (d *differences) complete() bool { return len(d.stale)+len(d.obsolete)+len(
 // inspect reads what a head stands for and compares the documents with it. The
 // base can be used for a change even if the revision cannot be read.
 func (s *Source) inspect(ctx context.Context, id string, h *head) (*base, error) {
-	raw, err := s.fetchDocuments(ctx, id)
+	all, err := s.fetchDocuments(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return s.compare(ctx, id, h, raw)
+	return s.compare(ctx, id, h, all)
 }
 
-func (s *Source) compare(ctx context.Context, id string, h *head, raw []rawDocument) (*base, error) {
-	b := &base{id: id, head: h}
-	var err error
+func (s *Source) compare(ctx context.Context, id string, h *head, all []bson.Raw) (*base, error) {
+	b := &base{id: id, head: h, documents: readDocuments(all)}
 	compared := h
+	var err error
 	if h != nil {
 		var v *rules.Version
 		if v, err = s.fetchCurrent(ctx, h); err == nil {
-			b.set = v.RuleSet
 			b.want, err = encodeRules(v.RuleSet)
 		}
-		if errors.Is(err, errNoSnapshot) && len(raw) > 0 {
+		if errors.Is(err, errNoSnapshot) && len(all) > 0 {
 			compared, err = nil, nil // the documents are all that is left
 		}
+		b.replaces = slices.Clone(h.Replaces)
 	}
-	b.documents, b.ignored = split(raw, b.want)
-	s.warnUnfinished(id, b.ignored)
 	b.differences = classify(compared, b.want, b.documents)
+	for _, d := range b.stale {
+		if !d.untouched() {
+			b.replaces = append(b.replaces, d.fingerprint())
+		}
+	}
+	ignored := strings.Join(names(b.ignored), ", ")
+	if !s.warned.is(id, ignored) && ignored != "" {
+		s.config.Logger.Warn("ignoring documents of rules without bands: add bands to put the rules into effect",
+			"ruleSet", id, "documents", ignored, "count", len(b.ignored))
+	}
+	s.warned.set(id, ignored)
 	return b, err
 }
 
-// split separates the documents of unfinished rules that a revision does not
-// have. For a rule that it has, such a document is an edit.
-func split(raw []rawDocument, want []ruleDocument) (rest, ignored []document) {
-	has := make(map[string]bool, len(want))
-	for _, w := range want {
-		has[w.id] = true
-	}
-	for _, r := range raw {
-		if d := readDocument(r); d.unfinished() && !has[d.id] {
-			ignored = append(ignored, d)
-		} else {
-			rest = append(rest, d)
-		}
-	}
-	return rest, ignored
-}
-
 // classify compares documents with the revision of a head.
-func classify(h *head, want []ruleDocument, documents []document) differences {
-	found := differences{lost: len(documents) == 0 && len(want) > 0}
-	replaced, added := map[string]bool{}, map[string]bool{}
+func classify(h *head, want []ruleDocument, documents []document) (found differences) {
+	replaced, added, wanted := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	if h != nil {
 		replaced, added = setOf(h.Replaces), setOf(h.Adds)
 	}
-	replaces := func(d *document) bool { return len(replaced) > 0 && replaced[d.fingerprint()] }
-	ours := func(d *document) bool { return h.wrote(d) || replaces(d) }
-	byRule := make(map[string][]document, len(documents))
-	for _, d := range documents {
-		byRule[d.id] = append(byRule[d.id], d)
-	}
-	wanted := make(map[string]bool, len(want))
+	replaces := func(d document) bool { return len(replaced) > 0 && replaced[d.fingerprint()] }
 	for _, w := range want {
 		wanted[w.id] = true
-		same := byRule[w.id]
-		if len(same) == 0 {
-			if found.lost || added[w.id] {
-				found.missing = append(found.missing, w)
-			} else {
-				found.removed = append(found.removed, w)
-			}
-			continue
-		}
-		// Two writers may have inserted the document of a rule under both of
-		// the ids that it can have. Any other second document is an edit.
-		slices.SortFunc(same, func(a, b document) int { return cmp.Compare(len(a.key), len(b.key)) })
-		others := same[1:]
-		if slices.ContainsFunc(others, func(d document) bool {
-			return !replaces(&d) && !(h.wrote(&d) && d.key == longKey(h.ID, d.id))
-		}) {
-			found.edited = append(found.edited, same...)
-			continue
-		}
-		found.obsolete = append(found.obsolete, others...)
-		switch d := same[0]; {
-		case d.sum == w.sum && d.checksum == w.sum && !d.exposed:
-			found.kept++
-		case d.sum == w.sum || ours(&d):
-			found.stale = append(found.stale, staleDocument{d, w})
+	}
+	byRule := make(map[string][]document, len(documents))
+	for _, d := range documents {
+		switch {
+		case wanted[d.id]:
+			byRule[d.id] = append(byRule[d.id], d)
+		case d.unfinished():
+			found.ignored = append(found.ignored, d)
+		case h.wrote(&d) || replaces(d):
+			found.obsolete = append(found.obsolete, d)
 		default:
 			found.edited = append(found.edited, d)
 		}
 	}
-	for _, d := range documents {
+	found.lost = len(want) > 0 && len(byRule)+len(found.edited) == 0
+	for _, w := range want {
+		same := byRule[w.id]
+		// Two writers may have inserted the document of a rule under both of
+		// the _ids that it can have. Any other second document is an edit.
+		slices.SortFunc(same, func(a, b document) int { return cmp.Compare(len(a.key), len(b.key)) })
+		second := func(d document) bool { return !replaces(d) && (!h.wrote(&d) || d.key != longKey(h.ID, d.id)) }
 		switch {
-		case wanted[d.id]:
-		case ours(&d):
-			found.obsolete = append(found.obsolete, d)
+		case len(same) == 0 && (found.lost || added[w.id]):
+			found.missing = append(found.missing, w)
+			continue
+		case len(same) == 0:
+			found.removed = append(found.removed, w)
+			continue
+		case slices.ContainsFunc(same[1:], second):
+			found.edited = append(found.edited, same...)
+			continue
+		}
+		found.obsolete = append(found.obsolete, same[1:]...)
+		switch d := same[0]; {
+		case d.sum == w.sum && d.untouched() && !d.exposed:
+			found.kept++
+		case d.sum == w.sum, h.wrote(&d), replaces(d), added[w.id] && d.unfinished():
+			found.stale = append(found.stale, staleDocument{d, w})
 		default:
 			found.edited = append(found.edited, d)
 		}
@@ -168,29 +156,12 @@ func setOf(list []string) map[string]bool {
 	return set
 }
 
-// replaces are the fingerprints that a change of the base replaces: edited
-// documents that the current revision has imported or replaces, and that were
-// not written again yet.
-func (b *base) replaces() []string {
-	var all []string
-	if b.head != nil {
-		all = slices.Clone(b.head.Replaces)
-	}
-	for _, d := range b.stale {
-		if !d.untouched() {
-			all = append(all, d.fingerprint())
-		}
-	}
-	return all
-}
-
-// adds are the ids of rules that have no document yet.
-func (b *base) adds(want []ruleDocument) []string {
+// adds are the ids of rules that have no document yet, or an unfinished one.
+func (b *base) adds(want []ruleDocument) (ids []string) {
 	has := map[string]bool{}
-	for _, d := range slices.Concat(b.documents, b.ignored) {
-		has[d.id] = true
+	for _, d := range b.documents {
+		has[d.id] = has[d.id] || !d.unfinished()
 	}
-	var ids []string
 	for _, w := range want {
 		if !has[w.id] {
 			ids = append(ids, w.id)
@@ -199,30 +170,16 @@ func (b *base) adds(want []ruleDocument) []string {
 	return ids
 }
 
-// takesOver are the ignored documents of rules that a rule set has.
-func (b *base) takesOver(set *fluxgate.RuleSet) []document {
-	var all []document
-	for _, d := range b.ignored {
-		if set == nil {
-			break
-		}
-		if _, has := set.Rule(d.id); has {
-			all = append(all, d)
-		}
-	}
-	return all
-}
-
 // merge is the revision that the edits make of the current one, or a
 // [*fluxgate.ValidationError] that names the documents.
 func (b *base) merge() (draft, error) {
 	edited := make(map[string]*document, len(b.edited))
-	removed := make(map[string]bool, len(b.removed))
-	var all []fluxgate.Rule
 	var found []fluxgate.Problem
 	for i := range b.edited {
 		d := &b.edited[i]
-		found = append(found, d.problems...)
+		for _, p := range d.problems {
+			found = append(found, d.inDocument(p))
+		}
 		if other := edited[d.id]; other != nil && d.id != "" {
 			found = append(found, d.inDocument(fluxgate.Problem{
 				Message: fmt.Sprintf("is a second document of rule %q, which is also in document %s: delete one of them, or change its id", d.id, other.name()),
@@ -230,23 +187,35 @@ func (b *base) merge() (draft, error) {
 		}
 		edited[d.id] = d
 	}
+	removed := map[string]bool{}
 	for _, w := range b.removed {
 		removed[w.id] = true
 	}
+	var all []fluxgate.Rule
+	ids := map[string][]string{}
+	was := map[string]bool{}
 	for _, w := range b.want {
-		if d := edited[w.id]; d != nil {
+		was[w.id] = true
+		switch d := edited[w.id]; {
+		case d != nil:
 			d.refine(w)
-		} else if !removed[w.id] {
+			ids["edited"] = append(ids["edited"], w.id)
+		case removed[w.id]:
+			ids["removed"] = append(ids["removed"], w.id)
+		default:
 			all = append(all, w.from)
 		}
 	}
 	for _, d := range b.edited {
 		all = append(all, d.rule)
+		if !was[d.id] {
+			ids["added"] = append(ids["added"], d.id)
+		}
 	}
 	if len(found) == 0 {
 		set, err := fluxgate.NewRuleSet(b.id, all...)
 		if err == nil {
-			return newDraft(set, rules.Change{Base: b.head.current(), Author: external, Comment: b.comment()})
+			return newDraft(set, rules.Change{Base: b.head.current(), Author: external, Comment: comment(ids)})
 		}
 		for _, p := range problemsOf(err) {
 			found = append(found, inDocuments(all, edited, p))
@@ -256,22 +225,7 @@ func (b *base) merge() (draft, error) {
 }
 
 // comment says which rules an edit has changed.
-func (b *base) comment() string {
-	was := map[string]bool{}
-	for _, w := range b.want {
-		was[w.id] = true
-	}
-	ids := map[string][]string{}
-	for _, d := range b.edited {
-		what := "added"
-		if was[d.id] {
-			what = "edited"
-		}
-		ids[what] = append(ids[what], d.id)
-	}
-	for _, w := range b.removed {
-		ids["removed"] = append(ids["removed"], w.id)
-	}
+func comment(ids map[string][]string) string {
 	var parts []string
 	for _, what := range []string{"edited", "added", "removed"} {
 		if len(ids[what]) > 0 {

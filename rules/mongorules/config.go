@@ -1,11 +1,15 @@
 package mongorules
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fluxgate/fluxgate/rules"
@@ -44,42 +48,24 @@ type Config struct {
 	batch int
 }
 
-const (
-	defaultDatabase   = "fluxgate"
-	defaultCollection = "rate_limit_rules"
-	maxNameLength     = 100 // MongoDB's bound is on database and collection together
-)
+const maxNameLength = 100 // MongoDB's bound is on database and collection together
 
 func (c Config) withDefaults() (Config, error) {
-	if c.Collection == "" {
-		c.Collection = defaultCollection
-	}
+	c.Collection = cmp.Or(c.Collection, "rate_limit_rules")
 	if len(c.Collection) > maxNameLength || strings.ContainsAny(c.Collection, "$\x00") || strings.HasPrefix(c.Collection, "system.") {
 		return c, fmt.Errorf("mongorules: %.100q cannot be the name of a collection", c.Collection)
 	}
 	if c.History < 0 || c.HistoryBytes < 0 || c.Lease < 0 || c.Timeout < 0 {
 		return c, errors.New("mongorules: History, HistoryBytes, Lease and Timeout cannot be negative")
 	}
-	if c.History == 0 {
-		c.History = rules.DefaultHistory
-	}
-	if c.HistoryBytes == 0 {
-		c.HistoryBytes = rules.DefaultHistoryBytes
-	}
-	if c.Lease == 0 {
-		c.Lease = 30 * time.Second
-	}
-	if c.Timeout == 0 {
-		c.Timeout = 5 * time.Second
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.History = cmp.Or(c.History, rules.DefaultHistory)
+	c.HistoryBytes = cmp.Or(c.HistoryBytes, rules.DefaultHistoryBytes)
+	c.Lease = cmp.Or(c.Lease, 30*time.Second)
+	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
+	c.batch = cmp.Or(c.batch, 500)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.batch == 0 {
-		c.batch = 500
 	}
 	return c, nil
 }
@@ -92,7 +78,53 @@ func databaseOf(uri string) string {
 	_, name, _ := strings.Cut(rest, "/")
 	name, err := url.PathUnescape(name)
 	if err != nil || name == "" {
-		return defaultDatabase
+		return "fluxgate"
 	}
 	return name
+}
+
+// keyedMutex lets one goroutine of the process at a time change a rule set: the
+// others would only lose the compare-and-set.
+type keyedMutex struct {
+	once  sync.Once
+	seed  maphash.Seed
+	slots [64]chan struct{} // rule sets share them
+}
+
+// lock waits for a rule set to be free.
+func (m *keyedMutex) lock(ctx context.Context, id string) (unlock func(), err error) {
+	m.once.Do(func() {
+		m.seed = maphash.MakeSeed()
+		for i := range m.slots {
+			m.slots[i] = make(chan struct{}, 1)
+		}
+	})
+	slot := m.slots[maphash.String(m.seed, id)%uint64(len(m.slots))]
+	select {
+	case slot <- struct{}{}:
+		return func() { <-slot }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// memo remembers the last text of each of at most 1,000 rule sets.
+type memo struct {
+	mu    sync.Mutex
+	texts map[string]string
+}
+
+func (m *memo) is(id, text string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.texts[id] == text
+}
+
+func (m *memo) set(id, text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.texts == nil || len(m.texts) >= 1_000 {
+		m.texts = map[string]string{}
+	}
+	m.texts[id] = text
 }

@@ -247,6 +247,7 @@ func TestALateWriterNeverSpoilsWhatCameAfter(t *testing.T) {
 					if got := f.whole(); got != want {
 						t.Errorf("there was\n%s\nand now there is\n%s", want, got)
 					}
+					f.reconcileNow() // deletes what it may have inserted
 					f.consistent()
 					if strings.Contains(f.authors(), external) {
 						t.Errorf("it was taken for an edit: %s", f.authors())

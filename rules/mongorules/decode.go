@@ -20,7 +20,7 @@ const maxDepth = 90
 type decoder struct{ problems []fluxgate.Problem }
 
 // decodeDocument decodes the fields that have a meaning.
-func decodeDocument(raw rawDocument) (map[string]any, []fluxgate.Problem) {
+func decodeDocument(raw bson.Raw) (map[string]any, []fluxgate.Problem) {
 	var fields bson.D
 	if err := bson.Unmarshal(raw, &fields); err != nil {
 		return nil, []fluxgate.Problem{{Message: "cannot be read: " + err.Error()}}

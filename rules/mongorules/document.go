@@ -15,17 +15,6 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// The fields of a document. Those of a group say one thing together.
-var (
-	fieldGroups = [][]string{
-		{"path", "paths"}, {"ignoreCase"}, {"method", "methods"}, {"when"}, {"limitScope"}, {"compositeKeyFields"}, {"bands"},
-		{"priority"}, {"group"}, {"action"}, {"enabled"}, {"onLimitExceed"}, {"mode"}, {"onFailure"}, {"onMissingIdentity"},
-		{"attributes"}, {"createdAt"}, {"updatedAt"},
-	}
-	// knownFields are all that have a meaning. Others are kept as they are.
-	knownFields = append([]string{"_id", "id", "ruleSetId", revisionField, checksumField}, slices.Concat(fieldGroups...)...)
-)
-
 const (
 	// revisionField is the revision that a document was last written for.
 	revisionField = "revision"
@@ -33,22 +22,39 @@ const (
 	checksumField = "checksum"
 )
 
+var (
+	// ruleFields are what a rule consists of, besides its ids.
+	ruleFields = []string{
+		"path", "paths", "ignoreCase", "method", "methods", "when", "limitScope", "compositeKeyFields", "bands", "priority", "group",
+		"action", "enabled", "onLimitExceed", "mode", "onFailure", "onMissingIdentity", "attributes", "createdAt", "updatedAt",
+	}
+	// knownFields are all that have a meaning. Others are kept as they are.
+	knownFields = append([]string{"_id", "id", "ruleSetId", revisionField, checksumField}, ruleFields...)
+)
+
 // document is a rule document as it was read.
 type document struct {
-	raw      rawDocument
+	raw      bson.Raw
 	key      string // _id, empty if that is not a string
 	id       string // of the rule: the field id, else _id; empty if that is not a string
 	rule     fluxgate.Rule
-	text     []byte // the rule as JSON, empty if it cannot be read
-	sum      string // the checksum of that
-	checksum string // what the document says, empty if we have not written it
+	sum      string // the checksum of the rule, empty if it cannot be read
+	checksum string // what the document says, empty if FluxGate has not written it
 	revision int64
 	exposed  bool // has an API key in the clear
 	problems []fluxgate.Problem
 }
 
+func readDocuments(all []bson.Raw) []document {
+	documents := make([]document, len(all))
+	for i, raw := range all {
+		documents[i] = readDocument(raw)
+	}
+	return documents
+}
+
 // readDocument reads as much of a document as can be read.
-func readDocument(raw rawDocument) document {
+func readDocument(raw bson.Raw) document {
 	d := document{raw: raw, exposed: showsKey(raw)}
 	d.key, _ = raw.Lookup("_id").StringValueOK()
 	d.id = d.key
@@ -57,47 +63,53 @@ func readDocument(raw rawDocument) document {
 	}
 	d.checksum, _ = raw.Lookup(checksumField).StringValueOK()
 	d.revision, _ = raw.Lookup(revisionField).AsInt64OK()
-	tree, problems := decodeDocument(raw)
-	if len(problems) == 0 {
-		var err error
-		d.rule, err = fluxgate.DecodeRule(tree, fluxgate.IgnoreUnknown())
-		if err == nil {
-			d.text, err = d.rule.MarshalJSON()
-		}
-		problems = problemsOf(err)
+	var tree map[string]any
+	if tree, d.problems = decodeDocument(raw); len(d.problems) > 0 {
+		return d
 	}
-	if len(problems) == 0 {
-		d.sum = checksum(d.text)
+	rule, err := fluxgate.DecodeRule(tree, fluxgate.IgnoreUnknown())
+	if err == nil {
+		d.rule = rule
+		d.sum, err = checksum(rule)
 	}
-	for _, p := range problems {
-		d.problems = append(d.problems, d.inDocument(p))
-	}
+	d.problems = problemsOf(err)
 	return d
 }
 
-func checksum(text []byte) string {
+func checksum(r fluxgate.Rule) (string, error) {
+	text, err := r.MarshalJSON()
 	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+	return hex.EncodeToString(sum[:]), err
 }
 
 // untouched reports whether a document is as FluxGate has written it.
 func (d *document) untouched() bool { return d.sum != "" && d.sum == d.checksum }
 
+// unfinished reports whether a document is of a rule without bands and was
+// never part of a revision.
+func (d *document) unfinished() bool {
+	if action, ok := d.raw.Lookup("action").StringValueOK(); ok && action != string(fluxgate.ActionLimit) {
+		return false // needs no bands
+	}
+	bands := d.raw.Lookup("bands")
+	values, _ := bands.ArrayOK()
+	list, err := values.Values()
+	none := bands.Type == 0 || bands.Type == bson.TypeNull || bands.Type == bson.TypeArray && err == nil && len(list) == 0
+	return none && d.checksum == "" && d.revision == 0
+}
+
 // name is the _id, for messages.
 func (d *document) name() string {
-	if d.key != "" {
-		return fmt.Sprintf("%.150q", d.key)
-	}
-	name := d.raw.Lookup("_id").String()
+	name := d.raw.Lookup("_id").String() // in quotes if it is a string
 	return name[:min(len(name), 150)]
 }
 
 // names are those of at most maxProblems documents.
-func names(documents []document) []string {
-	var all []string
+func names(documents []document) (all []string) {
 	for _, d := range documents[:min(len(documents), maxProblems)] {
 		all = append(all, strings.Trim(d.name(), `"`))
 	}
+	slices.Sort(all)
 	return all
 }
 
@@ -111,8 +123,7 @@ func (d *document) fingerprint() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-func fingerprints(documents []document) []string {
-	var all []string
+func fingerprints(documents []document) (all []string) {
 	for _, d := range documents {
 		all = append(all, d.fingerprint())
 	}
@@ -121,47 +132,40 @@ func fingerprints(documents []document) []string {
 
 // unchanged is a filter that finds the document while it is as it was read, so
 // that a write overwrites nothing that the writer has not seen.
-func (d *document) unchanged() bson.D {
-	filter := bson.D{}
+func (d *document) unchanged() bson.M {
+	filter := bson.M{}
 	for _, name := range knownFields {
-		value, err := d.raw.LookupErr(name)
-		if err != nil {
-			filter = append(filter, bson.E{Key: name, Value: bson.D{{Key: "$exists", Value: false}}})
-			continue
+		if value, err := d.raw.LookupErr(name); err == nil {
+			filter[name] = bson.M{"$eq": value}
+		} else {
+			filter[name] = bson.M{"$exists": false}
 		}
-		filter = append(filter, bson.E{Key: name, Value: bson.D{{Key: "$eq", Value: value}}})
 	}
 	return filter
 }
 
 // refine gives an edited rule back what a document cannot hold exactly, where
 // that was not edited.
-func (d *document) refine(from ruleDocument) {
-	same := sameFields(d.text, from.text)
-	if same("attributes") {
-		d.rule.Attributes = from.from.Attributes
+func (d *document) refine(w ruleDocument) {
+	same := func(a, b any) bool {
+		x, errX := json.Marshal(a)
+		y, errY := json.Marshal(b)
+		return errX == nil && errY == nil && bytes.Equal(x, y)
 	}
-	if same("createdAt") {
-		d.rule.CreatedAt = from.from.CreatedAt
+	if same(d.rule.Attributes, w.read.Attributes) {
+		d.rule.Attributes = w.from.Attributes
 	}
-	if same("updatedAt") {
-		d.rule.UpdatedAt = from.from.UpdatedAt
+	if same(d.rule.CreatedAt, w.read.CreatedAt) {
+		d.rule.CreatedAt = w.from.CreatedAt
 	}
-}
-
-// sameFields tells which fields of two rules as JSON are equal. None is if one
-// of them cannot be read.
-func sameFields(a, b []byte) func(names ...string) bool {
-	var x, y map[string]json.RawMessage
-	readable := json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil
-	return func(names ...string) bool {
-		return readable && !slices.ContainsFunc(names, func(name string) bool { return !bytes.Equal(x[name], y[name]) })
+	if same(d.rule.UpdatedAt, w.read.UpdatedAt) {
+		d.rule.UpdatedAt = w.from.UpdatedAt
 	}
 }
 
 // showsKey reports whether a document has an API key that is not a digest. That
 // is not an edit, because the digest says the same, but it must not stay.
-func showsKey(raw rawDocument) bool {
+func showsKey(raw bson.Raw) bool {
 	keys, _ := raw.Lookup("when", "apiKeys").ArrayOK()
 	values, _ := keys.Values()
 	return slices.ContainsFunc(values, func(v bson.RawValue) bool {
@@ -174,10 +178,9 @@ const maxProblems = 100 // that are listed of one rule set
 
 func problemsOf(err error) []fluxgate.Problem {
 	var invalid *fluxgate.ValidationError
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.As(err, &invalid):
+	} else if errors.As(err, &invalid) {
 		return invalid.Problems
 	}
 	return []fluxgate.Problem{{Message: err.Error()}}
@@ -185,10 +188,7 @@ func problemsOf(err error) []fluxgate.Problem {
 
 // inDocument adds the name of the document to the place of a problem.
 func (d *document) inDocument(p fluxgate.Problem) fluxgate.Problem {
-	place := "document " + d.name()
-	if p.Place != "" {
-		place += ": " + p.Place
-	}
+	place := strings.TrimSuffix("document "+d.name()+": "+p.Place, ": ")
 	return fluxgate.Problem{Place: place, Message: p.Message}
 }
 

@@ -485,3 +485,25 @@ func TestSameRuleID_Documents(t *testing.T) {
 	f.insert(bson.D{{Key: "_id", Value: "z"}, {Key: "ruleSetId", Value: setID}, {Key: "action", Value: "deny"}})
 	check("moved by hand", "other/x:other/x", "x:other/moved", "z:api-limits/<nil>")
 }
+
+// A document that the server does not accept is reported without its content,
+// and stops no change. The test server does not take lists of lists; MongoDB
+// refuses what a schema forbids.
+func TestRefusedDocument_ChangesGoOn(t *testing.T) {
+	f := newFixture(t, Config{Lease: 1})
+	r := rule("a", 1)
+	r.Attributes = map[string]any{"grid": []any{[]any{"secret"}}}
+	f.put(r)
+	if f.document("a") != nil {
+		t.Skip("this server takes it")
+	}
+	err := reconcile(t.Context(), f)
+	if !errors.Is(err, errRefused) || fmt.Sprint(err) != `documents of rule set "api-limits": writing documents: the server refuses a document with error 2` {
+		t.Errorf("Reconcile: %v", err)
+	}
+	if got := capacities(f.load().RuleSet); got != "a=1" {
+		t.Errorf("the rules are %s", got)
+	}
+	f.put(rule("a", 2))
+	f.consistent()
+}

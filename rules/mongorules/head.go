@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/fluxgate/fluxgate"
@@ -68,16 +67,8 @@ func (h *head) current() int64 {
 	return h.Revision
 }
 
-// unchanged is a filter that finds the head while it is at this revision.
-func (h *head) unchanged() bson.D {
-	return bson.D{{Key: "_id", Value: h.ID}, {Key: "revision", Value: h.Revision}}
-}
-
-func (v *head) entry() rules.Entry {
-	return rules.Entry{
-		RuleSetID: v.RuleSetID, Head: rules.Head{Revision: v.Revision, Deleted: v.Deleted},
-		Author: v.Author, Comment: v.Comment, At: v.At.UTC(),
-	}
+func (h *head) entry() rules.Entry {
+	return rules.Entry{RuleSetID: h.RuleSetID, Head: h.place(), Author: h.Author, Comment: h.Comment, At: h.At.UTC()}
 }
 
 var (
@@ -87,93 +78,165 @@ var (
 	errBroken = errors.New("its snapshot cannot be read")
 )
 
-// parse reads the rules of a version.
-func (v *head) parse() (*rules.Version, error) {
-	out := &rules.Version{Entry: v.entry()}
-	if v.Deleted {
-		return out, nil
+// parse reads the rules.
+func (h *head) parse() (*rules.Version, error) {
+	if h.Deleted {
+		return &rules.Version{Entry: h.entry()}, nil
 	}
-	set, err := fluxgate.ParseRuleSet([]byte(v.Document))
-	if err == nil && set.ID() != v.RuleSetID {
+	set, err := fluxgate.ParseRuleSet([]byte(h.Document))
+	if err == nil && set.ID() != h.RuleSetID {
 		err = fmt.Errorf("it is of rule set %q", set.ID())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("rule set %q at revision %d: %w: %w", v.RuleSetID, v.Revision, errBroken, err)
+		return nil, fmt.Errorf("rule set %q at revision %d: %w: %w", h.RuleSetID, h.Revision, errBroken, err)
 	}
-	out.RuleSet = set
-	return out, nil
+	return &rules.Version{Entry: h.entry(), RuleSet: set}, nil
 }
 
 // fetchHead reads a head, nil if there is none.
 func (s *Source) fetchHead(ctx context.Context, id string) (*head, error) {
-	h := new(head)
-	err := s.call(ctx, "reading the head of a rule set", func(ctx context.Context) error {
-		return s.heads.FindOne(ctx, bson.D{{Key: "_id", Value: id}}).Decode(h)
-	})
-	if errors.Is(err, mongo.ErrNoDocuments) {
+	if !fluxgate.ValidID(id) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return h, nil
+	return first(find[*head](ctx, s, "reading the head of a rule set", s.heads, bson.M{"_id": id}))
 }
 
 // fetchCurrent reads what a head stands for: from the head itself, or from the
 // history once it is there.
 func (s *Source) fetchCurrent(ctx context.Context, h *head) (*rules.Version, error) {
-	if h.Document != "" || h.Deleted {
-		return h.parse()
+	if h.Document == "" && !h.Deleted {
+		v, err := s.fetchSnapshot(ctx, h.ID, h.Revision)
+		if err != nil {
+			return nil, err
+		}
+		if v == nil {
+			return nil, fmt.Errorf("rule set %q at revision %d: %w", h.ID, h.Revision, errNoSnapshot)
+		}
+		h = v
 	}
-	v, err := s.fetchSnapshot(ctx, h.ID, h.Revision)
-	if v == nil && err == nil {
-		err = fmt.Errorf("rule set %q at revision %d: %w", h.ID, h.Revision, errNoSnapshot)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return v.parse()
+	return h.parse()
 }
 
 // fetchSnapshot reads a revision from the history, nil if it is not there.
 func (s *Source) fetchSnapshot(ctx context.Context, id string, revision int64) (*head, error) {
-	v := new(head)
-	err := s.call(ctx, "reading a revision of a rule set", func(ctx context.Context) error {
-		return s.history.FindOne(ctx, bson.D{{Key: "_id", Value: snapshotID(id, revision)}}).Decode(v)
-	})
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil, nil
+	return first(find[*head](ctx, s, "reading a revision of a rule set", s.history, bson.M{"_id": snapshotID(id, revision)}))
+}
+
+// first is the first that was found, or nil.
+func first(all []*head, err error) (*head, error) {
+	if err != nil || len(all) == 0 {
+		return nil, err
 	}
+	return all[0], nil
+}
+
+// update changes a head if it is at this revision, and reports whether it is.
+func (s *Source) update(ctx context.Context, doing string, h *head, change bson.M) (current bool, err error) {
+	err = s.call(ctx, doing, func(ctx context.Context) error {
+		result, err := s.heads.UpdateOne(ctx, bson.M{"_id": h.ID, "revision": h.Revision}, change)
+		current = err == nil && result.MatchedCount > 0
+		return err
+	})
+	return current, err
+}
+
+// Revisions implements [rules.Source] with one find of two fields.
+func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
+	places := make(map[string]rules.Head, len(ids))
+	var valid []string
+	for _, id := range ids {
+		if fluxgate.ValidID(id) {
+			valid = append(valid, id)
+		}
+	}
+	if len(valid) == 0 {
+		return places, nil
+	}
+	heads, err := find[*head](ctx, s, "reading the revisions of rule sets", s.heads, bson.M{"_id": bson.M{"$in": valid}},
+		options.Find().SetProjection(bson.M{"revision": 1, "deleted": 1}))
+	for _, h := range heads {
+		places[h.ID] = h.place()
+	}
+	return places, err
+}
+
+// Load implements [rules.Source]. Documents of a rule set that has no revision
+// become revision 1.
+func (s *Source) Load(ctx context.Context, id string) (v *rules.Version, err error) {
+	const attempts = 5 // the history may forget a revision after its head was read
+	for range attempts {
+		h, err := s.fetchHead(ctx, id)
+		if h == nil && err == nil {
+			h, err = s.importFirst(ctx, id)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if h == nil || h.Deleted {
+			return nil, notFound(id)
+		}
+		if v, err = s.fetchCurrent(ctx, h); !errors.Is(err, errNoSnapshot) {
+			return v, err
+		}
+	}
+	return nil, fmt.Errorf("rule set %q: %w", id, errNoSnapshot)
+}
+
+func notFound(id string) error { return fmt.Errorf("rule set %.70q: %w", id, rules.ErrNotFound) }
+
+// List implements [rules.Editor].
+func (s *Source) List(ctx context.Context, after string, limit int) ([]rules.Entry, error) {
+	return entries(find[*head](ctx, s, "listing the rule sets", s.heads, bson.M{"_id": bson.M{"$gt": after}, "deleted": false},
+		options.Find().SetSort(bson.M{"_id": 1}).SetLimit(int64(rules.PageSize(limit))).
+			SetProjection(bson.M{"document": 0, "replaces": 0, "adds": 0})))
+}
+
+func entries(heads []*head, err error) ([]rules.Entry, error) {
+	var list []rules.Entry
+	for _, h := range heads {
+		list = append(list, h.entry())
+	}
+	return list, err
+}
+
+// History implements [rules.Editor]. The current revision is in the head, and
+// may not be in the history yet.
+func (s *Source) History(ctx context.Context, id string, before int64, limit int) ([]rules.Entry, error) {
+	h, err := s.fetchHead(ctx, id)
+	if err != nil || h == nil {
+		return nil, err
+	}
+	var list []rules.Entry
+	limit = rules.PageSize(limit)
+	if before <= 0 || before > h.Revision {
+		before = h.Revision
+		list = append(list, h.entry())
+	}
+	if len(list) == limit {
+		return list, nil
+	}
+	former, err := entries(find[*head](ctx, s, "reading the history of a rule set", s.history,
+		bson.M{"ruleSetId": id, "revision": bson.M{"$lt": before, "$gt": h.Revision - int64(s.config.History)}},
+		options.Find().SetSort(bson.M{"revision": -1}).SetLimit(int64(limit-len(list))).SetProjection(bson.M{"document": 0})))
+	return append(list, former...), err
+}
+
+// Version implements [rules.Editor].
+func (s *Source) Version(ctx context.Context, id string, revision int64) (*rules.Version, error) {
+	h, err := s.fetchHead(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return v, nil
-}
-
-// lastSnapshot is the newest revision in the history of a rule set that has
-// lost its head, or a zero one.
-func (s *Source) lastSnapshot(ctx context.Context, id string) (*head, error) {
-	v := new(head)
-	newest := options.FindOne().SetSort(bson.D{{Key: "revision", Value: -1}}).SetProjection(bson.D{{Key: "document", Value: 0}})
-	err := s.call(ctx, "looking for former revisions", func(ctx context.Context) error {
-		return s.history.FindOne(ctx, bson.D{{Key: "ruleSetId", Value: id}}, newest).Decode(v)
-	})
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		err = nil
+	if h != nil && revision == h.Revision {
+		return s.fetchCurrent(ctx, h)
 	}
-	return v, err
-}
-
-// update changes a head that a filter matches, and reports whether one did.
-func (s *Source) update(ctx context.Context, doing string, filter, change bson.D) (matched bool, err error) {
-	err = s.call(ctx, doing, func(ctx context.Context) error {
-		result, err := s.heads.UpdateOne(ctx, filter, change)
-		matched = err == nil && result.MatchedCount > 0
-		return err
-	})
-	return matched, err
-}
-
-func set(name string, value any) bson.D {
-	return bson.D{{Key: "$set", Value: bson.D{{Key: name, Value: value}}}}
+	if h != nil && revision < h.Revision && revision > h.Revision-int64(s.config.History) {
+		if h, err = s.fetchSnapshot(ctx, id, revision); h != nil {
+			return h.parse()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("revision %d of rule set %.70q: %w", revision, id, rules.ErrNotFound)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -32,8 +31,7 @@ func (s *Source) Reconcile(ctx context.Context, id string) (imported bool, err e
 	defer unlock()
 	const attempts = 5 // each further one means that somebody else has changed the rule set
 	for range attempts {
-		imported, err = s.reconcile(ctx, id)
-		if !errors.As(err, new(*rules.ConflictError)) {
+		if imported, err = s.reconcile(ctx, id); !errors.As(err, new(*rules.ConflictError)) {
 			break
 		}
 	}
@@ -55,19 +53,21 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 	if h != nil {
 		if mine, err := s.takeLease(ctx, h); err != nil && !forbidden(err) {
 			return false, err
+		} else if !mine && h.Problem != "" {
+			return false, errors.New(h.Problem)
 		} else if !mine {
-			return false, h.problem()
+			return false, nil
 		}
 	}
-	raw, err := s.fetchDocuments(ctx, id)
+	all, err := s.fetchDocuments(ctx, id)
 	if err != nil {
 		return false, err
 	}
-	state := digest(h, raw)
-	if h != nil && h.Synced == h.Revision && h.Problem == "" && s.reconciled.get(id) == state {
+	state := digest(h, all)
+	if h != nil && h.Problem == "" && s.reconciled.is(id, state) {
 		return false, nil
 	}
-	b, err := s.compare(ctx, id, h, raw)
+	b, err := s.compare(ctx, id, h, all)
 	switch {
 	case err != nil:
 		return false, err
@@ -80,19 +80,15 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 		s.reconciled.set(id, state)
 		return false, s.noteProblem(ctx, h, "")
 	case b.lost:
+		// Otherwise those that are still missing after a crash would be
+		// removed rules.
 		s.config.Logger.Warn("all documents of a rule set are gone; writing them again", "ruleSet", id, "revision", h.Revision)
-		if err := s.reopen(ctx, h, b.want); err != nil {
+		h.Adds = b.adds(b.want)
+		if _, err := s.update(ctx, "marking the documents as missing", h, bson.M{"$set": bson.M{"synced": h.Revision - 1, "adds": h.Adds}}); err != nil {
 			return false, err
 		}
 	}
-	return false, errors.Join(s.finish(ctx, h, b.content), s.noteProblem(ctx, h, ""))
-}
-
-func (h *head) problem() error {
-	if h.Problem == "" {
-		return nil
-	}
-	return errors.New(h.Problem)
+	return false, errors.Join(s.syncDocuments(ctx, h, b.want), s.noteProblem(ctx, h, ""))
 }
 
 // takeLease reports whether this server reconciles the documents of a rule set
@@ -108,26 +104,16 @@ func (s *Source) takeLease(ctx context.Context, h *head) (mine bool, err error) 
 		}
 	}
 	next := &lease{s.name, now.Add(s.config.Lease).UnixMilli()}
-	mine, err = s.update(ctx, "taking the lease of a rule set", bson.D{{Key: "_id", Value: h.ID}, {Key: "lease", Value: h.Lease}}, set("lease", next))
+	err = s.call(ctx, "taking the lease of a rule set", func(ctx context.Context) error {
+		result, err := s.heads.UpdateOne(ctx, bson.M{"_id": h.ID, "lease": h.Lease}, bson.M{"$set": bson.M{"lease": next}})
+		mine = err == nil && result.MatchedCount > 0
+		return err
+	})
 	if mine {
 		h.Lease = next
 		s.leased.Store(true)
 	}
 	return mine, err
-}
-
-// releaseLeases lets other servers take over at once.
-func (s *Source) releaseLeases(ctx context.Context) {
-	if !s.leased.Load() {
-		return
-	}
-	err := s.call(ctx, "releasing leases", func(ctx context.Context) error {
-		_, err := s.heads.UpdateMany(ctx, bson.D{{Key: "lease.holder", Value: s.name}}, set("lease.until", int64(0)))
-		return err
-	})
-	if err != nil {
-		s.config.Logger.Debug("leases were not released; they end by themselves", "error", err)
-	}
 }
 
 // importEdits commits the edits of a base as a revision. An invalid edit is a
@@ -136,20 +122,32 @@ func (s *Source) releaseLeases(ctx context.Context) {
 func (s *Source) importEdits(ctx context.Context, b *base) (*head, error) {
 	d, err := b.merge()
 	if errors.As(err, new(*fluxgate.ValidationError)) && b.head != nil {
-		return nil, errors.Join(err, s.noteProblem(ctx, b.head, err.Error()))
+		err = errors.Join(err, s.noteProblem(ctx, b.head, err.Error()))
 	}
 	if err != nil {
 		return nil, err
 	}
 	h, err := s.commit(ctx, b, d)
-	if err != nil {
+	if err == nil {
+		s.config.Logger.Info("imported edited documents as a revision", "ruleSet", b.id, "revision", h.Revision, "comment", h.Comment)
+	}
+	return h, err
+}
+
+// importFirst makes the first revision of a rule set that has documents only.
+func (s *Source) importFirst(ctx context.Context, id string) (*head, error) {
+	if !fluxgate.ValidID(id) {
+		return nil, nil
+	}
+	b, err := s.inspect(ctx, id, nil)
+	if err != nil || !b.hasEdits() {
 		return nil, err
 	}
-	s.config.Logger.Info("imported edited documents as a revision", "ruleSet", b.id, "revision", h.Revision, "comment", h.Comment)
-	if err := s.finish(ctx, h, d.content); err != nil {
-		s.config.Logger.Warn("edited documents are imported, but not rewritten yet", "ruleSet", b.id, "revision", h.Revision, "error", err)
+	h, err := s.importEdits(ctx, b)
+	if errors.As(err, new(*rules.ConflictError)) {
+		return s.fetchHead(ctx, id)
 	}
-	return h, nil
+	return h, err
 }
 
 // noteProblem keeps in the head why an edit was not imported, for all servers.
@@ -161,7 +159,7 @@ func (s *Source) noteProblem(ctx context.Context, h *head, problem string) error
 	if problem == h.Problem {
 		return nil
 	}
-	_, err := s.update(ctx, "noting the problem of an edit", h.unchanged(), set("problem", problem))
+	_, err := s.update(ctx, "noting the problem of an edit", h, bson.M{"$set": bson.M{"problem": problem}})
 	return err
 }
 
@@ -173,42 +171,8 @@ func (s *Source) Examine(ctx context.Context, id string) error {
 		return err
 	}
 	b, err := s.inspect(ctx, id, h)
-	if err != nil || !b.hasEdits() {
-		return err
+	if err == nil && b.hasEdits() {
+		_, err = b.merge()
 	}
-	_, err = b.merge()
 	return err
-}
-
-// unfinished reports whether a document is of a rule without bands and was
-// never part of a revision.
-func (d *document) unfinished() bool {
-	if d.checksum != "" || d.revision != 0 {
-		return false
-	}
-	if action, ok := d.raw.Lookup("action").StringValueOK(); ok && action != string(fluxgate.ActionLimit) {
-		return false // needs no bands
-	}
-	switch bands := d.raw.Lookup("bands"); bands.Type {
-	case 0, bson.TypeNull:
-		return true
-	case bson.TypeArray:
-		values, err := bands.Array().Values()
-		return err == nil && len(values) == 0
-	}
-	return false
-}
-
-// warnUnfinished logs which documents are ignored, once.
-func (s *Source) warnUnfinished(id string, ignored []document) {
-	all := names(ignored)
-	slices.Sort(all)
-	text := strings.Join(all, ", ")
-	if s.warned.get(id) != text {
-		s.warned.set(id, text)
-		if text != "" {
-			s.config.Logger.Warn("ignoring documents of rules without bands: add bands to put the rules into effect",
-				"ruleSet", id, "documents", text, "count", len(ignored))
-		}
-	}
 }

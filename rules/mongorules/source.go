@@ -21,17 +21,15 @@ import (
 
 // Source keeps rule sets in MongoDB.
 type Source struct {
-	config  Config
-	name    string        // of the holder of leases
-	client  *mongo.Client // nil if it is the caller's
-	docs    *mongo.Collection
-	heads   *mongo.Collection
-	history *mongo.Collection
-	indexed atomic.Bool
-	leased  atomic.Bool // has held a lease
-	writers keyedMutex
-	// warned has the names of ignored documents that were logged, reconciled
-	// the digest of documents that were found to be as they should be.
+	config               Config
+	name                 string        // as the holder of leases
+	client               *mongo.Client // nil if it is the caller's
+	docs, heads, history *mongo.Collection
+	indexed              atomic.Bool
+	leased               atomic.Bool // has held a lease
+	writers              keyedMutex
+	// warned has the ignored documents that were logged, reconciled the digest
+	// of documents that were found to be as they should be, by rule set.
 	warned, reconciled memo
 }
 
@@ -50,38 +48,30 @@ func New(ctx context.Context, db *mongo.Database, config Config) (*Source, error
 	strict := options.Collection().SetReadConcern(readconcern.Majority()).
 		SetReadPreference(readpref.Primary()).SetWriteConcern(writeconcern.Majority())
 	s := &Source{
-		config:  config,
-		name:    rand.Text(),
-		docs:    db.Collection(config.Collection, strict),
-		heads:   db.Collection(config.Collection+"_heads", strict),
-		history: db.Collection(config.Collection+"_history", strict),
+		config: config, name: rand.Text(), docs: db.Collection(config.Collection, strict),
+		heads: db.Collection(config.Collection+"_heads", strict), history: db.Collection(config.Collection+"_history", strict),
 	}
 	// Briefly: an unreachable MongoDB must not delay a start, and Reconcile
 	// tries again.
 	brief, cancel := context.WithTimeout(ctx, min(time.Second, s.config.Timeout))
+	defer cancel()
 	s.makeIndexes(brief)
-	cancel()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s, ctx.Err()
 }
 
 // Open is [New] with a client of its own, which [Source.Close] ends.
 func Open(ctx context.Context, uri string, config Config) (*Source, error) {
-	name := config.Database
-	if name == "" {
-		name = databaseOf(uri)
+	if config.Database == "" {
+		config.Database = databaseOf(uri)
 	}
-	if len(name) > maxNameLength || strings.ContainsAny(name, "/\\. \"$*<>:|?\x00") {
-		return nil, fmt.Errorf("mongorules: %.100q cannot be the name of a database", name)
+	if len(config.Database) > maxNameLength || strings.ContainsAny(config.Database, "/\\. \"$*<>:|?\x00") {
+		return nil, fmt.Errorf("mongorules: %.100q cannot be the name of a database", config.Database)
 	}
-	config.Database = name
 	client, err := connect(uri)
 	if err != nil {
 		return nil, err
 	}
-	s, err := New(ctx, client.Database(name), config)
+	s, err := New(ctx, client.Database(config.Database), config)
 	if err != nil {
 		return nil, errors.Join(err, client.Disconnect(context.WithoutCancel(ctx)))
 	}
@@ -117,7 +107,10 @@ func connect(uri string) (*mongo.Client, error) {
 func (s *Source) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
 	defer cancel()
-	s.releaseLeases(ctx)
+	if s.leased.Load() {
+		// If this fails the leases end by themselves.
+		_, _ = s.heads.UpdateMany(ctx, bson.M{"lease.holder": s.name}, bson.M{"$set": bson.M{"lease.until": int64(0)}})
+	}
 	if s.client == nil {
 		return nil
 	}
@@ -139,14 +132,15 @@ func (s *Source) call(ctx context.Context, doing string, send func(context.Conte
 	return nil
 }
 
-// findAll reads all documents that a filter matches.
-func findAll[T any](ctx context.Context, c *mongo.Collection, filter any, opts ...options.Lister[options.FindOptions]) ([]T, error) {
-	cursor, err := c.Find(ctx, filter, opts...)
-	if err != nil {
-		return nil, err
-	}
-	var all []T
-	err = cursor.All(ctx, &all)
+// find reads all documents that a filter matches.
+func find[T any](ctx context.Context, s *Source, doing string, c *mongo.Collection, filter any, opts ...options.Lister[options.FindOptions]) (all []T, err error) {
+	err = s.call(ctx, doing, func(ctx context.Context) error {
+		cursor, err := c.Find(ctx, filter, opts...)
+		if err == nil {
+			err = cursor.All(ctx, &all)
+		}
+		return err
+	})
 	return all, err
 }
 
@@ -166,22 +160,22 @@ func (s *Source) makeIndexes(ctx context.Context) {
 // Indexes creates missing indexes. Without them everything works, but large
 // collections are slow.
 func (s *Source) Indexes(ctx context.Context) error {
-	ensure := func(c *mongo.Collection, field string, order int) error {
+	for _, index := range []struct {
+		collection *mongo.Collection
+		field      string
+		order      int
+	}{{s.docs, "enabled", 1}, {s.docs, "priority", -1}, {s.history, "revision", 1}} {
 		// One at a time: FerretDB fails on several of which some exist.
-		model := mongo.IndexModel{Keys: bson.D{{Key: "ruleSetId", Value: 1}, {Key: field, Value: order}}}
-		return s.call(ctx, "creating an index of "+c.Name(), func(ctx context.Context) error {
-			_, err := c.Indexes().CreateOne(ctx, model)
+		model := mongo.IndexModel{Keys: bson.D{{Key: "ruleSetId", Value: 1}, {Key: index.field, Value: index.order}}}
+		err := s.call(ctx, "creating an index of "+index.collection.Name(), func(ctx context.Context) error {
+			_, err := index.collection.Indexes().CreateOne(ctx, model)
 			return err
 		})
+		if err != nil {
+			return err
+		}
 	}
-	err := ensure(s.docs, "enabled", 1)
-	if err == nil {
-		err = ensure(s.docs, "priority", -1)
-	}
-	if err == nil {
-		err = ensure(s.history, "revision", 1)
-	}
-	return err
+	return nil
 }
 
 // forbidden reports whether MongoDB denied the user an operation.
