@@ -1,8 +1,11 @@
 package rules
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/fluxgate/fluxgate"
 )
 
 // ErrTooLarge is wrapped by the error of a rule set whose JSON is longer than
@@ -16,4 +19,17 @@ func CheckSize(document []byte) error {
 		return fmt.Errorf("%w: it has %d bytes as JSON, at most %d can be kept", ErrTooLarge, len(document), MaxDocument)
 	}
 	return nil
+}
+
+// Encode is the JSON of a rule set that an editor keeps, and the rule set that
+// is read back from it: the caller may still change free attributes of its own.
+func Encode(set *fluxgate.RuleSet) (own *fluxgate.RuleSet, document []byte, err error) {
+	if document, err = json.Marshal(set); err != nil {
+		return nil, nil, fmt.Errorf("writing a rule set as JSON: %w", err)
+	}
+	if err := CheckSize(document); err != nil {
+		return nil, nil, err
+	}
+	own, err = fluxgate.ParseRuleSet(document)
+	return own, document, err
 }

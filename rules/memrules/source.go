@@ -2,7 +2,6 @@ package memrules
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -95,15 +94,7 @@ func (s *Source) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Ch
 	if err := change.Check(); err != nil {
 		return 0, err
 	}
-	document, err := json.Marshal(set)
-	if err != nil {
-		return 0, fmt.Errorf("writing a rule set as JSON: %w", err)
-	}
-	if err := rules.CheckSize(document); err != nil {
-		return 0, err
-	}
-	// Read it back, since free attributes may still be in the caller's hands.
-	own, err := fluxgate.ParseRuleSet(document)
+	own, document, err := rules.Encode(set)
 	if err != nil {
 		return 0, err
 	}

@@ -3,7 +3,6 @@ package mongorules
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -25,15 +24,7 @@ type draft struct {
 
 // newDraft makes the draft of a rule set.
 func newDraft(set *fluxgate.RuleSet, change rules.Change) (draft, error) {
-	text, err := set.MarshalJSON()
-	if err != nil {
-		return draft{}, fmt.Errorf("writing rule set %q as JSON: %w", set.ID(), err)
-	}
-	if err := rules.CheckSize(text); err != nil {
-		return draft{}, err
-	}
-	// Read it back: the caller may still change free attributes.
-	own, err := fluxgate.ParseRuleSet(text)
+	own, text, err := rules.Encode(set)
 	if err != nil {
 		return draft{}, err
 	}
@@ -80,7 +71,11 @@ func (s *Source) change(ctx context.Context, id string, d draft) (int64, error) 
 	if err := d.change.CheckHead(id, h.place()); err != nil {
 		return 0, err
 	}
-	b, err := s.inspect(ctx, id, h)
+	all, err := s.fetchDocuments(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	b, err := s.inspect(ctx, id, h, all)
 	if errors.Is(err, errNoSnapshot) || errors.Is(err, errBroken) {
 		s.config.Logger.Warn("the current revision of a rule set cannot be read; this change replaces it",
 			"ruleSet", id, "author", d.change.Author, "error", err)
@@ -107,6 +102,9 @@ func (s *Source) change(ctx context.Context, id string, d draft) (int64, error) 
 	return h.Revision, nil
 }
 
+// errLost means that somebody else has replaced the head.
+var errLost = errors.New("the rule set has changed")
+
 // commit makes a draft the next revision, by replacing the head if it has not
 // changed since the base was read. Then it writes history and documents; a
 // reconciler does it if that fails.
@@ -132,28 +130,22 @@ func (s *Source) commit(ctx context.Context, b *base, d draft) (*head, error) {
 		h.Start = last.End
 	}
 	h.End = h.Start + int64(len(d.json))
-	won := false
 	err = s.call(ctx, "replacing the head of a rule set", func(ctx context.Context) error {
-		if b.head == nil {
-			_, err := s.heads.InsertOne(ctx, h)
-			won = err == nil
-			if mongo.IsDuplicateKeyError(err) {
-				return nil
-			}
-			return err
+		filter := bson.M{"_id": h.ID, "revision": b.head.place().Revision}
+		result, err := s.heads.ReplaceOne(ctx, filter, h, options.Replace().SetUpsert(b.head == nil))
+		if mongo.IsDuplicateKeyError(err) || err == nil && result.MatchedCount+result.UpsertedCount == 0 {
+			return errLost
 		}
-		result, err := s.heads.ReplaceOne(ctx, bson.M{"_id": h.ID, "revision": b.head.Revision}, h)
-		won = err == nil && result.MatchedCount > 0
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	if !won {
+	if errors.Is(err, errLost) {
 		current, err := s.fetchHead(ctx, b.id)
-		if err == nil {
-			err = &rules.ConflictError{RuleSetID: b.id, Base: d.change.Base, Current: current.current()}
+		if err != nil {
+			return nil, err
 		}
+		return nil, &rules.ConflictError{RuleSetID: b.id, Base: d.change.Base, Current: current.current()}
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := s.syncDocuments(ctx, h, d.want); err != nil {

@@ -51,15 +51,7 @@ func (d *differences) complete() bool { return len(d.stale)+len(d.obsolete)+len(
 
 // inspect reads what a head stands for and compares the documents with it. The
 // base can be used for a change even if the revision cannot be read.
-func (s *Source) inspect(ctx context.Context, id string, h *head) (*base, error) {
-	all, err := s.fetchDocuments(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return s.compare(ctx, id, h, all)
-}
-
-func (s *Source) compare(ctx context.Context, id string, h *head, all []bson.Raw) (*base, error) {
+func (s *Source) inspect(ctx context.Context, id string, h *head, all []bson.Raw) (*base, error) {
 	b := &base{id: id, head: h, documents: readDocuments(all)}
 	compared := h
 	var err error
@@ -80,24 +72,21 @@ func (s *Source) compare(ctx context.Context, id string, h *head, all []bson.Raw
 		}
 	}
 	ignored := strings.Join(names(b.ignored), ", ")
-	if !s.warned.is(id, ignored) && ignored != "" {
+	if s.warned.swap(id, ignored) != ignored && ignored != "" {
 		s.config.Logger.Warn("ignoring documents of rules without bands: add bands to put the rules into effect",
 			"ruleSet", id, "documents", ignored, "count", len(b.ignored))
 	}
-	s.warned.set(id, ignored)
 	return b, err
 }
 
 // classify compares documents with the revision of a head.
 func classify(h *head, want []ruleDocument, documents []document) (found differences) {
-	replaced, added, wanted := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	var replaced, added map[string]bool
 	if h != nil {
 		replaced, added = setOf(h.Replaces), setOf(h.Adds)
 	}
+	wanted := setOf(idsOf(want))
 	replaces := func(d document) bool { return len(replaced) > 0 && replaced[d.fingerprint()] }
-	for _, w := range want {
-		wanted[w.id] = true
-	}
 	byRule := make(map[string][]document, len(documents))
 	for _, d := range documents {
 		switch {
@@ -156,18 +145,20 @@ func setOf(list []string) map[string]bool {
 	return set
 }
 
+func idsOf(documents []ruleDocument) (ids []string) {
+	for _, w := range documents {
+		ids = append(ids, w.id)
+	}
+	return ids
+}
+
 // adds are the ids of rules that have no document yet, or an unfinished one.
-func (b *base) adds(want []ruleDocument) (ids []string) {
+func (b *base) adds(want []ruleDocument) []string {
 	has := map[string]bool{}
 	for _, d := range b.documents {
 		has[d.id] = has[d.id] || !d.unfinished()
 	}
-	for _, w := range want {
-		if !has[w.id] {
-			ids = append(ids, w.id)
-		}
-	}
-	return ids
+	return slices.DeleteFunc(idsOf(want), func(id string) bool { return has[id] })
 }
 
 // merge is the revision that the edits make of the current one, or a
@@ -187,35 +178,22 @@ func (b *base) merge() (draft, error) {
 		}
 		edited[d.id] = d
 	}
-	removed := map[string]bool{}
-	for _, w := range b.removed {
-		removed[w.id] = true
-	}
+	removed := setOf(idsOf(b.removed))
 	var all []fluxgate.Rule
-	ids := map[string][]string{}
-	was := map[string]bool{}
 	for _, w := range b.want {
-		was[w.id] = true
-		switch d := edited[w.id]; {
-		case d != nil:
+		if d := edited[w.id]; d != nil {
 			d.refine(w)
-			ids["edited"] = append(ids["edited"], w.id)
-		case removed[w.id]:
-			ids["removed"] = append(ids["removed"], w.id)
-		default:
+		} else if !removed[w.id] {
 			all = append(all, w.from)
 		}
 	}
 	for _, d := range b.edited {
 		all = append(all, d.rule)
-		if !was[d.id] {
-			ids["added"] = append(ids["added"], d.id)
-		}
 	}
 	if len(found) == 0 {
 		set, err := fluxgate.NewRuleSet(b.id, all...)
 		if err == nil {
-			return newDraft(set, rules.Change{Base: b.head.current(), Author: external, Comment: comment(ids)})
+			return newDraft(set, rules.Change{Base: b.head.current(), Author: external, Comment: b.comment()})
 		}
 		for _, p := range problemsOf(err) {
 			found = append(found, inDocuments(all, edited, p))
@@ -224,18 +202,15 @@ func (b *base) merge() (draft, error) {
 	return draft{}, &fluxgate.ValidationError{RuleSetID: b.id, Problems: found[:min(len(found), maxProblems)]}
 }
 
-// comment says which rules an edit has changed.
-func comment(ids map[string][]string) string {
+// comment says which documents were edited or inserted, and of which rules they
+// were removed.
+func (b *base) comment() string {
 	var parts []string
-	for _, what := range []string{"edited", "added", "removed"} {
-		if len(ids[what]) > 0 {
-			parts = append(parts, what+" "+strings.Join(ids[what], ", "))
-		}
+	if len(b.edited) > 0 {
+		parts = append(parts, "edited "+strings.Join(names(b.edited), ", "))
 	}
-	const most = 1_000 // bytes; ids are ASCII
-	text := "documents " + strings.Join(parts, "; ")
-	if len(text) > most {
-		text = text[:most] + "…"
+	if len(b.removed) > 0 {
+		parts = append(parts, "removed "+strings.Join(idsOf(b.removed), ", "))
 	}
-	return text
+	return shorten("documents "+strings.Join(parts, "; "), 1_000)
 }

@@ -2,14 +2,11 @@ package mongorules
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fluxgate/fluxgate/rules"
@@ -81,50 +78,4 @@ func databaseOf(uri string) string {
 		return "fluxgate"
 	}
 	return name
-}
-
-// keyedMutex lets one goroutine of the process at a time change a rule set: the
-// others would only lose the compare-and-set.
-type keyedMutex struct {
-	once  sync.Once
-	seed  maphash.Seed
-	slots [64]chan struct{} // rule sets share them
-}
-
-// lock waits for a rule set to be free.
-func (m *keyedMutex) lock(ctx context.Context, id string) (unlock func(), err error) {
-	m.once.Do(func() {
-		m.seed = maphash.MakeSeed()
-		for i := range m.slots {
-			m.slots[i] = make(chan struct{}, 1)
-		}
-	})
-	slot := m.slots[maphash.String(m.seed, id)%uint64(len(m.slots))]
-	select {
-	case slot <- struct{}{}:
-		return func() { <-slot }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// memo remembers the last text of each of at most 1,000 rule sets.
-type memo struct {
-	mu    sync.Mutex
-	texts map[string]string
-}
-
-func (m *memo) is(id, text string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.texts[id] == text
-}
-
-func (m *memo) set(id, text string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.texts == nil || len(m.texts) >= 1_000 {
-		m.texts = map[string]string{}
-	}
-	m.texts[id] = text
 }

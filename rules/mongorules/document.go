@@ -1,14 +1,15 @@
 package mongorules
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -78,8 +79,11 @@ func readDocument(raw bson.Raw) document {
 
 func checksum(r fluxgate.Rule) (string, error) {
 	text, err := r.MarshalJSON()
+	if err != nil {
+		return "", err
+	}
 	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), err
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // untouched reports whether a document is as FluxGate has written it.
@@ -147,18 +151,13 @@ func (d *document) unchanged() bson.M {
 // refine gives an edited rule back what a document cannot hold exactly, where
 // that was not edited.
 func (d *document) refine(w ruleDocument) {
-	same := func(a, b any) bool {
-		x, errX := json.Marshal(a)
-		y, errY := json.Marshal(b)
-		return errX == nil && errY == nil && bytes.Equal(x, y)
-	}
-	if same(d.rule.Attributes, w.read.Attributes) {
+	if reflect.DeepEqual(d.rule.Attributes, w.read.Attributes) {
 		d.rule.Attributes = w.from.Attributes
 	}
-	if same(d.rule.CreatedAt, w.read.CreatedAt) {
+	if d.rule.CreatedAt.Equal(w.read.CreatedAt) {
 		d.rule.CreatedAt = w.from.CreatedAt
 	}
-	if same(d.rule.UpdatedAt, w.read.UpdatedAt) {
+	if d.rule.UpdatedAt.Equal(w.read.UpdatedAt) {
 		d.rule.UpdatedAt = w.from.UpdatedAt
 	}
 }
@@ -172,6 +171,62 @@ func showsKey(raw bson.Raw) bool {
 		key, ok := v.StringValueOK()
 		return ok && !strings.HasPrefix(key, "sha256:")
 	})
+}
+
+// decoder turns BSON into the tree of maps, lists and scalars that rules are
+// read from, and collects what rules cannot hold.
+type decoder struct{ problems []fluxgate.Problem }
+
+// decodeDocument decodes the fields that have a meaning.
+func decodeDocument(raw bson.Raw) (map[string]any, []fluxgate.Problem) {
+	var fields bson.D
+	if err := bson.Unmarshal(raw, &fields); err != nil {
+		return nil, []fluxgate.Problem{{Message: "cannot be read: " + err.Error()}}
+	}
+	_, err := raw.LookupErr("id")
+	fields = slices.DeleteFunc(fields, func(e bson.E) bool {
+		return e.Key == revisionField || e.Key == checksumField || e.Key == "_id" && err == nil || !slices.Contains(knownFields, e.Key)
+	})
+	var d decoder
+	tree, _ := d.value("", fields).(map[string]any)
+	return tree, d.problems[:min(len(d.problems), maxProblems)]
+}
+
+func (d *decoder) value(place string, value any) any {
+	problem := "must not be of type " + strings.TrimPrefix(fmt.Sprintf("%T", value), "bson.")
+	switch v := value.(type) {
+	case nil, string, bool, int32, int64:
+		return v
+	case float64:
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			return v
+		}
+		problem = fmt.Sprintf("must be a number, not %v", v)
+	case bson.DateTime:
+		t := v.Time().UTC()
+		if place == "createdAt" || place == "updatedAt" {
+			return t
+		}
+		return t.Format(time.RFC3339Nano) // free attributes are what JSON can hold
+	case bson.D:
+		tree := make(map[string]any, len(v))
+		for _, e := range v {
+			if place == "" {
+				tree[e.Key] = d.value(e.Key, e.Value)
+			} else {
+				tree[plainName(e.Key)] = d.value(place+"."+e.Key, e.Value)
+			}
+		}
+		return tree
+	case bson.A:
+		list := []any{}
+		for i, element := range v {
+			list = append(list, d.value(fmt.Sprintf("%s[%d]", place, i), element))
+		}
+		return list
+	}
+	d.problems = append(d.problems, fluxgate.Problem{Place: place, Message: problem})
+	return nil
 }
 
 const maxProblems = 100 // that are listed of one rule set

@@ -102,18 +102,18 @@ func TestEditsOfDocumentsBecomeRevisions(t *testing.T) {
 		"a number as an int32":  {func(f *fixture) { f.shell("a", set("bands.0.capacity", int32(50))) }, "a=50 b=1 c=1", "documents edited a"},
 		"a number as an int64":  {func(f *fixture) { f.shell("a", set("bands.0.capacity", int64(50))) }, "a=50 b=1 c=1", "documents edited a"},
 		"a number as a double":  {func(f *fixture) { f.shell("a", set("bands.0.capacity", 50.0)) }, "a=50 b=1 c=1", "documents edited a"},
-		"a document is added":   {func(f *fixture) { f.insert(byHand("d", 7.0)) }, "a=1 b=1 c=1 d=7", "documents added d"},
+		"a document is added":   {func(f *fixture) { f.insert(byHand("d", 7.0)) }, "a=1 b=1 c=1 d=7", "documents edited d"},
 		"a document is removed": {func(f *fixture) { remove(f, "b") }, "a=1 c=1", "documents removed b"},
 		"all at once": {func(f *fixture) {
 			f.shell("a", set("bands.0.capacity", 3))
 			f.insert(byHand("d", 4), byHand("e", 5))
 			remove(f, "c")
-		}, "a=3 b=1 d=4 e=5", "documents edited a; added d, e; removed c"},
+		}, "a=3 b=1 d=4 e=5", "documents edited a, d, e; removed c"},
 		"all are replaced by others": {func(f *fixture) {
 			_, err := f.docs.DeleteMany(f.Context(), bson.D{})
 			must(f.T, err)
 			f.insert(byHand("z", 9))
-		}, "z=9", "documents added z; removed a, b, c"},
+		}, "z=9", "documents edited z; removed a, b, c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, Config{Lease: 1})
@@ -196,9 +196,9 @@ func TestAnEditThatBreaksTheRulesChangesNothingAndIsReported(t *testing.T) {
 		"a number below 1":       {set("bands.0.capacity", 0), `document "a": bands[0].capacity: must be at least 1`},
 		"a fraction":             {set("bands.0.capacity", 1.5), `document "a": bands[0].capacity: must be a whole number, not 1.5`},
 		"a text":                 {set("bands.0.capacity", "many"), `document "a": bands[0].capacity: must be a whole number, not a text`},
-		"an object id":           {set("group", bson.NewObjectID()), `document "a": group: must not be of the BSON type objectID`},
-		"an object id in a list": {set("attributes", bson.D{{Key: "x", Value: bson.A{1, bson.NewObjectID()}}}), `document "a": attributes.x[1]: must not be of the BSON type objectID`},
-		"binary data":            {set("path", bson.Binary{Data: []byte("x")}), `document "a": path: must not be of the BSON type binary`},
+		"an object id":           {set("group", bson.NewObjectID()), `document "a": group: must not be of type ObjectID`},
+		"an object id in a list": {set("attributes", bson.D{{Key: "x", Value: bson.A{1, bson.NewObjectID()}}}), `document "a": attributes.x[1]: must not be of type ObjectID`},
+		"binary data":            {set("path", bson.Binary{Data: []byte("x")}), `document "a": path: must not be of type Binary`},
 		"a scope of its own":     {set("limitScope", "MOON"), `document "a": limitScope: must be one of`},
 		"no bands":               {set("bands", bson.A{}), `document "a": bands: must have at least one band`},
 		"an invalid id":          {set("id", "a b"), `document "a": id: must be`},

@@ -3,6 +3,7 @@ package mongorules
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -14,8 +15,8 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// maxBSON is how large a document may be; MongoDB's bound is 16 MiB.
-const maxBSON = 15 << 20
+// MongoDB's bounds are 16 MiB and 100 levels.
+const maxBSON, maxDepth = 15 << 20, 90
 
 // ruleDocument is the document that a rule should have.
 type ruleDocument struct {
@@ -58,7 +59,7 @@ func encodeRule(r fluxgate.Rule) (ruleDocument, []fluxgate.Problem) {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	value, err := encodeValue(decoder)
+	value, err := encodeValue(decoder, 0)
 	if err != nil {
 		return w, problemsOf(err)
 	}
@@ -83,7 +84,7 @@ func encodeRule(r fluxgate.Rule) (ruleDocument, []fluxgate.Problem) {
 }
 
 // encodeValue turns the next JSON value into BSON.
-func encodeValue(decoder *json.Decoder) (any, error) {
+func encodeValue(decoder *json.Decoder, depth int) (any, error) {
 	token, err := decoder.Token()
 	if number, ok := token.(json.Number); ok {
 		return encodeNumber(number.String()), nil
@@ -91,6 +92,9 @@ func encodeValue(decoder *json.Decoder) (any, error) {
 	start, ok := token.(json.Delim)
 	if err != nil || !ok {
 		return token, err
+	}
+	if depth > maxDepth {
+		return nil, errors.New("is nested too deeply")
 	}
 	fields, list := bson.D{}, bson.A{}
 	for decoder.More() {
@@ -100,7 +104,7 @@ func encodeValue(decoder *json.Decoder) (any, error) {
 				return nil, err
 			}
 		}
-		value, err := encodeValue(decoder)
+		value, err := encodeValue(decoder, depth+1)
 		if err != nil {
 			return nil, err
 		}

@@ -58,25 +58,20 @@ func TestNumbersAreKeptExactlyOrAsText(t *testing.T) {
 }
 
 func TestBSONThatIsNoRuleIsNamedByItsPlace(t *testing.T) {
-	deep := any("x")
-	for range 95 {
-		deep = bson.D{{Key: "d", Value: deep}}
-	}
 	decimal, _ := bson.ParseDecimal128("1.5")
 	for name, tc := range map[string]struct {
 		field string
 		value any
 		want  string
 	}{
-		"a decimal":      {"priority", decimal, `priority: must not be of the BSON type 128-bit decimal`},
+		"a decimal":      {"priority", decimal, `priority: must not be of type Decimal128`},
 		"NaN":            {"priority", math.NaN(), `priority: must be a number, not NaN`},
 		"infinity":       {"attributes", bson.D{{Key: "x", Value: bson.A{math.Inf(1)}}}, `attributes.x[0]: must be a number, not +Inf`},
-		"a regexp":       {"path", bson.Regex{Pattern: ".*"}, `path: must not be of the BSON type regex`},
-		"a timestamp":    {"createdAt", bson.Timestamp{T: 1}, `createdAt: must not be of the BSON type timestamp`},
-		"the year 10000": {"createdAt", time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), `createdAt: must be a time in the years 1 to 9999`},
-		"a min key":      {"enabled", bson.MinKey{}, `enabled: must not be of the BSON type min key`},
-		"code":           {"group", bson.JavaScript("x"), `group: must not be of the BSON type javascript`},
-		"depth":          {"attributes", deep, `is nested too deeply`},
+		"a regexp":       {"path", bson.Regex{Pattern: ".*"}, `path: must not be of type Regex`},
+		"a timestamp":    {"createdAt", bson.Timestamp{T: 1}, `createdAt: must not be of type Timestamp`},
+		"the year 10000": {"createdAt", time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), `year outside of range`},
+		"a min key":      {"enabled", bson.MinKey{}, `enabled: must not be of type MinKey`},
+		"code":           {"group", bson.JavaScript("x"), `group: must not be of type JavaScript`},
 		"a number":       {"ruleSetId", 5, `ruleSetId: must be a text, not 5`},
 	} {
 		doc := bson.D{{Key: "_id", Value: "r"}, {Key: "ruleSetId", Value: "s"}}
@@ -91,7 +86,7 @@ func TestBSONThatIsNoRuleIsNamedByItsPlace(t *testing.T) {
 	raw, err := bson.Marshal(bson.D{{Key: "_id", Value: bson.ObjectID{1}}, {Key: "ruleSetId", Value: "s"}})
 	must(t, err)
 	d := readDocument(raw)
-	if d.id != "" || len(d.problems) == 0 || !strings.Contains(d.problems[0].String(), `_id: must not be of the BSON type objectID`) {
+	if d.id != "" || len(d.problems) == 0 || !strings.Contains(d.problems[0].String(), `_id: must not be of type ObjectID`) {
 		t.Errorf("an object id as the rule's: %v", d.problems)
 	}
 }
@@ -187,6 +182,14 @@ func TestWhatIsTooLargeForADocumentIsRefusedBeforeItIsMade(t *testing.T) {
 	r.Attributes = map[string]any{"text": strings.Repeat("x", maxBSON)}
 	_, problems := encodeRule(r)
 	if len(problems) != 1 || !strings.Contains(problems[0].Message, "bytes as a MongoDB document") {
+		t.Errorf("the problems are %v", problems)
+	}
+	deep := any("x")
+	for range 95 {
+		deep = map[string]any{"d": deep}
+	}
+	r.Attributes = map[string]any{"deep": deep}
+	if _, problems = encodeRule(r); len(problems) != 1 || problems[0].Message != "is nested too deeply" {
 		t.Errorf("the problems are %v", problems)
 	}
 }

@@ -219,7 +219,9 @@ func (f *fixture) consistent() {
 	if h.Synced != h.Revision || h.Document != "" || len(h.Replaces)+len(h.Adds) > 0 {
 		f.Errorf("the documents are at revision %d, the head at %d: %+v", h.Synced, h.Revision, h)
 	}
-	b, err := f.inspect(f.Context(), setID, h)
+	raw, err := f.fetchDocuments(f.Context(), setID)
+	must(f.T, err)
+	b, err := f.inspect(f.Context(), setID, h, raw)
 	must(f.T, err)
 	if b.kept != len(b.want) || len(b.documents)-len(b.ignored) != len(b.want) {
 		f.Errorf("of %d documents %d are as they should be, %d stale, %d obsolete, %d missing, %d edited, %d removed",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -143,12 +144,7 @@ func (s *Source) update(ctx context.Context, doing string, h *head, change bson.
 // Revisions implements [rules.Source] with one find of two fields.
 func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
 	places := make(map[string]rules.Head, len(ids))
-	var valid []string
-	for _, id := range ids {
-		if fluxgate.ValidID(id) {
-			valid = append(valid, id)
-		}
-	}
+	valid := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !fluxgate.ValidID(id) })
 	if len(valid) == 0 {
 		return places, nil
 	}
@@ -166,8 +162,10 @@ func (s *Source) Load(ctx context.Context, id string) (v *rules.Version, err err
 	const attempts = 5 // the history may forget a revision after its head was read
 	for range attempts {
 		h, err := s.fetchHead(ctx, id)
-		if h == nil && err == nil {
-			h, err = s.importFirst(ctx, id)
+		if h == nil && err == nil && fluxgate.ValidID(id) {
+			if _, err = s.reconcile(ctx, id); err == nil || errors.As(err, new(*rules.ConflictError)) {
+				h, err = s.fetchHead(ctx, id)
+			}
 		}
 		if err != nil {
 			return nil, err

@@ -1,7 +1,6 @@
 package mongorules
 
 import (
-	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -84,7 +83,7 @@ func interleave(t *testing.T, base *fixture, rng *rand.Rand, outcomes map[string
 	f.put(rule("a", 1), rule("b", 1), rule("c", 1), rule("counter", 1))
 	s := &scheduler{rng: rng}
 	source := func() *Source { // as another server has it, without its calls for indexes
-		other := &Source{config: f.config, name: crand.Text(), docs: f.docs, heads: f.heads, history: f.history}
+		other := newSource(f.config, f.docs, f.heads, f.history)
 		other.indexed.Store(true)
 		other.config.batch, other.config.step = 1+rng.IntN(3), s.step
 		return other

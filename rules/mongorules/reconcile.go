@@ -64,10 +64,11 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 		return false, err
 	}
 	state := digest(h, all)
-	if h != nil && h.Problem == "" && s.reconciled.is(id, state) {
+	if h != nil && h.Problem == "" && s.reconciled.swap(id, "") == state {
+		s.reconciled.swap(id, state)
 		return false, nil
 	}
-	b, err := s.compare(ctx, id, h, all)
+	b, err := s.inspect(ctx, id, h, all)
 	switch {
 	case err != nil:
 		return false, err
@@ -77,7 +78,7 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 	case h == nil:
 		return false, nil
 	case b.complete() && h.Synced == h.Revision:
-		s.reconciled.set(id, state)
+		s.reconciled.swap(id, state)
 		return false, s.noteProblem(ctx, h, "")
 	case b.lost:
 		// Otherwise those that are still missing after a crash would be
@@ -134,29 +135,9 @@ func (s *Source) importEdits(ctx context.Context, b *base) (*head, error) {
 	return h, err
 }
 
-// importFirst makes the first revision of a rule set that has documents only.
-func (s *Source) importFirst(ctx context.Context, id string) (*head, error) {
-	if !fluxgate.ValidID(id) {
-		return nil, nil
-	}
-	b, err := s.inspect(ctx, id, nil)
-	if err != nil || !b.hasEdits() {
-		return nil, err
-	}
-	h, err := s.importEdits(ctx, b)
-	if errors.As(err, new(*rules.ConflictError)) {
-		return s.fetchHead(ctx, id)
-	}
-	return h, err
-}
-
 // noteProblem keeps in the head why an edit was not imported, for all servers.
 func (s *Source) noteProblem(ctx context.Context, h *head, problem string) error {
-	const most = 4_000
-	if len(problem) > most {
-		problem = strings.ToValidUTF8(problem[:most], "") + "…"
-	}
-	if problem == h.Problem {
+	if problem = shorten(problem, 4_000); problem == h.Problem {
 		return nil
 	}
 	_, err := s.update(ctx, "noting the problem of an edit", h, bson.M{"$set": bson.M{"problem": problem}})
@@ -170,9 +151,20 @@ func (s *Source) Examine(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	b, err := s.inspect(ctx, id, h)
+	all, err := s.fetchDocuments(ctx, id)
+	if err != nil {
+		return err
+	}
+	b, err := s.inspect(ctx, id, h, all)
 	if err == nil && b.hasEdits() {
 		_, err = b.merge()
 	}
 	return err
+}
+
+func shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }

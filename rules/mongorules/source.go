@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,16 +49,22 @@ func New(ctx context.Context, db *mongo.Database, config Config) (*Source, error
 	}
 	strict := options.Collection().SetReadConcern(readconcern.Majority()).
 		SetReadPreference(readpref.Primary()).SetWriteConcern(writeconcern.Majority())
-	s := &Source{
-		config: config, name: rand.Text(), docs: db.Collection(config.Collection, strict),
-		heads: db.Collection(config.Collection+"_heads", strict), history: db.Collection(config.Collection+"_history", strict),
-	}
+	s := newSource(config, db.Collection(config.Collection, strict),
+		db.Collection(config.Collection+"_heads", strict), db.Collection(config.Collection+"_history", strict))
 	// Briefly: an unreachable MongoDB must not delay a start, and Reconcile
 	// tries again.
 	brief, cancel := context.WithTimeout(ctx, min(time.Second, s.config.Timeout))
 	defer cancel()
 	s.makeIndexes(brief)
 	return s, ctx.Err()
+}
+
+func newSource(config Config, docs, heads, history *mongo.Collection) *Source {
+	s := &Source{config: config, name: rand.Text(), docs: docs, heads: heads, history: history}
+	for i := range s.writers {
+		s.writers[i] = make(chan struct{}, 1)
+	}
+	return s
 }
 
 // Open is [New] with a client of its own, which [Source.Close] ends.
@@ -142,6 +150,41 @@ func find[T any](ctx context.Context, s *Source, doing string, c *mongo.Collecti
 		return err
 	})
 	return all, err
+}
+
+// keyedMutex lets one goroutine of the process at a time change a rule set: the
+// others would only lose the compare-and-set. Rule sets share the slots.
+type keyedMutex [64]chan struct{}
+
+var hashSeed = maphash.MakeSeed()
+
+// lock waits for a rule set to be free.
+func (m *keyedMutex) lock(ctx context.Context, id string) (unlock func(), err error) {
+	slot := m[maphash.String(hashSeed, id)%uint64(len(m))]
+	select {
+	case slot <- struct{}{}:
+		return func() { <-slot }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// memo remembers the last text of each of at most 1,000 rule sets.
+type memo struct {
+	mu    sync.Mutex
+	texts map[string]string
+}
+
+// swap remembers a text, and returns the one before.
+func (m *memo) swap(id, text string) (before string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before = m.texts[id]
+	if m.texts == nil || len(m.texts) >= 1_000 {
+		m.texts = map[string]string{}
+	}
+	m.texts[id] = text
+	return before
 }
 
 // makeIndexes creates missing indexes. It is tried again later if MongoDB

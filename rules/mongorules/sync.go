@@ -120,11 +120,7 @@ func longKey(ruleSetID, ruleID string) string { return ruleSetID + "/" + ruleID 
 func (s *Source) insertions(ctx context.Context, h *head, missing []ruleDocument) ([]mongo.WriteModel, error) {
 	var models []mongo.WriteModel
 	for chunk := range slices.Chunk(missing, s.config.batch) {
-		var ids []string
-		for _, w := range chunk {
-			ids = append(ids, w.id)
-		}
-		found, err := find[bson.Raw](ctx, s, "looking which _ids are in use", s.docs, bson.M{"_id": bson.M{"$in": ids}}, options.Find().SetProjection(bson.M{"_id": 1}))
+		found, err := find[bson.Raw](ctx, s, "looking which _ids are in use", s.docs, bson.M{"_id": bson.M{"$in": idsOf(chunk)}}, options.Find().SetProjection(bson.M{"_id": 1}))
 		if err != nil {
 			return nil, err
 		}

@@ -3,7 +3,6 @@ package redisrules
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -33,16 +32,8 @@ func (s *Source) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Ch
 }
 
 func (s *Source) put(ctx context.Context, set *fluxgate.RuleSet, change rules.Change) (int64, error) {
-	document, err := json.Marshal(set)
+	_, document, err := rules.Encode(set)
 	if err != nil {
-		return 0, err
-	}
-	if err := rules.CheckSize(document); err != nil {
-		return 0, err
-	}
-	// What nobody could load must not become current. A rule set is sound, but
-	// what hangs from its free attributes may still be in the caller's hands.
-	if _, err := fluxgate.ParseRuleSet(document); err != nil {
 		return 0, err
 	}
 	return s.commit(ctx, &commit{id: set.ID(), change: change, what: wasPut, document: document})
