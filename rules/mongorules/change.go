@@ -76,12 +76,13 @@ func (s *Source) change(ctx context.Context, id string, d draft) (int64, error) 
 		return 0, err
 	}
 	b, err := s.inspect(ctx, id, h, all)
-	if errors.Is(err, errNoSnapshot) || errors.Is(err, errBroken) {
+	switch {
+	case errors.Is(err, errNoSnapshot), errors.Is(err, errBroken):
 		s.config.Logger.Warn("the current revision of a rule set cannot be read; this change replaces it",
 			"ruleSet", id, "author", d.change.Author, "error", err)
-	} else if err != nil {
+	case err != nil:
 		return 0, err
-	} else if b.hasEdits() {
+	case b.hasEdits():
 		imported, err := s.importEdits(ctx, b)
 		if err == nil {
 			return 0, &rules.ConflictError{RuleSetID: id, Base: d.change.Base, Current: imported.current()}

@@ -65,9 +65,10 @@ func encodeRule(r fluxgate.Rule) (ruleDocument, []fluxgate.Problem) {
 	}
 	w.fields, _ = value.(bson.D)
 	for i, e := range w.fields {
-		if e.Key == "createdAt" {
+		switch e.Key {
+		case "createdAt":
 			w.fields[i].Value = bson.NewDateTimeFromTime(r.CreatedAt)
-		} else if e.Key == "updatedAt" {
+		case "updatedAt":
 			w.fields[i].Value = bson.NewDateTimeFromTime(r.UpdatedAt)
 		}
 	}

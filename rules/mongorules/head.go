@@ -131,14 +131,12 @@ func first(all []*head, err error) (*head, error) {
 	return all[0], nil
 }
 
-// update changes a head if it is at this revision, and reports whether it is.
-func (s *Source) update(ctx context.Context, doing string, h *head, change bson.M) (current bool, err error) {
-	err = s.call(ctx, doing, func(ctx context.Context) error {
-		result, err := s.heads.UpdateOne(ctx, bson.M{"_id": h.ID, "revision": h.Revision}, change)
-		current = err == nil && result.MatchedCount > 0
+// update changes a head if it is still at this revision.
+func (s *Source) update(ctx context.Context, doing string, h *head, change bson.M) error {
+	return s.call(ctx, doing, func(ctx context.Context) error {
+		_, err := s.heads.UpdateOne(ctx, bson.M{"_id": h.ID, "revision": h.Revision}, change)
 		return err
 	})
-	return current, err
 }
 
 // Revisions implements [rules.Source] with one find of two fields.

@@ -85,7 +85,7 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 		// removed rules.
 		s.config.Logger.Warn("all documents of a rule set are gone; writing them again", "ruleSet", id, "revision", h.Revision)
 		h.Adds = b.adds(b.want)
-		if _, err := s.update(ctx, "marking the documents as missing", h, bson.M{"$set": bson.M{"synced": h.Revision - 1, "adds": h.Adds}}); err != nil {
+		if err := s.update(ctx, "marking the documents as missing", h, bson.M{"$set": bson.M{"synced": h.Revision - 1, "adds": h.Adds}}); err != nil {
 			return false, err
 		}
 	}
@@ -140,8 +140,7 @@ func (s *Source) noteProblem(ctx context.Context, h *head, problem string) error
 	if problem = shorten(problem, 4_000); problem == h.Problem {
 		return nil
 	}
-	_, err := s.update(ctx, "noting the problem of an edit", h, bson.M{"$set": bson.M{"problem": problem}})
-	return err
+	return s.update(ctx, "noting the problem of an edit", h, bson.M{"$set": bson.M{"problem": problem}})
 }
 
 // Examine returns why an edit of the documents of a rule set cannot be

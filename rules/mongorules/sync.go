@@ -104,10 +104,9 @@ func (s *Source) syncDocuments(ctx context.Context, h *head, want []ruleDocument
 		if complete, err := s.write(ctx, models); err != nil {
 			return err
 		} else if complete {
-			_, err := s.update(ctx, "marking the documents as written", h, bson.M{
+			return s.update(ctx, "marking the documents as written", h, bson.M{
 				"$set": bson.M{"synced": h.Revision}, "$unset": bson.M{"document": "", "replaces": "", "adds": ""},
 			})
-			return err
 		}
 	}
 	return fmt.Errorf("documents of rule set %q could not be written: they change too often, or other documents have their _id", h.ID)

@@ -22,7 +22,7 @@ func TestAChangeThatFailsWritesNothing(t *testing.T) {
 	for name, key := range map[string]func(k *keys) string{
 		"heads": func(k *keys) string { return k.heads }, "names": func(k *keys) string { return k.names },
 		"current": func(k *keys) string { return k.current },
-		"bytes": func(k *keys) string { return k.bytes }, "history": func(k *keys) string { return k.history("limits") },
+		"bytes":   func(k *keys) string { return k.bytes }, "history": func(k *keys) string { return k.history("limits") },
 		"documents": func(k *keys) string { return k.documents("limits") }, "changes": func(k *keys) string { return k.changes("limits") },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -83,7 +83,8 @@ type Reload struct {
 	// Strategy is how: POLLING asks for revisions, REDIS_PUBSUB listens for
 	// announcements, AUTO does both where there is Redis.
 	Strategy string `key:"strategy" oneof:"AUTO POLLING REDIS_PUBSUB"`
-	// PollingInterval is how often revisions are asked for.
+	// PollingInterval is within what time a change is in effect without
+	// announcements: revisions are asked for every half of it.
 	PollingInterval time.Duration `key:"polling-interval" min:"100ms" max:"24h"`
 	// Jitter is the longest random delay before the rules are read, so that a
 	// thousand servers do not ask at once. 0s means none.
