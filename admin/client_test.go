@@ -15,6 +15,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/memrules"
 )
 
 func TestAnAddressThatCannotBeIsRefused(t *testing.T) {
@@ -228,18 +229,23 @@ func TestAClientWithoutTheRightTokenIsTold(t *testing.T) {
 	}
 }
 
+// refusing is an editor that cannot hold a rule.
+type refusing struct{ *memrules.Source }
+
+// Put implements [rules.Editor].
+func (refusing) Put(_ context.Context, set *fluxgate.RuleSet, _ rules.Change) (int64, error) {
+	problem := fluxgate.Problem{Place: "rules[0].attributes", Message: "is nested too deeply"}
+	return 0, &fluxgate.ValidationError{RuleSetID: set.ID(), Problems: []fluxgate.Problem{problem}}
+}
+
 func TestProblemsWithRulesReachTheClient(t *testing.T) {
-	d := newDesk(t)
+	d := newDesk(t, refusing{memrules.New(memrules.Config{})})
 	_, err := d.client.Put(t.Context(), setOf(t, "mine", 5), by(0, ""))
-	do(t, err)
-	thief, err := fluxgate.NewRuleSet("yours", fluxgate.Rule{ID: "mine-0", Bands: []fluxgate.Band{fluxgate.PerMinute(1)}})
-	do(t, err)
-	_, err = d.client.Put(t.Context(), thief, by(0, ""))
 	var p *admin.Problem
-	if !errors.As(err, &p) || p.Kind != admin.KindValidation || len(p.Errors) != 1 || p.Errors[0].Location != "body.rules[0].id" {
+	if !errors.As(err, &p) || p.Kind != admin.KindValidation || len(p.Errors) != 1 || p.Errors[0].Location != "body.rules[0].attributes" {
 		t.Fatalf("it is told %v", err)
 	}
-	if !strings.Contains(err.Error(), "\n  rules[0].id: ") {
+	if !strings.Contains(err.Error(), "\n  rules[0].attributes: ") {
 		t.Errorf("it reads %q", err)
 	}
 }

@@ -88,7 +88,6 @@ func TestARuleThatCannotBeIsRefusedWithItsPlaces(t *testing.T) {
 		{"another rule set", http.MethodPost, all, `{"id":"new","ruleSetId":"yours","bands":[{"capacity":1,"refill":"1s"}]}`, http.StatusUnprocessableEntity, "body.ruleSetId"},
 		{"a field that nobody knows", http.MethodPost, all, `{"id":"new","capacity":5}`, http.StatusUnprocessableEntity, "body.capacity body.bands"},
 		{"a field of another type", http.MethodPost, all, `{"id":"new","bands":7}`, http.StatusUnprocessableEntity, "body.bands"},
-		{"the id of a rule elsewhere", http.MethodPost, all, ruleOf("yours-0", 5), http.StatusUnprocessableEntity, "body.id"},
 		{"a list", http.MethodPost, all, `[` + ruleOf("new", 5) + `]`, http.StatusBadRequest, ""},
 		{"nothing", http.MethodPost, all, `null`, http.StatusBadRequest, ""},
 		{"half of it", http.MethodPut, one, ruleOf("mine-1", 5)[:20], http.StatusBadRequest, ""},
