@@ -76,7 +76,7 @@ func (r *Reloader) announceImport(ctx context.Context, e *entry) {
 	if r.config.Strategy == Polling || r.config.Strategy == Off {
 		return
 	}
-	announcer, err := NewAnnouncer(r.config.Redis, AnnouncerConfig{Channel: r.config.Channel, Secret: r.config.Secret, Source: "reconciler"})
+	announcer, err := NewAnnouncer(r.config.Redis, AnnouncerConfig{Channel: r.config.Channel, Source: "reconciler"})
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
