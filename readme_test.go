@@ -9,55 +9,68 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// block finds the fenced blocks of a language in the README.
-func block(t *testing.T, language string) []string {
+const gettingStarted = "docs/getting-started.md"
+
+func readFile(t *testing.T, name string) string {
 	t.Helper()
-	readme, err := os.ReadFile("README.md")
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var blocks []string
-	for _, m := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(readme), -1) {
-		blocks = append(blocks, m[1])
-	}
-	if len(blocks) == 0 {
-		t.Fatalf("the README has no %s", language)
-	}
-	return blocks
+	return string(text)
 }
 
-func withoutIndent(s string) string {
-	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(s, "")
+// blocks finds the fenced blocks of a language in docs/getting-started.md.
+func blocks(t *testing.T, language string) []string {
+	t.Helper()
+	fences := strings.Split("\n"+readFile(t, gettingStarted), "\n```")
+	var found []string
+	for i := 1; i < len(fences); i += 2 {
+		if head, body, _ := strings.Cut(fences[i], "\n"); head == language {
+			found = append(found, body)
+		}
+	}
+	if len(found) == 0 {
+		t.Fatalf("%s has no block of %q", gettingStarted, language)
+	}
+	return found
 }
 
-func TestTheExampleOfTheReadmeIsTheOneThatRuns(t *testing.T) {
-	source, err := os.ReadFile("example_test.go")
-	if err != nil {
-		t.Fatal(err)
+// Every Go block of docs/getting-started.md is part of an example that compiles.
+func TestGettingStarted_GoBlocks(t *testing.T) {
+	plain := strings.NewReplacer("\t", "", `"testdata/rules.yaml"`, `"rules.yaml"`)
+	var examples strings.Builder
+	for _, name := range []string{"example_test.go", "rules/reload/example_test.go", "store/redisstore/example_test.go"} {
+		examples.WriteString(readFile(t, name))
 	}
-	if example := block(t, "go")[1]; !strings.Contains(withoutIndent(string(source)), withoutIndent(example)) {
-		t.Error("the second Go block of the README is not the body of Example in example_test.go")
-	}
-}
-
-func TestTheRulesOfTheReadmeAreARuleSet(t *testing.T) {
-	for _, document := range block(t, "json") {
-		if _, err := fluxgate.ParseRuleSet([]byte(document)); err != nil {
-			t.Errorf("%v\n%s", err, document)
+	for _, block := range blocks(t, "go") {
+		if !strings.Contains(plain.Replace(examples.String()), plain.Replace(block)) {
+			t.Errorf("no example has\n%s", block)
 		}
 	}
 }
 
-// The README names one rule set, the server's default, so that its parts fit
-// together.
-func TestReadme_OneRuleSetID(t *testing.T) {
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
+// The rule set of docs/getting-started.md is valid, and two mistakes in it are
+// reported as shown there.
+func TestGettingStarted_RuleSet(t *testing.T) {
+	document := blocks(t, "json")[0]
+	if _, err := fluxgate.ParseRuleSet([]byte(document)); err != nil {
+		t.Fatalf("%v\n%s", err, document)
 	}
+	mistakes := strings.NewReplacer(`"capacity": 20`, `"capacity": 0`, `"/healthz"`, `"healthz"`).Replace(document)
+	_, err := fluxgate.ParseRuleSet([]byte(mistakes))
+	if err == nil || err.Error() != blocks(t, "")[0] {
+		t.Errorf("%s does not show\n%v", gettingStarted, err)
+	}
+}
+
+// README.md and docs/getting-started.md name one rule set, the server's default,
+// so that their parts fit together.
+func TestReadme_OneRuleSetID(t *testing.T) {
+	text := readFile(t, "README.md") + readFile(t, gettingStarted)
 	named := regexp.MustCompile(`(?:NewRuleSet\("|WithRuleSet\("|RuleSets: \[\]string\{"|rule set "|--rule-set |"id": ")([\w-]+)(?:"[,)}] "?rules|")?`)
 	found := 0
-	for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range named.FindAllStringSubmatch(text, -1) {
 		if strings.HasPrefix(m[0], `"id"`) && !strings.HasSuffix(m[0], "rules") {
 			continue // of a rule
 		}

@@ -15,12 +15,13 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// TestTheFiveLinesOfTheReadme pastes them into an empty module, with nothing
-// changed but the port, and uses the program.
-func TestTheFiveLinesOfTheReadme(t *testing.T) {
+// The Go code of the README, pasted into an empty module with nothing changed but
+// the port, is a program that limits.
+func TestReadme_GoCode(t *testing.T) {
 	testenv.SkipShort(t)
-	lines := fiveLines(t, "../README.md")
-	if guide := fiveLines(t, "../docs/middleware.md"); guide != lines {
+	blocks := goBlocks(t, "../README.md")
+	lines, keyLimiter := blocks[0], blocks[1]
+	if guide := goBlocks(t, "../docs/middleware.md")[0]; guide != lines {
 		t.Errorf("README.md and docs/middleware.md begin with other lines:\n%s\n%s", lines, guide)
 	}
 	if n := strings.Count(strings.TrimSpace(lines), "\n") + 1; n != 5 {
@@ -36,6 +37,7 @@ func TestTheFiveLinesOfTheReadme(t *testing.T) {
 	write(t, filepath.Join(folder, "main.go"), `package main
 
 import (
+	"context"
 	"log"
 	"net/http"
 
@@ -47,7 +49,9 @@ import (
 func main() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) })
-`+strings.Replace(lines, ":8080", addr, 1)+"}\n")
+	ctx := context.Background()
+`+strings.NewReplacer(":8080", addr, "log.Fatal(", keyLimiter+`if err != nil || d.Remaining != 4 { log.Fatal(d, err) }
+log.Fatal(`).Replace(lines)+"}\n")
 	sums, err := os.ReadFile("../go.sum")
 	if err != nil {
 		t.Fatal(err)
@@ -84,19 +88,21 @@ func main() {
 	t.Errorf("nobody was refused; it said %s", said.String())
 }
 
-// fiveLines is the first Go block of a page.
-func fiveLines(t *testing.T, page string) string {
+// goBlocks are the Go blocks of a page.
+func goBlocks(t *testing.T, page string) (blocks []string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, _ := strings.Cut(string(text), "```go\n")
-	lines, _, found := strings.Cut(after, "```")
-	if !found {
+	for _, part := range strings.Split(string(text), "```go\n")[1:] {
+		block, _, _ := strings.Cut(part, "```")
+		blocks = append(blocks, block)
+	}
+	if len(blocks) == 0 {
 		t.Fatalf("%s has no Go block", page)
 	}
-	return lines
+	return blocks
 }
 
 func write(t *testing.T, name, text string) {

@@ -15,19 +15,19 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// step is a command of the README and what it prints.
+// step is a documented command and what it prints.
 type step struct{ command, output string }
 
-// steps are those of the console blocks under a heading of the README.
-func steps(t *testing.T, heading string) []step {
+// steps are those of the console blocks under a heading of a page.
+func steps(t *testing.T, page, heading string) []step {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile(filepath.Join("../..", page))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, after, found := strings.Cut(string(text), "\n## "+heading)
 	if !found {
-		t.Fatalf("the README has no %q", heading)
+		t.Fatalf("%s has no %q", page, heading)
 	}
 	section, _, _ := strings.Cut(after, "\n## ")
 	var all []step
@@ -53,23 +53,30 @@ var (
 	spaces = regexp.MustCompile(` +`)
 )
 
-// TestTheFirstMinuteOfTheReadme types every command, and wants every answer.
-// Nothing is changed but the addresses.
-func TestTheFirstMinuteOfTheReadme(t *testing.T) {
+const gettingStarted = "docs/getting-started.md"
+
+// Every command of the README prints what is shown there. Only addresses differ.
+func TestReadme_FirstDecision(t *testing.T) {
 	testenv.SkipShort(t)
-	typed(t, "First decision in a minute")
+	typed(t, "README.md", "First decision with the server")
 }
 
-// TestTheLifeOfARuleInTheReadme is the second page: on a real Redis and
-// MongoDB's protocol.
-func TestTheLifeOfARuleInTheReadme(t *testing.T) {
+// The same for the first session of docs/getting-started.md.
+func TestGettingStarted_RunTheServer(t *testing.T) {
+	testenv.SkipShort(t)
+	typed(t, gettingStarted, "Run the server")
+}
+
+// The same for the second session, with Redis and a server that speaks MongoDB's
+// protocol.
+func TestGettingStarted_ChangeRules(t *testing.T) {
 	testenv.SkipShort(t)
 	redis, mongo := testenv.StartStandalone(t, testenv.Config{}), testenv.StartMongo(t)
-	typed(t, "The life of a rule", "redis://127.0.0.1:6379", redis.URI(), "mongodb://127.0.0.1:27017/fluxgate", mongo.URI()+"fluxgate")
+	typed(t, gettingStarted, "Change rules in production", "redis://127.0.0.1:6379", redis.URI(), "mongodb://127.0.0.1:27017/fluxgate", mongo.URI()+"fluxgate")
 }
 
-// typed types the commands under a heading, with other addresses.
-func typed(t *testing.T, heading string, replace ...string) {
+// typed types the commands under a heading of a page, with other addresses.
+func typed(t *testing.T, page, heading string, replace ...string) {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -85,7 +92,7 @@ func typed(t *testing.T, heading string, replace ...string) {
 		"fluxgate check", "fluxgate check --server http://"+addr,
 	)...)
 	slept := false
-	for _, s := range steps(t, heading) {
+	for _, s := range steps(t, page, heading) {
 		command := address.Replace(s.command)
 		if background, ok := strings.CutSuffix(command, " &"); ok {
 			serve(t, folder, background, addr)
