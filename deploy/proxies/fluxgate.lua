@@ -1,35 +1,35 @@
--- Asks fluxgate about a request, for HAProxy 2.5 and later. Nothing but HAProxy's
--- own Lua is needed. See haproxy.cfg beside this file.
+-- Asks fluxgate about a request, for HAProxy 2.5 and later. It needs only
+-- HAProxy's own Lua. See haproxy.cfg in this folder.
 --
 --   http-request lua.fluxgate PATH FAILURE HEADERS
 --
--- PATH is what to ask, such as /v1/forward-auth?ruleSet=api-limits. FAILURE is
--- what happens to a request while there is no decision: closed (503) or open.
+-- PATH is the endpoint, such as /v1/forward-auth?ruleSet=api-limits. FAILURE is
+-- what happens to a request without a decision: closed (503) or open.
 -- HEADERS are the request headers that fluxgate gets, separated by commas. Deny
 -- requests with more than 64 header lines first: HAProxy 2.6 crashes when its
 -- Lua sends about 100.
 
--- Where the section "listen fluxgate" of haproxy.cfg listens. That section, not
--- this file, has the servers, the timeouts and the connections.
-local ask = "127.0.0.1:8079"
+-- The address of the section "listen fluxgate" in haproxy.cfg. That section
+-- has the servers, the timeouts and the connections.
+local address = "127.0.0.1:8079"
 
--- Only to end a question that even that section has not ended.
-local patience = 60 * 1000
+-- Ends a request that even that section has not ended.
+local timeout = 60 * 1000
 
--- What clients are told about their limits when they pass.
-local about_limits = {
+-- Headers of an allowed response.
+local limit_headers = {
 	"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset",
 	"ratelimit-policy", "ratelimit",
 }
 
--- What a rejection is made of. The rest of fluxgate's answer is for us.
-local about_rejection = {
+-- Headers of a rejection. The client gets no others of fluxgate's response.
+local rejection_headers = {
 	"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset",
 	"ratelimit-policy", "ratelimit",
 	"retry-after", "content-type", "cache-control", "x-content-type-options",
 }
 
-local function question(txn, names)
+local function request_headers(txn, names)
 	local headers, received = {}, txn.http:req_get_headers()
 	for name in names:lower():gmatch("[^,]+") do
 		local list, values = {}, received[name] or {}
@@ -45,38 +45,38 @@ local function question(txn, names)
 	return headers
 end
 
-local function only(names, said)
+local function copy_headers(names, headers)
 	local kept = {}
 	for _, name in ipairs(names) do
-		if said[name] then
-			kept[name] = { said[name][0] }
+		if headers[name] then
+			kept[name] = { headers[name][0] }
 		end
 	end
 	return kept
 end
 
--- Requests pass only where this says so: haproxy.cfg refuses the others, those
--- included that an error in here has left undecided.
+-- Only a request for which this is called passes: haproxy.cfg refuses all others,
+-- also after an error in this script.
 local function pass(txn)
 	txn:set_var("txn.fluxgate", "pass")
 end
 
 core.register_action("fluxgate", { "http-req" }, function(txn, path, failure, names)
-	local asked, answer = pcall(function()
+	local ok, response = pcall(function()
 		return core.httpclient():get({
-			url = "http://" .. ask .. path, headers = question(txn, names), timeout = patience,
+			url = "http://" .. address .. path, headers = request_headers(txn, names), timeout = timeout,
 		})
 	end)
-	local status = asked and answer and answer.status or 0
-	local said = status > 0 and answer.headers or {}
+	local status = ok and response and response.status or 0
+	local headers = status > 0 and response.headers or {}
 
 	if status >= 200 and status < 300 then
-		txn:set_priv(only(about_limits, said))
+		txn:set_priv(copy_headers(limit_headers, headers))
 		pass(txn)
-	elseif said["x-fluxgate-status"] or (status >= 400 and status < 500) then
-		-- A decision has a mark. Other 4xx say that the question is wrong,
-		-- which is no reason to let it pass.
-		txn:done(txn:reply({ status = status, headers = only(about_rejection, said), body = answer.body }))
+	elseif headers["x-fluxgate-status"] or (status >= 400 and status < 500) then
+		-- A decision has this header. Any other 4xx means that the request to
+		-- fluxgate is wrong, which is not a reason to let it pass.
+		txn:done(txn:reply({ status = status, headers = copy_headers(rejection_headers, headers), body = response.body }))
 	elseif failure == "open" then
 		pass(txn)
 	end
