@@ -1,4 +1,4 @@
-// The same middleware under chi.
+// The middleware with chi.
 //
 //	go run ./chi
 //	curl -i http://127.0.0.1:8080/orders/17

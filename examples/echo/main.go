@@ -1,4 +1,4 @@
-// The same middleware under echo.
+// The middleware with echo.
 //
 //	go run ./echo
 //	curl -i http://127.0.0.1:8080/orders/17

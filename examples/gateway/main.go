@@ -1,6 +1,6 @@
 // Gateway is a reverse proxy with limits: buckets in Redis, rules in MongoDB
-// that are edited while it runs, plans by tenant, clients found behind trusted
-// proxies.
+// that can be edited while it runs, plans by tenant, client addresses behind
+// trusted proxies.
 //
 //	go run ./gateway -redis redis://127.0.0.1:6379 -mongo mongodb://127.0.0.1:27017 -backend http://127.0.0.1:9000
 //	curl -i -H 'X-Tenant: acme' http://127.0.0.1:8080/orders

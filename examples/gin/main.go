@@ -1,4 +1,4 @@
-// The same middleware under gin.
+// The middleware with gin.
 //
 //	go run ./gin
 //	curl -i http://127.0.0.1:8080/orders/17

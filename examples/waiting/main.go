@@ -1,6 +1,6 @@
-// Waiting protects a database that can take ten queries a second: requests are
-// held until it is their turn, first come first served. Who would wait for more
-// than two seconds is refused at once.
+// Waiting protects a database that can take ten queries a second: requests wait
+// for their tokens, in order of arrival. A request that would wait for more than
+// two seconds is refused at once.
 //
 //	go run ./waiting
 //	for i in $(seq 25); do curl -s -o /dev/null -w '%{http_code} after %{time_total}s\n' http://127.0.0.1:8080/report & done; wait
