@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	fencedBlock = regexp.MustCompile("(?ms)^```.*?^```")
+	fencedBlock = regexp.MustCompile("(?s)\n```.*?\n```")
 	codeSpan    = regexp.MustCompile("`[^`\n]*`")
 	mdLink      = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	mdHeading   = regexp.MustCompile(`(?m)^#+ (.+)$`)

@@ -21,7 +21,7 @@ type step struct{ command, output string }
 // steps are those of the console blocks under a heading of a page.
 func steps(t *testing.T, page, heading string) []step {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../..", page))
+	text, err := os.ReadFile("../../" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
