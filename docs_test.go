@@ -1,0 +1,90 @@
+package fluxgate_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	fencedBlock = regexp.MustCompile("(?s)\n```.*?\n```")
+	codeSpan    = regexp.MustCompile("`[^`\n]*`")
+	mdLink      = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	mdHeading   = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	unclearWord = regexp.MustCompile(`(?i)\b(nobody|somebody|whoever|nameless|strangers?|seldom|told|mends?|riddles?|is away|in a wrong way)\b`)
+)
+
+// pages are the Markdown files of the repository, without code blocks.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && entry.Name() == ".git" {
+			return filepath.SkipDir
+		}
+		if strings.HasSuffix(name, ".md") {
+			found[name] = fencedBlock.ReplaceAllString(readFile(t, name), "")
+		}
+		return nil
+	})
+	if err != nil || len(found) < 20 {
+		t.Fatalf("found %d pages: %v", len(found), err)
+	}
+	return found
+}
+
+// anchors are the anchors that GitHub gives the headings of a page.
+func anchors(page string) map[string]bool {
+	found := map[string]bool{}
+	for _, heading := range mdHeading.FindAllStringSubmatch(page, -1) {
+		text := notInAnchor.ReplaceAllString(strings.ToLower(heading[1]), "")
+		found[strings.ReplaceAll(text, " ", "-")] = true
+	}
+	return found
+}
+
+// Every relative link of a Markdown file leads to a file and a heading that exist.
+func TestDocs_Links(t *testing.T) {
+	all, checked := pages(t), 0
+	for name, text := range all {
+		for _, link := range mdLink.FindAllStringSubmatch(codeSpan.ReplaceAllString(text, ""), -1) {
+			if strings.Contains(link[1], "://") {
+				continue
+			}
+			checked++
+			path, anchor, _ := strings.Cut(link[1], "#")
+			target := name
+			if path != "" {
+				target = filepath.Join(filepath.Dir(name), path)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %s: %v", name, link[1], err)
+			} else if anchor != "" && !anchors(all[target])[anchor] {
+				t.Errorf("%s: %s: %s has no such heading", name, link[1], target)
+			}
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d links were found", checked)
+	}
+}
+
+// The documentation uses plain words. Two pages are generated from comments in
+// the code.
+func TestDocs_PlainWords(t *testing.T) {
+	for name, text := range pages(t) {
+		if name == "docs/configuration.md" || name == "docs/admin-api.md" {
+			continue
+		}
+		for _, word := range unclearWord.FindAllString(codeSpan.ReplaceAllString(text, ""), -1) {
+			t.Errorf("%s: %q", name, word)
+		}
+	}
+}
