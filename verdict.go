@@ -1,7 +1,5 @@
 package fluxgate
 
-import "github.com/fluxgate/fluxgate/internal/match"
-
 // Verdict says of one rule whether it applies to a request and, if not, why.
 type Verdict struct {
 	// Rule is not to be changed.
@@ -70,12 +68,8 @@ const (
 // verdicts are the verdicts on all rules of a set, in the order they are
 // evaluated.
 func (e *Engine) verdicts(set *RuleSet, req *Request) []Verdict {
-	patterns := make([]match.Rule, len(set.active))
-	for i := range set.active {
-		patterns[i] = set.active[i].matching()
-	}
 	asked := req.matching()
-	found := match.Explain(patterns, &asked)
+	found := set.matcher.Explain(&asked)
 	plan := e.planOf(set)
 	verdicts := make([]Verdict, len(set.rules))
 	next := 0 // of the rules that are enabled

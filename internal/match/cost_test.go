@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestMatchDoesNotAllocate(t *testing.T) {
+func TestMatch_Allocations(t *testing.T) {
 	sum := sha256.Sum256([]byte("key"))
 	rules := []Rule{
 		{Paths: []string{"/api/**"}, Group: "g", Headers: map[string][]string{"X-Tier": {"gold"}}},
@@ -103,7 +103,7 @@ func ipv6(i int) netip.Addr {
 	return netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, byte(i >> 8), byte(i), 15: 1})
 }
 
-func TestRulesOfOnePathAreLookedUpAndNotScanned(t *testing.T) {
+func TestMatch_ManyRulesOfOnePath(t *testing.T) {
 	const count = 5000
 	for _, kind := range anchorKinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -140,7 +140,7 @@ func candidateCount(m *Matcher, req *Request) int {
 
 // A path of many thousand segments against patterns with many "**" never ends if every
 // way to match is tried, and takes very long if every "**" is tried at each segment.
-func TestHostilePathsAreMatchedInBoundedTime(t *testing.T) {
+func TestMatch_HostilePaths(t *testing.T) {
 	patterns := []string{strings.Repeat("/**/a", 4), strings.Repeat("/**/a", 3) + "/**/b", "/**/*/a/**/*/b"}
 	for i := range 200 {
 		patterns = append(patterns, fmt.Sprintf("/**/a/**/x%d/**/a/**/b", i))
@@ -170,7 +170,7 @@ func TestHostilePathsAreMatchedInBoundedTime(t *testing.T) {
 	}
 }
 
-func TestRepeatedLinesAndLabelsAddNoCandidates(t *testing.T) {
+func TestMatch_RepeatedLinesAndLabels(t *testing.T) {
 	var rules []Rule
 	for range 100 {
 		rules = append(rules, Rule{Headers: map[string][]string{"X-Tier": {"gold"}}, Hosts: []string{"*.example.com"}})
@@ -188,7 +188,7 @@ func TestRepeatedLinesAndLabelsAddNoCandidates(t *testing.T) {
 	}
 }
 
-func TestOneMatcherServesManyGoroutines(t *testing.T) {
+func TestMatch_ManyGoroutines(t *testing.T) {
 	rules, paths := distinctPaths(200)
 	m := mustCompile(t, rules)
 	var group sync.WaitGroup

@@ -1,5 +1,28 @@
 package match
 
+import "slices"
+
+// Obstacle is what keeps a rule from applying to a request.
+type Obstacle string
+
+// The obstacles: conditions of the rule itself in the order in which they are looked
+// at, and then other rules.
+const (
+	ObstaclePath         Obstacle = "path"
+	ObstacleExcludedPath Obstacle = "excluded-path"
+	ObstacleMethod       Obstacle = "method"
+	ObstacleHost         Obstacle = "host"
+	ObstacleHeader       Obstacle = "header"
+	ObstacleAttribute    Obstacle = "attribute"
+	ObstacleIP           Obstacle = "ip"
+	ObstacleUser         Obstacle = "user"
+	ObstacleAPIKey       Obstacle = "api-key"
+	// ObstacleGroup means that another rule of the group came first.
+	ObstacleGroup Obstacle = "group"
+	// ObstacleEnded means that a final rule ended the evaluation.
+	ObstacleEnded Obstacle = "ended"
+)
+
 // Verdict says whether a rule applies to a request and, if not, why.
 type Verdict struct {
 	// Obstacle is what keeps the rule from applying; empty if it applies.
@@ -26,68 +49,72 @@ type Explanation struct {
 	Final bool
 }
 
-// Explain says of each rule of a list, highest priority first, whether it applies to a
-// request. It names the rules that [Matcher.Match] finds, and has nothing else in common
-// with it: it looks at every rule and scans every list. So it costs what the rules cost,
-// needs no preparation, and is what the matcher is tested against.
+// Explain reports for each rule whether it applies to a request. It names the rules that
+// [Matcher.Match] finds, but looks at every rule, so it costs what the rule set costs.
 //
-// The rules are such as [Compile] accepts. A rule has its own conditions as an obstacle
-// before other rules are one, and of those the first in the order of evaluation.
-func Explain(rules []Rule, req *Request) Explanation {
+// A rule has its own conditions as an obstacle before other rules are one, and of those
+// the first in the order of evaluation.
+func (m *Matcher) Explain(req *Request) Explanation {
 	x := Explanation{Readings: Readings(req.Path), Final: true}
-	q := newQuestion(req)
+	q := query{req: req, host: plainHost(req.Host), ip: plainAddr(req.IP)}
 	readings := readingsOf(nil, req.Path)
 	for i := range readings.count {
-		q.read(readings.at(i))
-		verdicts, final := explainReading(rules, q)
-		x.Final = x.Final && final
-		if x.Rules == nil {
-			x.Rules = verdicts
-			continue
-		}
-		for i := range verdicts {
-			if verdicts[i].Applies() {
-				x.Rules[i] = verdicts[i]
-			}
-		}
+		q.path = readings.at(i)
+		q.folded = m.fold(q.path)
+		x.add(m.explainReading(&q))
 	}
 	return x
 }
 
+// add takes the verdicts of one more reading into account.
+func (x *Explanation) add(verdicts []Verdict, final bool) {
+	x.Final = x.Final && final
+	if x.Rules == nil {
+		x.Rules = verdicts
+		return
+	}
+	for i := range verdicts {
+		if verdicts[i].Applies() {
+			x.Rules[i] = verdicts[i]
+		}
+	}
+}
+
 // explainReading is Explain for one reading of the path.
-func explainReading(rules []Rule, q *question) (verdicts []Verdict, final bool) {
-	verdicts = make([]Verdict, len(rules))
-	enforced, shadow := map[string]int{}, map[string]int{} // which rule applies in each group
+func (m *Matcher) explainReading(q *query) (verdicts []Verdict, final bool) {
+	reached := make(map[int32]bool)
+	for _, leaf := range m.appendLeaves(nil, q) {
+		reached[leaf] = true
+	}
+	onPath := func(leaf int32) bool { return reached[leaf] }
+	verdicts = make([]Verdict, len(m.rules))
+	marked := make(map[int32]int) // the rule that left each mark of a group
 	end := -1
-	for i := range rules {
-		r, v := &rules[i], &verdicts[i]
+	for i := range m.rules {
+		r, v := &m.rules[i], &verdicts[i]
 		v.By = -1
-		if v.Obstacle, v.Name = q.obstacle(r); !v.Applies() {
+		if !slices.ContainsFunc(m.leaves[i], onPath) {
+			v.Obstacle = ObstaclePath
+		} else if r.when != nil {
+			v.Obstacle, v.Name = r.when.obstacle(q)
+		}
+		if !v.Applies() {
 			continue
 		}
-		if r.Group != "" {
-			first, taken := enforced[r.Group]
-			if !taken && r.Shadow {
-				first, taken = shadow[r.Group]
-			}
-			if taken {
-				v.Obstacle, v.By = ObstacleGroup, first
-				continue
-			}
-		}
-		if end >= 0 {
-			v.Obstacle, v.By = ObstacleEnded, end
-			continue
+		by, displaced := marked[2*r.group]
+		if !displaced && r.shadow {
+			by, displaced = marked[mark(r)]
 		}
 		switch {
-		case r.Group == "":
-		case r.Shadow:
-			shadow[r.Group] = i
+		case r.group != none && displaced:
+			v.Obstacle, v.By = ObstacleGroup, by
+		case end >= 0:
+			v.Obstacle, v.By = ObstacleEnded, end
 		default:
-			enforced[r.Group] = i
-		}
-		if r.Final && !r.Shadow {
-			end = i
+			marked[mark(r)] = i
+			if r.final && !r.shadow {
+				end = i
+			}
 		}
 	}
 	return verdicts, end >= 0

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestWhyARuleDoesNotApply has a rule with every condition and a request that meets
+// TestExplain_Obstacles has a rule with every condition and a request that meets
 // them all, and changes one thing about the request at a time.
-func TestWhyARuleDoesNotApply(t *testing.T) {
+func TestExplain_Obstacles(t *testing.T) {
 	rule := Rule{
 		Paths: []string{"/api/**"}, ExcludePaths: []string{"/api/health"}, Methods: []string{"get"}, Hosts: []string{"*.example.com"},
 		Headers:    map[string][]string{"x-color": {"*"}, "X-Tier": {"gold"}},
@@ -46,14 +46,14 @@ func TestWhyARuleDoesNotApply(t *testing.T) {
 				Attributes: map[string]string{"region": "eu", "tenant": "acme"},
 			}
 			tt.change(&req)
-			if got := Explain([]Rule{rule}, &req).Rules[0]; got != tt.want {
+			if got := mustCompile(t, []Rule{rule}).Explain(&req).Rules[0]; got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})
 	}
 }
 
-func TestWhichRuleKeepsAnotherFromApplying(t *testing.T) {
+func TestExplain_OtherRules(t *testing.T) {
 	var (
 		no      = Verdict{ObstacleUser, "", -1}
 		applies = Verdict{"", "", -1}
@@ -81,23 +81,23 @@ func TestWhichRuleKeepsAnotherFromApplying(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Explain(tt.rules, &Request{}).Rules; !slices.Equal(got, tt.want) {
+			if got := mustCompile(t, tt.rules).Explain(&Request{}).Rules; !slices.Equal(got, tt.want) {
 				t.Errorf("got  %+v\nwant %+v", got, tt.want)
 			}
 		})
 	}
 }
 
-// TestARuleAppliesOnceItsObstaclesAreTakenAway takes away the condition that is named
+// TestExplain_RemovedObstacles takes away the condition that is named
 // until the matcher says that the rule applies: a wrong name would leave the obstacle.
-func TestARuleAppliesOnceItsObstaclesAreTakenAway(t *testing.T) {
+func TestExplain_RemovedObstacles(t *testing.T) {
 	met := map[Obstacle]int{}
 	for seed := range uint64(3_000) {
 		g := generator{rand.New(rand.NewPCG(seed, 2))}
 		rule, req := g.rule(g.chance(50)), g.request()
 		seen := map[string]bool{}
 		for {
-			v := Explain([]Rule{rule}, &req).Rules[0]
+			v := mustCompile(t, []Rule{rule}).Explain(&req).Rules[0]
 			if got := mustCompile(t, []Rule{rule}).Match(&req, nil).Rules; (len(got) == 1) != v.Applies() {
 				t.Fatalf("seed %d: the matcher finds %v, the explanation says %+v", seed, got, v)
 			}

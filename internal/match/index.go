@@ -5,19 +5,20 @@ import (
 	"net/netip"
 )
 
-// An index holds, for each place that a path can lead to, the rules filed there.
+// An index has the rules of each leaf. A leaf is where one or more patterns of the trie
+// end.
 //
-// A place may have ten thousand rules that differ only in the tenant they are for.
+// A leaf may have ten thousand rules that differ only in the tenant they are for.
 // Each is filed under the values of one of its conditions, its anchor; a request
-// looks up its own value of each anchor in use at the place.
+// looks up its own value of each anchor in use at the leaf.
 type index struct {
-	places  []place
+	leaves  []leaf
 	anchors []anchor
-	values  table // (anchor, value) → list
+	values  hashTable // (anchor, value) → list
 	lists   []candidate
 }
 
-type place struct {
+type leaf struct {
 	open                     list // what every request has to look at
 	firstAnchor, anchorCount int32
 }
@@ -36,22 +37,22 @@ func newCandidate(rule int32, proven bool) candidate {
 func (c candidate) rule() int32  { return int32(c) >> 1 }
 func (c candidate) proven() bool { return c&1 == 0 }
 
-// A list tells where candidates stand: from 0 up it is the place in index.lists where
-// their number is, followed by themselves; below none it is the only candidate
-// itself, which spares the most frequent list of all a place of its own.
+// A list says where candidates are: from 0 up it is the position in index.lists of
+// their number, which they follow; below none it is the only candidate itself, since
+// most lists have one.
 type list = int32
 
 func listOfOne(c candidate) list { return none - 1 - list(c) }
 func onlyOne(l list) candidate   { return candidate(none - 1 - l) }
 
-// An anchor is a condition under whose values rules are filed at one place.
+// An anchor is a condition under whose values rules are filed at one leaf.
 type anchor struct {
 	anchorID
 	lower   string // of a header, as in named
 	longest int    // of hosts, as in hostSet
 }
 
-// anchorID tells anchors of one place apart.
+// anchorID identifies an anchor of a leaf.
 type anchorID struct {
 	kind anchorKind
 	name string // of the attribute or header
@@ -93,9 +94,9 @@ func (q *query) keyDigest() digest {
 	return q.digest
 }
 
-// appendCandidates appends the rules of a place that may match the request.
+// appendCandidates appends the rules of a leaf that may match the request.
 func (x *index) appendCandidates(dst []candidate, at int32, q *query) []candidate {
-	p := &x.places[at]
+	p := &x.leaves[at]
 	dst = x.appendList(dst, p.open)
 	for id := p.firstAnchor; id < p.firstAnchor+p.anchorCount; id++ {
 		dst = x.appendAnchored(dst, id, q)

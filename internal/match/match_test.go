@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestConditions(t *testing.T) {
+func TestMatch_Conditions(t *testing.T) {
 	network := func(list ...string) []netip.Prefix {
 		var networks []netip.Prefix
 		for _, n := range list {
@@ -103,14 +103,14 @@ func TestConditions(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			// Alone a rule is scanned; among many at the same place it is looked up.
+			// Alone a rule is scanned; among many at the same leaf it is looked up.
 			for _, copies := range []int{1, 2 * scanLimit} {
 				m := mustCompile(t, slices.Repeat([]Rule{tt.rule}, copies))
 				for i := range tt.matches {
 					if got := m.Match(&tt.matches[i], nil).Rules; len(got) != copies {
 						t.Errorf("%d of %d copies match %+v", len(got), copies, tt.matches[i])
 					}
-					if v := Explain([]Rule{tt.rule}, &tt.matches[i]).Rules[0]; !v.Applies() {
+					if v := m.Explain(&tt.matches[i]).Rules[0]; !v.Applies() {
 						t.Errorf("the explanation says that %+v does not match: %s", tt.matches[i], v.Obstacle)
 					}
 				}
@@ -118,7 +118,7 @@ func TestConditions(t *testing.T) {
 					if got := m.Match(&tt.others[i], nil).Rules; len(got) != 0 {
 						t.Errorf("%d of %d copies match %+v", len(got), copies, tt.others[i])
 					}
-					if Explain([]Rule{tt.rule}, &tt.others[i]).Rules[0].Applies() {
+					if m.Explain(&tt.others[i]).Rules[0].Applies() {
 						t.Errorf("the explanation says that %+v matches", tt.others[i])
 					}
 				}
@@ -127,7 +127,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestGroupsShadowAndFinal(t *testing.T) {
+func TestMatch_GroupsShadowAndFinal(t *testing.T) {
 	var (
 		limit    = Rule{}
 		no       = Rule{Users: []string{"nobody"}}
@@ -168,14 +168,14 @@ func TestGroupsShadowAndFinal(t *testing.T) {
 			if got := m.Match(&Request{Path: "/x"}, nil).Rules; !slices.Equal(got, tt.want) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
-			if got := applying(Explain(tt.rules, &Request{Path: "/x"}).Rules); !slices.Equal(got, tt.want) {
+			if got := applying(m.Explain(&Request{Path: "/x"}).Rules); !slices.Equal(got, tt.want) {
 				t.Errorf("the explanation says %v, want %v", got, tt.want)
 			}
 		})
 	}
 }
 
-func TestARuleComesOutOnce(t *testing.T) {
+func TestMatch_EachRuleOnce(t *testing.T) {
 	rule := Rule{
 		Paths:   []string{"/a/**", "/**/b", "/a/*", "/a/b", "/a//b/", "/**"},
 		Users:   []string{"u", "u", "v"},
@@ -195,7 +195,7 @@ func TestARuleComesOutOnce(t *testing.T) {
 	}
 }
 
-func TestManyGroupsInOneMatch(t *testing.T) {
+func TestMatch_ManyGroups(t *testing.T) {
 	const groups = 100
 	var rules []Rule
 	var want []int32
@@ -212,7 +212,7 @@ func TestManyGroupsInOneMatch(t *testing.T) {
 	}
 }
 
-func TestCompileErrorsSayWhatToDo(t *testing.T) {
+func TestCompile_Errors(t *testing.T) {
 	tests := []struct {
 		name string
 		rule Rule

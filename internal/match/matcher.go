@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Rule is what one rule matches, and how it stands to the others. A condition that
+// Rule is what one rule matches, and how it relates to the others. A condition that
 // is left out holds for every request; all others must hold together.
 type Rule struct {
 	// Paths and ExcludePaths are patterns. A rule without Paths matches every path;
@@ -67,6 +67,7 @@ type Matcher struct {
 	folded *trie
 	index  index
 	rules  []rule
+	leaves [][]int32 // of each rule, where its patterns end
 	// marks is how many marks the groups have, two each.
 	marks int32
 	// hosts and ignoresCase tell that at least one rule asks for the host or ignores
@@ -124,7 +125,7 @@ func Compile(rules []Rule) (*Matcher, error) {
 	}
 	m.marks = 2 * int32(len(groups))
 
-	b := indexBuilder{rules: m.rules, choices: choices}
+	b := indexBuilder{rules: m.rules, choices: choices, leaves: make([][]int32, len(rules))}
 	var err error
 	if m.trie, err = patterns.build(&b); err != nil {
 		return nil, err
@@ -135,6 +136,7 @@ func Compile(rules []Rule) (*Matcher, error) {
 			return nil, err
 		}
 	}
+	m.leaves = b.leaves
 	m.index, err = b.build()
 	return m, err
 }
@@ -174,7 +176,7 @@ func (p *patternSet) add(rule int32, paths []string) error {
 func (p *patternSet) build(b *indexBuilder) (trie, error) {
 	for n := range p.builder.nodes {
 		if list := p.filed[int32(n)]; list != nil {
-			p.builder.nodes[n].accept = b.file(list)
+			p.builder.nodes[n].accept = b.addLeaf(list)
 		}
 	}
 	return p.builder.build()
@@ -209,31 +211,30 @@ type Matches struct {
 //
 // A path has one or more readings ([Readings]), and each is evaluated by itself: of
 // the enforced rules of a group that match, only the first applies. Of its shadow
-// rules only the first, and only if it stands before that enforced rule, which it
+// rules only the first, and only if it comes before that enforced rule, which it
 // would have displaced. An enforced final rule that applies is the last one.
 //
 // The request is not changed and not kept. If dst has room, no ordinary request
 // allocates. One does that has more than 512 bytes of API key, 1,024 of readings, more
 // than 64 candidates, or an upper-case path where rules ignore case.
 func (m *Matcher) Match(req *Request, dst []int32) Matches {
-	q := query{req: req, path: req.Path, ip: plainAddr(req.IP)}
+	q := query{req: req, ip: plainAddr(req.IP)}
 	if m.hosts {
 		q.host = hostName(req.Host)
 	}
 	if !IsClean(req.Path) || hasUpper(q.host) {
 		return m.matchReadings(&q, dst[:0])
 	}
-	if m.ignoresCase {
-		q.folded = strings.ToLower(q.path)
-	}
+	q.path = req.Path
+	q.folded = m.fold(q.path)
 	found := Matches{Rules: m.match(&q, dst[:0]), Enforced: true, Final: true}
 	found.add(m.rules, found.Rules)
 	return found
 }
 
 // matchReadings is Match for a request whose path may have several readings or whose
-// host is to be rewritten. It stands apart so that other requests need not set its
-// buffers aside.
+// host is to be rewritten. It is a function of its own so that other requests need no
+// room for its buffers.
 //
 //go:noinline
 func (m *Matcher) matchReadings(asked *query, dst []int32) Matches {
@@ -242,11 +243,10 @@ func (m *Matcher) matchReadings(asked *query, dst []int32) Matches {
 	var hostBuf [maxHostBytes]byte
 	q.host = view(appendLower(hostBuf[:0], q.host))
 	found := Matches{Enforced: true, Final: true}
-	readings := readingsOf(pathBuf[:], q.path)
+	readings := readingsOf(pathBuf[:], q.req.Path)
 	for i := range readings.count {
-		if q.path = readings.at(i); m.ignoresCase {
-			q.folded = strings.ToLower(q.path)
-		}
+		q.path = readings.at(i)
+		q.folded = m.fold(q.path)
 		first := len(dst)
 		dst = m.match(&q, dst)
 		found.add(m.rules, dst[first:])
@@ -276,18 +276,32 @@ func (m *Matches) add(rules []rule, applying []int32) {
 
 // match appends the rules that apply in one reading of the path.
 func (m *Matcher) match(q *query, dst []int32) []int32 {
-	var placeBuf [32]int32
+	var leafBuf [32]int32
 	var candidateBuf [64]candidate
 	candidates := candidateBuf[:0]
-	places := m.trie.appendMatches(placeBuf[:0], q.path)
-	if m.folded != nil {
-		places = m.folded.appendMatches(places, q.folded)
-	}
-	for _, place := range places {
-		candidates = m.index.appendCandidates(candidates, place, q)
+	for _, leaf := range m.appendLeaves(leafBuf[:0], q) {
+		candidates = m.index.appendCandidates(candidates, leaf, q)
 	}
 	if !slices.IsSorted(candidates) {
 		slices.Sort(candidates)
 	}
 	return m.appendApplying(dst, candidates, q)
+}
+
+// fold returns a path in lower case if a rule ignores case. It does not set the field of
+// a query itself, since a method that did would make the path escape to the heap.
+func (m *Matcher) fold(path string) string {
+	if !m.ignoresCase {
+		return ""
+	}
+	return strings.ToLower(path)
+}
+
+// appendLeaves appends where the patterns end that match a path in one reading.
+func (m *Matcher) appendLeaves(dst []int32, q *query) []int32 {
+	dst = m.trie.appendMatches(dst, q.path)
+	if m.folded != nil {
+		dst = m.folded.appendMatches(dst, q.folded)
+	}
+	return dst
 }

@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// TestMatchAgreesWithTheExplanation compares the matcher with Explain, which shares
-// nothing with it, on random rule sets. Values come from small pools, so that rules
-// overlap, share places and compete in groups all the time.
-func TestMatchAgreesWithTheExplanation(t *testing.T) {
+// Match and Explain agree with the oracle on random rule sets. Values come from small
+// pools, so that rules overlap, share leaves and compete in groups all the time.
+func TestMatch_AgreesWithOracle(t *testing.T) {
 	ruleSets := 400 // a path has up to twelve readings, and each is explained
 	if testing.Short() {
 		ruleSets = 100
@@ -27,7 +27,10 @@ func TestMatchAgreesWithTheExplanation(t *testing.T) {
 		m := mustCompile(t, rules)
 		for range requests {
 			req := g.request()
-			explained := Explain(rules, &req)
+			explained := oracle(rules, &req)
+			if x := m.Explain(&req); !reflect.DeepEqual(x, explained) {
+				t.Fatalf("seed %d\nrequest %+v\nexplained as %+v\nwant         %+v", seed, req, x, explained)
+			}
 			want := applying(explained.Rules)
 			got := m.Match(&req, nil)
 			if !slices.Equal(got.Rules, want) {
@@ -48,10 +51,10 @@ func TestMatchAgreesWithTheExplanation(t *testing.T) {
 
 // enforcedEverywhere reports whether an enforced rule applies in each reading of the path.
 func enforcedEverywhere(rules []Rule, req *Request) bool {
-	q := newQuestion(req)
+	q := newOracleRequest(req)
 	for _, segments := range refReadings(req.Path) {
 		q.read("/" + strings.Join(segments, "/"))
-		verdicts, _ := explainReading(rules, q)
+		verdicts, _ := oracleReading(rules, q)
 		enforced := false
 		for i := range verdicts {
 			enforced = enforced || verdicts[i].Applies() && !rules[i].Shadow
@@ -74,9 +77,9 @@ func applying(verdicts []Verdict) []int32 {
 	return positions
 }
 
-// TestWhatIsReadIsReadAsTheReferencesDo holds what the matcher and Explain share to its
+// TestReferences holds what the matcher and Explain share to its
 // references: how a path, a pattern and a host are read.
-func TestWhatIsReadIsReadAsTheReferencesDo(t *testing.T) {
+func TestReferences(t *testing.T) {
 	g := generator{rand.New(rand.NewPCG(1, 3))}
 	for range 5_000 {
 		path, pattern, host := g.path(), g.pattern(), g.request().Host

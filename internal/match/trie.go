@@ -8,8 +8,8 @@ import "strings"
 // memory.
 type trie struct {
 	nodes  []node
-	edges  table // (node, literal segment) → node
-	nested int32 // how many nodes have a number in node.nested
+	edges  hashTable // (node, literal segment) → node
+	nested int32     // how many nodes have a number in node.nested
 	// longest is the longest tail behind any "**" that is not endless.
 	longest uint8
 }
@@ -19,7 +19,7 @@ type node struct {
 	any  int32 // the node after "**", or none; it is reached together with this one
 	// accept is what the trie's owner filed for paths that end here, or none.
 	accept int32
-	// nested numbers the "**" nodes that stand below another "**": the only ones
+	// nested numbers the "**" nodes below another "**": the only ones
 	// that a path can reach more than once. none for the others.
 	nested int32
 	// tail is how many segments the patterns that go on here with a literal or "*"
@@ -136,7 +136,7 @@ type trieBuilder struct {
 	nodes    []node
 	parents  []int32 // of each node
 	children map[edge]int32
-	edges    []entry
+	edges    []tableEntry
 	nested   int32
 }
 
@@ -193,7 +193,7 @@ func (b *trieBuilder) addLiteral(parent int32, text string) int32 {
 	if !known {
 		child = b.addNode(parent)
 		b.children[key] = child
-		b.edges = append(b.edges, entry{owner: parent, text: text, value: child})
+		b.edges = append(b.edges, tableEntry{owner: parent, text: text, value: child})
 		b.nodes[parent].literals = true
 	}
 	return child
@@ -201,7 +201,7 @@ func (b *trieBuilder) addLiteral(parent int32, text string) int32 {
 
 // build lays the patterns out. The builder is used up.
 func (b *trieBuilder) build() (trie, error) {
-	edges, err := newTable(b.edges)
+	edges, err := newHashTable(b.edges)
 	if err != nil {
 		return trie{}, err
 	}

@@ -26,23 +26,44 @@ type conditions struct {
 
 // named is the condition on one header or attribute.
 type named struct {
-	name   string
-	lower  string // of a header: its name as gRPC spells it
-	any    bool   // any value that is not empty will do
-	values valueSet
+	spelled string // as in the rule
+	name    string // of a header: as net/http spells it
+	lower   string // of a header: as gRPC spells it
+	any     bool   // any value that is not empty will do
+	values  valueSet
 }
 
-// hold reports whether all conditions hold. The cheap ones come first; the digest of
-// an API key is the dearest.
-func (c *conditions) hold(q *query) bool {
-	return c.holdMethod(q.req.Method) &&
-		(c.users.empty() || c.users.has(q.req.User)) &&
-		c.holdAttributes(q.req.Attributes) &&
-		c.holdHeaders(q.req.Headers) &&
-		(c.hosts.empty() || c.hosts.has(q.host)) &&
-		(c.ips == nil || c.ips.has(q.ip)) &&
-		(c.exclude == nil || !c.excludes(q)) &&
-		(c.apiKeys == nil || c.holdAPIKey(q))
+// obstacle returns the first condition that does not hold, with its name if it is one of
+// several headers or attributes, or nothing if all hold.
+func (c *conditions) obstacle(q *query) (obstacle Obstacle, name string) {
+	switch {
+	case c.exclude != nil && c.excludes(q):
+		return ObstacleExcludedPath, ""
+	case len(c.methods) > 0 && !c.hasMethod(q.req.Method):
+		return ObstacleMethod, ""
+	case !c.hosts.empty() && !c.hosts.has(q.host):
+		return ObstacleHost, ""
+	}
+	for i := range c.headers {
+		if h := &c.headers[i]; !h.acceptsOne(q.req.Headers[h.name]) && !h.acceptsOne(q.req.Headers[h.lower]) {
+			return ObstacleHeader, h.spelled
+		}
+	}
+	for i := range c.attributes {
+		a := &c.attributes[i]
+		if value, given := q.req.Attributes[a.name]; !given || !a.accepts(value) {
+			return ObstacleAttribute, a.spelled
+		}
+	}
+	switch {
+	case c.ips != nil && !c.ips.has(q.ip):
+		return ObstacleIP, ""
+	case !c.users.empty() && !c.users.has(q.req.User):
+		return ObstacleUser, ""
+	case c.apiKeys != nil && !c.hasAPIKey(q):
+		return ObstacleAPIKey, ""
+	}
+	return "", ""
 }
 
 func (c *conditions) excludes(q *query) bool {
@@ -52,10 +73,7 @@ func (c *conditions) excludes(q *query) bool {
 	return c.exclude.matchReading(q.path)
 }
 
-func (c *conditions) holdMethod(method string) bool {
-	if len(c.methods) == 0 {
-		return true
-	}
+func (c *conditions) hasMethod(method string) bool {
 	for _, m := range c.methods {
 		if equalUpper(method, m) || m == "GET" && equalUpper(method, "HEAD") {
 			return true
@@ -81,32 +99,13 @@ func equalUpper(s, upper string) bool {
 	return true
 }
 
-func (c *conditions) holdAttributes(attributes map[string]string) bool {
-	for i := range c.attributes {
-		a := &c.attributes[i]
-		if value, given := attributes[a.name]; !given || !a.accepts(value) {
-			return false
-		}
-	}
-	return true
-}
-
-func (c *conditions) holdHeaders(headers map[string][]string) bool {
-	for i := range c.headers {
-		h := &c.headers[i]
-		if !slices.ContainsFunc(headers[h.name], h.accepts) &&
-			!slices.ContainsFunc(headers[h.lower], h.accepts) {
-			return false
-		}
-	}
-	return true
-}
-
 func (n *named) accepts(value string) bool {
 	return n.any && value != "" || n.values.has(value)
 }
 
-func (c *conditions) holdAPIKey(q *query) bool {
+func (n *named) acceptsOne(lines []string) bool { return slices.ContainsFunc(lines, n.accepts) }
+
+func (c *conditions) hasAPIKey(q *query) bool {
 	if q.req.APIKey == "" {
 		return false
 	}
@@ -219,7 +218,7 @@ func compileNamed(field string, conditions map[string][]string) ([]named, error)
 			return nil, fmt.Errorf(`%s: %q has no values: list them, or write "*" for any`, field, name)
 		}
 		compiled = append(compiled, named{
-			name:   name,
+			spelled: name, name: name,
 			any:    slices.Contains(values, "*"),
 			values: newValueSet(values),
 		})

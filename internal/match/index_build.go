@@ -77,21 +77,24 @@ func distinct[T comparable](values []T) []T {
 	return result
 }
 
-// An indexBuilder files rules, one place after the other.
+// An indexBuilder files rules, one leaf after the other.
 type indexBuilder struct {
 	rules   []rule
 	choices [][]choice // by rule
+	leaves  [][]int32  // by rule
 	index   index
-	entries []entry
+	entries []tableEntry
 }
 
-// file files ascending rules at a new place and returns its number.
-func (b *indexBuilder) file(rules []int32) int32 {
+// addLeaf files ascending rules at a new leaf and returns its number.
+func (b *indexBuilder) addLeaf(rules []int32) int32 {
 	var open []candidate
 	var values []anchorValue // in the order of their first rule
 	filed := make(map[anchorValue][]candidate)
 	shared := b.countValues(rules)
+	number := int32(len(b.index.leaves))
 	for _, r := range rules {
+		b.leaves[r] = append(b.leaves[r], number)
 		best := leastShared(b.choices[r], shared)
 		if best == nil || len(rules) <= scanLimit {
 			open = append(open, newCandidate(r, b.rules[r].when == nil))
@@ -105,7 +108,7 @@ func (b *indexBuilder) file(rules []int32) int32 {
 			filed[v] = append(filed[v], c)
 		}
 	}
-	p := place{open: b.addList(open), firstAnchor: int32(len(b.index.anchors))}
+	p := leaf{open: b.addList(open), firstAnchor: int32(len(b.index.anchors))}
 	numbers := make(map[anchorID]int32)
 	for _, v := range values {
 		id, known := numbers[v.anchorID]
@@ -118,11 +121,11 @@ func (b *indexBuilder) file(rules []int32) int32 {
 			a := &b.index.anchors[id]
 			a.longest = max(a.longest, suffixLength(v.value))
 		}
-		b.entries = append(b.entries, entry{owner: id, text: v.value, value: b.addList(filed[v])})
+		b.entries = append(b.entries, tableEntry{owner: id, text: v.value, value: b.addList(filed[v])})
 	}
 	p.anchorCount = int32(len(numbers))
-	b.index.places = append(b.index.places, p)
-	return int32(len(b.index.places) - 1)
+	b.index.leaves = append(b.index.leaves, p)
+	return number
 }
 
 // countValues counts for every value how many of the rules hold with it.
@@ -173,7 +176,7 @@ func (b *indexBuilder) addList(candidates []candidate) list {
 
 // build returns the index. The builder is used up.
 func (b *indexBuilder) build() (index, error) {
-	values, err := newTable(b.entries)
+	values, err := newHashTable(b.entries)
 	if err != nil {
 		return index{}, err
 	}

@@ -25,8 +25,10 @@ func (m *Matcher) appendApplying(dst []int32, candidates []candidate, q *query) 
 		if r.group != none && displaced(&marks, r) {
 			continue
 		}
-		if !c.proven() && !r.when.hold(q) {
-			continue
+		if !c.proven() {
+			if obstacle, _ := r.when.obstacle(q); obstacle != "" {
+				continue
+			}
 		}
 		if r.group != none {
 			marks.add(mark(r), m.marks)

@@ -53,7 +53,7 @@ func TestCleanPath(t *testing.T) {
 	}
 }
 
-func TestCleanPathCostsTheLengthOfThePath(t *testing.T) {
+func TestCleanPath_Cost(t *testing.T) {
 	const deep = 100_000
 	path := strings.Repeat("/a", deep) + strings.Repeat("/..", deep) + "/b"
 	if got := string(CleanPath(nil, path)); got != "/b" {

@@ -10,30 +10,11 @@ import (
 	"strings"
 )
 
-// Obstacle is what keeps a rule from applying to a request.
-type Obstacle string
+// The oracle decides which rules apply without anything that is compiled: it compares a
+// request with each rule as it was given. Match and Explain are tested against it.
 
-// The obstacles: conditions of the rule itself in the order in which they are looked
-// at, and then other rules.
-const (
-	ObstaclePath         Obstacle = "path"
-	ObstacleExcludedPath Obstacle = "excluded-path"
-	ObstacleMethod       Obstacle = "method"
-	ObstacleHost         Obstacle = "host"
-	ObstacleHeader       Obstacle = "header"
-	ObstacleAttribute    Obstacle = "attribute"
-	ObstacleIP           Obstacle = "ip"
-	ObstacleUser         Obstacle = "user"
-	ObstacleAPIKey       Obstacle = "api-key"
-	// ObstacleGroup means that another rule of the group came first.
-	ObstacleGroup Obstacle = "group"
-	// ObstacleEnded means that a final rule ended the evaluation.
-	ObstacleEnded Obstacle = "ended"
-)
-
-// A question is a request as rules are compared with it one by one, in one reading of
-// its path.
-type question struct {
+// An oracleRequest is a request in one reading of its path.
+type oracleRequest struct {
 	*Request
 	segments []string
 	folded   []string // segments in lower case
@@ -43,16 +24,16 @@ type question struct {
 	encoded  string // key in hexadecimal
 }
 
-func newQuestion(req *Request) *question {
-	q := &question{
+func newOracleRequest(req *Request) *oracleRequest {
+	q := &oracleRequest{
 		Request: req, host: plainHost(req.Host), ip: plainAddr(req.IP), key: sha256.Sum256([]byte(req.APIKey)),
 	}
 	q.encoded = hex.EncodeToString(q.key[:])
 	return q
 }
 
-// read takes up another reading of the path.
-func (q *question) read(path string) {
+// read sets the reading of the path.
+func (q *oracleRequest) read(path string) {
 	q.segments, q.folded = nil, nil
 	if path != "/" {
 		q.segments = strings.Split(path[1:], "/")
@@ -62,7 +43,7 @@ func (q *question) read(path string) {
 
 // obstacle returns the first condition of a rule that does not hold, with its name if
 // it is one of several headers or attributes, or nothing if all hold.
-func (q *question) obstacle(r *Rule) (obstacle Obstacle, name string) {
+func (q *oracleRequest) obstacle(r *Rule) (obstacle Obstacle, name string) {
 	onPath := q.onPath
 	if r.IgnoreCase {
 		onPath = q.onFoldedPath
@@ -98,12 +79,12 @@ func (q *question) obstacle(r *Rule) (obstacle Obstacle, name string) {
 	return "", ""
 }
 
-func (q *question) onPath(pattern string) bool {
+func (q *oracleRequest) onPath(pattern string) bool {
 	segments, err := parsePattern(pattern)
 	return err == nil && matchSegments(segments, q.segments)
 }
 
-func (q *question) onFoldedPath(pattern string) bool {
+func (q *oracleRequest) onFoldedPath(pattern string) bool {
 	segments, err := parseFolded(pattern)
 	return err == nil && matchSegments(segments, q.folded)
 }
@@ -136,12 +117,12 @@ func matchSegments(pattern []segment, path []string) bool {
 	return at == len(pattern)
 }
 
-func (q *question) hasMethod(method string) bool {
+func (q *oracleRequest) hasMethod(method string) bool {
 	method = strings.ToUpper(method)
 	return method == "*" || equalUpper(q.Method, method) || method == "GET" && equalUpper(q.Method, "HEAD")
 }
 
-func (q *question) atHost(pattern string) bool {
+func (q *oracleRequest) atHost(pattern string) bool {
 	if suffix, wildcard := strings.CutPrefix(pattern, "*."); wildcard {
 		front, ends := strings.CutSuffix(q.host, "."+plainHost(suffix))
 		return ends && front != ""
@@ -149,10 +130,8 @@ func (q *question) atHost(pattern string) bool {
 	return q.host != "" && q.host == plainHost(pattern)
 }
 
-func plainHost(host string) string { return string(appendLower(nil, hostName(host))) }
-
 // hasHeader looks under the two spellings that a request may use.
-func (q *question) hasHeader(name string, values []string) bool {
+func (q *oracleRequest) hasHeader(name string, values []string) bool {
 	for _, spelled := range []string{textproto.CanonicalMIMEHeaderKey(name), strings.ToLower(name)} {
 		for _, line := range q.Headers[spelled] {
 			if accepted(line, values) {
@@ -167,7 +146,7 @@ func accepted(value string, values []string) bool {
 	return slices.Contains(values, value) || value != "" && slices.Contains(values, "*")
 }
 
-func (q *question) inNetwork(network netip.Prefix) bool {
+func (q *oracleRequest) inNetwork(network netip.Prefix) bool {
 	addr, bits := network.Addr(), network.Bits()
 	if addr.Is4In6() {
 		addr, bits = addr.Unmap(), bits-96
@@ -176,7 +155,7 @@ func (q *question) inNetwork(network netip.Prefix) bool {
 }
 
 // hasKey compares digests, so that how long it takes says nothing about the key.
-func (q *question) hasKey(entry string) bool {
+func (q *oracleRequest) hasKey(entry string) bool {
 	if q.APIKey == "" {
 		return false
 	}
@@ -184,4 +163,56 @@ func (q *question) hasKey(entry string) bool {
 		return strings.EqualFold(encoded, q.encoded)
 	}
 	return q.key == sha256.Sum256([]byte(entry))
+}
+
+// oracle is [Matcher.Explain] as the oracle has it.
+func oracle(rules []Rule, req *Request) Explanation {
+	x := Explanation{Readings: Readings(req.Path), Final: true}
+	q := newOracleRequest(req)
+	readings := readingsOf(nil, req.Path)
+	for i := range readings.count {
+		q.read(readings.at(i))
+		verdicts, final := oracleReading(rules, q)
+		x.add(verdicts, final)
+	}
+	return x
+}
+
+// oracleReading is oracle for one reading of the path.
+func oracleReading(rules []Rule, q *oracleRequest) (verdicts []Verdict, final bool) {
+	verdicts = make([]Verdict, len(rules))
+	enforced, shadow := map[string]int{}, map[string]int{} // which rule applies in each group
+	end := -1
+	for i := range rules {
+		r, v := &rules[i], &verdicts[i]
+		v.By = -1
+		if v.Obstacle, v.Name = q.obstacle(r); !v.Applies() {
+			continue
+		}
+		if r.Group != "" {
+			first, taken := enforced[r.Group]
+			if !taken && r.Shadow {
+				first, taken = shadow[r.Group]
+			}
+			if taken {
+				v.Obstacle, v.By = ObstacleGroup, first
+				continue
+			}
+		}
+		if end >= 0 {
+			v.Obstacle, v.By = ObstacleEnded, end
+			continue
+		}
+		switch {
+		case r.Group == "":
+		case r.Shadow:
+			shadow[r.Group] = i
+		default:
+			enforced[r.Group] = i
+		}
+		if r.Final && !r.Shadow {
+			end = i
+		}
+	}
+	return verdicts, end >= 0
 }

@@ -45,20 +45,23 @@ func appendLower(dst []byte, s string) []byte {
 	return dst
 }
 
+// plainHost returns the name in a Host header in lower case.
+func plainHost(host string) string { return string(appendLower(nil, hostName(host))) }
+
 // parseHosts returns the hosts of a rule as they are kept: names in lower case, and
 // ".example.com" for "*.example.com". No name begins with a dot.
 func parseHosts(hosts []string) ([]string, error) {
 	var parsed []string
 	for _, host := range hosts {
 		given, wildcard := strings.CutPrefix(host, "*.")
-		name := string(appendLower(nil, hostName(given)))
+		name := plainHost(given)
 		switch {
 		case host == "*":
 			return nil, fmt.Errorf(`hosts: %q is not a name: leave hosts out to match every host`, host)
 		case name == "" || name[0] == '.' || strings.ContainsAny(given, "/@ "):
 			return nil, fmt.Errorf(`hosts: %q is not a name: write "api.example.com" or "*.example.com"`, host)
 		case strings.Contains(given, "*"):
-			return nil, fmt.Errorf(`hosts: %q is not possible: a star stands for all labels in front, as in "*.example.com"`, host)
+			return nil, fmt.Errorf(`hosts: %q is not possible: a star is for all labels in front, as in "*.example.com"`, host)
 		case len(name) > maxHostBytes-1:
 			return nil, fmt.Errorf("hosts: a name is %d bytes long, at most %d are possible", len(name), maxHostBytes-1)
 		}

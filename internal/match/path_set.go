@@ -69,5 +69,5 @@ func (p *Paths) matchReading(path string) bool {
 // view returns b as a string without copying it. b must not change while the string
 // is in use, which here is until the match returns.
 func view(b []byte) string {
-	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // the only use of unsafe; why it is safe stands above
+	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // the only use of unsafe; see the comment above
 }

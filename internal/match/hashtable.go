@@ -6,15 +6,15 @@ import (
 	"math"
 )
 
-// none stands for "no node", "no rule list", "no entry".
+// none means "no node", "no rule list", "no entry".
 const none = int32(-1)
 
-// A table maps (owner, text) to a number. It is one flat array for all owners
+// A hashTable maps (owner, text) to a number. It is one flat array for all owners
 // instead of a Go map for each: a lookup touches one slot and the text it names, and
 // there are no pointers for the garbage collector to follow.
 //
-// The hash is seeded per table, so that nobody can choose texts that collide.
-type table struct {
+// The hash is seeded per table, so that no caller can choose texts that collide.
+type hashTable struct {
 	seed  maphash.Seed
 	slots []slot // a power of two of them, at least one of them free
 	texts string // every distinct text, one after the other
@@ -28,16 +28,16 @@ type slot struct {
 }
 
 // hash returns the hash of a text, to be used in find for any number of owners.
-func (t *table) hash(text string) uint64 {
+func (t *hashTable) hash(text string) uint64 {
 	return maphash.String(t.seed, text)
 }
 
 // find returns the value filed under owner and text, or none.
-func (t *table) find(owner int32, hash uint64, text string) int32 {
-	place := spread(owner, hash)
-	tag := uint32(place >> 32)
+func (t *hashTable) find(owner int32, hash uint64, text string) int32 {
+	spot := spread(owner, hash)
+	tag := uint32(spot >> 32)
 	mask := uint64(len(t.slots) - 1)
-	for i := place & mask; ; i = (i + 1) & mask {
+	for i := spot & mask; ; i = (i + 1) & mask {
 		s := &t.slots[i]
 		if s.owner == none {
 			return none
@@ -54,8 +54,8 @@ func spread(owner int32, hash uint64) uint64 {
 	return hash ^ uint64(uint32(owner))*0x9e3779b97f4a7c15
 }
 
-// An entry is what is put into a table. No two have the same owner and text.
-type entry struct {
+// A tableEntry is what is put into a hashTable. No two have the same owner and text.
+type tableEntry struct {
 	owner int32
 	text  string
 	value int32
@@ -63,13 +63,13 @@ type entry struct {
 
 var errTextTooLong = errors.New("paths and values together pass 4 GiB: split the rule set")
 
-// newTable builds the table of the given entries.
-func newTable(entries []entry) (table, error) {
+// newHashTable builds the table of the given entries.
+func newHashTable(entries []tableEntry) (hashTable, error) {
 	size := 1
 	for size < len(entries)+len(entries)/2+1 { // at most two thirds full
 		size *= 2
 	}
-	t := table{seed: maphash.MakeSeed(), slots: make([]slot, size)}
+	t := hashTable{seed: maphash.MakeSeed(), slots: make([]slot, size)}
 	for i := range t.slots {
 		t.slots[i].owner = none
 	}
@@ -79,7 +79,7 @@ func newTable(entries []entry) (table, error) {
 		start, known := starts[e.text]
 		if !known {
 			if uint64(len(texts))+uint64(len(e.text)) > math.MaxUint32 {
-				return table{}, errTextTooLong
+				return hashTable{}, errTextTooLong
 			}
 			start = uint32(len(texts))
 			starts[e.text] = start
@@ -91,17 +91,17 @@ func newTable(entries []entry) (table, error) {
 	return t, nil
 }
 
-func (t *table) put(e entry, start uint32) {
-	place := spread(e.owner, t.hash(e.text))
+func (t *hashTable) put(e tableEntry, start uint32) {
+	spot := spread(e.owner, t.hash(e.text))
 	mask := uint64(len(t.slots) - 1)
-	i := place & mask
+	i := spot & mask
 	for t.slots[i].owner != none {
 		i = (i + 1) & mask
 	}
 	t.slots[i] = slot{
 		owner: e.owner,
 		value: e.value,
-		tag:   uint32(place >> 32),
+		tag:   uint32(spot >> 32),
 		start: start,
 		size:  uint32(len(e.text)),
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestPatterns(t *testing.T) {
+func TestPattern_Match(t *testing.T) {
 	tests := []struct {
 		name, pattern string
 		matches       []string
@@ -57,7 +57,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-func TestCheckPatternSaysWhatToDo(t *testing.T) {
+func TestCheckPattern_Errors(t *testing.T) {
 	tests := []struct{ name, pattern, want string }{
 		{"an empty pattern", "", `write "/**"`},
 		{"no leading slash", "api/*", `write "/api/*"`},
@@ -92,7 +92,7 @@ func TestCheckPatternSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestPathsIsASetOfPatterns(t *testing.T) {
+func TestPaths_Match(t *testing.T) {
 	paths, err := CompilePaths([]string{"/health", "/static/**"})
 	if err != nil {
 		t.Fatal(err)
