@@ -39,7 +39,7 @@ var routes = []route{
 	{"static", "/static/{rest...}", true},
 }
 
-// pattern is the path as rules write it. last is what stands for one segment at its end.
+// pattern is the path as rules write it. last is one segment at its end.
 func (r route) pattern(last string) string {
 	segments := strings.Split(r.path, "/")
 	for i, s := range segments {

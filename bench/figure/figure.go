@@ -64,8 +64,8 @@ func number(x float64) string {
 }
 
 const (
-	turns = 201
-	turn  = 5 * time.Millisecond
+	rounds = 201
+	turn   = 5 * time.Millisecond
 )
 
 // Ratio is how many times as long as the control the subject takes per
@@ -74,7 +74,7 @@ const (
 // in; the median of the turns counts.
 func Ratio(subject, control func(n int)) float64 {
 	subjects, controls := calibrate(subject), calibrate(control)
-	return Median(turns, func() float64 {
+	return Median(rounds, func() float64 {
 		return perOperation(subject, subjects) / perOperation(control, controls)
 	})
 }

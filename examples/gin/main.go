@@ -38,8 +38,8 @@ func main() {
 	log.Fatal(server.Serve(listener))
 }
 
-// wrap makes gin's middleware of one that is net/http's: whoever is not let
-// through is answered already.
+// wrap makes gin's middleware of one that is net/http's: a request that is
+// not let through has its response already.
 func wrap(limit httplimit.Middleware) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		passed := false

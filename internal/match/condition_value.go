@@ -49,7 +49,7 @@ func (s *valueSet) each(f func(string)) {
 	}
 }
 
-// A digest stands for an API key.
+// A digest is the SHA-256 of an API key.
 type digest [sha256.Size]byte
 
 const digestPrefix = "sha256:"

@@ -57,7 +57,7 @@ func TestMatch_Allocations(t *testing.T) {
 	}
 }
 
-// anchorKinds are the conditions by which rules of one place are told apart: the
+// anchorKinds are the conditions by which rules of one leaf are distinguished: the
 // rule of number i and a request that only this rule matches.
 var anchorKinds = []struct {
 	name    string

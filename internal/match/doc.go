@@ -11,19 +11,19 @@
 //     that no spelling of a path steps around a rule. An ordinary path has one reading.
 //  2. All patterns of all rules form one trie by segments. It is walked once for each
 //     reading, with the set of nodes that the path may have reached so far.
-//  3. Rules that share a path are filed there by the value of one of their
+//  3. Rules that share a pattern are indexed by the value of one of their
 //     conditions (a user, a tenant attribute, a network …), so that a request
-//     meets only the rules filed under its own values.
-//  4. Each of these few candidates is checked in full, and groups, shadow rules
-//     and final rules are settled in priority order.
-//  5. What applies in any reading applies. Whether a final rule ends all of them is
-//     told apart ([Matches]), since an exemption needs all.
+//     is compared only with the rules that have its own values.
+//  4. All conditions of these few candidates are checked, and groups, shadow rules
+//     and final rules are evaluated in priority order.
+//  5. A rule that applies in any reading applies. [Matches] says separately whether a
+//     final rule ends the evaluation of every reading, since an exemption needs all.
 //
-// [Explain] says the same the slow way, and of every rule why it does not apply.
+// [Matcher.Explain] looks at every rule and says why it does not apply.
 //
 // # Patterns
 //
-// A pattern is a path in which "*" stands for exactly one segment and "**" for
+// A pattern is a path in which "*" is exactly one segment and "**" for
 // any number of them, including none: /api/** matches /api, and /**/export
 // matches /export and /a/b/export. A star is always a whole segment. Patterns are
 // cleaned as paths are, so /a//b/ equals /a/b, and a literal star is written %2A.
@@ -32,10 +32,9 @@
 // # Hostile requests
 //
 // The work is bounded by the length of the request: at most 24 readings, and one
-// step for each segment and node in reach, without recursion. What follows a "**" is tried only near the end of
-// the path, so the one thing that multiplies with a path's length is the number of
-// patterns in which a "**" is followed by another with something in between; a pattern
-// may have at most four.
+// step for each segment and node in reach, without recursion. What follows a "**" is
+// tried only near the end of the path. Only patterns with two or more "**" are tried at
+// every segment; a pattern may have at most four.
 //
 // # What is left to others
 //

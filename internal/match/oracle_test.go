@@ -90,7 +90,7 @@ func (q *oracleRequest) onFoldedPath(pattern string) bool {
 }
 
 // matchSegments reports whether a pattern matches the segments of a path. A "**"
-// first stands for no segment; where what follows it does not match, it stands for one
+// first matches no segment; where what follows it does not match, it matches one
 // more. Only the last one is given more: an earlier one that took less leaves those
 // after it every choice.
 func matchSegments(pattern []segment, path []string) bool {

@@ -97,7 +97,7 @@ func TestPaths_AnyAndAllReadings(t *testing.T) {
 	}
 }
 
-// What applies in any reading applies, and what must hold in every reading is told apart.
+// What applies in any reading applies, and what must hold in every reading is reported separately.
 func TestMatch_Readings(t *testing.T) {
 	const (
 		allowHealth = iota

@@ -111,7 +111,7 @@ var (
 	refSlash  = regexp.MustCompile(`%(2[fF])`)
 )
 
-// refSegments splits a pattern. A wildcard is told from an escaped star by a
+// refSegments splits a pattern. A wildcard differs from an escaped star by a
 // newline in front, which no pattern of these tests has.
 func refSegments(pattern string) []segment {
 	marked := refDecode(strings.ReplaceAll(pattern, "*", "\n*"))

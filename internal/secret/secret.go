@@ -1,7 +1,7 @@
 // Package secret has the type for bytes that must not be shown.
 package secret
 
-// Hidden is what stands where a secret would.
+// Hidden is shown in place of a secret.
 const Hidden = "xxxxx"
 
 // Bytes is a secret that no log, no error and no encoder shows.

@@ -38,10 +38,10 @@ func inMemory(t *testing.T, report *figure.Report) {
 		"bare": bare, "ours": ours(t, memory(t))(bare), "httprate": httprateInMemory(bare),
 		"ulule": ululeInMemory(bare), "throttled": throttledInMemory(t)(bare),
 	}
-	const turns, requests = 101, 5_000
+	const rounds, requests = 101, 5_000
 	added := map[string][]float64{}
 	var ratios []float64
-	for range turns {
+	for range rounds {
 		took := map[string]float64{}
 		for name, h := range handlers { // in another order each time
 			took[name] = perRequest(h, requests)

@@ -22,7 +22,7 @@ import (
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 )
 
-// perMinute is the limit of each address, which nobody reaches: allowed
+// perMinute is the limit of each address, which no address reaches: allowed
 // requests are what matters.
 const perMinute = 1_000_000_000
 

@@ -13,12 +13,12 @@ import (
 // largest is a rule set of as many rules as there may be, of the usual kind.
 func largest(t *testing.T) *fluxgate.RuleSet {
 	t.Helper()
-	made := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	created := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	all := make([]fluxgate.Rule, fluxgate.MaxRules)
 	for i := range all {
 		all[i] = fluxgate.Rule{
 			ID: fmt.Sprintf("rule-%d", i), Paths: []string{fmt.Sprintf("/api/v1/service-%d/*/items/**", i)}, Methods: []string{"GET"},
-			Scope: fluxgate.ScopeIP, Priority: i % 10, CreatedAt: made, UpdatedAt: made,
+			Scope: fluxgate.ScopeIP, Priority: i % 10, CreatedAt: created, UpdatedAt: created,
 			Bands: []fluxgate.Band{
 				{Label: "per-second", Capacity: 100, Refill: time.Second}, {Label: "per-minute", Capacity: 1000, Refill: time.Minute},
 			},

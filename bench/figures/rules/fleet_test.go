@@ -108,7 +108,7 @@ func arriving(t *testing.T, report *figure.Report) {
 	report.AtMost("rules-commit-to-effect-p99", ms(took[len(took)*99/100]), 100, " ms")
 }
 
-// cutOff is the same while nobody can hear the announcement.
+// cutOff is the same while no server receives the announcement.
 func cutOff(t *testing.T, report *figure.Report) {
 	t.Helper()
 	const interval = 500 * time.Millisecond

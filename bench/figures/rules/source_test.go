@@ -78,15 +78,15 @@ func polling(t *testing.T, report *figure.Report) {
 			continue
 		}
 		const polls = 100
-		ask := func() {
+		poll := func() {
 			if heads, err := source.Revisions(t.Context(), []string{"largest"}); err != nil || heads["largest"].Revision != 1 {
 				t.Fatalf("%v, %v", heads, err)
 			}
 		}
-		ask()
+		poll()
 		before := meters[name].bytes.Load()
 		for range polls {
-			ask()
+			poll()
 		}
 		perPoll := float64(meters[name].bytes.Load()-before) / polls
 		report.AtMost("rules-poll-bytes-"+name, perPoll, map[string]float64{"redis": 128, "mongo": 1_024}[name], " B")

@@ -81,7 +81,7 @@ func (s *target) counted(ctx context.Context) (int, error) {
 // measured with.
 func (s *target) verify(ctx context.Context, limits int) error {
 	for i := range int64(3) {
-		got, err := s.ask(ctx, limits, false)
+		got, err := s.check(ctx, limits, false)
 		if err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func (s *target) verify(ctx context.Context, limits int) error {
 		}
 	}
 	for i := range small + 2 {
-		got, err := s.ask(ctx, limits, true)
+		got, err := s.check(ctx, limits, true)
 		if err != nil {
 			return err
 		}
@@ -102,8 +102,8 @@ func (s *target) verify(ctx context.Context, limits int) error {
 	return nil
 }
 
-// ask asks once, for a user whom nobody else asks for.
-func (s *target) ask(ctx context.Context, limits int, small bool) (answer, error) {
+// check sends one check, for a user of its own.
+func (s *target) check(ctx context.Context, limits int, small bool) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	body := strings.ReplaceAll(s.body(limits, small), "USER", fmt.Sprintf("verified-by-%d", limits))

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	plenty = 1_000 // a limit that nobody reaches: there are many users
+	plenty = 1_000 // a limit that no user reaches: there are many users
 	small  = 3     // one that is reached at once
 )
 
@@ -122,8 +122,9 @@ func readFluxgate(body []byte) (answer, error) {
 // startRatelimit runs envoyproxy/ratelimit at its best. Its 10 connections are
 // the default: with 4 or 64 it is not faster. Its window for pipelining is what
 // its README recommends, though that has an effect with a cluster only: one
-// server is asked for all that a request needs at once anyway. Nobody takes its
-// statistics, and its cache of who is over the limit stays off, as nobody is.
+// server is asked for all that a request needs at once anyway. Its
+// statistics are not collected, and its cache of users over the limit stays off, since
+// there are none.
 func startRatelimit(t *testing.T) (*target, error) {
 	t.Helper()
 	program, err := buildTheirs(t.Context())
