@@ -15,6 +15,7 @@ const module = "github.com/fluxgate/fluxgate"
 // its bottom. A package may import packages of lower layers only.
 var layers = [][]string{
 	{"cmd", "internal/codesize"},
+	{"internal/cli"},
 	{"server"},
 	{"server/check", "server/forwardauth", "server/telemetry", "server/adminapi"},
 	{"server/access", "server/audit"},

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// What a caller owes after a settlement is in the tables of check, bucket peek
+// and explain, and in their JSON; so is how long a request was held.
+func TestCheck_DebtAndWait(t *testing.T) {
+	const rules = `id: api-limits
+rules:
+  - {id: tokens, path: /llm, limitScope: USER_ID, bands: [{label: hourly, capacity: 1000, refill: 1d}]}
+  - {id: paced, path: /db, onLimitExceed: WAIT_FOR_REFILL, bands: [{label: slow, capacity: 1, refill: 3s}]}
+`
+	file := write(t, t.TempDir(), "rules.yaml", rules)
+	admin, address := serveWith(t, append(inRedis(t)[:2], "mongo.enabled=false", "rules.file="+file, "wait-for-refill.enabled=true")...)
+	post := func(path, body string, into any) {
+		t.Helper()
+		answer, err := http.Post("http://"+address+path, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if err := json.NewDecoder(answer.Body).Decode(into); err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%s: status %d, %v", path, answer.StatusCode, err)
+		}
+	}
+	var decision struct{ Receipt string }
+	post("/v1/check", `{"userId": "ada", "path": "/llm"}`, &decision)
+	post("/v1/settle", `{"receipt": "`+decision.Receipt+`", "actual": 1500}`, new(any))
+	for _, c := range []struct {
+		command string
+		code    int
+		want    []string
+	}{
+		{"check --user ada --path /llm --server " + address, exitRefused, []string{"LEFT  OWED  OF", "tokens  hourly  0     500   1000"}},
+		{"check --user ada --path /llm --output json --server " + address, exitRefused, []string{`"owed": 500`}},
+		{"bucket peek --user ada --path /llm --server " + admin, exitOK, []string{"LEFT  OWED  OF", "tokens  hourly  0     500   1000"}},
+		{"explain --user ada --path /llm --server " + admin, exitOK, []string{"LEFT  OWED  OF"}},
+		{"check --path /db --server " + address, exitOK, []string{"allowed (ok)\n", "LEFT  OF"}},
+		{"check --path /db --server " + address, exitOK, []string{"allowed (ok), held for "}},
+	} {
+		code, out, errs := call(t, strings.Fields(c.command)...)
+		for _, want := range c.want {
+			if code != c.code || !strings.Contains(out, want) {
+				t.Errorf("fluxgate %s: exit code %d, want %q\n%s%s", c.command, code, want, out, errs)
+			}
+		}
+	}
+}

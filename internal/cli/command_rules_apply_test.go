@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// TestTwoOperatorsLoseNothing has a colleague change the rule set through the
+// API while the question stands on the screen.
+func TestTwoOperatorsLoseNothing(t *testing.T) {
+	settings := inRedis(t)
+	address, _ := serveWith(t, settings...)
+	for name, at := range map[string]workplace{"server": {flags: []string{"-s", "http://" + address}}, "direct": direct(t, settings)} {
+		t.Run(name, func(t *testing.T) {
+			other, id := newColleague(t, address), "limits-"+name
+			base := other.sets(t, id, 2, "begin")
+			file := write(t, t.TempDir(), "rules.yaml", ruleSet(id, 3))
+			apply := append([]string{"rules", "apply", "-f", file}, at.flags...)
+			me := &person{answer: "y\n", meanwhile: func() { other.sets(t, id, 5, "a feast") }}
+			code, out, errs := callWith(t, me, apply...)
+			for _, says := range []string{
+				id + " was not changed: rule set \"" + id + "\" is at revision 2, not at 1: somebody else has changed it\nanonymous made revision 2 at ",
+				": a feast\nwhat they have changed since revision 1:\n~ " + id + "-rule\n    bands[hourly].capacity: 2 → 5\n",
+				"nothing was overwritten: look at the difference and apply again\n",
+			} {
+				if !strings.Contains(errs, says) {
+					t.Errorf("it does not say %q:\n%s", says, errs)
+				}
+			}
+			if code != exitError || !strings.Contains(out, "bands[hourly].capacity: 2 → 3") || strings.Contains(out, "was 1") {
+				t.Errorf("exit code %d\n%s%s", code, out, errs)
+			}
+			if got := other.capacity(t, id); base != 1 || got != 5 {
+				t.Errorf("what the colleague has changed is lost: the capacity is %d", got)
+			}
+			code, out, errs = callWith(t, &person{answer: "y\n"}, apply...)
+			if code != exitOK || !strings.Contains(out, "bands[hourly].capacity: 5 → 3") || !strings.Contains(out, id+": revision 3, was 2") {
+				t.Errorf("exit code %d\n%s%s", code, out, errs)
+			}
+		})
+	}
+}
+
+func TestAConflictOfARestoreAndADeletion(t *testing.T) {
+	address, _ := serveWith(t, inRedis(t)...)
+	other := newColleague(t, address)
+	other.sets(t, "limits", 2, "begin")
+	capacity := int64(2)
+	again := func() *person {
+		return &person{answer: "y\n", meanwhile: func() { capacity++; other.sets(t, "limits", capacity, "") }}
+	}
+	capacity++
+	other.sets(t, "limits", capacity, "")
+	for _, args := range [][]string{{"rules", "restore", "limits", "1"}, {"rules", "delete", "limits"}} {
+		code, _, errs := callWith(t, again(), append(args, "-s", "http://"+address)...)
+		if code != exitError || !strings.Contains(errs, "somebody else has changed it") || !strings.Contains(errs, "bands[hourly].capacity") {
+			t.Errorf("%v: exit code %d\n%s", args, code, errs)
+		}
+		if got := other.capacity(t, "limits"); got != capacity {
+			t.Errorf("%v: the capacity is %d, not %d", args, got, capacity)
+		}
+	}
+}
+
+func TestOthersMakeOrTakeAwayTheRuleSetMeanwhile(t *testing.T) {
+	address, _ := serveWith(t, inRedis(t)...)
+	other := newColleague(t, address)
+	file := write(t, t.TempDir(), "rules.yaml", ruleSet("limits", 3))
+	apply := []string{"rules", "apply", "-f", file, "-s", "http://" + address}
+	code, _, errs := callWith(t, &person{answer: "y\n", meanwhile: func() { other.sets(t, "limits", 7, "") }}, apply...)
+	if code != exitError || !strings.Contains(errs, "exists already, at revision 1") || !strings.Contains(errs, "+ limits-rule") || other.capacity(t, "limits") != 7 {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+	code, _, errs = callWith(t, &person{answer: "y\n", meanwhile: func() {
+		if _, err := other.Delete(t.Context(), "limits", rules.Change{Base: 1, Author: "colleague"}); err != nil {
+			t.Error(err)
+		}
+	}}, apply...)
+	if code != exitError || !strings.Contains(errs, "it does not exist") || !strings.Contains(errs, "- limits-rule") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+}
+
+func TestOfSeveralRuleSetsEachIsAppliedOnItsOwn(t *testing.T) {
+	address, _ := serveWith(t, inRedis(t)...)
+	other, folder := newColleague(t, address), t.TempDir()
+	for _, id := range []string{"a", "b", "c", "d"} {
+		other.sets(t, id, 2, "")
+		capacity := 3
+		if id == "d" {
+			capacity = 2 // it stays
+		}
+		write(t, folder, id+".yaml", ruleSet(id, capacity))
+	}
+	apply := []string{"rules", "apply", "-f", folder, "-s", "http://" + address}
+	code, out, errs := callWith(t, &person{answer: "y\n", meanwhile: func() { other.sets(t, "b", 9, "") }}, apply...)
+	if code != exitError || !strings.Contains(errs, "Apply this to 3 rule sets at http://"+address+"?") || !strings.Contains(errs, "b was not changed") ||
+		!strings.HasSuffix(errs, "\napplied before that: a\nnot tried after that: c\n") || !strings.HasSuffix(out, "d: unchanged (revision 1)\na: revision 2, was 1\n") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+	for id, want := range map[string]int64{"a": 3, "b": 9, "c": 2, "d": 2} {
+		if got := other.capacity(t, id); got != want {
+			t.Errorf("the capacity of %s is %d, not %d", id, got, want)
+		}
+	}
+	code, out, errs = call(t, append(apply, "--yes")...)
+	if code != exitOK || !strings.HasSuffix(out, "b: revision 3, was 2\nc: revision 2, was 1\n") || !strings.Contains(out, "a: unchanged (revision 2)\n") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+func TestWhoSignsAChangeIsTheUserUnlessTheyChoose(t *testing.T) {
+	at := direct(t, inRedis(t))
+	folder := t.TempDir()
+	write(t, folder, "one.yaml", ruleSet("one", 1))
+	write(t, folder, "two.yaml", ruleSet("two", 1))
+	at.types(t, folder, []line{
+		{command: "rules apply --yes -f FOLDER/one.yaml", stdout: "one, new: 1 added\n+ one-rule\n    limitScope: \"USER_ID\"\n    bands[hourly]: {\"capacity\":1,\"refill\":\"1h\"}\none: revision 1"},
+		{command: "rules apply --yes -f FOLDER/two.yaml --author pipeline", stdout: "two, new: 1 added\n+ two-rule\n    limitScope: \"USER_ID\"\n    bands[hourly]: {\"capacity\":1,\"refill\":\"1h\"}\ntwo: revision 1"},
+		{command: "rules list", stdout: "RULE SET REVISION CHANGED BY WHY\none 1 MOMENT WHO -\ntwo 1 MOMENT pipeline -"},
+	})
+	if !strings.HasPrefix(at.author, "user:") || len(at.author) < 6 {
+		t.Errorf("a change is signed %q", at.author)
+	}
+}
+
+// Rule ids are unique within their rule set: rules can be swapped, and rule sets
+// are applied in the order of their ids.
+func TestApply_SwapsRules(t *testing.T) {
+	set := func(id string, rules ...string) string {
+		text := "id: " + id + "\nrules:\n"
+		for _, r := range rules {
+			text += "  - {id: " + r + ", action: deny}\n"
+		}
+		return text + "  - {id: stays-in-" + id + ", action: deny}\n"
+	}
+	for name, at := range workplaces(t) {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			apply := func(sets ...string) (code int, out, errs string) {
+				for _, text := range sets {
+					id, _, _ := strings.Cut(strings.TrimPrefix(text, "id: "), "\n")
+					write(t, folder, id+".yaml", text)
+				}
+				return call(t, append([]string{"rules", "apply", "--yes", "-f", folder}, at.flags...)...)
+			}
+			if code, _, errs := apply(set("a"), set("b", "one"), set("c", "two"), set("d")); code != exitOK {
+				t.Fatal(errs)
+			}
+			code, out, errs := apply(set("a", "one"), set("b", "two"), set("c"), set("d", "three"))
+			if code != exitOK || !strings.HasSuffix(out, "\na: revision 2, was 1\nb: revision 2, was 1\nc: revision 2, was 1\nd: revision 2, was 1\n") {
+				t.Errorf("exit code %d\n%s%s", code, out, errs)
+			}
+			code, out, errs = apply(set("a", "two"), set("b", "one"))
+			if code != exitOK || !strings.HasSuffix(out, "\na: revision 3, was 2\nb: revision 3, was 2\n") {
+				t.Errorf("exit code %d\n%s%s", code, out, errs)
+			}
+		})
+	}
+}

@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/memrules"
+)
+
+const firstRules = `id: api-limits
+rules:
+  - id: per-user
+    path: /api/**
+    limitScope: USER_ID
+    bands: [{label: hourly, capacity: 2, refill: 1h}]
+  - {id: health, path: /api/health, action: allow, priority: 100}
+`
+
+// TestTheLifeOfARuleSet goes from a file to production and back, over a server
+// and straight on the source.
+func TestTheLifeOfARuleSet(t *testing.T) {
+	for name, at := range workplaces(t) {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			write(t, folder, "first.yaml", firstRules)
+			write(t, folder, "second.yaml", strings.Replace(firstRules, "capacity: 2", "capacity: 3", 1))
+			at.types(t, folder, []line{
+				{command: "rules list", stdout: "there are no rule sets: make one with fluxgate rules apply -f FILE"},
+				{command: "rules list -o json", stdout: "[]"},
+				{command: "rules validate -f FOLDER/first.yaml", stdout: "1 rule set, 2 rules: good"},
+				{command: "rules diff -f FOLDER/first.yaml", code: exitDrift, stdout: created},
+				{command: "rules apply -f FOLDER/first.yaml", code: exitDrift, stdout: created, stderr: "nothing was changed: there is no terminal to ask on"},
+				{command: "rules apply -f FOLDER/first.yaml", stdin: &person{answer: "n\n"}, code: exitDrift, stdout: created, stderr: "[y/N] nothing was changed"},
+				{command: "rules apply -f FOLDER/first.yaml", stdin: &person{}, code: exitDrift, stdout: created, stderr: "[y/N] \nnothing was changed"},
+				{command: "rules apply -f FOLDER/first.yaml --dry-run --yes", code: exitDrift, stdout: created, stderr: "this was a dry run"},
+				{command: "rules get api-limits", code: exitError, stderr: "see fluxgate rules list for the rule sets that there are\n"},
+				{command: "rules history api-limits", code: exitError, stderr: "not found"},
+				{command: "rules apply -f FOLDER/first.yaml -m begin", stdin: &person{answer: "Yes\n"}, stdout: created + "\napi-limits: revision 1",
+					stderr: "Apply this to 1 rule set PLACE? [y/N] "},
+				{command: "rules apply -f FOLDER/first.yaml --yes", stdout: "api-limits: unchanged (revision 1)"},
+				{command: "rules diff -f FOLDER/first.yaml", stdout: "api-limits: unchanged (revision 1)"},
+				{command: "rules list", stdout: "RULE SET REVISION CHANGED BY WHY\napi-limits 1 MOMENT WHO begin"},
+				{command: "rules list -o yaml", stdout: "- id: api-limits\n  revision: 1\n  author: WHO\n  comment: begin\n  at: \"MOMENT\""},
+				{command: "rules diff -f FOLDER/second.yaml", code: exitDrift, stdout: raised},
+				{command: "rules diff -f FOLDER/second.yaml -o json", code: exitDrift, stdout: raisedJSON},
+				{command: "rules diff -f FOLDER/second.yaml -o yaml", code: exitDrift, stdout: raisedYAML},
+				{command: "rules apply -f FOLDER/second.yaml --yes", stdout: raised + "\napi-limits: revision 2, was 1"},
+				{command: "rules get api-limits", stdout: document(3)},
+				{command: "rules get api-limits --revision 1", stdout: document(2)},
+				{command: "rules get api-limits --revision 7", code: exitError, stderr: "not found\nsee fluxgate rules history api-limits for the revisions"},
+				{command: "rules diff api-limits", stdout: "api-limits, from revision 1 to revision 2: 1 changed\n~ per-user\n    bands[hourly].capacity: 2 → 3"},
+				{command: "rules diff api-limits --to 1", stdout: strings.Replace(created, "api-limits, new", "api-limits, from nothing to revision 1", 1)},
+				{command: "rules diff api-limits --from 2 --to 1", stdout: "api-limits, from revision 2 to revision 1: 1 changed\n~ per-user\n    bands[hourly].capacity: 3 → 2"},
+				{command: "rules diff api-limits --from 2 --to 2", stdout: "api-limits, from revision 2 to revision 2: the same"},
+				{command: "rules diff api-limits --to 9", code: exitError, stderr: "see fluxgate rules history api-limits"},
+				{command: "rules restore api-limits 1", code: exitDrift, stdout: lowered, stderr: "no terminal"},
+				{command: "rules restore api-limits 1", stdin: &person{answer: "y\n"}, stdout: lowered + "\napi-limits: revision 3, was 2", stderr: "Restore revision 1 of api-limits PLACE?"},
+				{command: "rules restore api-limits 1 --yes", stdout: "api-limits: unchanged (revision 3)"},
+				{command: "rules delete api-limits", code: exitDrift, stdout: "api-limits, revision 3: 2 rules", stderr: "no terminal"},
+				{command: "rules delete api-limits -m over", stdin: &person{answer: "y\n"}, stderr: "Delete api-limits PLACE?",
+					stdout: "api-limits, revision 3: 2 rules\napi-limits: deleted (revision 4); fluxgate rules restore api-limits 3 brings it back"},
+				{command: "rules delete api-limits --yes", code: exitError, stderr: "not found"},
+				{command: "rules get api-limits --revision 4", code: exitError, stderr: "took it away: not found\nsee fluxgate rules history api-limits"},
+				{command: "rules restore api-limits 3 --yes -m again", stdout: created + "\napi-limits: revision 5"},
+				{command: "rules history api-limits", stdout: "REVISION CHANGED BY WHY\n5 MOMENT WHO again\n4 MOMENT WHO deleted: over\n" +
+					"3 MOMENT WHO restore revision 1\n2 MOMENT WHO -\n1 MOMENT WHO begin"},
+				{command: "rules history api-limits --limit 2", stdout: "REVISION CHANGED BY WHY\n5 MOMENT WHO again\n4 MOMENT WHO deleted: over"},
+				{command: "rules history api-limits --limit 1 -o json", stdout: "[\n  {\n    \"id\": \"api-limits\",\n    \"revision\": 5,\n" +
+					"    \"author\": \"WHO\",\n    \"comment\": \"again\",\n    \"at\": \"MOMENT\"\n  }\n]"},
+			})
+			code, out, _ := call(t, append([]string{"rules", "history", "api-limits", "--limit", "0", "-o", "yaml"}, at.flags...)...)
+			if code != exitOK || strings.Count(out, "- id: api-limits") != 5 || !strings.Contains(out, "deleted: true") {
+				t.Errorf("exit code %d\n%s", code, out)
+			}
+		})
+	}
+}
+
+const (
+	created = `api-limits, new: 2 added
++ health
+    paths: ["/api/health"]
+    priority: 100
+    action: "allow"
++ per-user
+    paths: ["/api/**"]
+    limitScope: "USER_ID"
+    bands[hourly]: {"capacity":2,"refill":"1h"}`
+	raised     = "api-limits, revision 1: 1 changed\n~ per-user\n    bands[hourly].capacity: 2 → 3"
+	lowered    = "api-limits, revision 2: 1 changed\n~ per-user\n    bands[hourly].capacity: 3 → 2"
+	raisedYAML = `- ruleSet: api-limits
+  from: 1
+  changes:
+    - rule: per-user
+      change: changed
+      fields:
+        - path: "bands[hourly].capacity"
+          before: 2
+          after: 3`
+	raisedJSON = `[
+  {
+    "ruleSet": "api-limits",
+    "from": 1,
+    "changes": [
+      {
+        "rule": "per-user",
+        "change": "changed",
+        "fields": [
+          {
+            "path": "bands[hourly].capacity",
+            "before": 2,
+            "after": 3
+          }
+        ]
+      }
+    ]
+  }
+]`
+)
+
+func document(capacity int) string {
+	return fmt.Sprintf(`id: api-limits
+rules:
+  - id: health
+    path: /api/health
+    action: allow
+    priority: 100
+  - id: per-user
+    path: /api/**
+    limitScope: USER_ID
+    bands:
+      - label: hourly
+        capacity: %d
+        refill: 1h`, capacity)
+}
+
+func TestWhatGetPrintsIsWhatApplyTakes(t *testing.T) {
+	at := direct(t, inRedis(t))
+	file := write(t, t.TempDir(), "rules.yaml", firstRules)
+	if code, _, errs := call(t, append([]string{"rules", "apply", "--yes", "-f", file}, at.flags...)...); code != exitOK {
+		t.Fatal(errs)
+	}
+	for _, format := range []string{"yaml", "json"} {
+		code, document, errs := call(t, append([]string{"rules", "get", "api-limits", "-o", format}, at.flags...)...)
+		if code != exitOK || strings.Contains(document, "createdAt") {
+			t.Errorf("exit code %d\n%s%s", code, document, errs)
+		}
+		code, out, errs := callWith(t, strings.NewReader(document), append([]string{"rules", "diff", "-f", "-"}, at.flags...)...)
+		if code != exitOK || out != "api-limits: unchanged (revision 1)\n" {
+			t.Errorf("%s: exit code %d\n%s%s", format, code, out, errs)
+		}
+		changed := strings.NewReader(strings.Replace(strings.Replace(document, "capacity: 2", "capacity: 9", 1), `"capacity": 2`, `"capacity": 9`, 1))
+		code, out, _ = callWith(t, changed, append([]string{"rules", "apply", "-f", "-"}, at.flags...)...)
+		if code != exitDrift || out != "api-limits, revision 1: 1 changed\n~ per-user\n    bands[hourly].capacity: 2 → 9\n" {
+			t.Errorf("%s: exit code %d\n%s", format, code, out)
+		}
+	}
+}
+
+// shortPages is an editor that shows less than it is asked for, as a server
+// does to who may not see everything.
+type shortPages struct {
+	rules.Editor
+	calls int
+}
+
+func (s *shortPages) List(ctx context.Context, after string, limit int) ([]rules.Entry, error) {
+	s.calls++
+	page, err := s.Editor.List(ctx, after, limit)
+	return page[:min(len(page), 7)], err
+}
+
+func TestListsAreReadToTheirEndPageByPage(t *testing.T) {
+	source := memrules.New(memrules.Config{})
+	const many = 30
+	for i := range many {
+		set, err := fluxgate.NewRuleSet(fmt.Sprintf("set-%02d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := source.Put(t.Context(), set, rules.Change{Author: "ada"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for format, item := range map[string]string{asTable: "\nset-", asJSON: `"id": "set-`, asYAML: "- id: set-"} {
+		var out strings.Builder
+		short := &shortPages{Editor: source}
+		as := output{format: format}
+		if err := listRuleSets(t.Context(), admin.NewDirect(short, nil, ""), as.list(&out, "RULE SET", "REVISION", "CHANGED", "BY", "WHY")); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(out.String(), item); n != many || short.calls != 6 || strings.Count(out.String(), "RULE SET") > 1 {
+			t.Errorf("%d rule sets in %d pages:\n%s", n, short.calls, out.String())
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/fluxgate/fluxgate/server"
+	"github.com/fluxgate/fluxgate/server/telemetry"
+	"github.com/spf13/cobra"
+)
+
+func newServe() *cobra.Command {
+	var from sources
+	cmd := &cobra.Command{
+		Use: "serve", Short: "Run the server", Args: noArgs,
+		Long: `Run the server until SIGTERM or SIGINT, which drain it; a second one ends it at once.
+SIGHUP looks at rules, tokens and certificates at once.`,
+		Example: `  fluxgate serve --config fluxgate.yaml
+  FLUXGATE_REDIS_URI=redis://redis:6379 fluxgate serve --set rules.file=/etc/fluxgate/rules.yaml`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := from.load()
+			if err != nil {
+				return err
+			}
+			if c.Redis.Enabled && os.Getenv("GOGC") == "" {
+				// What lives long is small where the buckets are elsewhere, so
+				// the collector would run all the time.
+				debug.SetGCPercent(400)
+			}
+			logger, err := telemetry.NewLogger(cmd.ErrOrStderr(), c.Log.Format, c.Log.Level)
+			if err != nil {
+				return err
+			}
+			hangup := make(chan os.Signal, 1)
+			signal.Notify(hangup, syscall.SIGHUP) // also while it starts: it would end the process
+			defer signal.Stop(hangup)
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
+			defer stop()
+			app, err := server.New(ctx, c, server.Options{Logger: logger, Version: cmd.Root().Version})
+			if err != nil {
+				return err
+			}
+			// After the first signal the next one ends the process.
+			context.AfterFunc(ctx, stop)
+			go reloadOn(ctx, hangup, app)
+			return app.Run(ctx)
+		},
+	}
+	from.flags(cmd)
+	return cmd
+}
+
+// reloadOn reloads on every signal until ctx ends.
+func reloadOn(ctx context.Context, signals <-chan os.Signal, app *server.App) {
+	for {
+		select {
+		case <-signals:
+			_ = app.Reload(ctx) // it is logged
+		case <-ctx.Done():
+			return
+		}
+	}
+}

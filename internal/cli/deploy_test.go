@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/goccy/go-yaml"
+)
+
+// read is a file of deploy, or another of the tree.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestTheImageIsAStaticBinary builds as the Dockerfile does.
+func TestTheImageIsAStaticBinary(t *testing.T) {
+	testenv.SkipShort(t)
+	line := regexp.MustCompile(`RUN (CGO_ENABLED=0 go build .*) -o /fluxgate (\S+)`).FindStringSubmatch(read(t, "Dockerfile"))
+	if line == nil {
+		t.Fatal("the Dockerfile builds nothing")
+	}
+	binary := filepath.Join(t.TempDir(), "fluxgate")
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", "VERSION=1.2.3 && "+line[1]+" -o "+binary+" "+line[2])
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	file, err := elf.Open(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, p := range file.Progs {
+		if p.Type == elf.PT_INTERP {
+			t.Error("it is linked dynamically: an image without a C library cannot run it")
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), binary, "version").Output()
+	if err != nil || !strings.HasPrefix(string(out), "fluxgate 1.2.3") {
+		t.Errorf("%v, %s", err, out)
+	}
+}
+
+// TestTheCompositionHoldsTogether looks whether what compose.yaml mounts is
+// there, and whether its configuration is one.
+func TestTheCompositionHoldsTogether(t *testing.T) {
+	var compose struct {
+		Services map[string]struct {
+			Volumes []string `yaml:"volumes"`
+			Depends []string `yaml:"depends_on"`
+		} `yaml:"services"`
+		Volumes map[string]any `yaml:"volumes"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "deploy/compose.yaml")), &compose); err != nil {
+		t.Fatal(err)
+	}
+	for name, service := range compose.Services {
+		for _, volume := range service.Volumes {
+			from, _, _ := strings.Cut(volume, ":")
+			if _, named := compose.Volumes[from]; named {
+				continue
+			}
+			if _, err := os.Stat("../../deploy/" + from); err != nil {
+				t.Errorf("%s mounts what is not there: %v", name, err)
+			}
+		}
+		for _, other := range service.Depends {
+			if _, there := compose.Services[other]; !there {
+				t.Errorf("%s depends on %s, which is not there", name, other)
+			}
+		}
+	}
+	variable := regexp.MustCompile(`ENV (FLUXGATE_\S+)`).FindStringSubmatch(read(t, "Dockerfile"))
+	if variable == nil {
+		t.Fatal("the Dockerfile says nothing about copies")
+	}
+	c, err := config.Load(config.Sources{File: "../../deploy/fluxgate.yaml", Environ: variable[1:]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+	for _, host := range []string{"redis", "mongo"} {
+		if _, there := compose.Services[host]; !there || !strings.Contains(string(c.Redis.URI)+string(c.Mongo.URI), "//"+host+":") {
+			t.Errorf("the configuration does not find %s", host)
+		}
+	}
+}
+
+func TestTheUnitStartsWhatThereIs(t *testing.T) {
+	unit := read(t, "deploy/systemd/fluxgate.service")
+	line := regexp.MustCompile(`ExecStart=/usr/bin/fluxgate (.*)`).FindStringSubmatch(unit)
+	if line == nil {
+		t.Fatal("the unit starts nothing")
+	}
+	root := newRoot("dev")
+	cmd, args, err := root.Find(strings.Fields(line[1]))
+	if err != nil || cmd.Name() != "serve" {
+		t.Fatalf("%v: %v", cmd.Name(), err)
+	}
+	if err := cmd.ParseFlags(args); err != nil {
+		t.Error(err)
+	}
+}

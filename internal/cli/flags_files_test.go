@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestValidateSaysWhatIsWrongAndWhere(t *testing.T) {
+	folder := t.TempDir()
+	good := write(t, folder, "good.yaml", ruleSet("one", 1))
+	more := write(t, folder, "more.json", `{"id":"two","rules":[{"id":"two-rule","action":"deny"},{"id":"three-rule","action":"deny"}]}`)
+	bad := write(t, t.TempDir(), "bad.yaml", "id: three\nrules:\n  - id: x\n    bands: [{capacity: 0, refill: 1s}]\n")
+	same := write(t, t.TempDir(), "same.yaml", "ruleSets:\n  - {id: one, rules: []}\n  - {id: four, rules: [{id: two-rule, action: deny}]}\n")
+	empty := t.TempDir()
+	for _, c := range []struct {
+		name         string
+		args         []string
+		stdin        string
+		code         int
+		stdout, errs string
+		lines        bool // errs is where the errors begin
+	}{
+		{name: "one file", args: []string{"-f", good}, stdout: "1 rule set, 1 rule: good\n"},
+		{name: "a folder", args: []string{"-f", folder}, stdout: "2 rule sets, 3 rules: good\n"},
+		{name: "two files", args: []string{"-f", good, "-f", more}, stdout: "2 rule sets, 3 rules: good\n"},
+		{name: "the same file twice", args: []string{"-f", good, "-f", good}, stdout: "1 rule set, 1 rule: good\n"},
+		{name: "YAML on standard input", args: []string{"-f", "-"}, stdin: ruleSet("one", 1), stdout: "1 rule set, 1 rule: good\n"},
+		{name: "JSON on standard input", args: []string{"-f", "-", "-o", "json"}, stdin: `{"id":"one","rules":[]}`, stdout: "{\n  \"valid\": true,\n  \"ruleSets\": 1,\n  \"rules\": 0\n}\n"},
+		{name: "wrong on standard input", args: []string{"-f", "-"}, stdin: "id: [", code: exitError, errs: "stdin:1:"},
+		{name: "nothing on standard input", args: []string{"-f", "-"}, code: exitError, errs: "stdin: holds no rule set"},
+		{name: "a wrong file", args: []string{"-f", good, "-f", bad}, code: exitError,
+			lines: true, errs: bad + ":4:24: rules[0].bands[0].capacity: must be at least 1\n    3 |   - id: x\n    4 |     bands: [{capacity: 0, refill: 1s}]\n      |                        ^\n"},
+		{name: "a wrong file for programs", args: []string{"-f", good, "-f", bad, "-o", "yaml"}, code: exitError,
+			stdout: "valid: false\nruleSets: 1\nrules: 1\nproblems:\n  - file: " + bad + "\n    line: 4\n    column: 24\n    place: \"rules[0].bands[0].capacity\"\n    message: must be at least 1\n"},
+		{name: "several wrong files", args: []string{"-f", bad, "-f", good, "-f", same}, code: exitError, lines: true, errs: bad + ":4:24: "},
+		{name: "a rule set twice", args: []string{"-f", good, "-f", same}, code: exitError, errs: `rule set "one" is in ` + good + " already"},
+		{name: "a rule twice", args: []string{"-f", more, "-f", same}, code: exitError, errs: `rule "two-rule" is in ` + more + " already"},
+		{name: "no such file", args: []string{"-f", good + "x"}, code: exitError, errs: "no such file"},
+		{name: "an empty folder", args: []string{"-f", empty}, code: exitError, errs: "has no rules: their files end in .yaml, .yml or .json"},
+		{name: "no file", code: exitUsage, errs: "say which rules: -f FILE"},
+		{name: "a file without -f", args: []string{good}, code: exitUsage, errs: "did you mean -f " + good + "?"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, out, errs := callWith(t, strings.NewReader(c.stdin), append([]string{"rules", "validate"}, c.args...)...)
+			if code != c.code || out != c.stdout || !strings.Contains(errs, c.errs) || c.errs == "" && errs != "" || c.lines && (!strings.HasPrefix(errs, c.errs) || strings.Contains(errs, "fluxgate: ")) {
+				t.Errorf("exit code %d\n%s%s", code, out, errs)
+			}
+		})
+	}
+}
+
+// TestASecretIsNotQuoted looks at what is shown of a file that is wrong.
+func TestASecretIsNotQuoted(t *testing.T) {
+	text := "id: x\nrules:\n  - id: a\n    when: {apiKeys: [hidden-key], hosts: 7}\n    bands: [{capacity: 1, refill: 1s}]\n"
+	for _, format := range []string{asTable, asJSON} {
+		code, out, errs := callWith(t, strings.NewReader(text), "rules", "validate", "-f", "-", "-o", format)
+		if code != exitError || strings.Contains(out+errs, "hidden-key") {
+			t.Errorf("exit code %d\n%s%s", code, out, errs)
+		}
+	}
+}
+
+func TestWrongFilesReachNobody(t *testing.T) {
+	bad := write(t, t.TempDir(), "bad.yaml", "id: three\nrules: 7\n")
+	for _, command := range []string{"diff", "apply"} {
+		// The server is not there, and not asked.
+		code, _, errs := call(t, "rules", command, "-f", bad, "-s", "http://127.0.0.1:1")
+		if code != exitError || !strings.Contains(errs, "bad.yaml:2:") || strings.Contains(errs, "is a server running") {
+			t.Errorf("%s: exit code %d\n%s", command, code, errs)
+		}
+	}
+}
+
+func TestRulesInFilesAreEditedThere(t *testing.T) {
+	rules := write(t, t.TempDir(), "rules.yaml", firstRules)
+	settings := []string{"rules.file=" + rules, "redis.enabled=false", "mongo.enabled=false"}
+	address, _ := serveWith(t, settings...)
+	other := write(t, t.TempDir(), "other.yaml", strings.Replace(firstRules, "capacity: 2", "capacity: 3", 1))
+	for name, at := range map[string]workplace{"server": {flags: []string{"-s", "http://" + address}}, "direct": direct(t, settings)} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := call(t, append([]string{"rules", "get", "api-limits"}, at.flags...)...)
+			if code != exitOK || out != document(2)+"\n" {
+				t.Errorf("exit code %d\n%s%s", code, out, errs)
+			}
+			for _, args := range [][]string{{"list"}, {"history", "api-limits"}} {
+				code, out, errs := call(t, append(append([]string{"rules"}, args...), at.flags...)...)
+				if code != exitOK || strings.Count(out, "\n") != 2 {
+					t.Errorf("exit code %d\n%s%s", code, out, errs)
+				}
+			}
+			if code, _, errs := call(t, append([]string{"rules", "diff", "-f", other}, at.flags...)...); code != exitDrift {
+				t.Errorf("exit code %d\n%s", code, errs)
+			}
+			// Nothing is shown and nobody is asked.
+			for _, args := range [][]string{{"apply", "-f", other}, {"restore", "api-limits", "1"}, {"delete", "api-limits"}} {
+				for _, stdin := range []io.Reader{strings.NewReader(""), &person{answer: "y\n"}} {
+					code, out, errs := callWith(t, stdin, append(append([]string{"rules"}, args...), at.flags...)...)
+					if code != exitError || out != "" || !strings.HasPrefix(errs, "fluxgate: nothing was changed: the rules are in files: edit those") {
+						t.Errorf("%v: exit code %d\n%s%s", args, code, out, errs)
+					}
+				}
+			}
+			// There is no history to look at.
+			code, _, errs = call(t, append([]string{"rules", "get", "api-limits", "--revision", "1"}, at.flags...)...)
+			if code != exitError || !strings.Contains(errs, "files have no history") || strings.Contains(errs, "see fluxgate") {
+				t.Errorf("exit code %d\n%s", code, errs)
+			}
+		})
+	}
+	if text, err := os.ReadFile(filepath.Clean(rules)); err != nil || string(text) != firstRules {
+		t.Errorf("the file was changed: %v\n%s", err, text)
+	}
+}

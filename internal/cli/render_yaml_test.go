@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/filerules"
+)
+
+// awkward are texts that YAML could take for something else.
+var awkward = []string{
+	"", " ", "a: b", "a\nb", "\na", "a\n", "a\r\nb", " x", "x ", "a  b", "- a", "-", "? a", "?", "<<", "0x10", "1_000", "0755", "1E5", "1e400", "12", "1.0", ".5", "+1", "~",
+	"null", "yes", "no", "on", "y", "True", "TRUE", ".inf", ".nan", "é", "\u2028", "\u0085", "\x01", "\x7f", "😀", "a #b", "#", "a:", ":", "::", "|", "> x", "---", "--- a", "...",
+	"a\tb", "\ta", "'", `"`, `a"b`, `a\b`, "{a}", "[x", "a,b", "!x", "%x", "@x", "`x", "*", "/api/**", "2001-01-01", "=", "\u00a0x", "\ufeffx", "12:30:45", "<b>&",
+	"1h", "100ms", "0d", "07s", "1e5s", "1hh", "sha256:0a", "a/b:c", "a -b", "a - b", "/-", "x.y*@+-", "\u009b31m", "\u202e", "\U000e0001",
+}
+
+// TestYAMLIsReadAsTheSameAgain writes rule sets with awkward texts and random
+// ones in every place that takes them.
+func TestYAMLIsReadAsTheSameAgain(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 11))
+	texts := awkward
+	const letters = "ab01 \t\n:-#'\"\\{}[],&*!|>%@`?=~/.é😀\u2028\x01"
+	for range 300 {
+		var b strings.Builder
+		for range 1 + random.IntN(8) {
+			all := []rune(letters)
+			b.WriteRune(all[random.IntN(len(all))])
+		}
+		texts = append(texts, b.String())
+	}
+	for _, text := range texts {
+		set, err := fluxgate.NewRuleSet("s", fluxgate.Rule{
+			ID: "a", Bands: []fluxgate.Band{{Capacity: 1, Refill: 1e9}},
+			When: fluxgate.When{Attributes: map[string][]string{"plan": {"x" + text, text + "x"}}},
+			Attributes: map[string]any{
+				"text": text, "list": []any{text, []any{text, []any{}}, map[string]any{text: text, "z": map[string]any{}}}, "key": map[string]any{text: nil, "more": true},
+				"number": json.Number("123456789012345678901234567890.5"), "large": json.Number("1e400"), "nested": []any{map[string]any{"a": []any{[]any{1, 2}}}},
+			},
+		})
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		doc, err := documentOf(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		if err := writeYAML(&out, doc); err != nil {
+			t.Fatal(err)
+		}
+		again, err := filerules.Parse("again.yaml", []byte(out.String()))
+		if err != nil {
+			t.Errorf("%q: %v\n%s", text, err, out.String())
+			continue
+		}
+		if diff := rules.Diff(set, again[0]); len(diff) > 0 {
+			t.Errorf("%q: %+v\n%s", text, diff, out.String())
+		}
+	}
+}
+
+func TestYAMLReadsWell(t *testing.T) {
+	var out strings.Builder
+	value := map[string]any{"b": []any{map[string]any{"x": 1, "y": []int{}}, "plain text", "yes", []int{1, 2}}, "a": nil, "c": map[string]any{"d": true}}
+	if err := writeYAML(&out, value); err != nil {
+		t.Fatal(err)
+	}
+	const want = `a: null
+b:
+  - x: 1
+    "y": []
+  - plain text
+  - "yes"
+  - - 1
+    - 2
+c:
+  d: true
+`
+	if out.String() != want {
+		t.Errorf("it writes\n%s", out.String())
+	}
+}
+
+// anyRule makes up a rule of everything that documents may leave out.
+func anyRule(random *rand.Rand, id string) fluxgate.Rule {
+	one := func(n int) bool { return random.IntN(n) == 0 }
+	r := fluxgate.Rule{ID: id, Disabled: one(3), Priority: random.IntN(3) - 1, RuleSetID: "s", CreatedAt: time.Unix(1, 0), UpdatedAt: time.Unix(2, 0)}
+	r.Scope = []fluxgate.Scope{"", fluxgate.ScopeGlobal, fluxgate.ScopeUser, "PER_IP", fluxgate.ScopeComposite}[random.IntN(5)]
+	if r.Scope == fluxgate.ScopeComposite {
+		r.KeyFields = []string{"ip", "path"}
+	}
+	r.Mode = []fluxgate.Mode{"", fluxgate.ModeEnforce, fluxgate.ModeShadow}[random.IntN(3)]
+	r.OnMissingIdentity = []fluxgate.OnMissingIdentity{"", fluxgate.MissingIP, fluxgate.MissingRefuse}[random.IntN(3)]
+	if one(4) {
+		r.Action, r.Mode = []fluxgate.Action{fluxgate.ActionAllow, fluxgate.ActionDeny}[random.IntN(2)], ""
+		return r
+	}
+	if one(2) {
+		r.Action = fluxgate.ActionLimit
+	}
+	units := []time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour}
+	for i := range 1 + random.IntN(3) {
+		b := fluxgate.Band{Label: fmt.Sprint("band-", i), Capacity: 1 + random.Int64N(5), Refill: time.Duration(1+random.IntN(100)) * units[random.IntN(len(units))]}
+		if one(2) {
+			b.RefillTokens = 1 + random.Int64N(5)
+		}
+		if one(3) {
+			b.Kind = fluxgate.TokenBucket
+		}
+		r.Bands = append(r.Bands, b)
+	}
+	return r
+}
+
+// TestWhatGoesWithoutSayingIsNotPartOfTheRules reads what get prints of rules of
+// all kinds.
+func TestWhatGoesWithoutSayingIsNotPartOfTheRules(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 5))
+	for range 500 {
+		set, err := fluxgate.NewRuleSet("s", anyRule(random, "a"), anyRule(random, "b"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := documentOf(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, format := range []string{asYAML, asJSON} {
+			var out strings.Builder
+			as := output{format: format}
+			if err := as.write(&out, doc, nil); err != nil {
+				t.Fatal(err)
+			}
+			again, err := filerules.Parse("again."+format, []byte(out.String()))
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out.String())
+			}
+			if diff := rules.Diff(set, again[0]); len(diff) > 0 {
+				t.Fatalf("%+v\n%s", diff, out.String())
+			}
+			for _, without := range []string{"GLOBAL", "enabled: true", "enabled\": true", "priority: 0", "priority\": 0", "refillSeconds", "createdAt", "ruleSetId"} {
+				if strings.Contains(out.String(), without) {
+					t.Fatalf("it says %s:\n%s", without, out.String())
+				}
+			}
+		}
+	}
+}
+
+func TestADocumentSaysPeriodsAsPeopleDo(t *testing.T) {
+	for want, period := range map[string]time.Duration{
+		"100ms": 100 * time.Millisecond, "1s": time.Second, "90s": 90 * time.Second, "1h": time.Hour, "90m": 90 * time.Minute, "1d": 24 * time.Hour, "30d": 720 * time.Hour,
+	} {
+		b := bandDocumentOf(fluxgate.Band{Capacity: 5, RefillTokens: 5, Refill: period})
+		if b.Refill != want || b.RefillTokens != 0 {
+			t.Errorf("%v is %+v", period, b)
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+func TestWhoMayDoWhat(t *testing.T) {
+	folder := t.TempDir()
+	hash := func(token string) string {
+		sum := sha256.Sum256([]byte(token))
+		return hex.EncodeToString(sum[:])
+	}
+	tokens := write(t, folder, "tokens.yaml", "tokens:\n"+
+		"  - {name: reader, sha256: "+hash("token-of-the-reader")+", roles: [read]}\n"+
+		"  - {name: writer, sha256: "+hash("token-of-the-writer")+", roles: [read, write]}\n")
+	address, requests := serveWith(t, append(inRedis(t), "server.auth.tokens-file="+tokens)...)
+	rules := write(t, folder, "rules.yaml", firstRules)
+	reader, writer := write(t, folder, "reader", "token-of-the-reader\n"), write(t, folder, "writer", "token-of-the-writer\n")
+	wrong, empty, two := write(t, folder, "wrong", "token-of-nobody"), write(t, folder, "empty", "\n"), write(t, folder, "two", "token-of-the-reader\ntoken-of-the-writer")
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"rules", "list"}, exitError, "use --token-file or FLUXGATE_TOKEN, or --cert-file and --key-file"},
+		{[]string{"rules", "list", "--token-file", wrong}, exitError, "the server does not accept the token in " + wrong},
+		{[]string{"rules", "list", "--token-file", empty}, exitError, "is empty"},
+		{[]string{"rules", "list", "--token-file", two}, exitError, "has more than a token in it"},
+		{[]string{"rules", "list", "--token-file", folder + "/none"}, exitError, "reading the token"},
+		{[]string{"rules", "list", "--token-file", reader}, exitOK, ""},
+		{[]string{"rules", "apply", "--yes", "-f", rules, "--token-file", reader}, exitError, "api-limits was not changed"},
+		{[]string{"rules", "apply", "--yes", "-f", rules, "--token-file", reader}, exitError, "use a token with that role"},
+		{[]string{"rules", "apply", "--yes", "-f", rules, "--token-file", writer}, exitOK, ""},
+		{[]string{"bucket", "reset", "--yes", "--rule-set", "api-limits", "--token-file", reader}, exitError, "role write"},
+	} {
+		code, out, errs := call(t, append(c.args, "-s", "http://"+address)...)
+		if code != c.code || !strings.Contains(errs, c.says) || strings.Contains(out+errs, "token-of") {
+			t.Errorf("fluxgate %s: exit code %d\n%s%s", strings.Join(c.args, " "), code, out, errs)
+		}
+	}
+	code, _, errs := call(t, "check", "-s", requests, "--token-file", reader)
+	if code != exitError || !strings.Contains(errs, "The role check is needed, which token:reader does not have.") || strings.Contains(errs, "the token needs") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+	if code, _, errs := call(t, "check", "-s", requests); code != exitError || !strings.Contains(errs, "use --token-file") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+	code, out, _ := call(t, "rules", "history", "api-limits", "--token-file", reader, "-s", "http://"+address)
+	if code != exitOK || !strings.Contains(out, "writer") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+}
+
+func TestAServerBehindTLS(t *testing.T) {
+	certs := testenv.StartStandalone(t, testenv.Config{TLS: true}).Certificates()
+	address, requests := serveWith(t, append(inRedis(t), "server.tls.cert-file="+certs.CertFile, "server.tls.key-file="+certs.KeyFile,
+		"server.tls.client-ca-file="+certs.CAFile)...)
+	pair := []string{"--cert-file", certs.CertFile, "--key-file", certs.KeyFile}
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{append([]string{"-s", "https://" + address, "--ca-file", certs.CAFile}, pair...), exitOK, "there are no rule sets"},
+		{append([]string{"-s", "https://" + address}, pair...), exitError, "name who vouches for the server with --ca-file"},
+		{[]string{"-s", "http://" + address}, exitError, "then its address begins with https://"},
+		{append([]string{"-s", "https://" + address, "--ca-file", certs.KeyFile}, pair...), exitError, "has no certificate"},
+		{[]string{"-s", "https://" + address, "--ca-file", certs.CAFile, "--cert-file", certs.CertFile, "--key-file", certs.CertFile}, exitError, "--cert-file and --key-file"},
+		{[]string{"-s", "https://" + address, "--cert-file", certs.CertFile}, exitUsage, "go together"},
+		{[]string{"-s", "http://" + address, "--ca-file", certs.CAFile}, exitUsage, "are for a server at https://"},
+	} {
+		code, out, errs := call(t, append([]string{"rules", "list"}, c.args...)...)
+		if code != c.code || !strings.Contains(out+errs, c.says) {
+			t.Errorf("fluxgate rules list %s: exit code %d\n%s%s", strings.Join(c.args, " "), code, out, errs)
+		}
+		// And the same of a check, which the server answers elsewhere.
+		args := append([]string{"check"}, c.args...)
+		for i := range args {
+			args[i] = strings.Replace(args[i], address, requests, 1)
+		}
+		says := strings.Replace(c.says, "there are no rule sets", "allowed (no-rule-set)", 1)
+		if code, out, errs := call(t, args...); code != c.code || !strings.Contains(out+errs, says) {
+			t.Errorf("fluxgate %s: exit code %d\n%s%s", strings.Join(args, " "), code, out, errs)
+		}
+	}
+}
+
+func TestAServerThatIsNotThere(t *testing.T) {
+	away := "http://" + testenv.FreeAddr(t)
+	rules := write(t, t.TempDir(), "rules.yaml", firstRules)
+	for _, args := range [][]string{
+		{"rules", "list"}, {"rules", "get", "x"}, {"rules", "apply", "--yes", "-f", rules}, {"rules", "diff", "x"}, {"explain"},
+		{"bucket", "peek", "--rule-set", "x"}, {"bucket", "reset", "--rule-set", "x", "--yes"},
+	} {
+		code, _, errs := call(t, append(args, "-s", away)...)
+		if code != exitError || !strings.Contains(errs, "is a server running at "+away+"? its admin listener is server.admin; or work without one: --direct --config FILE") {
+			t.Errorf("%v: exit code %d\n%s", args, code, errs)
+		}
+	}
+	// An address without a scheme is one of http, and errors say whose it is.
+	t.Setenv(adminVariable, strings.TrimPrefix(away, "http://"))
+	if code, _, errs := call(t, "rules", "list"); code != exitError || !strings.Contains(errs, "is a server running at "+away+" (FLUXGATE_ADMIN)?") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+	if code, _, errs := call(t, "rules", "list", "-s", away); code != exitError || strings.Contains(errs, adminVariable) {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+	t.Setenv(adminVariable, "ftp://nowhere")
+	if code, _, errs := call(t, "rules", "list"); code != exitUsage || !strings.Contains(errs, "FLUXGATE_ADMIN: making a client") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+	// It is not a setting, and no reason to refuse the others.
+	if code, _, errs := call(t, "config", "check"); code != exitOK {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+}
+
+func TestAnAddressThatIsNotTheAdminListener(t *testing.T) {
+	address, requests := serveWith(t, inRedis(t)...)
+	code, _, errs := call(t, "rules", "list", "-s", "http://"+requests)
+	if code != exitError || !strings.Contains(errs, "server.admin") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+	code, _, errs = call(t, "check", "-s", address)
+	if code != exitError || !strings.Contains(errs, "is http://"+address+" the address of server.http? server.admin is another") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+	code, _, errs = call(t, "rules", "list", "-s", "https://"+address)
+	if code != exitError || !strings.Contains(errs, "its address begins with http://") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+}
+
+func TestWhoAsksTooOftenIsToldWhichSettingSaysSo(t *testing.T) {
+	address, _ := serveWith(t, append(inRedis(t), "server.admin-rate=1")...)
+	for i, says := range []string{"there are no rule sets", "server.admin-rate in the server's configuration is how often a minute one caller may ask"} {
+		if code, out, errs := call(t, "rules", "list", "-s", address); code != i*exitError || !strings.Contains(out+errs, says) {
+			t.Errorf("exit code %d\n%s%s", code, out, errs)
+		}
+	}
+}
+
+// TestALostAnswerIsNotCalledAFailure has the connection end after the change
+// was sent.
+func TestALostAnswerIsNotCalledAFailure(t *testing.T) {
+	address, _ := serveWith(t, inRedis(t)...)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 1)) // it has arrived
+			_ = conn.Close()
+		}
+	}()
+	other := newColleague(t, address)
+	other.sets(t, "limits", 2, "")
+	v, err := other.Load(t.Context(), "limits")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = newColleague(t, listener.Addr().String()).Put(t.Context(), v.RuleSet, new(changeFlags).change(1))
+	if said := refused(os.Stderr, "limits", err); !strings.Contains(said.Error(), "may have been made all the same: look before you try again, with fluxgate rules history limits") {
+		t.Error(said)
+	}
+}
+
+func TestWaysToCallItWrong(t *testing.T) {
+	const file = "../../examples/rules.yaml"
+	for _, c := range []struct {
+		args, says string
+	}{
+		{"rules get", "takes the id of one rule set"},
+		{"rules get a b", "got 2 arguments"},
+		{"rules get a/b", "is not the id of a rule set"},
+		{"rules get a --revision 0", "is not a revision"},
+		{"rules get a -o table", "use yaml or json"},
+		{"rules list -o xml", "use table, json or yaml"},
+		{"rules list --direct --server http://127.0.0.1:1", "--server is for a server"},
+		{"rules list --direct --token-file x", "--token-file is for a server"},
+		{"rules list --config x", "--config is for --direct"},
+		{"rules list --set a=b", "--set is for --direct"},
+		{"rules list --server ftp://nowhere", "--server: making a client: the address must be of the form http://127.0.0.1:9090"},
+		{"rules apply -f " + file + " --author me", "--author is for --direct"},
+		{"rules apply", "say which rules"},
+		{"rules diff", "say what to compare"},
+		{"rules diff a b", "takes the id of one rule set"},
+		{"rules diff a -f " + file, "cannot stand beside -f"},
+		{"rules diff --from 1 -f " + file, "leave one out"},
+		{"rules diff a --from -1", "numbers from 1 on"},
+		{"rules history a --limit -1", "is not a number of revisions"},
+		{"rules restore a", "a rule set and a revision"},
+		{"rules restore a last", "is not a revision"},
+		{"rules delete", "takes the id of one rule set"},
+		{"bucket reset --rule-set a --rule r --user=", "--user is empty: is a variable not set?"},
+		{"bucket reset --rule-set a --rule r --api-key= --yes", "--api-key is empty"},
+		{"bucket reset --rule-set a --rule r --ip= --yes", "--ip is empty"},
+		{"bucket reset --rule-set a --rule= --yes", "--rule is empty"},
+		{"bucket reset --rule-set a --rule r --key= --yes", "--key is empty"},
+		{"rules apply rules.yaml", "did you mean -f rules.yaml?"},
+		{"rules apply " + file, "did you mean -f " + file + "?"},
+		{"rules apply ../../examples/", "did you mean -f ../../examples/?"},
+		{"rules apply api-limits", "takes no arguments, and got"},
+		{"rules diff rules.json", "did you mean -f rules.json?"},
+		{"rules diff cli.go", "did you mean -f cli.go?"},
+		{"rules diff ../../examples", "did you mean -f ../../examples?"},
+		{"explain --cost -1", "--cost: -1 is not a number of tokens"},
+		{"bucket peek --rule-set a/b", "is not the id of a rule set"},
+		{"bucket peek --rule-set a --ip nowhere", "is not an address"},
+		{"bucket peek --rule-set a --header X", "is not name=value"},
+		{"bucket reset --yes", "say which rule set: --rule-set ID"},
+		{"bucket reset --rule-set a --user ada", "say with --rule whose bucket it is"},
+		{"bucket reset --rule-set a --path /", "say with --rule whose bucket it is"},
+		{"bucket reset --rule-set a --key 00112233445566778899aabbccddeeff0011223344556677", "say with --rule whose bucket it is"},
+		{"bucket reset --rule-set a --rule r --key 00112233", "48 hexadecimal digits"},
+		{"bucket reset --rule-set a --rule r --user ada --key 00112233445566778899aabbccddeeff0011223344556677", "not by both"},
+		{"bucket reset --rule-set a --rule r/s", "is not the id of a rule"},
+		{"explain --rule-set a/b", "is not the id of a rule set"},
+		{"explain ada", "takes no arguments"},
+	} {
+		code, out, errs := call(t, strings.Fields(c.args)...)
+		if code != exitUsage || !strings.Contains(errs, c.says) {
+			t.Errorf("fluxgate %s: exit code %d\n%s%s", c.args, code, out, errs)
+		}
+	}
+	code, _, errs := call(t, "rules", "apply", "-f", file, "--comment", "a\x1b[31m")
+	if code != exitUsage || !strings.Contains(errs, "cannot contain U+001B") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+}
+
+// A token is not sent unencrypted to another machine unless the address says
+// http:// itself.
+func TestTokenFile_AddressWithoutScheme(t *testing.T) {
+	token := write(t, t.TempDir(), "token", "token-of-the-reader\n")
+	for _, c := range []struct {
+		server  string
+		refused bool
+	}{
+		{"fluxgate.invalid:9090", true}, {"192.0.2.1:9090", true}, {"127.0.0.1.example.invalid:1", true},
+		{"http://fluxgate.invalid:9090", false}, {"127.0.0.1:1", false}, {"localhost:1", false}, {"[::1]:1", false},
+	} {
+		for _, command := range [][]string{{"rules", "list"}, {"check"}} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // 192.0.2.1 answers nobody
+			var out, errs bytes.Buffer
+			code := run(ctx, "dev", append(command, "-s", c.server, "--token-file", token), strings.NewReader(""), &out, &errs)
+			cancel()
+			refused := code == exitUsage && strings.Contains(errs.String(), "begin the address with https://")
+			if refused != c.refused || code == exitOK || strings.Contains(errs.String(), "token-of") {
+				t.Errorf("%v -s %s: exit code %d\n%s", command, c.server, code, errs.String())
+			}
+		}
+	}
+	t.Setenv(adminVariable, "fluxgate.invalid:9090")
+	if code, _, errs := call(t, "rules", "list", "--token-file", token); code != exitUsage || !strings.Contains(errs, "FLUXGATE_ADMIN: the token would be sent unencrypted") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+}
