@@ -18,6 +18,8 @@ type Problem struct {
 	Status int    `json:"status" doc:"The HTTP status."`
 	Detail string `json:"detail,omitempty" doc:"What is wrong, and what would be right."`
 	Kind   string `json:"kind,omitempty" doc:"What it is about, for programs: validation, conflict, not-found, read-only, precondition, access, limited or unavailable."`
+	// Missing is there with status 404.
+	Missing string `json:"missing,omitempty" doc:"With not-found: rule, if the rule set exists and has no such rule."`
 	// Errors are all that is wrong with what was sent.
 	Errors []ProblemDetail `json:"errors,omitempty" nullable:"false" doc:"Everything that is wrong with what was sent."`
 	// Conflict is there with status 412.
@@ -37,6 +39,9 @@ const (
 	KindLimited      = "limited"
 	KindUnavailable  = "unavailable"
 )
+
+// missingRule is the value of [Problem.Missing] if a rule is missing.
+const missingRule = "rule"
 
 // ProblemDetail is one thing that is wrong.
 type ProblemDetail struct {
@@ -90,7 +95,11 @@ func ProblemOf(err error) *Problem {
 		return conflictProblem(conflict)
 	case errors.As(err, &plain):
 		return conflictProblem(&Conflict{ConflictError: *plain})
-	case errors.Is(err, rules.ErrNotFound), errors.Is(err, fluxgate.ErrNoRuleSet), errors.Is(err, fluxgate.ErrNoRule):
+	case errors.Is(err, fluxgate.ErrNoRule):
+		p := NewProblem(http.StatusNotFound, KindNotFound, err.Error())
+		p.Missing = missingRule
+		return p
+	case errors.Is(err, rules.ErrNotFound), errors.Is(err, fluxgate.ErrNoRuleSet):
 		return NewProblem(http.StatusNotFound, KindNotFound, err.Error())
 	case errors.Is(err, ErrReadOnly):
 		return NewProblem(http.StatusConflict, KindReadOnly, err.Error())
@@ -155,6 +164,9 @@ func (p *Problem) ContentType(string) string { return "application/problem+json"
 func (p *Problem) Unwrap() error {
 	switch p.Kind {
 	case KindNotFound:
+		if p.Missing == missingRule {
+			return errors.Join(rules.ErrNotFound, fluxgate.ErrNoRule)
+		}
 		return rules.ErrNotFound
 	case KindReadOnly:
 		return ErrReadOnly

@@ -1,9 +1,10 @@
 // Package cli is the command line of the fluxgate program.
 //
-// Files named command_ hold one command or one group of commands each, files named flags_
-// the flags that commands share. A target is what a command works on: a server, or with
-// --direct the rule source and the store that a configuration names; both are an
-// [admin.Operator]. Files named render_ write results as a table, JSON or YAML.
+// Files named command_ hold one command or one group of commands each, files
+// named flags_ the flags that commands share. A target is what a command works
+// on: a server, or with --direct the rule source and the store that a
+// configuration names; both are an [admin.Operator]. Files named render_ write
+// results as a table, JSON or YAML.
 package cli
 
 import (
@@ -18,14 +19,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The exit codes, as fluxgate --help says.
+// The exit codes, documented in fluxgate --help.
 const (
 	exitOK      = 0
 	exitError   = 1
-	exitDrift   = 2  // rules differ from what the files say, or a change was not confirmed
-	exitRefused = 3  // check: the request may not pass
-	exitTrouble = 4  // doctor: something is wrong
-	exitUsage   = 64 // as sysexits.h has it
+	exitDrift   = 2  // the rules differ from the files, or a change was not confirmed
+	exitRefused = 3  // check: the request is refused
+	exitTrouble = 4  // doctor: a check failed
+	exitUsage   = 64 // EX_USAGE of sysexits.h
 )
 
 // Main runs the command line of the process and returns its exit code.
@@ -34,28 +35,32 @@ func Main(version string) int {
 }
 
 func run(ctx context.Context, version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	out := &stickyWriter{Writer: stdout}
 	root := newRoot(version)
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	if out.err != nil {
+		err = fmt.Errorf("cannot write the output: %w", out.err)
+	}
 	var code exitCode
+	var misuse *usageError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &code):
 		return int(code)
 	}
-	_, _ = fmt.Fprintf(stderr, "fluxgate: %v\n", err)
-	var wrong *usageError
-	if errors.As(err, &wrong) {
+	printf(stderr, "fluxgate: %v\n", err)
+	if errors.As(err, &misuse) {
 		return exitUsage
 	}
 	return exitError
 }
 
-// exitCode is an error that was told already.
+// exitCode is an error whose message was printed already.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
@@ -69,10 +74,10 @@ func newRoot(version string) *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "fluxgate",
 		Short: "Distributed rate limiting in front of your APIs",
-		Long: `fluxgate decides, for every request that reaches an API, whether it may pass now.
+		Long: `fluxgate decides for every request that reaches an API whether it may pass now.
 
-Exit codes: 0 done; 1 an error; 2 the rules differ from the files (rules diff, rules apply), or a change was
-not confirmed; 3 the checked request may not pass; 4 doctor has found something wrong; 64 called in a wrong way.`,
+Exit codes: 0 success; 1 error; 2 the rules differ from the files (rules diff, rules apply) or a change was not
+confirmed; 3 the checked request is refused; 4 doctor found a problem; 64 usage error.`,
 		Example: `  fluxgate serve --set rules.file=rules.yaml --set redis.enabled=false --set mongo.enabled=false
   fluxgate check --user ada --path /api/orders
   fluxgate rules apply -f rules.yaml
@@ -84,49 +89,47 @@ not confirmed; 3 the checked request may not pass; 4 doctor has found something 
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%w\nsee %s --help", err, cmd.CommandPath())
 	})
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			group(cmd) // cobra itself ignores an unknown shell
+		}
+	}
 	return root
 }
 
-// group is a command that others stand below. By itself it shows its help.
-func group(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
+// group makes a command a parent. Called alone it shows its help.
+func group(cmd *cobra.Command, children ...*cobra.Command) *cobra.Command {
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil
 		}
-		meant := ""
+		hint := ""
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			meant = ": did you mean " + strings.Join(near, " or ") + "?"
+			hint = ": did you mean " + strings.Join(near, " or ") + "?"
 		}
-		return usage("unknown command %q%s\nsee %s --help", args[0], meant, cmd.CommandPath())
+		return usage("unknown command %q%s\nsee %s --help", args[0], hint, cmd.CommandPath())
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	for _, b := range below {
-		complete(b)
-	}
-	cmd.AddCommand(below...)
+	cmd.AddCommand(children...)
 	return cmd
 }
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "fluxgate", cmd.Root().Version)
-			return err
-		},
+		Run: func(cmd *cobra.Command, _ []string) { printf(cmd.OutOrStdout(), "fluxgate %s\n", cmd.Root().Version) },
 	}
 }
 
-// fullVersion has the commit too, where the build knows it.
+// fullVersion adds the commit if the build recorded it.
 func fullVersion(version string) string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return version
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			return version + " (" + s.Value[:12] + ")"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+				return version + " (" + s.Value[:12] + ")"
+			}
 		}
 	}
 	return version
@@ -134,7 +137,30 @@ func fullVersion(version string) string {
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage("%s takes no arguments, and got %q", cmd.CommandPath(), args[0])
+		return usage("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
 	}
 	return nil
 }
+
+// stickyWriter keeps its first error, so that commands print without looking at
+// errors and run reports them once.
+type stickyWriter struct {
+	io.Writer
+	err error
+}
+
+func (w *stickyWriter) Write(b []byte) (int, error) {
+	if w.err != nil {
+		return 0, w.err
+	}
+	n, err := w.Writer.Write(b)
+	w.err = err
+	return n, err
+}
+
+// IsTerminal makes the writer transparent for [isTerminal].
+func (w *stickyWriter) IsTerminal() bool { return isTerminal(w.Writer) }
+
+// printf writes to standard output, which keeps its error, or to standard error,
+// where one cannot be reported.
+func printf(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }

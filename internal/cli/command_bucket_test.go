@@ -1,18 +1,11 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
-	"github.com/fluxgate/fluxgate/rules"
-	"github.com/fluxgate/fluxgate/rules/memrules"
 	"github.com/spf13/cobra"
 )
 
@@ -69,7 +62,8 @@ func startTiered(t *testing.T, settings []string) (address string, check func(ar
 	}
 }
 
-func TestPeekAndReset(t *testing.T) {
+// peek shows what is left, and reset fills exactly the buckets that it names.
+func TestBucket_PeekAndReset(t *testing.T) {
 	tiered(t, func(t *testing.T, at workplace, check func(args ...string)) {
 		const user = "ada"
 		peek := func(rule string) *admin.Bucket {
@@ -103,35 +97,35 @@ func TestPeekAndReset(t *testing.T) {
 			{command: "bucket peek --rule-set api-limits --path /api/orders --user " + user, stdout: "RULE BAND LEFT OF FULL IN BUCKET\n" +
 				"all daily 97 100 TIME KEY\nper-user hourly 7 10 TIME KEY\nper-user 5-per-1h 2 5 TIME KEY"},
 			{command: "bucket peek --rule per-user --user " + user, stdout: "RULE BAND LEFT OF FULL IN BUCKET\nper-user hourly 7 10 TIME KEY\nper-user 5-per-1h 2 5 TIME KEY"},
-			{command: "bucket peek --rule-set api-limits --path /health", stdout: "no bucket: no rule that applies counts this request, see fluxgate explain"},
+			{command: "bucket peek --rule-set api-limits --path /health", stdout: "no bucket: no applying rule counts this request, see fluxgate explain"},
 			{command: "bucket peek --rule-set api-limits --path /health -o json", stdout: "[]"},
 			{command: "bucket peek --rule-set api-limits --path /health -o yaml", stdout: "[]"},
 		})
 		code, out, errs := call(t, append([]string{"bucket", "reset", "--rule-set", "api-limits", "--rule", "per-user", "--user", user}, at.flags...)...)
-		if code != exitOK || out != "the bucket "+peek("per-user").Key+" of rule per-user in api-limits is full\n" {
+		if code != exitOK || out != "reset bucket "+peek("per-user").Key+" of rule per-user in api-limits: 10 of 10 tokens available, 5 of 5 tokens available\n" {
 			t.Errorf("exit code %d\n%s%s", code, out, errs)
 		}
 		left("per-user", 10, "after a reset by a request")
 		left("all", 97, "after the reset of another rule")
 
 		take()
-		reset(exitOK, "the bucket KEY of rule per-user in api-limits is full", "", "--rule", "per-user", "--key", peek("per-user").Key)
+		reset(exitOK, "reset bucket KEY of rule per-user in api-limits", "", "--rule", "per-user", "--key", peek("per-user").Key)
 		left("per-user", 10, "after a reset by the key")
 
 		take()
 		reset(exitDrift, "", "there is no terminal to ask on", "--rule", "per-user")
-		left("per-user", 7, "after a reset that nobody confirmed")
-		at.types(t, "", []line{{command: "bucket reset --rule-set api-limits --rule per-user", stdin: &person{answer: "no\n"}, code: exitDrift, stderr: "Make all buckets of rule per-user in api-limits full, for all callers, PLACE? [y/N] "}})
+		left("per-user", 7, "after an unconfirmed reset")
+		at.types(t, "", []line{{command: "bucket reset --rule-set api-limits --rule per-user", stdin: &person{answer: "no\n"}, code: exitDrift, stderr: "Reset all buckets of rule per-user in api-limits, for all callers, PLACE? [y/N] "}})
 		left("per-user", 7, "after a no")
 		reset(exitError, "", "does not say userId, which rule per-user counts by", "--rule", "per-user", "--ip", "192.0.2.7")
-		left("per-user", 7, "after a reset that names nobody")
-		reset(exitOK, "all buckets of rule per-user in api-limits are full; other servers see it within seconds", "", "--rule", "per-user", "--yes")
+		left("per-user", 7, "after a reset without a user")
+		reset(exitOK, "reset all buckets of rule per-user in api-limits; other servers follow within seconds", "", "--rule", "per-user", "--yes")
 		left("per-user", 10, "after the reset of a rule")
 		left("all", 91, "after the reset of another rule")
-		at.types(t, "", []line{{command: "bucket reset --rule-set api-limits", stdin: &person{answer: "y\n"}, stdout: "all buckets of api-limits are full; other servers see it within seconds", stderr: "Make all buckets of api-limits full, for all callers, PLACE? [y/N] "}})
+		at.types(t, "", []line{{command: "bucket reset --rule-set api-limits", stdin: &person{answer: "y\n"}, stdout: "reset all buckets of api-limits; other servers follow within seconds", stderr: "Reset all buckets of api-limits, for all callers, PLACE? [y/N] "}})
 		left("all", 100, "after the reset of the rule set")
 
-		// Nobody is asked about what does not exist.
+		// There is no question about what does not exist.
 		for _, rule := range []string{"--rule nope", ""} {
 			set, says := "api-limits", "there is no such rule\nsee fluxgate rules get"
 			if rule == "" {
@@ -143,7 +137,7 @@ func TestPeekAndReset(t *testing.T) {
 			}
 		}
 		reset(exitError, "", "see fluxgate rules get", "--rule", "nope", "--yes")
-		reset(exitError, "", "does not limit", "--rule", "health", "--user", user)
+		reset(exitError, "", "has no buckets", "--rule", "health", "--user", user)
 		at.types(t, "", []line{
 			{command: "bucket peek --rule-set nope", code: exitError, stderr: "see fluxgate rules list"},
 			{command: "bucket peek --rule-set api-limits --rule nope", code: exitError, stderr: "there is no such rule"},
@@ -153,114 +147,8 @@ func TestPeekAndReset(t *testing.T) {
 	})
 }
 
-func TestExplainSaysWhatIsDecidedAndWhy(t *testing.T) {
-	const verdict = "allowed (ok)\nRULE BAND LEFT OF FULL IN MODE\nall daily 96 100 TIME shadow\nper-user hourly 6 10 TIME enforce\nper-user 5-per-1h 1 5 TIME enforce\n\n"
-	tiered(t, func(t *testing.T, at workplace, check func(args ...string)) {
-		check("--user", "ada", "--path", "/api/orders", "--cost", "4")
-		at.types(t, "", []line{
-			{command: "explain --user ada --path /api/orders", stdout: verdict +
-				"RULE APPLIES WHY BUCKET\nall yes counts all together, in shadow KEY\nper-user yes counts by userId KEY\n5 rules of api-limits do not apply: --all says why"},
-			{command: "explain --user ada --path /api/orders --all --rule-set api-limits", stdout: verdict +
-				"RULE APPLIES WHY BUCKET\nhealth no path -\nbanned no user -\npremium no attribute tier KEY\nall yes counts all together, in shadow KEY\n" +
-				"keyed no path -\noff no disabled -\nper-user yes counts by userId KEY"},
-			{command: "explain --user ada --path /api/orders --cost 2", stdout: strings.Replace(verdict, "allowed (ok)", "refused (limited), try again in TIME", 1) +
-				"RULE APPLIES WHY BUCKET\nall yes counts all together, in shadow KEY\nper-user yes counts by userId KEY\n5 rules of api-limits do not apply: --all says why"},
-			{command: "explain --ip 192.0.2.7 --path /api/orders --attribute tier=premium --all", stdout: "allowed (ok)\nRULE BAND LEFT OF FULL IN MODE\n" +
-				"premium hourly 100 100 TIME enforce\nall daily 96 100 TIME shadow\n\nRULE APPLIES WHY BUCKET\nhealth no path -\nbanned no user -\n" +
-				"premium yes counts by ip, without userId KEY\nall yes counts all together, in shadow KEY\nkeyed no path -\noff no disabled -\nper-user no group, after premium KEY"},
-			{command: "explain --path /health --all", stdout: "allowed (exempt)\n\nRULE APPLIES WHY BUCKET\nhealth yes allows it -\nbanned no user -\n" +
-				"premium no path KEY\nall no ended, after health KEY\nkeyed no path -\noff no disabled -\nper-user no path KEY"},
-			{command: "explain --user eve", stdout: "refused (denied)\n\nRULE APPLIES WHY BUCKET\nbanned yes denies it -\n6 rules of api-limits do not apply: --all says why"},
-			{command: "explain --path /keyed", stdout: "refused (missing-identity)\n\nRULE APPLIES WHY BUCKET\nall yes counts all together, in shadow KEY\n" +
-				"keyed yes refuses it without apiKey -\n5 rules of api-limits do not apply: --all says why"},
-			{command: "explain --path /health -o yaml", stdout: "ruleSet: api-limits\nrules:\n  - rule: health\n    applies: true\n    action: allow\n    priority: 100\n" +
-				"decision:\n  allowed: true\n  reason: exempt\n  rule: health\n  remaining: 0\nnotApplying: 6"},
-			{command: "explain --rule-set nope", code: exitError, stderr: "see fluxgate rules list"},
-		})
-		code, out, errs := call(t, append([]string{"explain", "--path", "/health", "--all", "-o", "json"}, at.flags...)...)
-		var told admin.Explanation
-		if err := json.Unmarshal([]byte(out), &told); code != exitOK || err != nil || len(told.Rules) != 7 || !told.Decision.Allowed || len(told.Rules[2].Key) != 48 {
-			t.Errorf("exit code %d, %v\n%s%s", code, err, out, errs)
-		}
-	})
-}
-
-func TestTheRuleSetOfRequestsThatNameNone(t *testing.T) {
-	for name, at := range workplaces(t) {
-		t.Run(name, func(t *testing.T) {
-			folder := t.TempDir()
-			apply := func(ids ...string) {
-				t.Helper()
-				for _, id := range ids {
-					write(t, folder, id+".yaml", ruleSet(id, 1))
-				}
-				if code, _, errs := call(t, append([]string{"rules", "apply", "--yes", "-f", folder}, at.flags...)...); code != exitOK {
-					t.Fatal(errs)
-				}
-			}
-			wants := func(code int, says, command string) {
-				t.Helper()
-				for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) { // until the server has heard of it
-					got, out, errs := call(t, append(strings.Fields(command), at.flags...)...)
-					if got == code && strings.Contains(out+errs, says) {
-						break
-					}
-					if time.Now().After(deadline) {
-						t.Fatalf("fluxgate %s: exit code %d\n%s%s", command, got, out, errs)
-					}
-				}
-			}
-			wants(exitError, "there are no rule sets", "explain")
-			apply("one", "two")
-			for _, command := range []string{"explain", "bucket peek"} {
-				wants(exitUsage, "there is no rule set api-limits, which is that of requests that name none: say which with --rule-set: one, two\n", command)
-				wants(exitOK, "two-rule", command+" --user ada --rule-set two")
-			}
-			apply("api-limits")
-			for _, command := range []string{"explain --user ada", "bucket peek --user ada"} {
-				wants(exitOK, "api-limits-rule", command)
-			}
-		})
-	}
-}
-
-// stranger is an operator whom nobody tells anything about the place.
-type stranger struct {
-	admin.Operator
-	who *admin.Who
-}
-
-func (s stranger) Whoami(context.Context) (*admin.Who, error) {
-	if s.who != nil {
-		return s.who, nil
-	}
-	return nil, admin.NewProblem(http.StatusForbidden, admin.KindAccess, "no")
-}
-
-func TestWithoutADefaultTheRuleSetIsTheOnlyOne(t *testing.T) {
-	source := memrules.New(memrules.Config{})
-	for i, want := range []string{"there are no rule sets", "set-00", "there are several rule sets: say which with --rule-set: set-00, set-01"} {
-		if i > 0 {
-			set, err := fluxgate.NewRuleSet(fmt.Sprintf("set-%02d", i-1))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := source.Put(t.Context(), set, rules.Change{Author: "ada"}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		// The last may look at one rule set alone, which is not the default.
-		for _, who := range []*admin.Who{nil, {}, {DefaultRuleSet: "api-limits", RuleSets: []string{"set-00"}}} {
-			got, err := defaultRuleSet(t.Context(), stranger{admin.NewDirect(source, nil, ""), who})
-			if said := got + fmt.Sprint(err); !strings.Contains(said, want) {
-				t.Errorf("with %d rule sets: %s", i, said)
-			}
-		}
-	}
-}
-
-// TestTheExamplesOfBucketWork types what its help says.
-func TestTheExamplesOfBucketWork(t *testing.T) {
+// The examples in the help of bucket work.
+func TestBucket_Examples(t *testing.T) {
 	address, _ := serveWith(t, inRedis(t)...)
 	file := write(t, t.TempDir(), "rules.yaml", firstRules)
 	if code, _, errs := call(t, "rules", "apply", "--yes", "-f", file, "-s", address); code != exitOK {
@@ -275,8 +163,8 @@ func TestTheExamplesOfBucketWork(t *testing.T) {
 	}
 }
 
-// TestBucketsInMemoryAreTheServers is about buckets that only the server has.
-func TestBucketsInMemoryAreTheServers(t *testing.T) {
+// Buckets in the memory of a server are read from that server only.
+func TestBucket_InMemory(t *testing.T) {
 	settings := []string{"rules.file=" + write(t, t.TempDir(), "rules.yaml", firstRules), "redis.enabled=false", "mongo.enabled=false"}
 	address, requests := serveWith(t, settings...)
 	if code, _, errs := call(t, "check", "--user", "ada", "--path", "/api/x", "-s", "http://"+requests); code != exitOK {
@@ -294,7 +182,7 @@ func TestBucketsInMemoryAreTheServers(t *testing.T) {
 		}
 	}
 	code, out, errs = call(t, append([]string{"explain", "--user", "ada", "--path", "/api/x"}, at.flags...)...)
-	if code != exitOK || !strings.Contains(tidy(out), "per-user hourly 2 2") || !strings.Contains(errs, "who has taken nothing yet") {
+	if code != exitOK || !strings.Contains(tidy(out), "per-user hourly 2 2") || !strings.Contains(errs, "the decision on full buckets") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
 }

@@ -51,3 +51,11 @@ rules:
 		}
 	}
 }
+
+// A request that is not sent is not blamed on the server.
+func TestCheck_RequestTooLarge(t *testing.T) {
+	code, _, errs := call(t, "check", "--user", strings.Repeat("x", 300<<10), "-s", "http://127.0.0.1:1")
+	if code != exitError || !strings.HasSuffix(errs, "at most 262144 can be sent\n") {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+}

@@ -22,18 +22,18 @@ func inMemory(file string) []string {
 // The doctor sees a port that another process uses, and knows a server of ours.
 func TestDoctor_PortInUse(t *testing.T) {
 	const rules = "../../examples/rules.yaml"
-	stranger, err := net.Listen("tcp", "127.0.0.1:0")
+	other, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stranger.Close()
+	defer other.Close()
 	_, ours := serveWith(t, "redis.enabled=false", "mongo.enabled=false", "rules.file="+rules)
 	for _, c := range []struct {
 		addr string
 		code int
 		says string
 	}{
-		{stranger.Addr().String(), exitTrouble, "server.http: " + stranger.Addr().String() + " is in use by another process"},
+		{other.Addr().String(), exitTrouble, "server.http: " + other.Addr().String() + " is in use by another process"},
 		{ours, exitOK, "server.http: a fluxgate server is listening on " + ours},
 		{"127.0.0.1:0", exitOK, "is free"},
 		{"192.0.2.1:80", exitTrouble, "server.http: cannot listen on 192.0.2.1:80"},
@@ -104,5 +104,57 @@ func TestDoctor_RefusedEdit(t *testing.T) {
 		if code != exitTrouble || !strings.Contains(out, says) {
 			t.Errorf("exit code %d, and nothing about %s\n%s", code, says, out)
 		}
+	}
+}
+
+// The doctor looks at MongoDB.
+func TestDoctor_Mongo(t *testing.T) {
+	mongo := testenv.SharedMongo(t)
+	args := []string{"doctor", "--set", "redis.enabled=false", "--set", "mongo.uri=" + mongo.URI(), "--set", "mongo.database=doctor"}
+	code, out, _ := call(t, args...)
+	if code != exitTrouble || !strings.Contains(out, "there is no rule set \"api-limits\" in mongo\n") || !strings.Contains(out, "they are there") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+}
+
+// An unreachable rule source is not reported as wrong rules.
+func TestDoctor_SourceUnreachable(t *testing.T) {
+	for _, settings := range [][]string{
+		{"redis.uri=redis://" + testenv.FreeAddr(t), "rules.source=redis", "mongo.enabled=false"},
+		{"redis.enabled=false", "mongo.uri=mongodb://" + testenv.FreeAddr(t) + "/?serverSelectionTimeoutMS=100"},
+	} {
+		args := []string{"doctor"}
+		for _, s := range settings {
+			args = append(args, "--set", s)
+		}
+		code, out, _ := call(t, args...)
+		if code != exitTrouble || !strings.Contains(out, ", where the rules are, cannot be read: ") || !strings.Contains(out, "and that this machine reaches it") ||
+			strings.Contains(out, "correct the rules") || strings.Contains(out, "indexes") {
+			t.Errorf("exit code %d\n%s", code, out)
+		}
+	}
+}
+
+// The doctor looks at Redis, its settings and what the servers of a fleet agree on.
+func TestDoctor_Redis(t *testing.T) {
+	redis := testenv.StartStandalone(t, testenv.Config{})
+	args := append(append([]string{"doctor"}, inMemory("../../examples/rules.yaml")...), "--set", "redis.enabled=true", "--set", "redis.uri="+redis.URI())
+	code, out, _ := call(t, args...)
+	for _, says := range []string{"this server agrees with the others", "is a master of version", "answers after", "Redis and this machine agree", "2 rules"} {
+		if !strings.Contains(out, says) {
+			t.Errorf("the doctor does not say %q:\n%s", says, out)
+		}
+	}
+	if code != exitOK {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	if _, err := redis.Do(t.Context(), "CONFIG", "SET", "maxmemory-policy", "allkeys-lru"); err != nil {
+		t.Fatal(err)
+	}
+	if _, out, _ := call(t, args...); !strings.Contains(out, "allkeys-lru") {
+		t.Errorf("the doctor does not see an eviction policy that loses buckets:\n%s", out)
+	}
+	if code, out, _ := call(t, append(args, "--set", "redis.shards=7")...); code != exitTrouble || !strings.Contains(out, "number of shards") {
+		t.Errorf("the doctor does not see that this server disagrees: %d\n%s", code, out)
 	}
 }

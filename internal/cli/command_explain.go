@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -13,107 +12,77 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// explanation is what explain has found, for programs.
+// explanation is the output of explain.
 type explanation struct {
 	*admin.Explanation
-	// Others is how many rules do not apply and are left out.
+	// Others is the number of rules that do not apply and are left out.
 	Others int `json:"notApplying,omitempty"`
 }
 
 func newExplain() *cobra.Command {
-	var from where
-	var as output
-	var what requestFlags
+	var from target
+	var output outputFlag
+	var request requestFlags
 	var all bool
 	cmd := &cobra.Command{
-		Use: "explain", Short: "Say what is decided about a request, and why", Args: noArgs,
-		Long: `Say what would be decided about a request now, by which rules, and in which buckets it counts. With --all say of
-every other rule why it does not apply. Nothing is taken.`,
+		Use: "explain", Short: "Show the decision on a request, and its reasons", Args: noArgs,
+		Long: `Show what would be decided on a request now, by which rules, and in which buckets it counts. With --all also show why
+every other rule does not apply. Nothing is taken.`,
 		Example: `  fluxgate explain --user ada --path /api/orders --method POST
   fluxgate explain --rule-set api-limits --ip 192.0.2.7 --attribute tier=premium --all
   fluxgate explain --user ada --output json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			req, err := what.read()
-			if err != nil {
-				return err
-			}
-			return from.work(cmd, needDecisions, func(ctx context.Context, operator admin.Operator) error {
-				if req.RuleSet == "" {
-					if req.RuleSet, err = defaultRuleSet(ctx, operator); err != nil {
-						return err
-					}
-				}
-				told, err := operator.Explain(ctx, req)
+			return from.runRequest(cmd, needDecisions, &request, func(ctx context.Context, operator admin.Operator, req *fluxgate.Request) error {
+				found, err := operator.Explain(ctx, req)
 				if err != nil {
 					return err
 				}
-				found := &explanation{Explanation: told}
+				e := &explanation{Explanation: found, Others: len(found.Rules)}
 				if !all {
-					found.leaveOut()
+					e.Rules = slices.DeleteFunc(e.Rules, func(v admin.Verdict) bool { return !v.Applies })
 				}
-				return as.write(cmd.OutOrStdout(), found, found.print)
+				e.Others -= len(e.Rules)
+				return output.write(cmd.OutOrStdout(), e, e.write)
 			})
 		},
 	}
 	from.flags(cmd)
-	as.flag(cmd, asTable, asJSON, asYAML)
-	cmd.Flags().StringVar(&what.request.RuleSet, "rule-set", "", ruleSetHelp)
-	cmd.Flags().BoolVar(&all, "all", false, "show rules that do not apply too, and why")
-	what.add(cmd)
-	cmd.Flags().Int64Var(&what.request.Cost, "cost", 1, "how many tokens it would take")
+	output.flag(cmd, asTable, asJSON, asYAML)
+	cmd.Flags().BoolVar(&all, "all", false, "also show the rules that do not apply, and why")
+	request.flags(cmd, &from, ruleSetHelp)
+	cmd.Flags().Int64Var(&request.request.Cost, "cost", 1, "how many tokens it would take")
 	return cmd
 }
 
-// leaveOut takes the rules out that do not apply.
-func (e *explanation) leaveOut() {
-	e.Rules = slices.DeleteFunc(e.Rules, func(v admin.Verdict) bool {
-		if !v.Applies {
-			e.Others++
-		}
-		return !v.Applies
-	})
-}
-
-func (e *explanation) print(out io.Writer) error {
-	if d := e.Decision; d != nil {
-		if err := printVerdict(out, d, "would be held for"); err != nil {
-			return err
-		}
-		if err := printBands(out, d.Bands); err != nil {
-			return err
-		}
+func (e *explanation) write(out io.Writer) {
+	if e.Decision != nil {
+		writeDecision(out, e.Decision, "would be held for")
 		if len(e.Rules) > 0 {
-			_, _ = fmt.Fprintln(out) // what follows has the error
+			printf(out, "\n")
 		}
 	}
 	if len(e.Readings) > 0 {
-		_, _ = fmt.Fprintf(out, "The path has %d readings, and the limits of all apply:\n", len(e.Readings))
+		printf(out, "The path can be read in %d ways, and the limits of all apply:\n", len(e.Readings))
 		for _, path := range e.Readings {
-			_, _ = fmt.Fprintf(out, "  %s\n", printable.Line(path, maxCell))
+			printf(out, "  %s\n", printable.Line(path, maxCell))
 		}
-		_, _ = fmt.Fprintln(out)
+		printf(out, "\n")
 	}
-	t := newTable(out, "RULE", "APPLIES", "WHY", "BUCKET")
+	t := table{columns: []string{"RULE", "APPLIES", "WHY", "BUCKET"}}
 	for i := range e.Rules {
-		v := &e.Rules[i]
-		if v.Applies {
-			t.row(v.Rule, "yes", whyApplies(v), v.Key)
+		if v := &e.Rules[i]; v.Applies {
+			t.add(v.Rule, "yes", whyApplies(v), v.Key)
 		} else {
-			t.row(v.Rule, "no", whyNot(v), v.Key)
+			t.add(v.Rule, "no", whyNot(v), v.Key)
 		}
 	}
-	if err := t.flush(); err != nil || e.Others == 0 {
-		return err
+	t.write(out)
+	if e.Others > 0 {
+		printf(out, "rules of %s that do not apply: %d; --all shows why\n", printable.Line(e.RuleSet, maxCell), e.Others)
 	}
-	verb := "do"
-	if e.Others == 1 {
-		verb = "does"
-	}
-	_, err := fmt.Fprintf(out, "%s of %s %s not apply: --all says why\n", count(e.Others, "rule"), printable.Line(e.RuleSet, maxCell), verb)
-	return err
 }
 
-// whyNot is what keeps a rule from applying.
+// whyNot is why a rule does not apply.
 func whyNot(v *admin.Verdict) string {
 	switch {
 	case v.Why == string(fluxgate.WhyReading):
@@ -129,20 +98,21 @@ func whyNot(v *admin.Verdict) string {
 // whyApplies is what a rule does with the request.
 func whyApplies(v *admin.Verdict) string {
 	var text string
+	missing := strings.Join(v.Missing, ", ")
 	switch {
 	case v.Action == string(fluxgate.ActionAllow):
 		text = "allows it"
 	case v.Action == string(fluxgate.ActionDeny):
 		text = "denies it"
-	case len(v.Missing) > 0 && v.Key == "":
-		text = "refuses it without " + strings.Join(v.Missing, ", ")
+	case missing != "" && v.Key == "":
+		text = "refuses it without " + missing
 	case len(v.Identity) > 0:
 		text = "counts by " + strings.Join(v.Identity, ", ")
 	default:
 		text = "counts all together"
 	}
-	if len(v.Missing) > 0 && v.Key != "" {
-		text += ", without " + strings.Join(v.Missing, ", ")
+	if missing != "" && v.Key != "" {
+		text += ", without " + missing
 	}
 	if v.Shadow {
 		text += ", in shadow"

@@ -2,44 +2,42 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/spf13/cobra"
 )
 
 // applyFlags say what is applied, and how.
 type applyFlags struct {
 	changeFlags
-	files  files
+	files  fileFlags
 	dryRun bool
 }
 
 func newRulesApply() *cobra.Command {
 	var f applyFlags
 	cmd := &cobra.Command{
-		Use: "apply -f FILE", Short: "Make the rules what files say", Args: filesOnly,
-		Long: `Show how files differ from the rules that there are, ask, and make the rules what the files say. Each rule set is
-replaced as a whole, on its own and only if it still is what was shown: if somebody else has changed it meanwhile
-nothing is overwritten, and what they have changed is shown. Rule sets that no file has are left alone.
-Where there is no terminal to ask on, and with --dry-run, nothing is applied. The exit code is 0 if the rules are what
-the files say, 2 if they are not and nothing was applied, 1 if anything went wrong.`,
+		Use: "apply -f FILE", Short: "Replace the rules with those in files", Args: filesOnly,
+		Long: `Show how files differ from the current rules, ask, and replace the rules with those in the files. Each rule set is
+replaced as a whole and on its own, and only if it is still at the revision that was shown: if another operator has
+changed it meanwhile nothing is overwritten, and their change is shown. Rule sets that are in no file are left alone.
+Without a terminal to ask on, and with --dry-run, nothing is applied. The exit code is 0 if the rules are those of the
+files, 2 if they differ and nothing was applied, 1 on an error.`,
 		Example: `  fluxgate rules apply -f api-limits.yaml
   fluxgate rules apply -f rules/ --yes --comment "$COMMIT_MESSAGE"
   fluxgate rules apply -f rules/ --direct --config fluxgate.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			sets, err := f.files.must(cmd)
-			if err != nil {
-				return err
+			sets, problems := f.files.read(cmd)
+			if len(problems) > 0 {
+				return errors.Join(problems...)
 			}
-			if err := f.change(0).Check(); err != nil {
-				return &usageError{err}
-			}
-			return f.where.work(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
-				return f.apply(ctx, cmd, operator, sets)
-			})
+			return f.run(cmd, func(ctx context.Context, operator admin.Operator) error { return f.apply(ctx, cmd, operator, sets) })
 		},
 	}
 	f.flags(cmd)
@@ -49,55 +47,41 @@ the files say, 2 if they are not and nothing was applied, 1 if anything went wro
 }
 
 func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, operator admin.Operator, sets []*fluxgate.RuleSet) error {
-	if err := writable(ctx, operator); err != nil {
+	proposals, err := proposeAll(ctx, operator, sets)
+	if err != nil {
 		return err
 	}
-	var todo []*proposal
-	for _, set := range sets {
-		p, err := propose(ctx, operator, set.ID(), set)
-		if err != nil {
-			return err
-		}
-		if err := p.print(cmd.OutOrStdout()); err != nil {
-			return err
-		}
-		if p.changed() {
-			todo = append(todo, p)
-		}
+	for _, p := range proposals {
+		p.write(cmd.OutOrStdout())
 	}
+	proposals = slices.DeleteFunc(proposals, func(p *proposal) bool { return !p.changed() })
 	switch {
-	case len(todo) == 0:
+	case len(proposals) == 0:
 		return nil
 	case f.dryRun:
-		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "nothing was changed: this was a dry run")
+		printf(cmd.ErrOrStderr(), "nothing was changed: this was a dry run\n")
 		return exitCode(exitDrift)
 	}
-	if err := f.confirm.ask(cmd, fmt.Sprintf("Apply this to %s %s?", count(len(todo), "rule set"), f.where.place)); err != nil {
+	if err := f.confirm.ask(cmd, fmt.Sprintf("Apply this to %s %s?", count(len(proposals), "rule set"), f.target.place)); err != nil {
 		return err
 	}
-	for i, p := range todo {
-		if err := f.put(ctx, cmd, operator, p); err != nil {
-			return fmt.Errorf("%w%s", err, progress(todo, i))
+	for i, p := range proposals {
+		err := f.commit(cmd, p, func(change rules.Change) (int64, error) { return operator.Put(ctx, p.after, change) })
+		if err != nil {
+			return fmt.Errorf("%w%s%s", err, names("applied before that", proposals[:i]), names("not tried after that", proposals[i+1:]))
 		}
 	}
 	return nil
 }
 
-// progress says how far one got with several rule sets.
-func progress(todo []*proposal, failed int) string {
-	names := func(some []*proposal) string {
-		list := make([]string, len(some))
-		for i, p := range some {
-			list[i] = p.id
-		}
-		return strings.Join(list, ", ")
+// names is a line with the rule sets of proposals, if there are any.
+func names(title string, proposals []*proposal) string {
+	if len(proposals) == 0 {
+		return ""
 	}
-	text := ""
-	if failed > 0 {
-		text += "\napplied before that: " + names(todo[:failed])
+	ids := make([]string, len(proposals))
+	for i, p := range proposals {
+		ids[i] = p.id
 	}
-	if failed+1 < len(todo) {
-		text += "\nnot tried after that: " + names(todo[failed+1:])
-	}
-	return text
+	return "\n" + title + ": " + strings.Join(ids, ", ")
 }

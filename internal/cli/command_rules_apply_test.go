@@ -7,9 +7,9 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// TestTwoOperatorsLoseNothing has a colleague change the rule set through the
-// API while the question stands on the screen.
-func TestTwoOperatorsLoseNothing(t *testing.T) {
+// Another operator changes the rule set through the API while the question is on
+// the screen: nothing is overwritten.
+func TestRulesApply_Conflict(t *testing.T) {
 	settings := inRedis(t)
 	address, _ := serveWith(t, settings...)
 	for name, at := range map[string]workplace{"server": {flags: []string{"-s", "http://" + address}}, "direct": direct(t, settings)} {
@@ -22,8 +22,8 @@ func TestTwoOperatorsLoseNothing(t *testing.T) {
 			code, out, errs := callWith(t, me, apply...)
 			for _, says := range []string{
 				id + " was not changed: rule set \"" + id + "\" is at revision 2, not at 1: somebody else has changed it\nanonymous made revision 2 at ",
-				": a feast\nwhat they have changed since revision 1:\n~ " + id + "-rule\n    bands[hourly].capacity: 2 → 5\n",
-				"nothing was overwritten: look at the difference and apply again\n",
+				": a feast\nchanges since revision 1:\n~ " + id + "-rule\n    bands[hourly].capacity: 2 → 5\n",
+				"nothing was overwritten: review the difference and apply again\n",
 			} {
 				if !strings.Contains(errs, says) {
 					t.Errorf("it does not say %q:\n%s", says, errs)
@@ -43,7 +43,8 @@ func TestTwoOperatorsLoseNothing(t *testing.T) {
 	}
 }
 
-func TestAConflictOfARestoreAndADeletion(t *testing.T) {
+// restore and delete refuse a rule set that was changed meanwhile.
+func TestRulesRestore_Conflict(t *testing.T) {
 	address, _ := serveWith(t, inRedis(t)...)
 	other := newColleague(t, address)
 	other.sets(t, "limits", 2, "begin")
@@ -64,7 +65,8 @@ func TestAConflictOfARestoreAndADeletion(t *testing.T) {
 	}
 }
 
-func TestOthersMakeOrTakeAwayTheRuleSetMeanwhile(t *testing.T) {
+// Another operator creates or deletes the rule set meanwhile.
+func TestRulesApply_CreatedOrDeletedMeanwhile(t *testing.T) {
 	address, _ := serveWith(t, inRedis(t)...)
 	other := newColleague(t, address)
 	file := write(t, t.TempDir(), "rules.yaml", ruleSet("limits", 3))
@@ -83,7 +85,8 @@ func TestOthersMakeOrTakeAwayTheRuleSetMeanwhile(t *testing.T) {
 	}
 }
 
-func TestOfSeveralRuleSetsEachIsAppliedOnItsOwn(t *testing.T) {
+// Each rule set is applied on its own, and an error says how far apply got.
+func TestRulesApply_SeveralRuleSets(t *testing.T) {
 	address, _ := serveWith(t, inRedis(t)...)
 	other, folder := newColleague(t, address), t.TempDir()
 	for _, id := range []string{"a", "b", "c", "d"} {
@@ -111,7 +114,8 @@ func TestOfSeveralRuleSetsEachIsAppliedOnItsOwn(t *testing.T) {
 	}
 }
 
-func TestWhoSignsAChangeIsTheUserUnlessTheyChoose(t *testing.T) {
+// The author of a direct change is the user, or --author.
+func TestRulesApply_Author(t *testing.T) {
 	at := direct(t, inRedis(t))
 	folder := t.TempDir()
 	write(t, folder, "one.yaml", ruleSet("one", 1))
@@ -128,7 +132,7 @@ func TestWhoSignsAChangeIsTheUserUnlessTheyChoose(t *testing.T) {
 
 // Rule ids are unique within their rule set: rules can be swapped, and rule sets
 // are applied in the order of their ids.
-func TestApply_SwapsRules(t *testing.T) {
+func TestRulesApply_SwapsRules(t *testing.T) {
 	set := func(id string, rules ...string) string {
 		text := "id: " + id + "\nrules:\n"
 		for _, r := range rules {

@@ -11,46 +11,44 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// difference is how one rule set differs, for programs.
-type difference struct {
+// ruleSetDiff is the output of diff for one rule set.
+type ruleSetDiff struct {
 	RuleSet string `json:"ruleSet"`
 	admin.Diff
 }
 
-func differenceOf(id string, from, to int64, changes []rules.RuleDiff) difference {
-	return difference{id, admin.Diff{From: from, To: to, Changes: append([]rules.RuleDiff{}, changes...)}}
-}
-
-// diffFlags say what is compared.
+// diffFlags name what is compared.
 type diffFlags struct {
-	where    where
-	files    files
-	as       output
+	target   target
+	files    fileFlags
+	output   outputFlag
 	from, to int64
 }
 
 func newRulesDiff() *cobra.Command {
 	var f diffFlags
 	cmd := &cobra.Command{
-		Use: "diff -f FILE | diff ID", Short: "Compare files with the rules that there are, or two revisions",
-		Long: `With -f, say how files differ from the rules that there are: what apply would change. The exit code is 2 if they
-differ. Rule sets that no file has are not looked at.
-With an id, say how two revisions of a rule set differ: the last two unless --from and --to say otherwise.`,
+		Use: "diff -f FILE | diff ID", Short: "Compare files with the current rules, or two revisions",
+		Long: `With -f, show how files differ from the current rules: what apply would change. The exit code is 2 if they differ. Rule
+sets that are in no file are ignored.
+With an id, show how two revisions of a rule set differ: the last two, or those of --from and --to.`,
 		Example: `  fluxgate rules diff -f rules/
   fluxgate rules diff api-limits
   fluxgate rules diff api-limits --from 3 --to 7 --output json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(f.files.names) == 0 && len(args) == 0:
-				return usage("say what to compare: -f FILE, or the id of a rule set")
+				return usage("name what to compare: -f FILE, or the id of a rule set")
 			case len(f.files.names) == 0 && looksLikeFile(args[0]):
 				return usage("%s compares files with -f: did you mean -f %s?", cmd.CommandPath(), args[0])
+			case f.from < 0 || f.to < 0:
+				return usage("--from and --to must be at least 1")
 			case len(f.files.names) == 0:
 				return oneRuleSet(cmd, args)
 			case len(args) > 0:
-				return usage("-f compares files, and an argument revisions: %q cannot stand beside -f", args[0])
+				return usage("-f compares files and an id compares revisions: use either -f or %q", args[0])
 			case cmd.Flags().Changed("from") || cmd.Flags().Changed("to"):
-				return usage("--from and --to are for two revisions, and -f for files: leave one out")
+				return usage("--from and --to compare revisions and cannot be used with -f")
 			}
 			return nil
 		},
@@ -58,79 +56,61 @@ With an id, say how two revisions of a rule set differ: the last two unless --fr
 			if len(args) == 0 {
 				return f.compareFiles(cmd)
 			}
-			if f.from < 0 || f.to < 0 {
-				return usage("--from and --to take revisions: numbers from 1 on")
-			}
-			return f.where.work(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
+			return f.target.run(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
 				return f.compareRevisions(ctx, cmd.OutOrStdout(), operator, args[0])
 			})
 		},
 	}
-	f.where.flags(cmd)
+	f.target.flags(cmd)
 	f.files.flag(cmd)
-	f.as.flag(cmd, asTable, asJSON, asYAML)
+	f.output.flag(cmd, asTable, asJSON, asYAML)
 	cmd.Flags().Int64Var(&f.from, "from", 0, "the revision before (default: the one before --to)")
 	cmd.Flags().Int64Var(&f.to, "to", 0, "the revision after (default: the last one)")
 	return cmd
 }
 
-// compareFiles compares files with what is current.
+// compareFiles compares files with the current rules.
 func (f *diffFlags) compareFiles(cmd *cobra.Command) error {
-	sets, err := f.files.must(cmd)
-	if err != nil {
-		return err
+	sets, problems := f.files.read(cmd)
+	if len(problems) > 0 {
+		return errors.Join(problems...)
 	}
-	return f.where.work(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
-		drift, all := false, f.as.list(cmd.OutOrStdout())
-		for _, set := range sets {
-			p, err := propose(ctx, operator, set.ID(), set)
-			if err != nil {
-				return err
-			}
+	return f.target.run(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
+		proposals, err := proposeAll(ctx, operator, sets)
+		if err != nil {
+			return err
+		}
+		drift, diffs := false, make([]ruleSetDiff, len(proposals))
+		for i, p := range proposals {
 			drift = drift || p.changed()
-			if f.as.format == asTable {
-				err = p.print(cmd.OutOrStdout())
-			} else {
-				err = all.add(differenceOf(p.id, p.base, 0, p.changes))
-			}
-			if err != nil {
-				return err
-			}
+			diffs[i] = ruleSetDiff{p.id, admin.Diff{From: p.base, Changes: append([]rules.RuleDiff{}, p.changes...)}}
 		}
-		if f.as.format != asTable {
-			if err := all.end(""); err != nil {
-				return err
+		err = f.output.write(cmd.OutOrStdout(), diffs, func(out io.Writer) {
+			for _, p := range proposals {
+				p.write(out)
 			}
+		})
+		if err == nil && drift {
+			err = exitCode(exitDrift)
 		}
-		if drift {
-			return exitCode(exitDrift)
-		}
-		return nil
+		return err
 	})
 }
 
 // compareRevisions compares two revisions of a rule set.
 func (f *diffFlags) compareRevisions(ctx context.Context, out io.Writer, operator admin.Operator, id string) error {
 	diff, err := admin.Compare(ctx, operator, id, f.from, f.to)
-	if errors.Is(err, rules.ErrNotFound) {
-		err = noRevision(ctx, operator, id, err)
-	}
 	if err != nil {
-		return err
+		return adviseRevision(ctx, operator, id, err)
 	}
-	from, to, changes := diff.From, diff.To, diff.Changes
-	return f.as.write(out, []difference{differenceOf(id, from, to, changes)}, func(out io.Writer) error {
-		text := "the same"
-		if len(changes) > 0 {
-			text = summary(changes)
+	return f.output.write(out, []ruleSetDiff{{id, *diff}}, func(out io.Writer) {
+		before, text := fmt.Sprintf("revision %d", diff.From), "the same"
+		if diff.From == 0 {
+			before = "nothing"
 		}
-		start := fmt.Sprintf("revision %d", from)
-		if from == 0 {
-			start = "nothing"
+		if len(diff.Changes) > 0 {
+			text = summary(diff.Changes)
 		}
-		if _, err := fmt.Fprintf(out, "%s, from %s to revision %d: %s\n", id, start, to, text); err != nil {
-			return err
-		}
-		return rules.WriteDiff(out, changes, diffPainter(out))
+		writeDiff(out, fmt.Sprintf("%s, from %s to revision %d: %s", id, before, diff.To, text), diff.Changes)
 	})
 }

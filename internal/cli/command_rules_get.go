@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
@@ -12,66 +11,60 @@ import (
 )
 
 func newRulesGet() *cobra.Command {
-	var from where
-	var as output
+	var from target
+	var output outputFlag
 	var revision int64
 	cmd := &cobra.Command{
 		Use: "get ID", Short: "Print a rule set as a document", Args: oneRuleSet,
-		Long: `Print a rule set as a document that apply takes, as it is now or as it was at a revision. What goes without saying is
-left out, so that a document that was printed, edited and applied differs in what was edited.
-The times at which its rules were made and changed (createdAt, updatedAt) are left out: they are kept by the control
-plane, whatever a document says. The admin API has them.`,
+		Long: `Print a rule set as a document for apply, as it is now or as it was at a revision. Defaults are left out, so that a
+document that was printed, edited and applied differs only in what was edited.
+The times at which its rules were created and changed (createdAt, updatedAt) are left out: the control plane sets them,
+whatever a document contains. The admin API shows them.`,
 		Example: `  fluxgate rules get api-limits > api-limits.yaml
   fluxgate rules get api-limits --revision 7 --output json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("revision") && revision < 1 {
-				return usage("--revision: %d is not a revision: it is a number from 1 on", revision)
+				return usage("--revision: must be at least 1, got %d", revision)
 			}
-			return from.work(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
-				version, err := versionOf(ctx, operator, args[0], revision)
+			return from.run(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
+				version, err := loadRevision(ctx, operator, args[0], revision)
 				if err != nil {
 					return err
 				}
-				doc, err := documentOf(version.RuleSet)
+				doc, err := newRuleSetDocument(version.RuleSet)
 				if err != nil {
 					return err
 				}
-				return as.write(cmd.OutOrStdout(), doc, func(io.Writer) error { return nil })
+				return output.write(cmd.OutOrStdout(), doc, nil)
 			})
 		},
 	}
 	from.flags(cmd)
-	as.flag(cmd, asYAML, asJSON)
-	cmd.Flags().Int64Var(&revision, "revision", 0, "as it was at a revision (default: as it is)")
+	output.flag(cmd, asYAML, asJSON)
+	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (default: the current one)")
 	return cmd
 }
 
-// versionOf is a rule set at a revision, or as it is now at 0.
-func versionOf(ctx context.Context, operator admin.Operator, id string, revision int64) (*rules.Version, error) {
+// loadRevision is a rule set at a revision; 0 is the current one.
+func loadRevision(ctx context.Context, operator admin.Operator, id string, revision int64) (*rules.Version, error) {
 	if revision == 0 {
 		return operator.Load(ctx, id)
 	}
-	version, err := atRevision(ctx, operator, id, revision)
-	if err == nil && version.RuleSet == nil {
-		err = noRevision(ctx, operator, id, fmt.Errorf("revision %d of rule set %q took it away: %w", revision, id, rules.ErrNotFound))
-	}
-	return version, err
-}
-
-// atRevision is a rule set at a revision, which may be its deletion.
-func atRevision(ctx context.Context, operator admin.Operator, id string, revision int64) (*rules.Version, error) {
 	version, err := operator.Version(ctx, id, revision)
-	if errors.Is(err, rules.ErrNotFound) {
-		err = noRevision(ctx, operator, id, err)
+	if err == nil && version.RuleSet == nil {
+		err = fmt.Errorf("revision %d deleted rule set %q: %w", revision, id, rules.ErrNotFound)
 	}
-	return version, err
+	return version, adviseRevision(ctx, operator, id, err)
 }
 
-// noRevision is the error of a revision that is not there, with where to see
-// those that are. Files have none, and their error says so.
-func noRevision(ctx context.Context, operator admin.Operator, id string, err error) error {
-	if who, _ := operator.Whoami(ctx); who != nil && who.ReadOnly {
-		return &advised{err, ""}
+// adviseRevision adds to the error about a missing revision where the existing
+// ones are listed. Files have no revisions, and their error explains that.
+func adviseRevision(ctx context.Context, operator admin.Operator, id string, err error) error {
+	if !errors.Is(err, rules.ErrNotFound) {
+		return err
 	}
-	return &advised{err, "see fluxgate rules history " + id + " for the revisions that there are"}
+	if who, _ := operator.Whoami(ctx); who != nil && who.ReadOnly {
+		return &advisedError{err, ""}
+	}
+	return &advisedError{err, "see fluxgate rules history " + id + " for the existing revisions"}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -21,24 +22,24 @@ rules:
   - {id: health, path: /api/health, action: allow, priority: 100}
 `
 
-// TestTheLifeOfARuleSet goes from a file to production and back, over a server
-// and straight on the source.
-func TestTheLifeOfARuleSet(t *testing.T) {
+// A rule set from a file to production and back, over a server and directly on the
+// source.
+func TestRules_Lifecycle(t *testing.T) {
 	for name, at := range workplaces(t) {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			write(t, folder, "first.yaml", firstRules)
 			write(t, folder, "second.yaml", strings.Replace(firstRules, "capacity: 2", "capacity: 3", 1))
 			at.types(t, folder, []line{
-				{command: "rules list", stdout: "there are no rule sets: make one with fluxgate rules apply -f FILE"},
+				{command: "rules list", stdout: "there are no rule sets: create one with fluxgate rules apply -f FILE"},
 				{command: "rules list -o json", stdout: "[]"},
-				{command: "rules validate -f FOLDER/first.yaml", stdout: "1 rule set, 2 rules: good"},
+				{command: "rules validate -f FOLDER/first.yaml", stdout: "1 rule set, 2 rules: valid"},
 				{command: "rules diff -f FOLDER/first.yaml", code: exitDrift, stdout: created},
 				{command: "rules apply -f FOLDER/first.yaml", code: exitDrift, stdout: created, stderr: "nothing was changed: there is no terminal to ask on"},
 				{command: "rules apply -f FOLDER/first.yaml", stdin: &person{answer: "n\n"}, code: exitDrift, stdout: created, stderr: "[y/N] nothing was changed"},
 				{command: "rules apply -f FOLDER/first.yaml", stdin: &person{}, code: exitDrift, stdout: created, stderr: "[y/N] \nnothing was changed"},
 				{command: "rules apply -f FOLDER/first.yaml --dry-run --yes", code: exitDrift, stdout: created, stderr: "this was a dry run"},
-				{command: "rules get api-limits", code: exitError, stderr: "see fluxgate rules list for the rule sets that there are\n"},
+				{command: "rules get api-limits", code: exitError, stderr: "see fluxgate rules list for the existing rule sets\n"},
 				{command: "rules history api-limits", code: exitError, stderr: "not found"},
 				{command: "rules apply -f FOLDER/first.yaml -m begin", stdin: &person{answer: "Yes\n"}, stdout: created + "\napi-limits: revision 1",
 					stderr: "Apply this to 1 rule set PLACE? [y/N] "},
@@ -52,7 +53,7 @@ func TestTheLifeOfARuleSet(t *testing.T) {
 				{command: "rules apply -f FOLDER/second.yaml --yes", stdout: raised + "\napi-limits: revision 2, was 1"},
 				{command: "rules get api-limits", stdout: document(3)},
 				{command: "rules get api-limits --revision 1", stdout: document(2)},
-				{command: "rules get api-limits --revision 7", code: exitError, stderr: "not found\nsee fluxgate rules history api-limits for the revisions"},
+				{command: "rules get api-limits --revision 7", code: exitError, stderr: "not found\nsee fluxgate rules history api-limits for the existing revisions"},
 				{command: "rules diff api-limits", stdout: "api-limits, from revision 1 to revision 2: 1 changed\n~ per-user\n    bands[hourly].capacity: 2 → 3"},
 				{command: "rules diff api-limits --to 1", stdout: strings.Replace(created, "api-limits, new", "api-limits, from nothing to revision 1", 1)},
 				{command: "rules diff api-limits --from 2 --to 1", stdout: "api-limits, from revision 2 to revision 1: 1 changed\n~ per-user\n    bands[hourly].capacity: 3 → 2"},
@@ -65,7 +66,7 @@ func TestTheLifeOfARuleSet(t *testing.T) {
 				{command: "rules delete api-limits -m over", stdin: &person{answer: "y\n"}, stderr: "Delete api-limits PLACE?",
 					stdout: "api-limits, revision 3: 2 rules\napi-limits: deleted (revision 4); fluxgate rules restore api-limits 3 brings it back"},
 				{command: "rules delete api-limits --yes", code: exitError, stderr: "not found"},
-				{command: "rules get api-limits --revision 4", code: exitError, stderr: "took it away: not found\nsee fluxgate rules history api-limits"},
+				{command: "rules get api-limits --revision 4", code: exitError, stderr: "deleted rule set \"api-limits\": not found\nsee fluxgate rules history api-limits"},
 				{command: "rules restore api-limits 3 --yes -m again", stdout: created + "\napi-limits: revision 5"},
 				{command: "rules history api-limits", stdout: "REVISION CHANGED BY WHY\n5 MOMENT WHO again\n4 MOMENT WHO deleted: over\n" +
 					"3 MOMENT WHO restore revision 1\n2 MOMENT WHO -\n1 MOMENT WHO begin"},
@@ -139,7 +140,8 @@ rules:
         refill: 1h`, capacity)
 }
 
-func TestWhatGetPrintsIsWhatApplyTakes(t *testing.T) {
+// apply accepts what get prints, without a difference.
+func TestRulesGet_RoundTrip(t *testing.T) {
 	at := direct(t, inRedis(t))
 	file := write(t, t.TempDir(), "rules.yaml", firstRules)
 	if code, _, errs := call(t, append([]string{"rules", "apply", "--yes", "-f", file}, at.flags...)...); code != exitOK {
@@ -162,8 +164,8 @@ func TestWhatGetPrintsIsWhatApplyTakes(t *testing.T) {
 	}
 }
 
-// shortPages is an editor that shows less than it is asked for, as a server
-// does to who may not see everything.
+// shortPages is an editor with pages that are shorter than asked for, like a
+// server that hides rule sets from the caller.
 type shortPages struct {
 	rules.Editor
 	calls int
@@ -175,7 +177,8 @@ func (s *shortPages) List(ctx context.Context, after string, limit int) ([]rules
 	return page[:min(len(page), 7)], err
 }
 
-func TestListsAreReadToTheirEndPageByPage(t *testing.T) {
+// Lists are read to their end, page by page.
+func TestRulesList_Pages(t *testing.T) {
 	source := memrules.New(memrules.Config{})
 	const many = 30
 	for i := range many {
@@ -190,8 +193,12 @@ func TestListsAreReadToTheirEndPageByPage(t *testing.T) {
 	for format, item := range map[string]string{asTable: "\nset-", asJSON: `"id": "set-`, asYAML: "- id: set-"} {
 		var out strings.Builder
 		short := &shortPages{Editor: source}
-		as := output{format: format}
-		if err := listRuleSets(t.Context(), admin.NewDirect(short, nil, ""), as.list(&out, "RULE SET", "REVISION", "CHANGED", "BY", "WHY")); err != nil {
+		output := outputFlag{format: format}
+		found, err := listRuleSets(t.Context(), admin.NewDirect(short, nil, ""))
+		if err == nil {
+			err = output.write(&out, found, func(out io.Writer) { writeRuleSets(out, found) })
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		if n := strings.Count(out.String(), item); n != many || short.calls != 6 || strings.Count(out.String(), "RULE SET") > 1 {

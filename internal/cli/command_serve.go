@@ -13,21 +13,21 @@ import (
 )
 
 func newServe() *cobra.Command {
-	var from sources
+	var source configFlags
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Run the server", Args: noArgs,
-		Long: `Run the server until SIGTERM or SIGINT, which drain it; a second one ends it at once.
-SIGHUP looks at rules, tokens and certificates at once.`,
+		Long: `Run the server until SIGTERM or SIGINT, which drain it; a second signal ends it at once.
+SIGHUP reloads rules, tokens and certificates at once.`,
 		Example: `  fluxgate serve --config fluxgate.yaml
   FLUXGATE_REDIS_URI=redis://redis:6379 fluxgate serve --set rules.file=/etc/fluxgate/rules.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := from.load()
+			c, err := source.load()
 			if err != nil {
 				return err
 			}
 			if c.Redis.Enabled && os.Getenv("GOGC") == "" {
-				// What lives long is small where the buckets are elsewhere, so
-				// the collector would run all the time.
+				// With the buckets in Redis the live heap is small, and the
+				// default would collect all the time.
 				debug.SetGCPercent(400)
 			}
 			logger, err := telemetry.NewLogger(cmd.ErrOrStderr(), c.Log.Format, c.Log.Level)
@@ -35,7 +35,7 @@ SIGHUP looks at rules, tokens and certificates at once.`,
 				return err
 			}
 			hangup := make(chan os.Signal, 1)
-			signal.Notify(hangup, syscall.SIGHUP) // also while it starts: it would end the process
+			signal.Notify(hangup, syscall.SIGHUP) // before the start: the default ends the process
 			defer signal.Stop(hangup)
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
 			defer stop()
@@ -49,7 +49,7 @@ SIGHUP looks at rules, tokens and certificates at once.`,
 			return app.Run(ctx)
 		},
 	}
-	from.flags(cmd)
+	source.flags(cmd)
 	return cmd
 }
 
@@ -58,7 +58,7 @@ func reloadOn(ctx context.Context, signals <-chan os.Signal, app *server.App) {
 	for {
 		select {
 		case <-signals:
-			_ = app.Reload(ctx) // it is logged
+			_ = app.Reload(ctx) // the server logs it
 		case <-ctx.Done():
 			return
 		}

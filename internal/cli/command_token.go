@@ -5,11 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/server/config"
@@ -17,7 +17,7 @@ import (
 )
 
 func newToken() *cobra.Command {
-	return group(&cobra.Command{Use: "token", Short: "Make bearer tokens"}, newTokenNew())
+	return group(&cobra.Command{Use: "token", Short: "Create bearer tokens"}, newTokenNew())
 }
 
 // tokenEntry is a token and its entry in server.auth.tokens.
@@ -30,42 +30,43 @@ type tokenEntry struct {
 }
 
 func newTokenNew() *cobra.Command {
-	var made tokenEntry
+	var entry tokenEntry
 	var roles []string
 	var file string
-	var as output
+	var output outputFlag
 	cmd := &cobra.Command{
-		Use: "new", Short: "Make a bearer token and its entry for the configuration", Args: noArgs,
-		Long: `Make a bearer token of 256 random bits. The server's configuration gets its entry, which has its SHA-256: add it to
+		Use: "new", Short: "Create a bearer token and its entry for the configuration", Args: noArgs,
+		Long: `Create a bearer token of 256 random bits. The server's configuration gets its entry, which has its SHA-256: add it to
 server.auth.tokens or to the file that server.auth.tokens-file names, and send the server SIGHUP.
-The token is printed once and kept nowhere. With --file it is written to a new file, and only the entry is printed.
+The token is printed once and stored nowhere. With --file it is written to a new file, and only the entry is printed.
 Commands read a token from --token-file, FLUXGATE_TOKEN or FLUXGATE_TOKEN_FILE.`,
 		Example: `  fluxgate token new --name ada --role write --file ada.token
   fluxgate token new --name gateway --role check --rule-set api-limits`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := made.read(roles); err != nil {
+			if err := entry.read(roles); err != nil {
 				return err
 			}
 			var random [32]byte
 			_, _ = rand.Read(random[:]) // never fails
-			made.Token = base64.RawURLEncoding.EncodeToString(random[:])
-			sum := sha256.Sum256([]byte(made.Token))
-			made.SHA256 = hex.EncodeToString(sum[:])
+			entry.Token = base64.RawURLEncoding.EncodeToString(random[:])
+			sum := sha256.Sum256([]byte(entry.Token))
+			entry.SHA256 = hex.EncodeToString(sum[:])
 			if file != "" {
-				if err := writeNew(file, made.Token+"\n"); err != nil {
+				if err := writeNew(file, entry.Token+"\n"); err != nil {
 					return fmt.Errorf("writing the token: %w", err)
 				}
-				made.Token = ""
+				entry.Token = ""
 			}
-			return as.write(cmd.OutOrStdout(), &made, made.print)
+			return output.write(cmd.OutOrStdout(), &entry, entry.write)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&made.Name, "name", "", "what logs and the audit call its owner")
+	flags.StringVar(&entry.Name, "name", "", "the owner's name in logs and the audit")
 	flags.StringArrayVar(&roles, "role", nil, "check, read or write; can be given several times")
-	flags.StringArrayVar(&made.RuleSets, "rule-set", nil, "a rule set that it is for; can be given several times (default: all)")
+	flags.StringArrayVar(&entry.RuleSets, "rule-set", nil, "a rule set that it is for; can be given several times (default: all)")
+	_ = cmd.RegisterFlagCompletionFunc("rule-set", adminTarget().completeRuleSets) // the flag exists
 	flags.StringVar(&file, "file", "", "write the token to this file, which must not exist yet")
-	as.flag(cmd, asTable, asJSON, asYAML)
+	output.flag(cmd, asTable, asJSON, asYAML)
 	return cmd
 }
 
@@ -92,29 +93,18 @@ func (t *tokenEntry) read(roles []string) error {
 	return nil
 }
 
-// print writes the entry as an element of the YAML list of tokens.
-func (t *tokenEntry) print(out io.Writer) error {
-	roles := make([]string, len(t.Roles))
-	for i, r := range t.Roles {
-		roles[i] = string(r)
-	}
-	entry := fmt.Sprintf("  - { name: %q, sha256: %s, roles: [%s]", t.Name, t.SHA256, strings.Join(roles, ", "))
-	if len(t.RuleSets) > 0 {
-		entry += fmt.Sprintf(", rule-sets: [%q", t.RuleSets[0])
-		for _, id := range t.RuleSets[1:] {
-			entry += fmt.Sprintf(", %q", id)
-		}
-		entry += "]"
-	}
+// write writes the entry as an element of the YAML list of tokens: JSON is YAML.
+func (t *tokenEntry) write(out io.Writer) {
 	if t.Token != "" {
-		entry = "token: " + t.Token + "\nits entry under server.auth.tokens:\n" + entry
+		printf(out, "token: %s\nits entry under server.auth.tokens:\n", t.Token)
 	}
-	_, err := fmt.Fprintln(out, entry+" }")
-	return err
+	entry := *t
+	entry.Token = ""
+	text, _ := json.Marshal(entry) // strings have no errors
+	printf(out, "  - %s\n", text)
 }
 
-// writeNew writes a file that only its owner can read, and that is not there
-// yet.
+// writeNew creates a file that only its owner can read.
 func writeNew(name, text string) error {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // the path is the operator's
 	if err != nil {

@@ -34,7 +34,7 @@ func TestCompose_Hardening(t *testing.T) {
 		}
 		Networks map[string]struct{ Internal bool }
 	}
-	if err := yaml.Unmarshal([]byte(read(t, "deploy/compose.yaml")), &compose); err != nil {
+	if err := yaml.Unmarshal([]byte(readFile(t, "deploy/compose.yaml")), &compose); err != nil {
 		t.Fatal(err)
 	}
 	for name, service := range compose.Services {
@@ -67,7 +67,7 @@ func TestCompose_Hardening(t *testing.T) {
 }
 
 func TestDockerfile_ExactImages(t *testing.T) {
-	stages := regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(read(t, "Dockerfile"), -1)
+	stages := regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(readFile(t, "Dockerfile"), -1)
 	if len(stages) == 0 {
 		t.Fatal("the Dockerfile has no image")
 	}
@@ -84,7 +84,7 @@ const unitFile = "deploy/systemd/fluxgate.service"
 // The unit keeps the service from everything that it does not need, and gives
 // it its configuration, which may have passwords, as a credential.
 func TestUnit_Hardening(t *testing.T) {
-	unit := strings.Split(read(t, unitFile), "\n")
+	unit := strings.Split(readFile(t, unitFile), "\n")
 	for _, line := range []string{
 		"DynamicUser=yes", "UMask=0077", "CapabilityBoundingSet=", "NoNewPrivileges=yes", "RestrictSUIDSGID=yes", "RemoveIPC=yes",
 		"ProtectSystem=strict", "ProtectHome=yes", "PrivateDevices=yes", "PrivateMounts=yes", "PrivateTmp=yes", "PrivateUsers=yes",
@@ -115,7 +115,7 @@ func TestUnit_Analysis(t *testing.T) {
 		t.Skip("systemd-analyze is not installed: TestUnit_Hardening reads the unit without it")
 	}
 	unit := filepath.Join(t.TempDir(), "fluxgate.service")
-	text := strings.Replace(read(t, unitFile), "/usr/bin/fluxgate ", "/bin/true ", 1) // it is not installed here
+	text := strings.Replace(readFile(t, unitFile), "/usr/bin/fluxgate ", "/bin/true ", 1) // it is not installed here
 	if err := os.WriteFile(unit, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// read is a file of deploy, or another of the tree.
-func read(t *testing.T, name string) string {
+// readFile reads a file of the tree.
+func readFile(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../" + name)
 	if err != nil {
@@ -24,10 +24,10 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestTheImageIsAStaticBinary builds as the Dockerfile does.
-func TestTheImageIsAStaticBinary(t *testing.T) {
+// The build of the Dockerfile makes a static binary with its version.
+func TestDockerfile_StaticBinary(t *testing.T) {
 	testenv.SkipShort(t)
-	line := regexp.MustCompile(`RUN (CGO_ENABLED=0 go build .*) -o /fluxgate (\S+)`).FindStringSubmatch(read(t, "Dockerfile"))
+	line := regexp.MustCompile(`RUN (CGO_ENABLED=0 go build .*) -o /fluxgate (\S+)`).FindStringSubmatch(readFile(t, "Dockerfile"))
 	if line == nil {
 		t.Fatal("the Dockerfile builds nothing")
 	}
@@ -53,9 +53,8 @@ func TestTheImageIsAStaticBinary(t *testing.T) {
 	}
 }
 
-// TestTheCompositionHoldsTogether looks whether what compose.yaml mounts is
-// there, and whether its configuration is one.
-func TestTheCompositionHoldsTogether(t *testing.T) {
+// What compose.yaml mounts exists, and its configuration is valid.
+func TestCompose_References(t *testing.T) {
 	var compose struct {
 		Services map[string]struct {
 			Volumes []string `yaml:"volumes"`
@@ -63,7 +62,7 @@ func TestTheCompositionHoldsTogether(t *testing.T) {
 		} `yaml:"services"`
 		Volumes map[string]any `yaml:"volumes"`
 	}
-	if err := yaml.Unmarshal([]byte(read(t, "deploy/compose.yaml")), &compose); err != nil {
+	if err := yaml.Unmarshal([]byte(readFile(t, "deploy/compose.yaml")), &compose); err != nil {
 		t.Fatal(err)
 	}
 	for name, service := range compose.Services {
@@ -82,7 +81,7 @@ func TestTheCompositionHoldsTogether(t *testing.T) {
 			}
 		}
 	}
-	variable := regexp.MustCompile(`ENV (FLUXGATE_\S+)`).FindStringSubmatch(read(t, "Dockerfile"))
+	variable := regexp.MustCompile(`ENV (FLUXGATE_\S+)`).FindStringSubmatch(readFile(t, "Dockerfile"))
 	if variable == nil {
 		t.Fatal("the Dockerfile says nothing about copies")
 	}
@@ -100,8 +99,9 @@ func TestTheCompositionHoldsTogether(t *testing.T) {
 	}
 }
 
-func TestTheUnitStartsWhatThereIs(t *testing.T) {
-	unit := read(t, "deploy/systemd/fluxgate.service")
+// The unit starts an existing command with existing flags.
+func TestUnit_Command(t *testing.T) {
+	unit := readFile(t, "deploy/systemd/fluxgate.service")
 	line := regexp.MustCompile(`ExecStart=/usr/bin/fluxgate (.*)`).FindStringSubmatch(unit)
 	if line == nil {
 		t.Fatal("the unit starts nothing")

@@ -16,11 +16,7 @@ import (
 // adminDocs is a fenced block of docs/admin.md that has a text in it.
 func adminDocs(t *testing.T, kind, with string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/admin.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, part := range strings.Split(string(text), "\n```"+kind+"\n")[1:] {
+	for _, part := range strings.Split(readFile(t, "docs/admin.md"), "\n```"+kind+"\n")[1:] {
 		if block, _, _ := strings.Cut(part, "\n```"); strings.Contains(block, with) {
 			return block
 		}
@@ -29,9 +25,9 @@ func adminDocs(t *testing.T, kind, with string) string {
 	return ""
 }
 
-// TestThePipelineOfTheDocs runs what the workflow in docs/admin.md runs, on a
-// proposal, on a push and by the clock, in a shell with a real server.
-func TestThePipelineOfTheDocs(t *testing.T) {
+// The workflow in docs/admin.md runs on a pull request, on a push and on a
+// schedule, in a shell with a real server.
+func TestDocs_Pipeline(t *testing.T) {
 	testenv.SkipShort(t)
 	var workflow struct {
 		Jobs map[string]struct {
@@ -47,12 +43,7 @@ func TestThePipelineOfTheDocs(t *testing.T) {
 	const token = "the-token-of-a-pipeline"
 	sum := sha256.Sum256([]byte(token))
 	address, _ := serveWith(t, append(inRedis(t), "server.auth.tokens=[{name: pipeline, sha256: "+hex.EncodeToString(sum[:])+", roles: [write]}]")...)
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := t.TempDir()
-	build(t, root, folder)
+	folder := filepath.Dir(build(t))
 	if err := os.Mkdir(filepath.Join(folder, "limits"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -97,9 +88,9 @@ func TestThePipelineOfTheDocs(t *testing.T) {
 	}
 }
 
-// TestTheAccessOfTheDocsIsAConfiguration checks the configuration of
-// docs/admin.md, with files in the place of those it names.
-func TestTheAccessOfTheDocsIsAConfiguration(t *testing.T) {
+// The configuration in docs/admin.md is valid, with existing files for those it
+// names.
+func TestDocs_AccessConfiguration(t *testing.T) {
 	folder := t.TempDir()
 	certs := testenv.NewCertificates(t)
 	tokens := write(t, folder, "tokens.yaml", "tokens: []\n")
@@ -113,8 +104,8 @@ func TestTheAccessOfTheDocsIsAConfiguration(t *testing.T) {
 	}
 }
 
-// TestTheTokenOfTheDocsIsOne makes a token as docs/admin.md does.
-func TestTheTokenOfTheDocsIsOne(t *testing.T) {
+// A token made as in docs/admin.md is accepted.
+func TestDocs_Token(t *testing.T) {
 	folder := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", adminDocs(t, "sh", "ada.token"))
 	cmd.Dir = folder
@@ -132,12 +123,12 @@ func TestTheTokenOfTheDocsIsOne(t *testing.T) {
 		t.Error(errs)
 	}
 	if code, _, _ := call(t, "rules", "list", "--server", "http://"+address); code != exitError {
-		t.Error("nobody is asked")
+		t.Error("a caller without a token is accepted")
 	}
 }
 
-// TestTheConflictOfTheDocs has somebody else be quicker, as docs/admin.md shows.
-func TestTheConflictOfTheDocs(t *testing.T) {
+// A conflict looks as docs/admin.md shows it.
+func TestDocs_Conflict(t *testing.T) {
 	testenv.SkipShort(t)
 	address, _ := serveWith(t, inRedis(t)...)
 	folder := t.TempDir()

@@ -15,34 +15,59 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// step is a documented command and what it prints.
-type step struct{ command, output string }
+// sessions are the parts of the docs whose console blocks run as tests, command
+// by command with the documented output.
+var sessions = []struct {
+	file, heading string
+	servers       bool // needs Redis and MongoDB
+}{
+	{"README.md", "First decision with the server", false},
+	{"docs/getting-started.md", "Run the server", false},
+	{"docs/getting-started.md", "Change rules in production", true},
+}
 
-// steps are those of the console blocks under a heading of a page.
-func steps(t *testing.T, page, heading string) []step {
-	t.Helper()
-	text, err := os.ReadFile("../../" + page)
-	if err != nil {
-		t.Fatal(err)
+// The documented sessions work; only addresses differ.
+func TestDocs_Sessions(t *testing.T) {
+	testenv.SkipShort(t)
+	for _, s := range sessions {
+		t.Run(s.heading, func(t *testing.T) {
+			var replace []string
+			if s.servers {
+				replace = []string{
+					"redis://127.0.0.1:6379", testenv.StartStandalone(t, testenv.Config{}).URI(),
+					"mongodb://127.0.0.1:27017/fluxgate", testenv.StartMongo(t).URI() + "fluxgate",
+				}
+			}
+			runSession(t, sessionSteps(t, s.file, s.heading), replace...)
+		})
 	}
-	_, after, found := strings.Cut(string(text), "\n## "+heading)
+}
+
+// sessionStep is a documented command and its output.
+type sessionStep struct{ command, output string }
+
+// sessionSteps are those of the console blocks under a heading of a markdown
+// file of the tree.
+func sessionSteps(t *testing.T, file, heading string) []sessionStep {
+	t.Helper()
+	_, after, found := strings.Cut(readFile(t, file), "\n## "+heading)
 	if !found {
-		t.Fatalf("%s has no %q", page, heading)
+		t.Fatalf("%s has no heading %q", file, heading)
 	}
 	section, _, _ := strings.Cut(after, "\n## ")
-	var all []step
+	var all []sessionStep
 	for _, part := range strings.Split(section, "```console\n")[1:] {
 		block, _, _ := strings.Cut(part, "```")
 		for line := range strings.Lines(block) {
 			if command, ok := strings.CutPrefix(line, "$ "); ok {
-				all = append(all, step{command: strings.TrimSpace(command)})
+				all = append(all, sessionStep{command: strings.TrimSpace(command)})
 				continue
 			}
 			all[len(all)-1].output += line
 		}
 	}
 	if len(all) == 0 {
-		t.Fatalf("there are no commands under %q", heading)
+		t.Fatalf("there are no commands under %q in %s", heading, file)
 	}
 	return all
 }
@@ -53,38 +78,15 @@ var (
 	spaces = regexp.MustCompile(` +`)
 )
 
-const gettingStarted = "docs/getting-started.md"
-
-// Every command of the README prints what is shown there. Only addresses differ.
-func TestReadme_FirstDecision(t *testing.T) {
-	testenv.SkipShort(t)
-	typed(t, "README.md", "First decision with the server")
-}
-
-// The same for the first session of docs/getting-started.md.
-func TestGettingStarted_RunTheServer(t *testing.T) {
-	testenv.SkipShort(t)
-	typed(t, gettingStarted, "Run the server")
-}
-
-// The same for the second session, with Redis and a server that speaks MongoDB's
-// protocol.
-func TestGettingStarted_ChangeRules(t *testing.T) {
-	testenv.SkipShort(t)
-	redis, mongo := testenv.StartStandalone(t, testenv.Config{}), testenv.StartMongo(t)
-	typed(t, gettingStarted, "Change rules in production", "redis://127.0.0.1:6379", redis.URI(), "mongodb://127.0.0.1:27017/fluxgate", mongo.URI()+"fluxgate")
-}
-
-// typed types the commands under a heading of a page, with other addresses.
-func typed(t *testing.T, page, heading string, replace ...string) {
+// runSession runs the commands in a shell, with other addresses.
+func runSession(t *testing.T, steps []sessionStep, replace ...string) {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr, admin, folder := testenv.FreeAddr(t), testenv.FreeAddr(t), t.TempDir()
+	addr, admin, folder := testenv.FreeAddr(t), testenv.FreeAddr(t), filepath.Dir(build(t))
 	t.Setenv("FLUXGATE_ADMIN", "http://"+admin)
-	build(t, root, folder)
 	address := strings.NewReplacer(append(replace,
 		"go build -o fluxgate ./cmd/fluxgate", "true", // done already
 		"examples/rules.yaml", root+"/examples/rules.yaml",
@@ -92,13 +94,13 @@ func typed(t *testing.T, page, heading string, replace ...string) {
 		"fluxgate check", "fluxgate check --server http://"+addr,
 	)...)
 	slept := false
-	for _, s := range steps(t, page, heading) {
+	for _, s := range steps {
 		command := address.Replace(s.command)
 		if background, ok := strings.CutSuffix(command, " &"); ok {
 			serve(t, folder, background, addr)
 			continue
 		}
-		// A slow machine needs longer than a person is told to wait.
+		// A slow machine needs longer than the documented sleep.
 		deadline := time.Now()
 		if slept {
 			deadline = deadline.Add(30 * time.Second)
@@ -136,13 +138,14 @@ func wrongCode(output string, code int) string {
 	return ""
 }
 
-// build makes the program.
-func build(t *testing.T, root, folder string) {
+// build builds the program in a folder of its own and returns its path.
+func build(t *testing.T) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-C", root, "-o", filepath.Join(folder, "fluxgate"), "./cmd/fluxgate").CombinedOutput()
-	if err != nil {
+	binary := filepath.Join(t.TempDir(), "fluxgate")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../cmd/fluxgate").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return binary
 }
 
 // serve runs a server until the test ends, and sees that it ends well.

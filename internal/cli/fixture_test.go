@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,7 +23,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// call runs a command line where nobody sits at a terminal.
+// call runs a command line without a terminal.
 func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	return callWith(t, strings.NewReader(""), args...)
@@ -76,7 +77,7 @@ func serveWith(t *testing.T, settings ...string) (adminAddr, httpAddr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	app, err := server.New(t.Context(), c, server.Options{Version: "test"})
+	app, err := server.New(t.Context(), c, server.Options{Version: "test", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,11 +119,11 @@ func direct(t *testing.T, settings []string) workplace {
 	for _, s := range settings {
 		flags = append(flags, "--set", s)
 	}
-	place := "straight in redis"
+	place := "directly in redis"
 	if slices.Contains(settings, "rules.source=mongo") {
-		place = "straight in mongo"
+		place = "directly in mongo"
 	}
-	return workplace{flags, new(where).signature(), place}
+	return workplace{flags, new(target).signature(), place}
 }
 
 // line is a command, and what comes of it.

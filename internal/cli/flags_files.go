@@ -16,14 +16,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// files are the flags that name files with rules.
-type files struct{ names []string }
+// fileFlags name files with rules.
+type fileFlags struct{ names []string }
 
-func (f *files) flag(cmd *cobra.Command) {
+func (f *fileFlags) flag(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&f.names, "file", "f", nil, "a file or a folder with rules, or - for standard input; can be given several times")
 }
 
-// filesOnly is noArgs for commands that take files, which some forget is by -f.
+// filesOnly is noArgs with a hint for a file without -f.
 func filesOnly(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 && looksLikeFile(args[0]) {
 		return usage("%s takes no arguments: did you mean -f %s?", cmd.CommandPath(), args[0])
@@ -42,67 +42,50 @@ func looksLikeFile(name string) bool {
 	return err == nil && (!info.IsDir() || !fluxgate.ValidID(name))
 }
 
-// read reads the rule sets of all files, in the order of their ids. The errors
-// are all that is wrong with any of them.
-func (f *files) read(ctx context.Context, stdin io.Reader) ([]*fluxgate.RuleSet, []error) {
+// read reads the rule sets of all files in the order of their ids, and returns
+// the errors of all files.
+func (f *fileFlags) read(cmd *cobra.Command) (sets []*fluxgate.RuleSet, problems []error) {
 	if len(f.names) == 0 {
-		return nil, []error{usage("say which rules: -f FILE, -f FOLDER, or -f - for standard input")}
+		return nil, []error{usage("name the rules: -f FILE, -f FOLDER, or -f - for standard input")}
 	}
-	var sets []*fluxgate.RuleSet
-	var wrong []error
-	seen := homes{sets: map[string]string{}, rules: map[string]string{}}
+	files := map[string]string{} // by the id of their rule set
 	for i, name := range f.names {
 		if slices.Contains(f.names[:i], name) {
 			continue
 		}
-		found, err := readRules(ctx, name, stdin)
+		found, err := readRules(cmd.Context(), name, cmd.InOrStdin())
 		if err != nil {
-			wrong = append(wrong, err)
-			continue
+			problems = append(problems, err)
 		}
 		for _, set := range found {
-			wrong = append(wrong, seen.add(set, name)...)
+			if first, taken := files[set.ID()]; taken {
+				problems = append(problems, fmt.Errorf("%s: rule set %q is in %s already", name, set.ID(), first))
+			}
+			files[set.ID()] = name
 		}
 		sets = append(sets, found...)
 	}
 	slices.SortStableFunc(sets, func(a, b *fluxgate.RuleSet) int { return strings.Compare(a.ID(), b.ID()) })
-	return sets, wrong
+	return sets, problems
 }
 
-// must is read for those who go no further if anything is wrong.
-func (f *files) must(cmd *cobra.Command) ([]*fluxgate.RuleSet, error) {
-	sets, wrong := f.read(cmd.Context(), cmd.InOrStdin())
-	return sets, errors.Join(wrong...)
-}
-
-// maxInput is how much is read from standard input: as much as of a file.
+// maxInput is how many bytes are read from standard input, as many as from a file.
 const maxInput = 16 << 20
 
 func readRules(ctx context.Context, name string, stdin io.Reader) ([]*fluxgate.RuleSet, error) {
 	if name == "-" {
-		text, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
-		if err == nil && len(text) > maxInput {
-			err = fmt.Errorf("it has more than %d MiB", maxInput>>20)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading standard input: %w", err)
-		}
-		name = "stdin"
-		if json.Valid(text) {
-			name = "stdin.json"
-		}
-		return filerules.Parse(name, text)
+		return readStdin(stdin)
 	}
 	source, err := filerules.Open(name, filerules.Config{})
 	if err != nil {
 		return nil, &usageError{err}
 	}
 	ids, err := source.IDs(ctx)
+	if err == nil && len(ids) == 0 {
+		err = fmt.Errorf("%s has no rules: their files end in .yaml, .yml or .json", name)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if len(ids) == 0 {
-		return nil, fmt.Errorf("%s has no rules: their files end in .yaml, .yml or .json", name)
 	}
 	var sets []*fluxgate.RuleSet
 	for _, id := range ids {
@@ -115,25 +98,17 @@ func readRules(ctx context.Context, name string, stdin io.Reader) ([]*fluxgate.R
 	return sets, nil
 }
 
-// homes are in which of several files a rule set or a rule stands.
-type homes struct{ sets, rules map[string]string }
-
-// add refuses what stands in another file already. Within one file, or one
-// folder, that has been looked at.
-func (h *homes) add(set *fluxgate.RuleSet, name string) []error {
-	if first, taken := h.sets[set.ID()]; taken {
-		return []error{fmt.Errorf("%s: rule set %q is in %s already", name, set.ID(), first)}
+func readStdin(stdin io.Reader) ([]*fluxgate.RuleSet, error) {
+	text, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
+	if err == nil && len(text) > maxInput {
+		err = errors.New("more than 16 MiB")
 	}
-	h.sets[set.ID()] = name
-	const most = 100
-	var wrong []error
-	for r := range set.Rules() {
-		first, taken := h.rules[r.ID]
-		if !taken {
-			h.rules[r.ID] = name
-		} else if len(wrong) < most {
-			wrong = append(wrong, fmt.Errorf("%s: rule %q is in %s already", name, r.ID, first))
-		}
+	if err != nil {
+		return nil, fmt.Errorf("reading standard input: %w", err)
 	}
-	return wrong
+	name := "stdin"
+	if json.Valid(text) {
+		name = "stdin.json"
+	}
+	return filerules.Parse(name, text)
 }

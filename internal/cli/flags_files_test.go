@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-func TestValidateSaysWhatIsWrongAndWhere(t *testing.T) {
+// validate reports every error with its place.
+func TestRulesValidate(t *testing.T) {
 	folder := t.TempDir()
 	good := write(t, folder, "good.yaml", ruleSet("one", 1))
 	more := write(t, folder, "more.json", `{"id":"two","rules":[{"id":"two-rule","action":"deny"},{"id":"three-rule","action":"deny"}]}`)
@@ -23,11 +24,11 @@ func TestValidateSaysWhatIsWrongAndWhere(t *testing.T) {
 		stdout, errs string
 		lines        bool // errs is where the errors begin
 	}{
-		{name: "one file", args: []string{"-f", good}, stdout: "1 rule set, 1 rule: good\n"},
-		{name: "a folder", args: []string{"-f", folder}, stdout: "2 rule sets, 3 rules: good\n"},
-		{name: "two files", args: []string{"-f", good, "-f", more}, stdout: "2 rule sets, 3 rules: good\n"},
-		{name: "the same file twice", args: []string{"-f", good, "-f", good}, stdout: "1 rule set, 1 rule: good\n"},
-		{name: "YAML on standard input", args: []string{"-f", "-"}, stdin: ruleSet("one", 1), stdout: "1 rule set, 1 rule: good\n"},
+		{name: "one file", args: []string{"-f", good}, stdout: "1 rule set, 1 rule: valid\n"},
+		{name: "a folder", args: []string{"-f", folder}, stdout: "2 rule sets, 3 rules: valid\n"},
+		{name: "two files", args: []string{"-f", good, "-f", more}, stdout: "2 rule sets, 3 rules: valid\n"},
+		{name: "the same file twice", args: []string{"-f", good, "-f", good}, stdout: "1 rule set, 1 rule: valid\n"},
+		{name: "YAML on standard input", args: []string{"-f", "-"}, stdin: ruleSet("one", 1), stdout: "1 rule set, 1 rule: valid\n"},
 		{name: "JSON on standard input", args: []string{"-f", "-", "-o", "json"}, stdin: `{"id":"one","rules":[]}`, stdout: "{\n  \"valid\": true,\n  \"ruleSets\": 1,\n  \"rules\": 0\n}\n"},
 		{name: "wrong on standard input", args: []string{"-f", "-"}, stdin: "id: [", code: exitError, errs: "stdin:1:"},
 		{name: "nothing on standard input", args: []string{"-f", "-"}, code: exitError, errs: "stdin: holds no rule set"},
@@ -37,10 +38,10 @@ func TestValidateSaysWhatIsWrongAndWhere(t *testing.T) {
 			stdout: "valid: false\nruleSets: 1\nrules: 1\nproblems:\n  - file: " + bad + "\n    line: 4\n    column: 24\n    place: \"rules[0].bands[0].capacity\"\n    message: must be at least 1\n"},
 		{name: "several wrong files", args: []string{"-f", bad, "-f", good, "-f", same}, code: exitError, lines: true, errs: bad + ":4:24: "},
 		{name: "a rule set twice", args: []string{"-f", good, "-f", same}, code: exitError, errs: `rule set "one" is in ` + good + " already"},
-		{name: "a rule twice", args: []string{"-f", more, "-f", same}, code: exitError, errs: `rule "two-rule" is in ` + more + " already"},
+		{name: "a rule id in two rule sets", args: []string{"-f", more, "-f", same}, stdout: "3 rule sets, 3 rules: valid\n"},
 		{name: "no such file", args: []string{"-f", good + "x"}, code: exitError, errs: "no such file"},
 		{name: "an empty folder", args: []string{"-f", empty}, code: exitError, errs: "has no rules: their files end in .yaml, .yml or .json"},
-		{name: "no file", code: exitUsage, errs: "say which rules: -f FILE"},
+		{name: "no file", code: exitUsage, errs: "name the rules: -f FILE"},
 		{name: "a file without -f", args: []string{good}, code: exitUsage, errs: "did you mean -f " + good + "?"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -52,8 +53,8 @@ func TestValidateSaysWhatIsWrongAndWhere(t *testing.T) {
 	}
 }
 
-// TestASecretIsNotQuoted looks at what is shown of a file that is wrong.
-func TestASecretIsNotQuoted(t *testing.T) {
+// The excerpt of an invalid file does not show an API key.
+func TestRulesValidate_Secret(t *testing.T) {
 	text := "id: x\nrules:\n  - id: a\n    when: {apiKeys: [hidden-key], hosts: 7}\n    bands: [{capacity: 1, refill: 1s}]\n"
 	for _, format := range []string{asTable, asJSON} {
 		code, out, errs := callWith(t, strings.NewReader(text), "rules", "validate", "-f", "-", "-o", format)
@@ -63,7 +64,8 @@ func TestASecretIsNotQuoted(t *testing.T) {
 	}
 }
 
-func TestWrongFilesReachNobody(t *testing.T) {
+// Invalid files are refused before a server is contacted.
+func TestRules_InvalidFiles(t *testing.T) {
 	bad := write(t, t.TempDir(), "bad.yaml", "id: three\nrules: 7\n")
 	for _, command := range []string{"diff", "apply"} {
 		// The server is not there, and not asked.
@@ -74,7 +76,8 @@ func TestWrongFilesReachNobody(t *testing.T) {
 	}
 }
 
-func TestRulesInFilesAreEditedThere(t *testing.T) {
+// Rules in files can be read and compared, and not changed.
+func TestRules_ReadOnly(t *testing.T) {
 	rules := write(t, t.TempDir(), "rules.yaml", firstRules)
 	settings := []string{"rules.file=" + rules, "redis.enabled=false", "mongo.enabled=false"}
 	address, _ := serveWith(t, settings...)
@@ -94,7 +97,7 @@ func TestRulesInFilesAreEditedThere(t *testing.T) {
 			if code, _, errs := call(t, append([]string{"rules", "diff", "-f", other}, at.flags...)...); code != exitDrift {
 				t.Errorf("exit code %d\n%s", code, errs)
 			}
-			// Nothing is shown and nobody is asked.
+			// Nothing is shown, and there is no question.
 			for _, args := range [][]string{{"apply", "-f", other}, {"restore", "api-limits", "1"}, {"delete", "api-limits"}} {
 				for _, stdin := range []io.Reader{strings.NewReader(""), &person{answer: "y\n"}} {
 					code, out, errs := callWith(t, stdin, append(append([]string{"rules"}, args...), at.flags...)...)

@@ -17,26 +17,29 @@ type requestFlags struct {
 	headers    []string
 	attributes map[string]string
 
-	flags *pflag.FlagSet
+	identity *pflag.FlagSet // all but --rule-set
 }
 
-func (f *requestFlags) add(cmd *cobra.Command) {
-	f.flags = pflag.NewFlagSet("request", pflag.ContinueOnError)
-	f.flags.StringVar(&f.ip, "ip", "", "the client's address")
-	f.flags.StringVar(&f.request.UserID, "user", "", "the user")
-	f.flags.StringVar(&f.request.APIKey, "api-key", "", "the API key")
-	f.flags.StringVar(&f.request.Method, "method", "GET", "the method")
-	f.flags.StringVar(&f.request.Path, "path", "/", "the path")
-	f.flags.StringVar(&f.request.Host, "host", "", "the host")
-	f.flags.StringArrayVar(&f.headers, "header", nil, "a header, such as X-Plan=gold")
-	f.flags.StringToStringVar(&f.attributes, "attribute", nil, "an attribute, such as tier=premium")
-	cmd.Flags().AddFlagSet(f.flags)
+// flags adds them. The ids of rule sets are completed from the target.
+func (f *requestFlags) flags(cmd *cobra.Command, from *target, ruleSetHelp string) {
+	f.identity = pflag.NewFlagSet("request", pflag.ContinueOnError)
+	f.identity.StringVar(&f.ip, "ip", "", "the client's IP address")
+	f.identity.StringVar(&f.request.UserID, "user", "", "the user")
+	f.identity.StringVar(&f.request.APIKey, "api-key", "", "the API key")
+	f.identity.StringVar(&f.request.Method, "method", "GET", "the method")
+	f.identity.StringVar(&f.request.Path, "path", "/", "the path")
+	f.identity.StringVar(&f.request.Host, "host", "", "the host")
+	f.identity.StringArrayVar(&f.headers, "header", nil, "a header, such as X-Plan=gold")
+	f.identity.StringToStringVar(&f.attributes, "attribute", nil, "an attribute, such as tier=premium")
+	cmd.Flags().AddFlagSet(f.identity)
+	cmd.Flags().StringVar(&f.request.RuleSet, "rule-set", "", ruleSetHelp)
+	_ = cmd.RegisterFlagCompletionFunc("rule-set", from.completeRuleSets) // the flag exists
 }
 
-// given reports whether anything of the request was said.
+// given reports whether any flag but --rule-set describes the request.
 func (f *requestFlags) given() bool {
 	var changed []bool
-	f.flags.VisitAll(func(flag *pflag.Flag) { changed = append(changed, flag.Changed) })
+	f.identity.VisitAll(func(flag *pflag.Flag) { changed = append(changed, flag.Changed) })
 	return slices.Contains(changed, true)
 }
 
@@ -50,12 +53,12 @@ func (f *requestFlags) read() (*fluxgate.Request, error) {
 		}
 	}
 	if req.Cost < 0 {
-		return nil, usage("--cost: %d is not a number of tokens", req.Cost)
+		return nil, usage("--cost: must not be negative, got %d", req.Cost)
 	}
 	if f.ip != "" {
 		ip, err := netip.ParseAddr(f.ip)
 		if err != nil {
-			return nil, usage("--ip: %q is not an address", f.ip)
+			return nil, usage("--ip: %q is not an IP address", f.ip)
 		}
 		req.IP = ip
 	}
@@ -75,7 +78,7 @@ func (f *requestFlags) read() (*fluxgate.Request, error) {
 // checkRuleSet refuses what cannot be the id of a rule set.
 func checkRuleSet(id string) error {
 	if !fluxgate.ValidID(id) {
-		return usage("%q is not the id of a rule set: 1 to 64 letters, digits, dots, dashes and underscores", id)
+		return usage("%q is not a rule set id: use 1 to 64 of A-Z a-z 0-9 . _ -", id)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/term"
 )
 
-// colour is how a terminal is told one.
+// colour is the escape sequence of a terminal.
 type colour string
 
 const (
@@ -19,29 +19,27 @@ const (
 
 // painter colours a text on a terminal that can, unless NO_COLOR is set.
 func painter(out io.Writer) func(colour, string) string {
-	if !isTerminal(out) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return func(_ colour, text string) string { return text }
-	}
+	plain := !isTerminal(out) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
 	return func(c colour, text string) string {
-		if c == "" {
+		if plain || c == "" {
 			return text
 		}
 		return string(c) + text + "\x1b[0m"
 	}
 }
 
-// diffPainter colours what [rules.WriteDiff] writes.
+// diffPainter colours the output of [rules.WriteDiff].
 func diffPainter(out io.Writer) func(rules.DiffKind, string) string {
 	colours := map[rules.DiffKind]colour{rules.DiffAdded: green, rules.DiffRemoved: red, rules.DiffChanged: yellow}
 	paint := painter(out)
 	return func(kind rules.DiffKind, text string) string { return paint(colours[kind], text) }
 }
 
-// isTerminal reports whether a person is at the other end of a stream. A
-// stream that is no file may say so itself.
+// isTerminal reports whether a stream is a terminal. A stream that is not a file
+// may implement IsTerminal.
 func isTerminal(stream any) bool {
-	if says, ok := stream.(interface{ IsTerminal() bool }); ok {
-		return says.IsTerminal()
+	if s, ok := stream.(interface{ IsTerminal() bool }); ok {
+		return s.IsTerminal()
 	}
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))

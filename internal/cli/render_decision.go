@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -11,9 +10,9 @@ import (
 	"github.com/fluxgate/fluxgate/internal/wire"
 )
 
-// printVerdict says in a line what was decided. held is what to say of a
-// request that has to wait.
-func printVerdict(out io.Writer, d *wire.Decision, held string) error {
+// writeDecision writes a decision: a line with the result and a row for each
+// band. held introduces the time that a request waits.
+func writeDecision(out io.Writer, d *wire.Decision, held string) {
 	paint := painter(out)
 	verdict := paint(green, "allowed")
 	if !d.Allowed {
@@ -21,69 +20,50 @@ func printVerdict(out io.Writer, d *wire.Decision, held string) error {
 	}
 	text := fmt.Sprintf("%s (%s)", verdict, printable.Line(string(d.Reason), maxCell))
 	if d.WaitMs > 0 {
-		text += fmt.Sprintf(", %s %v", held, ceilMilli(span(d.WaitMs)))
+		text += fmt.Sprintf(", %s %v", held, ceil(d.WaitMs, time.Millisecond))
 	}
 	if d.RetryAfterMs > 0 {
-		text += fmt.Sprintf(", try again in %v", ceilSecond(span(d.RetryAfterMs)))
+		text += fmt.Sprintf(", try again in %v", ceil(d.RetryAfterMs, time.Second))
 	}
 	if d.Degraded {
-		text += ", degraded: the store was not asked for every rule"
+		text += ", degraded: Redis unavailable"
 	}
-	_, err := fmt.Fprintln(out, text)
-	return err
-}
-
-// printBands has a row for each band. It says the mode of their rules where one
-// of them is only measured.
-func printBands(out io.Writer, bands []wire.Band) error {
-	owes := owed(bands)
-	columns := slices.Concat([]string{"RULE", "BAND"}, leftColumns(owes))
-	shadow := slices.ContainsFunc(bands, func(b wire.Band) bool { return b.Shadow })
-	if shadow {
-		columns = append(columns, "MODE")
+	printf(out, "%s\n", text)
+	t := newBandTable()
+	for i := range d.Bands {
+		t.addBand(&d.Bands[i], "")
 	}
-	t := newTable(out, columns...)
-	for i := range bands {
-		b := &bands[i]
-		cells := slices.Concat([]any{b.Rule, bandName(b)}, leftCells(b, owes))
-		if shadow {
-			mode := fluxgate.ModeEnforce
-			if b.Shadow {
-				mode = fluxgate.ModeShadow
-			}
-			cells = append(cells, mode)
-		}
-		t.row(cells...)
+	t.write(out)
+}
+
+// bandTable has a row for each band of a decision or a bucket.
+type bandTable struct{ table }
+
+// newBandTable shows debt, shadow rules and bucket keys only if there are any.
+func newBandTable() *bandTable {
+	return &bandTable{table{
+		columns:  []string{"RULE", "BAND", "LEFT", "OWED", "OF", "FULL IN", "MODE", "BUCKET"},
+		optional: map[string]string{"OWED": "0", "MODE": string(fluxgate.ModeEnforce), "BUCKET": none},
+	}}
+}
+
+func (t *bandTable) addBand(b *wire.Band, key string) {
+	mode := fluxgate.ModeEnforce
+	if b.Shadow {
+		mode = fluxgate.ModeShadow
 	}
-	return t.flush()
-}
-
-// owed reports whether a band is in debt.
-func owed(bands []wire.Band) bool {
-	return slices.ContainsFunc(bands, func(b wire.Band) bool { return b.Owed > 0 })
-}
-
-// leftColumns are the columns that say what is left, with one for debt where
-// there is some. leftCells are their cells.
-func leftColumns(owes bool) []string {
-	if owes {
-		return []string{"LEFT", "OWED", "OF", "FULL IN"}
+	name := fluxgate.Band{Label: b.Label, Capacity: b.Capacity, RefillTokens: b.RefillTokens, Refill: ceil(b.RefillMs, time.Microsecond)}.Name()
+	var left, full any = b.Remaining, ceil(b.FullAfterMs, time.Second)
+	if b.Status == fluxgate.Unavailable.String() {
+		left, full = unknown, unknown
 	}
-	return []string{"LEFT", "OF", "FULL IN"}
+	t.add(b.Rule, name, left, b.Owed, b.Limit, full, mode, key)
 }
 
-func leftCells(b *wire.Band, owes bool) []any {
-	full := ceilSecond(span(b.FullAfterMs))
-	if owes {
-		return []any{b.Remaining, b.Owed, b.Limit, full}
-	}
-	return []any{b.Remaining, b.Limit, full}
-}
+// unknown is the cell of a number that the store did not return.
+const unknown = "unknown"
 
-// bandName is the label of a band, or what it goes by without one.
-func bandName(b *wire.Band) string {
-	band := fluxgate.Band{Label: b.Label, Capacity: b.Capacity, RefillTokens: b.RefillTokens, Refill: span(b.RefillMs)}
-	return band.Name()
+// ceil rounds a time up: after it the request fits.
+func ceil(m wire.Millis, unit time.Duration) time.Duration {
+	return (time.Duration(m)*time.Microsecond + unit - 1).Truncate(unit)
 }
-
-func span(m wire.Millis) time.Duration { return time.Duration(m) * time.Microsecond }

@@ -4,20 +4,21 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/period"
 )
 
-// ruleSetDocument is a rule set as its author would write it. It is read as the
-// same rule set again.
+// ruleSetDocument is a rule set as its author would write it: without defaults,
+// without the times that the control plane sets, and without its id in every
+// rule. It is read as the same rule set again.
 type ruleSetDocument struct {
 	ID    string         `json:"id"`
 	Rules []ruleDocument `json:"rules"`
 }
 
-// ruleDocument is a rule without what goes without saying. Its own fields stand
-// before those of the same name.
+// ruleDocument is a rule without defaults. Its own fields replace the embedded
+// ones of the same name.
 type ruleDocument struct {
 	fluxgate.RuleDocument
 	Priority int            `json:"priority,omitempty"`
@@ -33,9 +34,7 @@ type bandDocument struct {
 	Refill       string            `json:"refill"`
 }
 
-// documentOf is without what the control plane keeps too, and without saying in
-// every rule where it belongs.
-func documentOf(set *fluxgate.RuleSet) (*ruleSetDocument, error) {
+func newRuleSetDocument(set *fluxgate.RuleSet) (*ruleSetDocument, error) {
 	doc := &ruleSetDocument{ID: set.ID(), Rules: []ruleDocument{}}
 	for r := range set.Rules() {
 		to := ruleDocument{Priority: r.Priority}
@@ -56,17 +55,15 @@ func documentOf(set *fluxgate.RuleSet) (*ruleSetDocument, error) {
 			to.Enabled = new(bool)
 		}
 		for _, b := range r.Bands {
-			to.Bands = append(to.Bands, bandDocumentOf(b))
+			to.Bands = append(to.Bands, newBandDocument(b))
 		}
 		doc.Rules = append(doc.Rules, to)
 	}
 	return doc, nil
 }
 
-func bandDocumentOf(b fluxgate.Band) bandDocument {
-	// What a band of one token goes by says the period as people do.
-	period := strings.TrimPrefix(fluxgate.Band{RefillTokens: 1, Refill: b.Refill}.Name(), "1-per-")
-	to := bandDocument{Label: b.Label, Kind: b.Kind, Capacity: b.Capacity, Refill: period}
+func newBandDocument(b fluxgate.Band) bandDocument {
+	to := bandDocument{Label: b.Label, Kind: b.Kind, Capacity: b.Capacity, Refill: period.Format(b.Refill)}
 	if b.Tokens() != b.Capacity {
 		to.RefillTokens = b.Tokens()
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -10,49 +11,60 @@ import (
 	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
-// table has columns that stand below each other. Its header appears with its
-// first row.
+// table is a table with a header. Without rows it writes nothing.
 type table struct {
 	columns []string
-	writer  *tabwriter.Writer
-	rows    int
+	rows    [][]string
+	// optional has columns that are left out if all their cells have this text.
+	optional map[string]string
 }
 
-func newTable(out io.Writer, columns ...string) *table {
-	return &table{columns: columns, writer: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
-}
-
-// row adds a row. A cell is never empty, or the columns would not stand below
-// each other; and a text that others have written cannot leave its cell.
-func (t *table) row(cells ...any) {
-	if t.rows == 0 {
-		_, _ = fmt.Fprintln(t.writer, strings.Join(t.columns, "\t")) // flush has the error
-	}
-	t.rows++
-	texts := make([]string, len(cells))
+// add adds a row. An empty cell shows as [none], and text written by others
+// cannot leave its cell.
+func (t *table) add(cells ...any) {
+	row := make([]string, len(cells))
 	for i, cell := range cells {
-		if texts[i] = printable.Line(fmt.Sprint(cell), maxCell); texts[i] == "" {
-			texts[i] = none
+		if row[i] = printable.Line(fmt.Sprint(cell), maxCell); row[i] == "" {
+			row[i] = none
 		}
 	}
-	_, _ = fmt.Fprintln(t.writer, strings.Join(texts, "\t"))
+	t.rows = append(t.rows, row)
 }
 
-func (t *table) flush() error { return t.writer.Flush() }
+func (t *table) write(out io.Writer) {
+	if len(t.rows) == 0 {
+		return
+	}
+	hidden := func(i int) bool {
+		text, optional := t.optional[t.columns[i]]
+		return optional && !slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != text })
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range slices.Insert(t.rows, 0, t.columns) {
+		var shown []string
+		for i := range row {
+			if !hidden(i) {
+				shown = append(shown, row[i])
+			}
+		}
+		printf(w, "%s\n", strings.Join(shown, "\t"))
+	}
+	_ = w.Flush() // out keeps its error
+}
 
 // maxCell is how many characters of a text a table shows.
 const maxCell = 72
 
+// none is the cell of a value that does not exist.
+const none = "-"
+
 // moment is a time as tables show it.
-func moment(at time.Time) string {
-	if at.IsZero() {
+func moment(at *time.Time) string {
+	if at == nil || at.IsZero() {
 		return ""
 	}
 	return at.UTC().Format(time.RFC3339)
 }
-
-// none stands where nothing is known.
-const none = "-"
 
 // count is a number with its noun.
 func count(n int, noun string) string {
@@ -60,14 +72,4 @@ func count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// ceilMilli rounds up a time that is often shorter than a second.
-func ceilMilli(d time.Duration) time.Duration {
-	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
-}
-
-// ceilSecond rounds up: who comes again after so long must fit.
-func ceilSecond(d time.Duration) time.Duration {
-	return (d + time.Second - 1).Truncate(time.Second)
 }

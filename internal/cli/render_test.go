@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"io"
 	"os"
 	"strings"
@@ -11,15 +10,15 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// TestNothingThatATerminalObeysIsWritten is about texts that others have
-// written.
-func TestNothingThatATerminalObeysIsWritten(t *testing.T) {
+// Text written by others cannot control the terminal.
+func TestRender_ControlCharacters(t *testing.T) {
 	const evil = "a\x1b[31m\u009b2J\u202e\x7f\r\nb"
 	for _, format := range []string{asTable, asJSON, asYAML} {
 		var out strings.Builder
-		as := output{format: format}
-		list := as.list(&out, "TEXT", "MORE")
-		if err := errors.Join(list.add(map[string]string{evil: evil}, evil, strings.Repeat("x", 100)), list.end("")); err != nil {
+		output := outputFlag{format: format}
+		list := table{columns: []string{"TEXT", "MORE"}}
+		list.add(evil, strings.Repeat("x", 100))
+		if err := output.write(&out, []any{map[string]string{evil: evil}}, list.write); err != nil {
 			t.Fatal(err)
 		}
 		if strings.ContainsAny(out.String(), "\x1b\u009b\u202e\x7f\r") || format == asTable && (strings.Count(out.String(), "\n") != 2 || !strings.Contains(out.String(), "  b  ") || !strings.Contains(out.String(), "xxx…\n")) {
@@ -27,12 +26,13 @@ func TestNothingThatATerminalObeysIsWritten(t *testing.T) {
 		}
 	}
 	conflict := &admin.Conflict{Author: evil, Comment: evil}
-	if said := describe(io.Discard, "limits", conflict); strings.ContainsAny(said, "\x1b\u009b\u202e\x7f\r") {
+	if said := describeConflict(io.Discard, "limits", conflict); strings.ContainsAny(said, "\x1b\u009b\u202e\x7f\r") {
 		t.Errorf("%q", said)
 	}
 }
 
-func TestColoursAreForTerminals(t *testing.T) {
+// Colours are for terminals, unless they are switched off.
+func TestPainter_Terminals(t *testing.T) {
 	t.Setenv("NO_COLOR", "")
 	t.Setenv("TERM", "xterm")
 	if text := painter(&strings.Builder{})(red, "x"); text != "x" {
@@ -58,7 +58,7 @@ func TestColoursAreForTerminals(t *testing.T) {
 	}
 	defer null.Close()
 	if isTerminal(null) {
-		t.Error("nobody sits there")
+		t.Error("/dev/null is not a terminal")
 	}
 }
 

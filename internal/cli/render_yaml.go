@@ -1,132 +1,81 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"regexp"
-
-	"github.com/goccy/go-yaml/token"
+	"strings"
 )
 
-// writeYAML writes a value as YAML: what its JSON says, key for key in that
-// order. What it writes is read by package filerules as the same again, texts
-// of any characters and numbers of any length included.
-func writeYAML(out io.Writer, v any) error {
+// yamlText is a value as YAML: its JSON, key for key in the same order. Package
+// filerules reads the same value again, with strings of any characters and
+// numbers of any length.
+func yamlText(v any) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("writing YAML: %w", err)
+		return "", fmt.Errorf("writing YAML: %w", err)
 	}
-	w := yamlWriter{from: json.NewDecoder(bytes.NewReader(text)), out: bufio.NewWriter(out)}
+	w := yamlWriter{from: json.NewDecoder(bytes.NewReader(text))}
 	w.from.UseNumber()
-	if err := w.value("", ""); err != nil {
-		return fmt.Errorf("writing YAML: %w", err)
-	}
-	return w.out.Flush()
+	w.value("\n", false)
+	return w.String()[1:] + "\n", nil // without the separator before the value
 }
 
-// yamlWriter turns JSON into YAML in blocks. The library's own writer leaves
-// texts without quotes that its reader takes for something else.
+// yamlWriter turns valid JSON into YAML blocks.
 type yamlWriter struct {
+	strings.Builder
 	from *json.Decoder
-	out  *bufio.Writer
 }
 
-// value writes the next value. Its lines begin with the indent; before is what
-// it stands behind in its line: nothing, a key's colon or the dash of an item.
-func (w *yamlWriter) value(indent, before string) error {
-	t, err := w.from.Token()
-	if err != nil {
-		return err
-	}
+// token is the next one of JSON that was just written and has no errors.
+func (w *yamlWriter) token() json.Token {
+	t, _ := w.from.Token()
+	return t
+}
+
+// value writes the next value after its separator: a space, or the newline and
+// indent of a block. The first entry of a block in a list follows the dash of
+// its item.
+func (w *yamlWriter) value(newline string, inList bool) {
+	t := w.token()
 	open, isBlock := t.(json.Delim)
-	if !isBlock {
-		return w.scalar(t, before)
-	}
-	if !w.from.More() {
-		if _, err := w.from.Token(); err != nil {
-			return err
-		}
-		return w.line(before, open.String()+string(open+2)) // the one that closes it
+	switch {
+	case !isBlock:
+		w.WriteString(" " + yamlScalar(t))
+		return
+	case !w.from.More():
+		w.WriteString(" " + open.String() + w.token().(json.Delim).String())
+		return
 	}
 	for first := true; w.from.More(); first = false {
-		if err := w.begin(indent, before, first); err != nil {
-			return err
+		separator := newline
+		if first && inList {
+			separator = " "
 		}
 		if open == '[' {
-			_ = w.out.WriteByte('-') // Flush has the error
-			err = w.value(indent+"  ", "-")
+			w.WriteString(separator + "-")
 		} else {
-			err = w.field(indent)
+			w.WriteString(separator + yamlScalar(w.token()) + ":")
 		}
-		if err != nil {
-			return err
-		}
+		w.value(newline+"  ", open == '[')
 	}
-	_, err = w.from.Token() // that closes it
-	return err
+	w.token() // the end of the block
 }
 
-// begin is what stands before an entry in its line.
-func (w *yamlWriter) begin(indent, before string, first bool) error {
-	switch {
-	case first && before == "-":
-		indent = " "
-	case first && before == ":":
-		indent = "\n" + indent
-	}
-	_, err := w.out.WriteString(indent)
-	return err
-}
+// plainString matches what YAML cannot take for anything but a string, such as
+// paths, words and periods, except for the words of reservedWord.
+var (
+	plainString  = regexp.MustCompile(`^([0-9]+([dhms]|[mun]s)|[A-Za-z/]([A-Za-z0-9_./*@:+-]*[A-Za-z0-9_./*@+-])?( [A-Za-z0-9_./*@+-]+)*)$`)
+	reservedWord = regexp.MustCompile(`^(?i)(true|false|yes|no|on|off|y|n|null|inf|nan)$`)
+)
 
-func (w *yamlWriter) field(indent string) error {
-	key, err := w.from.Token()
-	if err != nil {
-		return err
+// yamlScalar is a string without quotes if that is safe and everything else as
+// in JSON.
+func yamlScalar(t json.Token) string {
+	if s, ok := t.(string); ok && plainString.MatchString(s) && !reservedWord.MatchString(s) {
+		return s
 	}
-	text, err := yamlText(key.(string))
-	if err != nil {
-		return err
-	}
-	_, _ = w.out.WriteString(text + ":") // Flush has the error
-	return w.value(indent+"  ", ":")
-}
-
-func (w *yamlWriter) scalar(t json.Token, before string) error {
-	text := "null"
-	switch v := t.(type) {
-	case string:
-		var err error
-		if text, err = yamlText(v); err != nil {
-			return err
-		}
-	case json.Number:
-		text = v.String()
-	case bool:
-		text = fmt.Sprint(v)
-	}
-	return w.line(before, text)
-}
-
-func (w *yamlWriter) line(before, text string) error {
-	if before != "" {
-		text = " " + text
-	}
-	_, err := w.out.WriteString(text + "\n")
-	return err
-}
-
-// plainText is what can never be anything but a text, unless the library
-// knows it for a word such as true. Periods are such.
-var plainText = regexp.MustCompile(`^([0-9]+([dhms]|[mun]s)|[A-Za-z/][A-Za-z0-9_./*@:+-]*( [A-Za-z0-9_./*@+-]+)*)$`)
-
-// yamlText is a text without quotes if that is safe, and else as JSON has it.
-func yamlText(s string) (string, error) {
-	if plainText.MatchString(s) && !token.IsNeedQuoted(s) {
-		return s, nil
-	}
-	quoted, err := jsonText(s, "")
-	return string(quoted), err
+	text, _ := jsonText(t) // a scalar has no errors
+	return text
 }

@@ -21,9 +21,9 @@ var awkward = []string{
 	"1h", "100ms", "0d", "07s", "1e5s", "1hh", "sha256:0a", "a/b:c", "a -b", "a - b", "/-", "x.y*@+-", "\u009b31m", "\u202e", "\U000e0001",
 }
 
-// TestYAMLIsReadAsTheSameAgain writes rule sets with awkward texts and random
-// ones in every place that takes them.
-func TestYAMLIsReadAsTheSameAgain(t *testing.T) {
+// Rule sets with awkward and random strings in every place are read as the same
+// again.
+func TestYAMLText_RoundTrip(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 11))
 	texts := awkward
 	const letters = "ab01 \t\n:-#'\"\\{}[],&*!|>%@`?=~/.é😀\u2028\x01"
@@ -47,29 +47,30 @@ func TestYAMLIsReadAsTheSameAgain(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
-		doc, err := documentOf(set)
+		doc, err := newRuleSetDocument(set)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var out strings.Builder
-		if err := writeYAML(&out, doc); err != nil {
+		out, err := yamlText(doc)
+		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := filerules.Parse("again.yaml", []byte(out.String()))
+		again, err := filerules.Parse("again.yaml", []byte(out))
 		if err != nil {
-			t.Errorf("%q: %v\n%s", text, err, out.String())
+			t.Errorf("%q: %v\n%s", text, err, out)
 			continue
 		}
 		if diff := rules.Diff(set, again[0]); len(diff) > 0 {
-			t.Errorf("%q: %+v\n%s", text, diff, out.String())
+			t.Errorf("%q: %+v\n%s", text, diff, out)
 		}
 	}
 }
 
-func TestYAMLReadsWell(t *testing.T) {
-	var out strings.Builder
+// YAML is written in blocks, with quotes only where they are needed.
+func TestYAMLText_Layout(t *testing.T) {
 	value := map[string]any{"b": []any{map[string]any{"x": 1, "y": []int{}}, "plain text", "yes", []int{1, 2}}, "a": nil, "c": map[string]any{"d": true}}
-	if err := writeYAML(&out, value); err != nil {
+	out, err := yamlText(value)
+	if err != nil {
 		t.Fatal(err)
 	}
 	const want = `a: null
@@ -83,8 +84,8 @@ b:
 c:
   d: true
 `
-	if out.String() != want {
-		t.Errorf("it writes\n%s", out.String())
+	if out != want {
+		t.Errorf("it writes\n%s", out)
 	}
 }
 
@@ -119,23 +120,22 @@ func anyRule(random *rand.Rand, id string) fluxgate.Rule {
 	return r
 }
 
-// TestWhatGoesWithoutSayingIsNotPartOfTheRules reads what get prints of rules of
-// all kinds.
-func TestWhatGoesWithoutSayingIsNotPartOfTheRules(t *testing.T) {
+// Documents leave out defaults and are read as the same rules again.
+func TestRuleSetDocument_Defaults(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 5))
 	for range 500 {
 		set, err := fluxgate.NewRuleSet("s", anyRule(random, "a"), anyRule(random, "b"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		doc, err := documentOf(set)
+		doc, err := newRuleSetDocument(set)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, format := range []string{asYAML, asJSON} {
 			var out strings.Builder
-			as := output{format: format}
-			if err := as.write(&out, doc, nil); err != nil {
+			output := outputFlag{format: format}
+			if err := output.write(&out, doc, nil); err != nil {
 				t.Fatal(err)
 			}
 			again, err := filerules.Parse("again."+format, []byte(out.String()))
@@ -154,11 +154,12 @@ func TestWhatGoesWithoutSayingIsNotPartOfTheRules(t *testing.T) {
 	}
 }
 
-func TestADocumentSaysPeriodsAsPeopleDo(t *testing.T) {
+// Periods are written in their largest unit.
+func TestRuleSetDocument_Periods(t *testing.T) {
 	for want, period := range map[string]time.Duration{
 		"100ms": 100 * time.Millisecond, "1s": time.Second, "90s": 90 * time.Second, "1h": time.Hour, "90m": 90 * time.Minute, "1d": 24 * time.Hour, "30d": 720 * time.Hour,
 	} {
-		b := bandDocumentOf(fluxgate.Band{Capacity: 5, RefillTokens: 5, Refill: period})
+		b := newBandDocument(fluxgate.Band{Capacity: 5, RefillTokens: 5, Refill: period})
 		if b.Refill != want || b.RefillTokens != 0 {
 			t.Errorf("%v is %+v", period, b)
 		}

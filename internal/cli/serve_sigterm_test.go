@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,14 +14,10 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// TestSIGTERMLosesNoRequest sends the signal to a real process under load over
-// connections that are kept.
-func TestSIGTERMLosesNoRequest(t *testing.T) {
+// SIGTERM loses no request of a real process under load on persistent connections.
+func TestServe_SIGTERM(t *testing.T) {
 	testenv.SkipShort(t)
-	binary := filepath.Join(t.TempDir(), "fluxgate")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../cmd/fluxgate").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	binary := build(t)
 	addr := testenv.FreeAddr(t)
 	cmd := exec.Command(binary, "serve", "--set", "server.drain.delay=2s", "--set", "server.http="+addr, "--set", "server.admin=", "--set", "redis.enabled=false",
 		"--set", "mongo.enabled=false", "--set", "rules.file=../../examples/rules.yaml")
@@ -70,7 +65,7 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 				}
 				served.Add(1)
 				if last {
-					return // it was told to close its connection
+					return // the server closes the connection
 				}
 			}
 		})

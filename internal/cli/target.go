@@ -7,31 +7,37 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"strings"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/spf13/cobra"
 )
 
-// where are the flags that say where an operator works: with a server, or
-// straight on what a configuration names.
-type where struct {
-	remote
+// target are the flags that say what a command works on: the admin API of a
+// server, or with --direct what a configuration names.
+type target struct {
+	serverFlags
 
 	direct bool
-	from   sources
+	config configFlags
 	author string
 
-	// place is where that is in words, once it is open: "at http://..." or
-	// "straight in redis".
+	// place is the target in words once it is open: "at http://..." or
+	// "directly in redis".
 	place string
 }
 
-func (w *where) flags(cmd *cobra.Command) {
-	w.remote.flags(cmd, "the server's admin listener; "+adminVariable+" is the default if it is set", "http://127.0.0.1:9090", adminVariable)
-	cmd.Flags().BoolVar(&w.direct, "direct", false, "work straight on what --config and --set name, without a server")
-	w.from.flags(cmd)
+func (t *target) flags(cmd *cobra.Command) {
+	t.serverFlags.flags(cmd, adminListener)
+	cmd.Flags().BoolVar(&t.direct, "direct", false, "work directly on what --config and --set name, without a server")
+	t.config.flags(cmd)
+	if strings.Contains(cmd.Use, " ID") {
+		cmd.ValidArgsFunction = t.completeRuleSets
+	}
 }
 
 // need is what a command works on.
@@ -39,89 +45,142 @@ type need int
 
 const (
 	needRules     need = iota // the rules alone
-	needDecisions             // what is decided by them
-	needBuckets               // what is in the store
+	needDecisions             // decisions by them
+	needBuckets               // the buckets in the store
 )
 
-// work calls do with an operator. What goes wrong comes with what to do next.
-func (w *where) work(cmd *cobra.Command, on need, do func(context.Context, admin.Operator) error) (err error) {
-	if err := w.check(cmd); err != nil {
+// run opens the target and calls do with it. Errors come with what to do next.
+func (t *target) run(cmd *cobra.Command, on need, do func(context.Context, admin.Operator) error) (err error) {
+	if err := t.check(cmd); err != nil {
 		return err
 	}
-	operator, err := w.open(cmd, on)
+	operator, err := t.open(cmd, on)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, operator.Close()) }()
-	return w.advise(do(cmd.Context(), operator))
+	return t.advise(do(cmd.Context(), operator))
+}
+
+// runRequest is run with the request of the flags, in the default rule set if
+// they name none.
+func (t *target) runRequest(cmd *cobra.Command, on need, flags *requestFlags, do func(context.Context, admin.Operator, *fluxgate.Request) error) error {
+	req, err := flags.read()
+	if err != nil {
+		return err
+	}
+	return t.run(cmd, on, func(ctx context.Context, operator admin.Operator) error {
+		if req.RuleSet == "" {
+			if req.RuleSet, err = defaultRuleSet(ctx, operator); err != nil {
+				return err
+			}
+		}
+		return do(ctx, operator, req)
+	})
 }
 
 // check refuses flags that contradict each other.
-func (w *where) check(cmd *cobra.Command) error {
-	remote, local := []string{"server", "token-file", "ca-file", "cert-file", "key-file"}, []string{"config", "set", "author"}
-	wrong, why := local, "is for --direct"
-	if w.direct {
-		wrong, why = remote, "is for a server, and --direct works without one"
+func (t *target) check(cmd *cobra.Command) error {
+	wrong, why := []string{"config", "set", "author"}, "needs --direct"
+	if t.direct {
+		wrong, why = []string{"server", "token-file", "ca-file", "cert-file", "key-file"}, "is for a server, and --direct works without one"
 	}
 	for _, name := range wrong {
 		if cmd.Flags().Changed(name) {
 			return usage("--%s %s", name, why)
 		}
 	}
-	if w.direct {
+	if t.direct {
 		return nil
 	}
-	return w.remote.check(cmd)
+	return t.serverFlags.check(cmd)
 }
 
-// closing is an operator that is closed after use.
-type closing interface {
+// openOperator is an operator that is closed after use.
+type openOperator interface {
 	admin.Operator
 	io.Closer
 }
 
-func (w *where) open(cmd *cobra.Command, on need) (closing, error) {
-	if w.direct {
-		return w.openDirect(cmd, on)
+func (t *target) open(cmd *cobra.Command, on need) (openOperator, error) {
+	if t.direct {
+		return t.openDirect(cmd, on)
 	}
-	w.place = "at " + w.server
-	token, tls, err := w.secrets()
+	t.place = "at " + t.server
+	token, tls, err := t.credentials()
 	if err != nil {
 		return nil, err
 	}
-	client, err := admin.NewClient(w.server, admin.ClientConfig{Token: token, TLS: tls})
+	client, err := admin.NewClient(t.server, admin.ClientConfig{Token: token, TLS: tls})
 	if err != nil {
-		return nil, w.wrong(err)
+		return nil, t.invalidAddress(err)
 	}
 	return client, nil
 }
 
-func (w *where) openDirect(cmd *cobra.Command, on need) (closing, error) {
-	c, err := w.from.load()
+func (t *target) openDirect(cmd *cobra.Command, on need) (openOperator, error) {
+	c, err := t.config.load()
 	if err != nil {
 		return nil, err
 	}
-	w.place = "straight in " + c.RuleSource()
+	t.place = "directly in " + c.RuleSource()
 	if on == needBuckets {
-		w.place = "straight in " + config.SourceRedis // where buckets are that we can reach
+		t.place = "directly in " + config.SourceRedis
 	}
-	if on != needRules && !c.Redis.Enabled {
-		const own = "with redis.enabled=false every server keeps its buckets to itself"
-		if on == needBuckets {
-			return nil, errors.New(own + ": ask one of them with --server")
-		}
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s: this is what somebody gets who has taken nothing yet\n", own)
+	const inMemory = "with redis.enabled=false every server keeps its buckets in memory"
+	switch {
+	case on == needRules || c.Redis.Enabled:
+	case on == needBuckets:
+		return nil, errors.New(inMemory + ": ask one of them with --server")
+	default:
+		printf(cmd.ErrOrStderr(), "%s: this is the decision on full buckets\n", inMemory)
 	}
 	return server.NewOperator(cmd.Context(), c, on == needRules, server.Options{Version: cmd.Root().Version})
 }
 
-// signature is who signs a change. A server signs with who it takes us for.
-func (w *where) signature() string {
-	if w.author != "" {
-		return w.author
+// signature is the author of a direct change. A server signs with the identity
+// of its caller instead.
+func (t *target) signature() string {
+	if t.author != "" {
+		return t.author
 	}
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return "user:" + u.Username
 	}
 	return fmt.Sprintf("user:%d", os.Getuid())
+}
+
+// advise adds to an error what to do about it.
+func (t *target) advise(err error) error {
+	var code exitCode
+	var misuse *usageError
+	var own *advisedError
+	switch {
+	case err == nil, errors.As(err, &code), errors.As(err, &misuse), errors.Is(err, admin.ErrReadOnly):
+		return err
+	case errors.As(err, &own):
+		return withAdvice(err, own.advice)
+	case errors.Is(err, fluxgate.ErrNoRule):
+		return withAdvice(err, "see fluxgate rules get for the existing rules")
+	case errors.Is(err, rules.ErrNotFound), errors.Is(err, fluxgate.ErrNoRuleSet):
+		return withAdvice(err, "see fluxgate rules list for the existing rule sets")
+	case t.direct:
+		return err
+	}
+	return withAdvice(err, t.advice(err))
+}
+
+// advisedError is an error with advice of its own, which may be empty.
+type advisedError struct {
+	error
+	advice string
+}
+
+func (a *advisedError) Unwrap() error { return a.error }
+
+func withAdvice(err error, advice string) error {
+	if advice == "" {
+		return err
+	}
+	return fmt.Errorf("%w\n%s", err, advice)
 }

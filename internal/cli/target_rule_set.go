@@ -10,20 +10,24 @@ import (
 	"github.com/fluxgate/fluxgate/admin"
 )
 
-// ruleSetHelp is for commands that do without.
-const ruleSetHelp = "the rule set (default: that of requests that name none)"
+// ruleSetHelp is the help of an optional --rule-set.
+const ruleSetHelp = "the rule set (default: ratelimit.default-rule-set-id)"
 
-// whoami is who we are here and what is here, or nothing where we may not ask.
+const noRuleSets = "there are no rule sets: create one with fluxgate rules apply -f FILE"
+
+// whoami describes the caller and the target; it is empty if the caller may not
+// ask.
 func whoami(ctx context.Context, operator admin.Operator) (*admin.Who, error) {
 	who, err := operator.Whoami(ctx)
-	var refused *admin.Problem
-	if errors.As(err, &refused) && refused.Status == http.StatusForbidden {
+	var problem *admin.Problem
+	if errors.As(err, &problem) && problem.Status == http.StatusForbidden {
 		return new(admin.Who), nil
 	}
 	return who, err
 }
 
-// defaultRuleSet is the rule set of requests that name none.
+// defaultRuleSet is the configured default, or the only rule set if there is no
+// default or the caller may not read it.
 func defaultRuleSet(ctx context.Context, operator admin.Operator) (string, error) {
 	who, err := whoami(ctx, operator)
 	if err != nil {
@@ -31,7 +35,7 @@ func defaultRuleSet(ctx context.Context, operator admin.Operator) (string, error
 	}
 	id := who.DefaultRuleSet
 	if len(who.RuleSets) > 0 && !slices.Contains(who.RuleSets, id) {
-		id = "" // we may not look at it
+		id = ""
 	}
 	if id != "" {
 		heads, err := operator.Revisions(ctx, []string{id})
@@ -39,12 +43,6 @@ func defaultRuleSet(ctx context.Context, operator admin.Operator) (string, error
 			return id, err
 		}
 	}
-	return onlyRuleSet(ctx, operator, id)
-}
-
-// onlyRuleSet is the rule set that there is if it is just one, and nobody has
-// said that it is to be another that is missing.
-func onlyRuleSet(ctx context.Context, operator admin.Operator, missing string) (string, error) {
 	const most = 10
 	found, err := operator.List(ctx, "", most+1)
 	if err != nil {
@@ -55,15 +53,15 @@ func onlyRuleSet(ctx context.Context, operator admin.Operator, missing string) (
 		ids[i] = found[i].RuleSetID
 	}
 	if len(ids) > most {
-		ids[most] = "and others, see fluxgate rules list"
+		ids[most] = "and more, see fluxgate rules list"
 	}
 	switch list := strings.Join(ids, ", "); {
 	case len(ids) == 0:
-		return "", errors.New("there are no rule sets: make one with fluxgate rules apply -f FILE")
-	case missing != "":
-		return "", usage("there is no rule set %s, which is that of requests that name none: say which with --rule-set: %s", missing, list)
+		return "", errors.New(noRuleSets)
+	case id != "":
+		return "", usage("the default rule set %s does not exist: choose one with --rule-set: %s", id, list)
 	case len(ids) > 1:
-		return "", usage("there are several rule sets: say which with --rule-set: %s", list)
+		return "", usage("there are several rule sets: choose one with --rule-set: %s", list)
 	}
 	return ids[0], nil
 }

@@ -2,21 +2,25 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
 
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/internal/syntax"
 	"github.com/spf13/cobra"
 )
 
-// What the environment says about servers to ask. Flags come before it.
+// The environment variables that name a server. Flags override them.
 const (
 	adminVariable     = "FLUXGATE_ADMIN"      // the admin listener
 	serverVariable    = "FLUXGATE_SERVER"     // the http listener
@@ -27,186 +31,186 @@ const (
 	keyFileVariable   = "FLUXGATE_KEY_FILE"
 )
 
-// clientVariables are no settings of a server.
+// clientVariables are not settings of a server.
 var clientVariables = []string{
 	adminVariable, serverVariable, tokenVariable, tokenFileVariable, caFileVariable, certFileVariable, keyFileVariable,
 }
 
-// remote are the flags that say where a server is, and who asks it.
-type remote struct {
+// listener is one of the two addresses of a server.
+type listener struct{ setting, address, variable string }
+
+var (
+	adminListener = listener{"server.admin", "http://127.0.0.1:9090", adminVariable}
+	httpListener  = listener{"server.http", "http://127.0.0.1:8080", serverVariable}
+)
+
+// serverFlags name a server and the caller's credentials.
+type serverFlags struct {
 	server, tokenFile         string
 	caFile, certFile, keyFile string
 
-	variable string // what the address is from, if not from a flag
+	listener listener
+	variable string // the environment variable with the address, if it is used
 	token    string // from the environment, if no flag names a file
 	implied  bool   // the address had no scheme, and http:// was added
 }
 
-// flags adds them. The variable of the environment, if there is one and it is
-// set, comes before the default.
-func (r *remote) flags(cmd *cobra.Command, what, address, variable string) {
-	if set := os.Getenv(variable); set != "" {
-		address, r.variable = set, variable
+// flags adds them for one listener of the server.
+func (s *serverFlags) flags(cmd *cobra.Command, of listener) {
+	s.listener = of
+	address := of.address
+	if set := os.Getenv(of.variable); set != "" {
+		address, s.variable = set, of.variable
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&r.server, "server", "s", address, what)
-	flags.StringVar(&r.tokenFile, "token-file", "", "file with the bearer token (default: "+tokenVariable+" is the token, or "+tokenFileVariable+" names the file); not sent off this machine unless --server begins with https:// or http://")
-	flags.StringVar(&r.caFile, "ca-file", "", "file with the certificates that vouch for the server (default: "+caFileVariable+")")
-	flags.StringVar(&r.certFile, "cert-file", "", "file with the certificate to show to the server (default: "+certFileVariable+")")
-	flags.StringVar(&r.keyFile, "key-file", "", "file with its key (default: "+keyFileVariable+")")
+	flags.StringVarP(&s.server, "server", "s", address, "the server's "+of.setting+" address; "+of.variable+" is the default if it is set")
+	flags.StringVar(&s.tokenFile, "token-file", "", "file with the bearer token (default: "+tokenVariable+" is the token, or "+tokenFileVariable+" names the file); sent to another machine only if --server begins with https:// or http://")
+	flags.StringVar(&s.caFile, "ca-file", "", "file with the CA certificates to verify the server with (default: "+caFileVariable+")")
+	flags.StringVar(&s.certFile, "cert-file", "", "file with the client certificate (default: "+certFileVariable+")")
+	flags.StringVar(&s.keyFile, "key-file", "", "file with the key of the client certificate (default: "+keyFileVariable+")")
 }
 
-// check refuses what contradicts itself. An address without a scheme is one of
-// http, to which no token is sent off loopback.
-func (r *remote) check(cmd *cobra.Command) error {
+// check fills in the environment and refuses flags that contradict each other.
+// An address without a scheme is http, to which no token is sent off loopback.
+// TLS files of the environment are for servers at https:// only.
+func (s *serverFlags) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("server") {
-		r.variable = ""
+		s.variable = ""
 	}
-	if !strings.Contains(r.server, "://") {
-		r.server, r.implied = "http://"+r.server, true
+	if !strings.Contains(s.server, "://") {
+		s.server, s.implied = "http://"+s.server, true
 	}
-	r.environment()
-	if (r.certFile == "") != (r.keyFile == "") {
+	if s.tokenFile == "" {
+		if s.token = os.Getenv(tokenVariable); s.token == "" {
+			s.tokenFile = os.Getenv(tokenFileVariable)
+		}
+	}
+	if !strings.HasPrefix(s.server, "https://") {
+		if s.caFile != "" || s.certFile != "" || s.keyFile != "" {
+			return usage("--ca-file, --cert-file and --key-file need a server at https://, and this one is at %s", s.address())
+		}
+		return nil
+	}
+	s.caFile = cmp.Or(s.caFile, os.Getenv(caFileVariable))
+	if s.certFile == "" && s.keyFile == "" {
+		s.certFile, s.keyFile = os.Getenv(certFileVariable), os.Getenv(keyFileVariable)
+	}
+	if (s.certFile == "") != (s.keyFile == "") {
 		return usage("--cert-file and --key-file go together")
-	}
-	if (r.caFile != "" || r.certFile != "") && !strings.HasPrefix(r.server, "https://") {
-		return usage("--ca-file and --cert-file are for a server at https://, and this one is at %s", r.address())
 	}
 	return nil
 }
 
-// environment fills in what no flag says. The files for TLS are left out where
-// the server is asked without it: they may be for another.
-func (r *remote) environment() {
-	if r.tokenFile == "" {
-		if r.token = os.Getenv(tokenVariable); r.token == "" {
-			r.tokenFile = os.Getenv(tokenFileVariable)
-		}
+// address names the server, and the variable that the address comes from.
+func (s *serverFlags) address() string {
+	if s.variable != "" {
+		return s.server + " (" + s.variable + ")"
 	}
-	if !strings.HasPrefix(r.server, "https://") {
-		return
-	}
-	r.caFile = cmp.Or(r.caFile, os.Getenv(caFileVariable))
-	if r.certFile == "" && r.keyFile == "" {
-		r.certFile, r.keyFile = os.Getenv(certFileVariable), os.Getenv(keyFileVariable)
-	}
+	return s.server
 }
 
-// address is where the server is, and who says so if that is not seen in the
-// command.
-func (r *remote) address() string {
-	if r.variable != "" {
-		return r.server + " (" + r.variable + ")"
-	}
-	return r.server
+// invalidAddress does not show the address: there may be a password in it.
+func (s *serverFlags) invalidAddress(err error) error {
+	return usage("%s: %w", cmp.Or(s.variable, "--server"), err)
 }
 
-// wrong is about an address that cannot be one. It is not shown: there may be a
-// password in it.
-func (r *remote) wrong(err error) error {
-	if r.variable != "" {
-		return usage("%s: %w", r.variable, err)
-	}
-	return usage("--server: %w", err)
-}
-
-// secrets are what the files hold that say who we are, and who the server is.
-func (r *remote) secrets() (admin.Secret, *tls.Config, error) {
-	token, err := readToken(r.tokenFile)
-	if r.token != "" {
-		token, err = checkToken(r.token, tokenVariable)
-	}
+// credentials reads the token and the TLS files.
+func (s *serverFlags) credentials() (admin.Secret, *tls.Config, error) {
+	token, err := s.readToken()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("reading the token: %w", err)
 	}
-	if len(token) > 0 && r.implied && !onLoopback(r.server) {
-		return nil, nil, r.wrong(errors.New("the token would be sent unencrypted: begin the address with https://, or with http:// on a network that you trust"))
+	if u, err := url.Parse(s.server); len(token) > 0 && s.implied && (err != nil || !syntax.IsLoopback(u.Hostname())) {
+		return nil, nil, s.invalidAddress(errors.New("the token would be sent unencrypted: begin the address with https://, or with http:// on a network that you trust"))
 	}
-	config, err := r.tls()
-	return token, config, err
-}
-
-// onLoopback reports whether an address is on this machine.
-func onLoopback(address string) bool {
-	u, err := url.Parse(address)
-	return err == nil && syntax.IsLoopback(u.Hostname())
-}
-
-func (r *remote) tls() (*tls.Config, error) {
-	if r.caFile == "" && r.certFile == "" {
-		return nil, nil
+	if s.caFile == "" && s.certFile == "" {
+		return token, nil, nil
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if r.caFile != "" {
-		text, err := readSmall(r.caFile)
+	if s.caFile != "" {
+		text, err := os.ReadFile(s.caFile)
 		if err != nil {
-			return nil, fmt.Errorf("reading --ca-file: %w", err)
+			return nil, nil, fmt.Errorf("reading --ca-file: %w", err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("reading --ca-file: %s has no certificate as PEM in it", r.caFile)
+			return nil, nil, fmt.Errorf("reading --ca-file: %s has no PEM certificate", s.caFile)
 		}
 	}
-	if r.certFile != "" {
-		pair, err := tls.LoadX509KeyPair(r.certFile, r.keyFile)
+	if s.certFile != "" {
+		pair, err := tls.LoadX509KeyPair(s.certFile, s.keyFile)
 		if err != nil {
-			return nil, fmt.Errorf("reading --cert-file and --key-file: %w", err)
+			return nil, nil, fmt.Errorf("reading --cert-file and --key-file: %w", err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
-	return config, nil
+	return token, config, nil
 }
 
-// maybeTLS is about an answer as servers give it who are asked without TLS.
-const maybeTLS = "does the server speak TLS? then its address begins with https://"
-
-// adviceOnTLS is about a server that speaks TLS otherwise than we do.
-func adviceOnTLS(err error) string {
-	var stranger x509.UnknownAuthorityError
+// readToken is empty if there is no token.
+func (s *serverFlags) readToken() (admin.Secret, error) {
+	text, from := s.token, tokenVariable
 	switch {
-	case errors.As(err, &stranger):
-		return "name who vouches for the server with --ca-file"
-	case strings.Contains(err.Error(), "gave HTTP response to HTTPS client"):
-		return "the server does not speak TLS: its address begins with http://"
-	}
-	return ""
-}
-
-// readToken reads a bearer token, which is empty if no file is named.
-func readToken(file string) (admin.Secret, error) {
-	if file == "" {
+	case text != "":
+	case s.tokenFile == "":
 		return nil, nil
+	default:
+		file, err := os.ReadFile(s.tokenFile)
+		if err != nil {
+			return nil, err
+		}
+		text, from = string(file), s.tokenFile
 	}
-	text, err := readSmall(file)
-	if err != nil {
-		return nil, fmt.Errorf("reading the token: %w", err)
-	}
-	return checkToken(string(text), file)
-}
-
-// checkToken is the token in a text that a file or a variable has.
-func checkToken(text, from string) (admin.Secret, error) {
 	token := strings.TrimSpace(text)
 	if token == "" {
-		return nil, fmt.Errorf("reading the token: %s is empty", from)
+		return nil, fmt.Errorf("%s is empty", from)
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, fmt.Errorf("reading the token: %s has more than a token in it", from)
+		return nil, fmt.Errorf("%s must contain one token and nothing else", from)
 	}
 	return admin.Secret(token), nil
 }
 
-// readSmall reads a file that is expected to be small.
-func readSmall(name string) ([]byte, error) {
-	const most = 1 << 20
-	file, err := os.Open(name) //nolint:gosec // the path is the operator's
-	if err != nil {
-		return nil, err
+// advice is what to do about an error of the server or of the way to it.
+func (s *serverFlags) advice(err error) string {
+	var (
+		problem     *admin.Problem      // of the admin listener
+		answer      *client.StatusError // of the http listener
+		authority   x509.UnknownAuthorityError
+		unreachable *net.OpError
+		status      int
+		explained   bool // the answer is one of ours
+	)
+	if errors.As(err, &problem) {
+		status, explained = problem.Status, problem.Kind != ""
+	} else if errors.As(err, &answer) {
+		status, explained = answer.Status, answer.Detail != ""
 	}
-	defer file.Close() //nolint:errcheck // nothing was written
-	text, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && len(text) > most {
-		err = fmt.Errorf("%s has more than %d bytes", name, most)
+	switch {
+	case status == http.StatusUnauthorized && s.token == "" && s.tokenFile == "":
+		return "the server requires authentication: use --token-file or " + tokenVariable + ", or --cert-file and --key-file"
+	case status == http.StatusUnauthorized && s.token != "":
+		return "the server does not accept the token in " + tokenVariable + ": it may be for another server, or have expired"
+	case status == http.StatusUnauthorized:
+		return "the server does not accept the token in " + s.tokenFile + ": it may be for another server, or have expired"
+	case status == http.StatusForbidden:
+		return "use a token with that role: server.auth in the server's configuration lists the roles of each caller"
+	case status == http.StatusTooManyRequests:
+		return "server.admin-rate in the server's configuration is the number of requests per minute that one caller may send"
+	case status == http.StatusNotFound:
+		return fmt.Sprintf("is %s the address of %s? a server has two: %s and %s", s.address(), s.listener.setting, httpListener.setting, adminListener.setting)
+	case status == http.StatusBadRequest && !explained && strings.HasPrefix(s.server, "http://"):
+		return "does the server use TLS? then its address begins with https://"
+	case status != 0, errors.Is(err, client.ErrUndecided): // the request was not sent
+		return ""
+	case errors.As(err, &authority):
+		return "name the CA that signed the server's certificate with --ca-file"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "the server does not use TLS: its address begins with http://"
+	case s.listener == httpListener:
+		return fmt.Sprintf("is a server running at %s? see fluxgate serve --help", s.address())
+	case errors.As(err, &unreachable), errors.Is(err, io.EOF), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("is a server running at %s? or work without one: --direct --config FILE", s.address())
 	}
-	return text, err
+	return ""
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-func TestWhoMayDoWhat(t *testing.T) {
+// The token decides what a caller may do, and errors say which one to use.
+func TestTarget_Roles(t *testing.T) {
 	folder := t.TempDir()
 	hash := func(token string) string {
 		sum := sha256.Sum256([]byte(token))
@@ -26,7 +27,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 	address, requests := serveWith(t, append(inRedis(t), "server.auth.tokens-file="+tokens)...)
 	rules := write(t, folder, "rules.yaml", firstRules)
 	reader, writer := write(t, folder, "reader", "token-of-the-reader\n"), write(t, folder, "writer", "token-of-the-writer\n")
-	wrong, empty, two := write(t, folder, "wrong", "token-of-nobody"), write(t, folder, "empty", "\n"), write(t, folder, "two", "token-of-the-reader\ntoken-of-the-writer")
+	wrong, empty, two := write(t, folder, "wrong", "token-of-another"), write(t, folder, "empty", "\n"), write(t, folder, "two", "token-of-the-reader\ntoken-of-the-writer")
 	for _, c := range []struct {
 		args []string
 		code int
@@ -35,7 +36,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{[]string{"rules", "list"}, exitError, "use --token-file or FLUXGATE_TOKEN, or --cert-file and --key-file"},
 		{[]string{"rules", "list", "--token-file", wrong}, exitError, "the server does not accept the token in " + wrong},
 		{[]string{"rules", "list", "--token-file", empty}, exitError, "is empty"},
-		{[]string{"rules", "list", "--token-file", two}, exitError, "has more than a token in it"},
+		{[]string{"rules", "list", "--token-file", two}, exitError, "must contain one token and nothing else"},
 		{[]string{"rules", "list", "--token-file", folder + "/none"}, exitError, "reading the token"},
 		{[]string{"rules", "list", "--token-file", reader}, exitOK, ""},
 		{[]string{"rules", "apply", "--yes", "-f", rules, "--token-file", reader}, exitError, "api-limits was not changed"},
@@ -61,7 +62,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 }
 
-func TestAServerBehindTLS(t *testing.T) {
+// A server with TLS and client certificates.
+func TestTarget_TLS(t *testing.T) {
 	certs := testenv.StartStandalone(t, testenv.Config{TLS: true}).Certificates()
 	address, requests := serveWith(t, append(inRedis(t), "server.tls.cert-file="+certs.CertFile, "server.tls.key-file="+certs.KeyFile,
 		"server.tls.client-ca-file="+certs.CAFile)...)
@@ -72,12 +74,12 @@ func TestAServerBehindTLS(t *testing.T) {
 		says string
 	}{
 		{append([]string{"-s", "https://" + address, "--ca-file", certs.CAFile}, pair...), exitOK, "there are no rule sets"},
-		{append([]string{"-s", "https://" + address}, pair...), exitError, "name who vouches for the server with --ca-file"},
+		{append([]string{"-s", "https://" + address}, pair...), exitError, "name the CA that signed the server's certificate with --ca-file"},
 		{[]string{"-s", "http://" + address}, exitError, "then its address begins with https://"},
-		{append([]string{"-s", "https://" + address, "--ca-file", certs.KeyFile}, pair...), exitError, "has no certificate"},
+		{append([]string{"-s", "https://" + address, "--ca-file", certs.KeyFile}, pair...), exitError, "has no PEM certificate"},
 		{[]string{"-s", "https://" + address, "--ca-file", certs.CAFile, "--cert-file", certs.CertFile, "--key-file", certs.CertFile}, exitError, "--cert-file and --key-file"},
 		{[]string{"-s", "https://" + address, "--cert-file", certs.CertFile}, exitUsage, "go together"},
-		{[]string{"-s", "http://" + address, "--ca-file", certs.CAFile}, exitUsage, "are for a server at https://"},
+		{[]string{"-s", "http://" + address, "--ca-file", certs.CAFile}, exitUsage, "need a server at https://"},
 	} {
 		code, out, errs := call(t, append([]string{"rules", "list"}, c.args...)...)
 		if code != c.code || !strings.Contains(out+errs, c.says) {
@@ -95,7 +97,8 @@ func TestAServerBehindTLS(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotThere(t *testing.T) {
+// The error about an unreachable server names its address and where that is from.
+func TestTarget_Unreachable(t *testing.T) {
 	away := "http://" + testenv.FreeAddr(t)
 	rules := write(t, t.TempDir(), "rules.yaml", firstRules)
 	for _, args := range [][]string{
@@ -103,7 +106,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 		{"bucket", "peek", "--rule-set", "x"}, {"bucket", "reset", "--rule-set", "x", "--yes"},
 	} {
 		code, _, errs := call(t, append(args, "-s", away)...)
-		if code != exitError || !strings.Contains(errs, "is a server running at "+away+"? its admin listener is server.admin; or work without one: --direct --config FILE") {
+		if code != exitError || !strings.Contains(errs, "is a server running at "+away+"? or work without one: --direct --config FILE") {
 			t.Errorf("%v: exit code %d\n%s", args, code, errs)
 		}
 	}
@@ -125,14 +128,15 @@ func TestAServerThatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatIsNotTheAdminListener(t *testing.T) {
+// The error about the wrong listener names the right one.
+func TestTarget_WrongListener(t *testing.T) {
 	address, requests := serveWith(t, inRedis(t)...)
 	code, _, errs := call(t, "rules", "list", "-s", "http://"+requests)
 	if code != exitError || !strings.Contains(errs, "server.admin") {
 		t.Errorf("exit code %d\n%s", code, errs)
 	}
 	code, _, errs = call(t, "check", "-s", address)
-	if code != exitError || !strings.Contains(errs, "is http://"+address+" the address of server.http? server.admin is another") {
+	if code != exitError || !strings.Contains(errs, "is http://"+address+" the address of server.http? a server has two: server.http and server.admin") {
 		t.Errorf("exit code %d\n%s", code, errs)
 	}
 	code, _, errs = call(t, "rules", "list", "-s", "https://"+address)
@@ -141,18 +145,18 @@ func TestAnAddressThatIsNotTheAdminListener(t *testing.T) {
 	}
 }
 
-func TestWhoAsksTooOftenIsToldWhichSettingSaysSo(t *testing.T) {
+// The error about too many requests names the setting.
+func TestTarget_RateLimited(t *testing.T) {
 	address, _ := serveWith(t, append(inRedis(t), "server.admin-rate=1")...)
-	for i, says := range []string{"there are no rule sets", "server.admin-rate in the server's configuration is how often a minute one caller may ask"} {
+	for i, says := range []string{"there are no rule sets", "server.admin-rate in the server's configuration is the number of requests per minute that one caller may send"} {
 		if code, out, errs := call(t, "rules", "list", "-s", address); code != i*exitError || !strings.Contains(out+errs, says) {
 			t.Errorf("exit code %d\n%s%s", code, out, errs)
 		}
 	}
 }
 
-// TestALostAnswerIsNotCalledAFailure has the connection end after the change
-// was sent.
-func TestALostAnswerIsNotCalledAFailure(t *testing.T) {
+// If the connection ends after a change was sent, it may have been made.
+func TestChangeError_LostAnswer(t *testing.T) {
 	address, _ := serveWith(t, inRedis(t)...)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -176,38 +180,39 @@ func TestALostAnswerIsNotCalledAFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = newColleague(t, listener.Addr().String()).Put(t.Context(), v.RuleSet, new(changeFlags).change(1))
-	if said := refused(os.Stderr, "limits", err); !strings.Contains(said.Error(), "may have been made all the same: look before you try again, with fluxgate rules history limits") {
+	if said := changeError(os.Stderr, "limits", err); !strings.Contains(said.Error(), "may have been made: check fluxgate rules history limits before you try again") {
 		t.Error(said)
 	}
 }
 
-func TestWaysToCallItWrong(t *testing.T) {
+// Usage errors have exit code 64 and say what is expected.
+func TestRun_UsageErrors(t *testing.T) {
 	const file = "../../examples/rules.yaml"
 	for _, c := range []struct {
 		args, says string
 	}{
-		{"rules get", "takes the id of one rule set"},
+		{"rules get", "takes one rule set id"},
 		{"rules get a b", "got 2 arguments"},
-		{"rules get a/b", "is not the id of a rule set"},
-		{"rules get a --revision 0", "is not a revision"},
-		{"rules get a -o table", "use yaml or json"},
-		{"rules list -o xml", "use table, json or yaml"},
+		{"rules get a/b", "is not a rule set id"},
+		{"rules get a --revision 0", "must be at least 1"},
+		{"rules get a -o table", "use one of yaml, json"},
+		{"rules list -o xml", "use one of table, json, yaml"},
 		{"rules list --direct --server http://127.0.0.1:1", "--server is for a server"},
 		{"rules list --direct --token-file x", "--token-file is for a server"},
-		{"rules list --config x", "--config is for --direct"},
-		{"rules list --set a=b", "--set is for --direct"},
+		{"rules list --config x", "--config needs --direct"},
+		{"rules list --set a=b", "--set needs --direct"},
 		{"rules list --server ftp://nowhere", "--server: making a client: the address must be of the form http://127.0.0.1:9090"},
-		{"rules apply -f " + file + " --author me", "--author is for --direct"},
-		{"rules apply", "say which rules"},
-		{"rules diff", "say what to compare"},
-		{"rules diff a b", "takes the id of one rule set"},
-		{"rules diff a -f " + file, "cannot stand beside -f"},
-		{"rules diff --from 1 -f " + file, "leave one out"},
-		{"rules diff a --from -1", "numbers from 1 on"},
-		{"rules history a --limit -1", "is not a number of revisions"},
-		{"rules restore a", "a rule set and a revision"},
+		{"rules apply -f " + file + " --author me", "--author needs --direct"},
+		{"rules apply", "name the rules"},
+		{"rules diff", "name what to compare"},
+		{"rules diff a b", "takes one rule set id"},
+		{"rules diff a -f " + file, "use either -f or"},
+		{"rules diff --from 1 -f " + file, "cannot be used with -f"},
+		{"rules diff a --from -1", "must be at least 1"},
+		{"rules history a --limit -1", "must not be negative, got -1; 0 means all"},
+		{"rules restore a", "takes a rule set id and a revision"},
 		{"rules restore a last", "is not a revision"},
-		{"rules delete", "takes the id of one rule set"},
+		{"rules delete", "takes one rule set id"},
 		{"bucket reset --rule-set a --rule r --user=", "--user is empty: is a variable not set?"},
 		{"bucket reset --rule-set a --rule r --api-key= --yes", "--api-key is empty"},
 		{"bucket reset --rule-set a --rule r --ip= --yes", "--ip is empty"},
@@ -216,22 +221,22 @@ func TestWaysToCallItWrong(t *testing.T) {
 		{"rules apply rules.yaml", "did you mean -f rules.yaml?"},
 		{"rules apply " + file, "did you mean -f " + file + "?"},
 		{"rules apply ../../examples/", "did you mean -f ../../examples/?"},
-		{"rules apply api-limits", "takes no arguments, and got"},
+		{"rules apply api-limits", "takes no arguments, got"},
 		{"rules diff rules.json", "did you mean -f rules.json?"},
 		{"rules diff cli.go", "did you mean -f cli.go?"},
 		{"rules diff ../../examples", "did you mean -f ../../examples?"},
-		{"explain --cost -1", "--cost: -1 is not a number of tokens"},
-		{"bucket peek --rule-set a/b", "is not the id of a rule set"},
-		{"bucket peek --rule-set a --ip nowhere", "is not an address"},
+		{"explain --cost -1", "--cost: must not be negative, got -1"},
+		{"bucket peek --rule-set a/b", "is not a rule set id"},
+		{"bucket peek --rule-set a --ip nowhere", "is not an IP address"},
 		{"bucket peek --rule-set a --header X", "is not name=value"},
-		{"bucket reset --yes", "say which rule set: --rule-set ID"},
-		{"bucket reset --rule-set a --user ada", "say with --rule whose bucket it is"},
-		{"bucket reset --rule-set a --path /", "say with --rule whose bucket it is"},
-		{"bucket reset --rule-set a --key 00112233445566778899aabbccddeeff0011223344556677", "say with --rule whose bucket it is"},
+		{"bucket reset --yes", "--rule-set is required"},
+		{"bucket reset --rule-set a --user ada", "--rule is required"},
+		{"bucket reset --rule-set a --path /", "--rule is required"},
+		{"bucket reset --rule-set a --key 00112233445566778899aabbccddeeff0011223344556677", "--rule is required"},
 		{"bucket reset --rule-set a --rule r --key 00112233", "48 hexadecimal digits"},
 		{"bucket reset --rule-set a --rule r --user ada --key 00112233445566778899aabbccddeeff0011223344556677", "not by both"},
-		{"bucket reset --rule-set a --rule r/s", "is not the id of a rule"},
-		{"explain --rule-set a/b", "is not the id of a rule set"},
+		{"bucket reset --rule-set a --rule r/s", "is not a rule id"},
+		{"explain --rule-set a/b", "is not a rule set id"},
 		{"explain ada", "takes no arguments"},
 	} {
 		code, out, errs := call(t, strings.Fields(c.args)...)
@@ -257,7 +262,7 @@ func TestTokenFile_AddressWithoutScheme(t *testing.T) {
 		{"http://fluxgate.invalid:9090", false}, {"127.0.0.1:1", false}, {"localhost:1", false}, {"[::1]:1", false},
 	} {
 		for _, command := range [][]string{{"rules", "list"}, {"check"}} {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // 192.0.2.1 answers nobody
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // 192.0.2.1 never answers
 			var out, errs bytes.Buffer
 			code := run(ctx, "dev", append(command, "-s", c.server, "--token-file", token), strings.NewReader(""), &out, &errs)
 			cancel()

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/wire"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// resetFlags say which buckets are reset.
+type resetFlags struct {
+	target  target
+	confirm confirmFlag
+	request requestFlags
+
+	rule, key string
+}
+
+func newBucketReset() *cobra.Command {
+	var f resetFlags
+	cmd := &cobra.Command{
+		Use: "reset --rule-set ID", Short: "Reset buckets to full", Args: noArgs,
+		Long: `Reset buckets to full: the bucket of one caller under a rule, identified by a request or by its key; all buckets of a
+rule; or all of a rule set. The last two ask for confirmation. A request must have everything that the rule counts by,
+such as a user.`,
+		Example: `  fluxgate bucket reset --rule-set api-limits --rule per-user --user ada
+  fluxgate bucket reset --rule-set api-limits --rule per-user --key 5f0c9a1b7d2e4f60a1b2c3d4e5f607188c0d96e2f1a43b75
+  fluxgate bucket reset --rule-set api-limits --yes`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			reset, req, err := f.read(cmd)
+			if err != nil {
+				return err
+			}
+			return f.target.run(cmd, needBuckets, func(ctx context.Context, operator admin.Operator) error {
+				if reset.Key == "" && reset.Request == nil {
+					return f.resetAll(ctx, cmd, operator, reset)
+				}
+				return resetOne(ctx, cmd, operator, reset, req)
+			})
+		},
+	}
+	f.target.flags(cmd)
+	f.confirm.flag(cmd)
+	cmd.Flags().StringVar(&f.rule, "rule", "", "the rule (default: all rules)")
+	cmd.Flags().StringVar(&f.key, "key", "", "the bucket of one caller, as peek and explain show it")
+	f.request.flags(cmd, &f.target, "the rule set")
+	return cmd
+}
+
+var bucketKey = regexp.MustCompile(fmt.Sprintf(`^[0-9a-f]{%d}$`, fluxgate.ShownKeyLength))
+
+// read refuses flags that name no bucket or more than one kind.
+func (f *resetFlags) read(cmd *cobra.Command) (reset admin.Reset, req *fluxgate.Request, err error) {
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if flag.Value.String() == "" {
+			err = usage("--%s is empty: is a variable not set?", flag.Name)
+		}
+	})
+	if err == nil && f.request.request.RuleSet == "" {
+		err = usage("--rule-set is required")
+	}
+	if err == nil {
+		req, err = f.request.read()
+	}
+	if err != nil {
+		return reset, nil, err
+	}
+	reset = admin.Reset{RuleSet: req.RuleSet, Rule: f.rule, Key: f.key}
+	switch given := f.request.given(); {
+	case f.rule != "" && !fluxgate.ValidID(f.rule):
+		err = usage("--rule: %q is not a rule id", f.rule)
+	case given && f.key != "":
+		err = usage("name the caller by --key or by a request (--user, --ip and so on), not by both")
+	case f.rule == "" && (given || f.key != ""):
+		err = usage("--rule is required: a caller has a bucket under every rule, see fluxgate bucket peek")
+	case f.key != "" && !bucketKey.MatchString(f.key):
+		err = usage("--key: must be %d hexadecimal digits, as fluxgate bucket peek shows them", fluxgate.ShownKeyLength)
+	case given:
+		request := wire.FromRequest(req)
+		request.RuleSet = ""
+		reset.Request = &request
+	}
+	return reset, req, err
+}
+
+// resetOne resets the bucket of one caller. Given a request it shows what is
+// available afterwards.
+func resetOne(ctx context.Context, cmd *cobra.Command, operator admin.Operator, reset admin.Reset, req *fluxgate.Request) error {
+	if err := operator.Reset(ctx, reset); err != nil {
+		return err
+	}
+	key, available := reset.Key, ""
+	if reset.Request != nil {
+		found, err := operator.Buckets(ctx, req, reset.Rule)
+		if err != nil {
+			return fmt.Errorf("the bucket was reset, but cannot be shown: %w", err)
+		}
+		for i := range found {
+			key = found[i].Key
+			for _, b := range found[i].Bands {
+				available += fmt.Sprintf(", %d of %d tokens available", b.Remaining, b.Limit)
+			}
+		}
+	}
+	printf(cmd.OutOrStdout(), "reset bucket %s of rule %s in %s%s\n", key, reset.Rule, reset.RuleSet, strings.Replace(available, ",", ":", 1))
+	return nil
+}
+
+// resetAll resets all buckets of a rule or a rule set, which must exist.
+func (f *resetFlags) resetAll(ctx context.Context, cmd *cobra.Command, operator admin.Operator, reset admin.Reset) error {
+	version, err := operator.Load(ctx, reset.RuleSet)
+	if err != nil {
+		return err
+	}
+	buckets := "all buckets of " + reset.RuleSet
+	if f.rule != "" {
+		buckets = fmt.Sprintf("all buckets of rule %s in %s", f.rule, reset.RuleSet)
+		if !slices.ContainsFunc(slices.Collect(version.RuleSet.Rules()), func(r fluxgate.Rule) bool { return r.ID == f.rule }) {
+			return fmt.Errorf("rule %q of rule set %q: %w", f.rule, reset.RuleSet, fluxgate.ErrNoRule)
+		}
+	}
+	if err := f.confirm.ask(cmd, fmt.Sprintf("Reset %s, for all callers, %s?", buckets, f.target.place)); err != nil {
+		return err
+	}
+	reset.All = true
+	if err := operator.Reset(ctx, reset); err != nil {
+		return err
+	}
+	printf(cmd.OutOrStdout(), "reset %s; other servers follow within seconds\n", buckets)
+	return nil
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
+	"github.com/spf13/cobra"
+)
+
+func newRulesList() *cobra.Command {
+	var from target
+	var output outputFlag
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the rule sets", Args: noArgs,
+		Long:    "List the rule sets with the author, time and comment of their last revision.",
+		Example: "  fluxgate rules list\n  fluxgate rules list --direct --config fluxgate.yaml --output json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return from.run(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
+				found, err := listRuleSets(ctx, operator)
+				if err != nil {
+					return err
+				}
+				return output.write(cmd.OutOrStdout(), found, func(out io.Writer) { writeRuleSets(out, found) })
+			})
+		},
+	}
+	from.flags(cmd)
+	output.flag(cmd, asTable, asJSON, asYAML)
+	return cmd
+}
+
+// listRuleSets reads all pages. A page may be short if the caller does not see
+// every rule set; only the last one is empty.
+func listRuleSets(ctx context.Context, operator admin.Operator) ([]admin.Entry, error) {
+	all := []admin.Entry{}
+	for last := ""; ; last = all[len(all)-1].ID {
+		page, err := operator.List(ctx, last, rules.MaxPage)
+		switch {
+		case err != nil || len(page) == 0:
+			return all, err
+		case page[len(page)-1].RuleSetID <= last:
+			return nil, fmt.Errorf("listing rule sets: the page after %q begins before it", last)
+		}
+		all = appendEntries(all, page)
+	}
+}
+
+func appendEntries(all []admin.Entry, page []rules.Entry) []admin.Entry {
+	for i := range page {
+		all = append(all, admin.EntryOf(&page[i]))
+	}
+	return all
+}
+
+func writeRuleSets(out io.Writer, found []admin.Entry) {
+	if len(found) == 0 {
+		printf(out, noRuleSets+"\n")
+	}
+	t := table{columns: []string{"RULE SET", "REVISION", "CHANGED", "BY", "WHY"}}
+	for _, e := range found {
+		t.add(e.ID, e.Revision, moment(e.At), e.Author, e.Comment)
+	}
+	t.write(out)
+}
