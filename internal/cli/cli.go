@@ -41,6 +41,10 @@ func run(ctx context.Context, version string, args []string, stdin io.Reader, st
 	root.SetIn(stdin)
 	root.SetOut(out)
 	root.SetErr(stderr)
+	root.InitDefaultCompletionCmd()
+	if cmd, _, err := root.Find([]string{"completion"}); err == nil {
+		group(cmd) // cobra ignores an unknown shell
+	}
 	err := root.ExecuteContext(ctx)
 	if out.err != nil {
 		err = fmt.Errorf("cannot write the output: %w", out.err)
@@ -89,12 +93,6 @@ confirmed; 3 the checked request is refused; 4 doctor found a problem; 64 usage 
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%w\nsee %s --help", err, cmd.CommandPath())
 	})
-	root.InitDefaultCompletionCmd()
-	for _, cmd := range root.Commands() {
-		if cmd.Name() == "completion" {
-			group(cmd) // cobra itself ignores an unknown shell
-		}
-	}
 	return root
 }
 

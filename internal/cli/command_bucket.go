@@ -58,6 +58,7 @@ func writeBuckets(out io.Writer, found []admin.Bucket) {
 			t.add(b.Rule, none, unknown, 0, none, none, fluxgate.ModeEnforce, b.Key)
 		}
 		for j := range b.Bands {
+			b.Bands[j].Shadow = false // a bucket has no mode, its rule has
 			t.addBand(&b.Bands[j], b.Key)
 		}
 	}

@@ -40,7 +40,7 @@ func (t *table) write(out io.Writer) {
 		return optional && !slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != text })
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, row := range slices.Insert(t.rows, 0, t.columns) {
+	for _, row := range slices.Concat([][]string{t.columns}, t.rows) {
 		var shown []string
 		for i := range row {
 			if !hidden(i) {
