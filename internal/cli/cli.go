@@ -8,6 +8,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,11 +149,8 @@ type stickyWriter struct {
 }
 
 func (w *stickyWriter) Write(b []byte) (int, error) {
-	if w.err != nil {
-		return 0, w.err
-	}
 	n, err := w.Writer.Write(b)
-	w.err = err
+	w.err = cmp.Or(w.err, err)
 	return n, err
 }
 

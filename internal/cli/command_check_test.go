@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
 // What a caller owes after a settlement is in the tables of check, bucket peek
@@ -57,5 +59,36 @@ func TestCheck_RequestTooLarge(t *testing.T) {
 	code, _, errs := call(t, "check", "--user", strings.Repeat("x", 300<<10), "-s", "http://127.0.0.1:1")
 	if code != exitError || !strings.HasSuffix(errs, "at most 262144 can be sent\n") {
 		t.Errorf("exit code %d\n%s", code, errs)
+	}
+}
+
+// While Redis does not answer, numbers that it was not asked for are unknown.
+func TestCheck_RedisFrozen(t *testing.T) {
+	redis := testenv.StartStandalone(t, testenv.Config{})
+	file := write(t, t.TempDir(), "rules.yaml", `id: api-limits
+rules:
+  - {id: local, path: /local, bands: [{label: hourly, capacity: 10, refill: 1h}]}
+  - {id: open, path: /open, onFailure: open, bands: [{label: hourly, capacity: 10, refill: 1h}]}
+  - {id: closed, path: /closed, onFailure: closed, bands: [{label: hourly, capacity: 10, refill: 1h}]}
+`)
+	admin, address := serveWith(t, "redis.uri="+redis.URI(), "mongo.enabled=false", "rules.file="+file)
+	if err := redis.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path string
+		code int
+		want string
+	}{
+		{"/local", exitOK, "allowed (ok), degraded: Redis unavailable, counted in memory\nRULE BAND LEFT OF FULL IN\nlocal hourly 9 10 TIME"},
+		{"/open", exitOK, "allowed (store-failure), degraded: Redis unavailable\nRULE BAND LEFT OF FULL IN\nopen hourly unknown 10 unknown"},
+		{"/closed", exitRefused, "refused (store-failure), degraded: Redis unavailable\nRULE BAND LEFT OF FULL IN\nclosed hourly unknown 10 unknown"},
+	} {
+		if code, out, errs := call(t, "check", "--path", c.path, "--server", address); code != c.code || tidy(out) != c.want {
+			t.Errorf("check %s: exit code %d\n%s%s", c.path, code, out, errs)
+		}
+		if code, out, errs := call(t, "explain", "--path", c.path, "--server", admin); code != exitOK || !strings.HasPrefix(tidy(out), c.want) {
+			t.Errorf("explain %s: exit code %d\n%s%s", c.path, code, out, errs)
+		}
 	}
 }

@@ -47,7 +47,7 @@ files, 2 if they differ and nothing was applied, 1 on an error.`,
 }
 
 func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, operator admin.Operator, sets []*fluxgate.RuleSet) error {
-	proposals, err := proposeAll(ctx, operator, sets)
+	proposals, err := propose(ctx, operator, sets...)
 	if err != nil {
 		return err
 	}

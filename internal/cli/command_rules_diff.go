@@ -76,7 +76,7 @@ func (f *diffFlags) compareFiles(cmd *cobra.Command) error {
 		return errors.Join(problems...)
 	}
 	return f.target.run(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
-		proposals, err := proposeAll(ctx, operator, sets)
+		proposals, err := propose(ctx, operator, sets...)
 		if err != nil {
 			return err
 		}

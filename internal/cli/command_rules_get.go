@@ -57,14 +57,16 @@ func loadRevision(ctx context.Context, operator admin.Operator, id string, revis
 	return version, adviseRevision(ctx, operator, id, err)
 }
 
-// adviseRevision adds to the error about a missing revision where the existing
-// ones are listed. Files have no revisions, and their error explains that.
+// adviseRevision replaces the error about a missing revision by its text with the
+// way to list the existing ones. Files have no revisions, and their error
+// explains that.
 func adviseRevision(ctx context.Context, operator admin.Operator, id string, err error) error {
 	if !errors.Is(err, rules.ErrNotFound) {
 		return err
 	}
-	if who, _ := operator.Whoami(ctx); who != nil && who.ReadOnly {
-		return &advisedError{err, ""}
+	text := err.Error()
+	if who, _ := operator.Whoami(ctx); who == nil || !who.ReadOnly {
+		text += "\nsee fluxgate rules history " + id + " for the existing revisions"
 	}
-	return &advisedError{err, "see fluxgate rules history " + id + " for the existing revisions"}
+	return errors.New(text)
 }

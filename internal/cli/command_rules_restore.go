@@ -36,10 +36,11 @@ also brings back a deleted rule set.`,
 				if err != nil {
 					return err
 				}
-				p, err := propose(ctx, operator, args[0], former.RuleSet)
+				proposals, err := propose(ctx, operator, former.RuleSet)
 				if err != nil {
 					return err
 				}
+				p := proposals[0]
 				if p.write(cmd.OutOrStdout()); !p.changed() {
 					return nil
 				}

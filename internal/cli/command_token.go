@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/server/config"
@@ -78,12 +79,10 @@ func (t *tokenEntry) read(roles []string) error {
 		return usage("--name: %q is not a name: use 1 to 64 of A-Z a-z 0-9 . _ -", t.Name)
 	}
 	for _, role := range roles {
-		switch r := config.Role(role); r {
-		case config.RoleCheck, config.RoleRead, config.RoleWrite:
-			t.Roles = append(t.Roles, r)
-		default:
+		if !slices.Contains([]config.Role{config.RoleCheck, config.RoleRead, config.RoleWrite}, config.Role(role)) {
 			return usage("--role: %q is not a role: use check, read or write", role)
 		}
+		t.Roles = append(t.Roles, config.Role(role))
 	}
 	for _, id := range t.RuleSets {
 		if err := checkRuleSet(id); err != nil {

@@ -41,7 +41,7 @@ func (f *changeFlags) run(cmd *cobra.Command, do func(context.Context, admin.Ope
 		return &usageError{err}
 	}
 	return f.target.run(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
-		who, err := whoami(ctx, operator)
+		who, err := operator.Whoami(ctx)
 		switch {
 		case err != nil:
 			return err
@@ -56,33 +56,23 @@ func (f *changeFlags) run(cmd *cobra.Command, do func(context.Context, admin.Ope
 type proposal struct {
 	id   string
 	base int64 // the revision it was compared with, 0 if there was none
-	// before and after are nil if there is no rule set.
+	// before is nil if there is no rule set.
 	before, after *fluxgate.RuleSet
 	changes       []rules.RuleDiff
 }
 
-// propose compares a rule set with the current one.
-func propose(ctx context.Context, source rules.Source, id string, after *fluxgate.RuleSet) (*proposal, error) {
-	p := &proposal{id: id, after: after}
-	now, err := source.Load(ctx, id)
-	switch {
-	case errors.Is(err, rules.ErrNotFound):
-	case err != nil:
-		return nil, err
-	default:
-		p.base, p.before = now.Revision, now.RuleSet
-	}
-	p.changes = rules.Diff(p.before, after)
-	return p, nil
-}
-
-func proposeAll(ctx context.Context, source rules.Source, sets []*fluxgate.RuleSet) ([]*proposal, error) {
+// propose compares rule sets with the current ones.
+func propose(ctx context.Context, source rules.Source, sets ...*fluxgate.RuleSet) ([]*proposal, error) {
 	all := make([]*proposal, len(sets))
 	for i, set := range sets {
-		var err error
-		if all[i], err = propose(ctx, source, set.ID(), set); err != nil {
+		now, err := source.Load(ctx, set.ID())
+		if errors.Is(err, rules.ErrNotFound) {
+			now, err = new(rules.Version), nil
+		}
+		if err != nil {
 			return nil, err
 		}
+		all[i] = &proposal{set.ID(), now.Revision, now.RuleSet, set, rules.Diff(now.RuleSet, set)}
 	}
 	return all, nil
 }
@@ -132,15 +122,14 @@ func (f *changeFlags) commit(cmd *cobra.Command, p *proposal, make func(rules.Ch
 	if err != nil {
 		return changeError(cmd.ErrOrStderr(), p.id, err)
 	}
-	text := fmt.Sprintf("%s: revision %d", p.id, revision)
+	text := fmt.Sprintf("revision %d, was %d", revision, p.base)
 	switch p.base {
 	case revision:
-		text = fmt.Sprintf("%s: unchanged (revision %d)", p.id, revision)
+		text = fmt.Sprintf("unchanged (revision %d)", revision)
 	case 0:
-	default:
-		text += fmt.Sprintf(", was %d", p.base)
+		text = fmt.Sprintf("revision %d", revision)
 	}
-	printf(cmd.OutOrStdout(), "%s\n", text)
+	printf(cmd.OutOrStdout(), "%s: %s\n", p.id, text)
 	return nil
 }
 

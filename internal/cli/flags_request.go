@@ -2,7 +2,6 @@ package cli
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/fluxgate/fluxgate"
@@ -38,9 +37,9 @@ func (f *requestFlags) flags(cmd *cobra.Command, from *target, ruleSetHelp strin
 
 // given reports whether any flag but --rule-set describes the request.
 func (f *requestFlags) given() bool {
-	var changed []bool
-	f.identity.VisitAll(func(flag *pflag.Flag) { changed = append(changed, flag.Changed) })
-	return slices.Contains(changed, true)
+	given := false
+	f.identity.VisitAll(func(flag *pflag.Flag) { given = given || flag.Changed })
+	return given
 }
 
 // read is the request that the flags describe.

@@ -28,6 +28,9 @@ func writeDecision(out io.Writer, d *wire.Decision, held string) {
 	if d.Degraded {
 		text += ", degraded: Redis unavailable"
 	}
+	if d.Source == fluxgate.FromFallback.String() {
+		text += ", counted in memory"
+	}
 	printf(out, "%s\n", text)
 	t := newBandTable()
 	for i := range d.Bands {

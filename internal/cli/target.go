@@ -154,12 +154,9 @@ func (t *target) signature() string {
 func (t *target) advise(err error) error {
 	var code exitCode
 	var misuse *usageError
-	var own *advisedError
 	switch {
 	case err == nil, errors.As(err, &code), errors.As(err, &misuse), errors.Is(err, admin.ErrReadOnly):
 		return err
-	case errors.As(err, &own):
-		return withAdvice(err, own.advice)
 	case errors.Is(err, fluxgate.ErrNoRule):
 		return withAdvice(err, "see fluxgate rules get for the existing rules")
 	case errors.Is(err, rules.ErrNotFound), errors.Is(err, fluxgate.ErrNoRuleSet):
@@ -169,14 +166,6 @@ func (t *target) advise(err error) error {
 	}
 	return withAdvice(err, t.advice(err))
 }
-
-// advisedError is an error with advice of its own, which may be empty.
-type advisedError struct {
-	error
-	advice string
-}
-
-func (a *advisedError) Unwrap() error { return a.error }
 
 func withAdvice(err error, advice string) error {
 	if advice == "" {

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -15,21 +14,10 @@ const ruleSetHelp = "the rule set (default: ratelimit.default-rule-set-id)"
 
 const noRuleSets = "there are no rule sets: create one with fluxgate rules apply -f FILE"
 
-// whoami describes the caller and the target; it is empty if the caller may not
-// ask.
-func whoami(ctx context.Context, operator admin.Operator) (*admin.Who, error) {
-	who, err := operator.Whoami(ctx)
-	var problem *admin.Problem
-	if errors.As(err, &problem) && problem.Status == http.StatusForbidden {
-		return new(admin.Who), nil
-	}
-	return who, err
-}
-
 // defaultRuleSet is the configured default, or the only rule set if there is no
 // default or the caller may not read it.
 func defaultRuleSet(ctx context.Context, operator admin.Operator) (string, error) {
-	who, err := whoami(ctx, operator)
+	who, err := operator.Whoami(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -189,10 +189,8 @@ func (s *serverFlags) advice(err error) string {
 	switch {
 	case status == http.StatusUnauthorized && s.token == "" && s.tokenFile == "":
 		return "the server requires authentication: use --token-file or " + tokenVariable + ", or --cert-file and --key-file"
-	case status == http.StatusUnauthorized && s.token != "":
-		return "the server does not accept the token in " + tokenVariable + ": it may be for another server, or have expired"
 	case status == http.StatusUnauthorized:
-		return "the server does not accept the token in " + s.tokenFile + ": it may be for another server, or have expired"
+		return "the server does not accept the token in " + cmp.Or(s.tokenFile, tokenVariable) + ": it may be for another server, or have expired"
 	case status == http.StatusForbidden:
 		return "use a token with that role: server.auth in the server's configuration lists the roles of each caller"
 	case status == http.StatusTooManyRequests:
