@@ -32,13 +32,13 @@ rules:
 
 // tiered calls test with the two ways to work with a server that has rules, and
 // with what asks that for a decision.
-func tiered(t *testing.T, test func(t *testing.T, at workplace, check func(args ...string))) {
+func tiered(t *testing.T, test func(t *testing.T, at testTarget, check func(args ...string))) {
 	t.Helper()
 	for _, way := range []string{"server", "direct"} {
 		t.Run(way, func(t *testing.T) {
 			settings := inRedis(t)
 			address, check := startTiered(t, settings)
-			at := workplace{flags: []string{"-s", "http://" + address}, place: "at http://" + address}
+			at := testTarget{flags: []string{"-s", "http://" + address}, place: "at http://" + address}
 			if way == "direct" {
 				at = direct(t, settings)
 			}
@@ -64,7 +64,7 @@ func startTiered(t *testing.T, settings []string) (address string, check func(ar
 
 // peek shows what is left, and reset fills exactly the buckets that it names.
 func TestBucket_PeekAndReset(t *testing.T) {
-	tiered(t, func(t *testing.T, at workplace, check func(args ...string)) {
+	tiered(t, func(t *testing.T, at testTarget, check func(args ...string)) {
 		const user = "ada"
 		peek := func(rule string) *admin.Bucket {
 			t.Helper()
@@ -88,12 +88,12 @@ func TestBucket_PeekAndReset(t *testing.T) {
 		}
 		reset := func(code int, stdout, stderr string, args ...string) {
 			t.Helper()
-			at.types(t, "", []line{{command: "bucket reset --rule-set api-limits " + strings.Join(args, " "), code: code, stdout: stdout, stderr: stderr}})
+			at.runLines(t, "", []line{{command: "bucket reset --rule-set api-limits " + strings.Join(args, " "), code: code, stdout: stdout, stderr: stderr}})
 		}
 		take()
 		left("per-user", 7, "after three")
 		left("premium", 100, "that does not apply")
-		at.types(t, "", []line{
+		at.runLines(t, "", []line{
 			{command: "bucket peek --rule-set api-limits --path /api/orders --user " + user, stdout: "RULE BAND LEFT OF FULL IN BUCKET\n" +
 				"all daily 97 100 TIME KEY\nper-user hourly 7 10 TIME KEY\nper-user 5-per-1h 2 5 TIME KEY"},
 			{command: "bucket peek --rule per-user --user " + user, stdout: "RULE BAND LEFT OF FULL IN BUCKET\nper-user hourly 7 10 TIME KEY\nper-user 5-per-1h 2 5 TIME KEY"},
@@ -115,14 +115,14 @@ func TestBucket_PeekAndReset(t *testing.T) {
 		take()
 		reset(exitDrift, "", "there is no terminal to ask on", "--rule", "per-user")
 		left("per-user", 7, "after an unconfirmed reset")
-		at.types(t, "", []line{{command: "bucket reset --rule-set api-limits --rule per-user", stdin: &person{answer: "no\n"}, code: exitDrift, stderr: "Reset all buckets of rule per-user in api-limits, for all callers, PLACE? [y/N] "}})
+		at.runLines(t, "", []line{{command: "bucket reset --rule-set api-limits --rule per-user", stdin: &terminal{answer: "no\n"}, code: exitDrift, stderr: "Reset all buckets of rule per-user in api-limits, for all callers, PLACE? [y/N] "}})
 		left("per-user", 7, "after a no")
 		reset(exitError, "", "does not say userId, which rule per-user counts by", "--rule", "per-user", "--ip", "192.0.2.7")
 		left("per-user", 7, "after a reset without a user")
 		reset(exitOK, "reset all buckets of rule per-user in api-limits; other servers follow within seconds", "", "--rule", "per-user", "--yes")
 		left("per-user", 10, "after the reset of a rule")
 		left("all", 91, "after the reset of another rule")
-		at.types(t, "", []line{{command: "bucket reset --rule-set api-limits", stdin: &person{answer: "y\n"}, stdout: "reset all buckets of api-limits; other servers follow within seconds", stderr: "Reset all buckets of api-limits, for all callers, PLACE? [y/N] "}})
+		at.runLines(t, "", []line{{command: "bucket reset --rule-set api-limits", stdin: &terminal{answer: "y\n"}, stdout: "reset all buckets of api-limits; other servers follow within seconds", stderr: "Reset all buckets of api-limits, for all callers, PLACE? [y/N] "}})
 		left("all", 100, "after the reset of the rule set")
 
 		// There is no question about what does not exist.
@@ -131,14 +131,14 @@ func TestBucket_PeekAndReset(t *testing.T) {
 			if rule == "" {
 				set, says = "nope", "see fluxgate rules list"
 			}
-			code, _, errs := callWith(t, &person{answer: "y\n"}, append(strings.Fields("bucket reset --rule-set "+set+" "+rule), at.flags...)...)
+			code, _, errs := callWith(t, &terminal{answer: "y\n"}, append(strings.Fields("bucket reset --rule-set "+set+" "+rule), at.flags...)...)
 			if code != exitError || !strings.Contains(errs, says) || strings.Contains(errs, "[y/N]") {
 				t.Errorf("exit code %d\n%s", code, errs)
 			}
 		}
 		reset(exitError, "", "see fluxgate rules get", "--rule", "nope", "--yes")
 		reset(exitError, "", "has no buckets", "--rule", "health", "--user", user)
-		at.types(t, "", []line{
+		at.runLines(t, "", []line{
 			{command: "bucket peek --rule-set nope", code: exitError, stderr: "see fluxgate rules list"},
 			{command: "bucket peek --rule-set api-limits --rule nope", code: exitError, stderr: "there is no such rule"},
 			{command: "bucket peek --rule-set api-limits --rule off", code: exitError, stderr: "is disabled"},

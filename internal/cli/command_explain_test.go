@@ -11,9 +11,9 @@ import (
 // explain shows the decision, the rules that apply and why the others do not.
 func TestExplain(t *testing.T) {
 	const verdict = "allowed (ok)\nRULE BAND LEFT OF FULL IN MODE\nall daily 96 100 TIME shadow\nper-user hourly 6 10 TIME enforce\nper-user 5-per-1h 1 5 TIME enforce\n\n"
-	tiered(t, func(t *testing.T, at workplace, check func(args ...string)) {
+	tiered(t, func(t *testing.T, at testTarget, check func(args ...string)) {
 		check("--user", "ada", "--path", "/api/orders", "--cost", "4")
-		at.types(t, "", []line{
+		at.runLines(t, "", []line{
 			{command: "explain --user ada --path /api/orders", stdout: verdict +
 				"RULE APPLIES WHY BUCKET\nall yes counts all together, in shadow KEY\nper-user yes counts by userId KEY\nrules of api-limits that do not apply: 5; --all shows why"},
 			{command: "explain --user ada --path /api/orders --all --rule-set api-limits", stdout: verdict +

@@ -12,16 +12,16 @@ import (
 func TestRulesApply_Conflict(t *testing.T) {
 	settings := inRedis(t)
 	address, _ := serveWith(t, settings...)
-	for name, at := range map[string]workplace{"server": {flags: []string{"-s", "http://" + address}}, "direct": direct(t, settings)} {
+	for name, at := range map[string]testTarget{"server": {flags: []string{"-s", "http://" + address}}, "direct": direct(t, settings)} {
 		t.Run(name, func(t *testing.T) {
-			other, id := newColleague(t, address), "limits-"+name
+			other, id := newOtherOperator(t, address), "limits-"+name
 			base := other.sets(t, id, 2, "begin")
 			file := write(t, t.TempDir(), "rules.yaml", ruleSet(id, 3))
 			apply := append([]string{"rules", "apply", "-f", file}, at.flags...)
-			me := &person{answer: "y\n", meanwhile: func() { other.sets(t, id, 5, "a feast") }}
+			me := &terminal{answer: "y\n", meanwhile: func() { other.sets(t, id, 5, "a feast") }}
 			code, out, errs := callWith(t, me, apply...)
 			for _, says := range []string{
-				id + " was not changed: rule set \"" + id + "\" is at revision 2, not at 1: somebody else has changed it\nanonymous made revision 2 at ",
+				id + " was not changed: " + (&rules.ConflictError{RuleSetID: id, Base: 1, Current: 2}).Error() + "\nanonymous made revision 2 at ",
 				": a feast\nchanges since revision 1:\n~ " + id + "-rule\n    bands[hourly].capacity: 2 → 5\n",
 				"nothing was overwritten: review the difference and apply again\n",
 			} {
@@ -33,9 +33,9 @@ func TestRulesApply_Conflict(t *testing.T) {
 				t.Errorf("exit code %d\n%s%s", code, out, errs)
 			}
 			if got := other.capacity(t, id); base != 1 || got != 5 {
-				t.Errorf("what the colleague has changed is lost: the capacity is %d", got)
+				t.Errorf("the change of the other operator is lost: the capacity is %d", got)
 			}
-			code, out, errs = callWith(t, &person{answer: "y\n"}, apply...)
+			code, out, errs = callWith(t, &terminal{answer: "y\n"}, apply...)
 			if code != exitOK || !strings.Contains(out, "bands[hourly].capacity: 5 → 3") || !strings.Contains(out, id+": revision 3, was 2") {
 				t.Errorf("exit code %d\n%s%s", code, out, errs)
 			}
@@ -46,17 +46,17 @@ func TestRulesApply_Conflict(t *testing.T) {
 // restore and delete refuse a rule set that was changed meanwhile.
 func TestRulesRestore_Conflict(t *testing.T) {
 	address, _ := serveWith(t, inRedis(t)...)
-	other := newColleague(t, address)
+	other := newOtherOperator(t, address)
 	other.sets(t, "limits", 2, "begin")
 	capacity := int64(2)
-	again := func() *person {
-		return &person{answer: "y\n", meanwhile: func() { capacity++; other.sets(t, "limits", capacity, "") }}
+	again := func() *terminal {
+		return &terminal{answer: "y\n", meanwhile: func() { capacity++; other.sets(t, "limits", capacity, "") }}
 	}
 	capacity++
 	other.sets(t, "limits", capacity, "")
 	for _, args := range [][]string{{"rules", "restore", "limits", "1"}, {"rules", "delete", "limits"}} {
 		code, _, errs := callWith(t, again(), append(args, "-s", "http://"+address)...)
-		if code != exitError || !strings.Contains(errs, "somebody else has changed it") || !strings.Contains(errs, "bands[hourly].capacity") {
+		if code != exitError || !strings.Contains(errs, "was not changed: rule set") || !strings.Contains(errs, "bands[hourly].capacity") {
 			t.Errorf("%v: exit code %d\n%s", args, code, errs)
 		}
 		if got := other.capacity(t, "limits"); got != capacity {
@@ -68,14 +68,14 @@ func TestRulesRestore_Conflict(t *testing.T) {
 // Another operator creates or deletes the rule set meanwhile.
 func TestRulesApply_CreatedOrDeletedMeanwhile(t *testing.T) {
 	address, _ := serveWith(t, inRedis(t)...)
-	other := newColleague(t, address)
+	other := newOtherOperator(t, address)
 	file := write(t, t.TempDir(), "rules.yaml", ruleSet("limits", 3))
 	apply := []string{"rules", "apply", "-f", file, "-s", "http://" + address}
-	code, _, errs := callWith(t, &person{answer: "y\n", meanwhile: func() { other.sets(t, "limits", 7, "") }}, apply...)
+	code, _, errs := callWith(t, &terminal{answer: "y\n", meanwhile: func() { other.sets(t, "limits", 7, "") }}, apply...)
 	if code != exitError || !strings.Contains(errs, "exists already, at revision 1") || !strings.Contains(errs, "+ limits-rule") || other.capacity(t, "limits") != 7 {
 		t.Errorf("exit code %d\n%s", code, errs)
 	}
-	code, _, errs = callWith(t, &person{answer: "y\n", meanwhile: func() {
+	code, _, errs = callWith(t, &terminal{answer: "y\n", meanwhile: func() {
 		if _, err := other.Delete(t.Context(), "limits", rules.Change{Base: 1, Author: "colleague"}); err != nil {
 			t.Error(err)
 		}
@@ -88,7 +88,7 @@ func TestRulesApply_CreatedOrDeletedMeanwhile(t *testing.T) {
 // Each rule set is applied on its own, and an error says how far apply got.
 func TestRulesApply_SeveralRuleSets(t *testing.T) {
 	address, _ := serveWith(t, inRedis(t)...)
-	other, folder := newColleague(t, address), t.TempDir()
+	other, folder := newOtherOperator(t, address), t.TempDir()
 	for _, id := range []string{"a", "b", "c", "d"} {
 		other.sets(t, id, 2, "")
 		capacity := 3
@@ -98,7 +98,7 @@ func TestRulesApply_SeveralRuleSets(t *testing.T) {
 		write(t, folder, id+".yaml", ruleSet(id, capacity))
 	}
 	apply := []string{"rules", "apply", "-f", folder, "-s", "http://" + address}
-	code, out, errs := callWith(t, &person{answer: "y\n", meanwhile: func() { other.sets(t, "b", 9, "") }}, apply...)
+	code, out, errs := callWith(t, &terminal{answer: "y\n", meanwhile: func() { other.sets(t, "b", 9, "") }}, apply...)
 	if code != exitError || !strings.Contains(errs, "Apply this to 3 rule sets at http://"+address+"?") || !strings.Contains(errs, "b was not changed") ||
 		!strings.HasSuffix(errs, "\napplied before that: a\nnot tried after that: c\n") || !strings.HasSuffix(out, "d: unchanged (revision 1)\na: revision 2, was 1\n") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
@@ -120,7 +120,7 @@ func TestRulesApply_Author(t *testing.T) {
 	folder := t.TempDir()
 	write(t, folder, "one.yaml", ruleSet("one", 1))
 	write(t, folder, "two.yaml", ruleSet("two", 1))
-	at.types(t, folder, []line{
+	at.runLines(t, folder, []line{
 		{command: "rules apply --yes -f FOLDER/one.yaml", stdout: "one, new: 1 added\n+ one-rule\n    limitScope: \"USER_ID\"\n    bands[hourly]: {\"capacity\":1,\"refill\":\"1h\"}\none: revision 1"},
 		{command: "rules apply --yes -f FOLDER/two.yaml --author pipeline", stdout: "two, new: 1 added\n+ two-rule\n    limitScope: \"USER_ID\"\n    bands[hourly]: {\"capacity\":1,\"refill\":\"1h\"}\ntwo: revision 1"},
 		{command: "rules list", stdout: "RULE SET REVISION CHANGED BY WHY\none 1 MOMENT WHO -\ntwo 1 MOMENT pipeline -"},
@@ -140,7 +140,7 @@ func TestRulesApply_SwapsRules(t *testing.T) {
 		}
 		return text + "  - {id: stays-in-" + id + ", action: deny}\n"
 	}
-	for name, at := range workplaces(t) {
+	for name, at := range testTargets(t) {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			apply := func(sets ...string) (code int, out, errs string) {

@@ -25,23 +25,23 @@ rules:
 // A rule set from a file to production and back, over a server and directly on the
 // source.
 func TestRules_Lifecycle(t *testing.T) {
-	for name, at := range workplaces(t) {
+	for name, at := range testTargets(t) {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			write(t, folder, "first.yaml", firstRules)
 			write(t, folder, "second.yaml", strings.Replace(firstRules, "capacity: 2", "capacity: 3", 1))
-			at.types(t, folder, []line{
+			at.runLines(t, folder, []line{
 				{command: "rules list", stdout: "there are no rule sets: create one with fluxgate rules apply -f FILE"},
 				{command: "rules list -o json", stdout: "[]"},
 				{command: "rules validate -f FOLDER/first.yaml", stdout: "1 rule set, 2 rules: valid"},
 				{command: "rules diff -f FOLDER/first.yaml", code: exitDrift, stdout: created},
 				{command: "rules apply -f FOLDER/first.yaml", code: exitDrift, stdout: created, stderr: "nothing was changed: there is no terminal to ask on"},
-				{command: "rules apply -f FOLDER/first.yaml", stdin: &person{answer: "n\n"}, code: exitDrift, stdout: created, stderr: "[y/N] nothing was changed"},
-				{command: "rules apply -f FOLDER/first.yaml", stdin: &person{}, code: exitDrift, stdout: created, stderr: "[y/N] \nnothing was changed"},
+				{command: "rules apply -f FOLDER/first.yaml", stdin: &terminal{answer: "n\n"}, code: exitDrift, stdout: created, stderr: "[y/N] nothing was changed"},
+				{command: "rules apply -f FOLDER/first.yaml", stdin: &terminal{}, code: exitDrift, stdout: created, stderr: "[y/N] \nnothing was changed"},
 				{command: "rules apply -f FOLDER/first.yaml --dry-run --yes", code: exitDrift, stdout: created, stderr: "this was a dry run"},
 				{command: "rules get api-limits", code: exitError, stderr: "see fluxgate rules list for the existing rule sets\n"},
 				{command: "rules history api-limits", code: exitError, stderr: "not found"},
-				{command: "rules apply -f FOLDER/first.yaml -m begin", stdin: &person{answer: "Yes\n"}, stdout: created + "\napi-limits: revision 1",
+				{command: "rules apply -f FOLDER/first.yaml -m begin", stdin: &terminal{answer: "Yes\n"}, stdout: created + "\napi-limits: revision 1",
 					stderr: "Apply this to 1 rule set PLACE? [y/N] "},
 				{command: "rules apply -f FOLDER/first.yaml --yes", stdout: "api-limits: unchanged (revision 1)"},
 				{command: "rules diff -f FOLDER/first.yaml", stdout: "api-limits: unchanged (revision 1)"},
@@ -60,10 +60,10 @@ func TestRules_Lifecycle(t *testing.T) {
 				{command: "rules diff api-limits --from 2 --to 2", stdout: "api-limits, from revision 2 to revision 2: the same"},
 				{command: "rules diff api-limits --to 9", code: exitError, stderr: "see fluxgate rules history api-limits"},
 				{command: "rules restore api-limits 1", code: exitDrift, stdout: lowered, stderr: "no terminal"},
-				{command: "rules restore api-limits 1", stdin: &person{answer: "y\n"}, stdout: lowered + "\napi-limits: revision 3, was 2", stderr: "Restore revision 1 of api-limits PLACE?"},
+				{command: "rules restore api-limits 1", stdin: &terminal{answer: "y\n"}, stdout: lowered + "\napi-limits: revision 3, was 2", stderr: "Restore revision 1 of api-limits PLACE?"},
 				{command: "rules restore api-limits 1 --yes", stdout: "api-limits: unchanged (revision 3)"},
 				{command: "rules delete api-limits", code: exitDrift, stdout: "api-limits, revision 3: 2 rules", stderr: "no terminal"},
-				{command: "rules delete api-limits -m over", stdin: &person{answer: "y\n"}, stderr: "Delete api-limits PLACE?",
+				{command: "rules delete api-limits -m over", stdin: &terminal{answer: "y\n"}, stderr: "Delete api-limits PLACE?",
 					stdout: "api-limits, revision 3: 2 rules\napi-limits: deleted (revision 4); fluxgate rules restore api-limits 3 brings it back"},
 				{command: "rules delete api-limits --yes", code: exitError, stderr: "not found"},
 				{command: "rules get api-limits --revision 4", code: exitError, stderr: "deleted rule set \"api-limits\": not found\nsee fluxgate rules history api-limits"},

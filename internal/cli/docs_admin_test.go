@@ -142,7 +142,7 @@ func TestDocs_Conflict(t *testing.T) {
 	}
 	write(t, folder, "rules.yaml", strings.Replace(string(text), "capacity: 2,", "capacity: 100,", 1))
 	quicker := write(t, t.TempDir(), "rules.yaml", strings.Replace(string(text), "capacity: 2,", "capacity: 50,", 1))
-	me := &person{answer: "y\n", meanwhile: func() {
+	me := &terminal{answer: "y\n", meanwhile: func() {
 		if code, _, errs := call(t, "rules", "apply", "-f", quicker, "--yes", "--server", "http://"+address); code != exitOK {
 			t.Error(errs)
 		}

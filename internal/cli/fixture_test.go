@@ -36,8 +36,9 @@ func callWith(t *testing.T, stdin io.Reader, args ...string) (code int, stdout, 
 	return code, out.String(), errs.String()
 }
 
-// person sits at a terminal, does something else before answering, and answers.
-type person struct {
+// terminal is an input that is a terminal. Before the answer is typed, meanwhile
+// runs.
+type terminal struct {
 	meanwhile func()
 	answer    string
 
@@ -45,16 +46,16 @@ type person struct {
 	rest io.Reader
 }
 
-func (p *person) IsTerminal() bool { return true }
+func (i *terminal) IsTerminal() bool { return true }
 
-func (p *person) Read(b []byte) (int, error) {
-	p.once.Do(func() {
-		if p.meanwhile != nil {
-			p.meanwhile()
+func (i *terminal) Read(b []byte) (int, error) {
+	i.once.Do(func() {
+		if i.meanwhile != nil {
+			i.meanwhile()
 		}
-		p.rest = strings.NewReader(p.answer)
+		i.rest = strings.NewReader(i.answer)
 	})
-	return p.rest.Read(b)
+	return i.rest.Read(b)
 }
 
 var prefixes atomic.Int64
@@ -93,27 +94,27 @@ func serveWith(t *testing.T, settings ...string) (adminAddr, httpAddr string) {
 	return app.Addr("admin"), app.Addr("http")
 }
 
-// workplace is where a command line works.
-type workplace struct {
+// testTarget is a target of commands.
+type testTarget struct {
 	flags  []string
 	author string // of its changes
-	place  string // as questions call it
+	place  string // in questions
 }
 
-// workplaces are all of them: over a server, and straight on the sources.
-func workplaces(t *testing.T) map[string]workplace {
+// testTargets are all kinds of targets: a server, and the sources directly.
+func testTargets(t *testing.T) map[string]testTarget {
 	t.Helper()
 	address, _ := serveWith(t, inRedis(t)...)
 	name := fmt.Sprintf("cli-%d-%d", os.Getpid(), prefixes.Add(1))
 	mongo := []string{"mongo.uri=" + testenv.SharedMongo(t).URI(), "mongo.database=" + name, "rules.source=mongo"}
-	return map[string]workplace{
+	return map[string]testTarget{
 		"server": {[]string{"--server", "http://" + address}, "anonymous", "at http://" + address},
 		"redis":  direct(t, inRedis(t)),
 		"mongo":  direct(t, append(mongo, "redis.uri="+testenv.SharedStandalone(t).URI(), "redis.prefix="+name, "reload.channel="+name)),
 	}
 }
 
-func direct(t *testing.T, settings []string) workplace {
+func direct(t *testing.T, settings []string) testTarget {
 	t.Helper()
 	flags := []string{"--direct"}
 	for _, s := range settings {
@@ -123,21 +124,21 @@ func direct(t *testing.T, settings []string) workplace {
 	if slices.Contains(settings, "rules.source=mongo") {
 		place = "directly in mongo"
 	}
-	return workplace{flags, new(target).signature(), place}
+	return testTarget{flags, new(target).signature(), place}
 }
 
-// line is a command, and what comes of it.
+// line is a command and its result.
 type line struct {
 	command string
 	stdin   io.Reader
 	code    int
 	stdout  string
-	stderr  string // what it has in it
+	stderr  string // a part of it
 }
 
-// types types the lines, with WHO for the author of changes, PLACE for where
-// they are made and FOLDER for a folder.
-func (p workplace) types(t *testing.T, folder string, lines []line) {
+// runLines runs the commands, with WHO for the author of changes, PLACE for the
+// target and FOLDER for a folder.
+func (p testTarget) runLines(t *testing.T, folder string, lines []line) {
 	t.Helper()
 	for _, l := range lines {
 		args := strings.Fields(strings.ReplaceAll(l.command, "FOLDER", folder))
@@ -190,22 +191,21 @@ func ruleSet(id string, capacity int) string {
 	return fmt.Sprintf("id: %s\nrules:\n  - id: %s-rule\n    limitScope: USER_ID\n    bands: [{label: hourly, capacity: %d, refill: 1h}]\n", id, id, capacity)
 }
 
-// colleague is another operator, who works with the same server through the
-// API.
-type colleague struct{ *admin.Client }
+// otherOperator uses the same server through the API.
+type otherOperator struct{ *admin.Client }
 
-func newColleague(t *testing.T, address string) colleague {
+func newOtherOperator(t *testing.T, address string) otherOperator {
 	t.Helper()
 	client, err := admin.NewClient("http://"+address, admin.ClientConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	return colleague{client}
+	return otherOperator{client}
 }
 
 // sets makes a rule set of one rule.
-func (c colleague) sets(t *testing.T, id string, capacity int64, comment string) int64 {
+func (c otherOperator) sets(t *testing.T, id string, capacity int64, comment string) int64 {
 	t.Helper()
 	heads, err := c.Revisions(t.Context(), []string{id})
 	if err != nil {
@@ -225,7 +225,7 @@ func (c colleague) sets(t *testing.T, id string, capacity int64, comment string)
 }
 
 // capacity is that of a rule set of one rule.
-func (c colleague) capacity(t *testing.T, id string) int64 {
+func (c otherOperator) capacity(t *testing.T, id string) int64 {
 	t.Helper()
 	v, err := c.Load(t.Context(), id)
 	if err != nil {

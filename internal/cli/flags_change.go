@@ -117,8 +117,8 @@ func summary(changes []rules.RuleDiff) string {
 }
 
 // commit makes a proposed change and reports the new revision.
-func (f *changeFlags) commit(cmd *cobra.Command, p *proposal, make func(rules.Change) (int64, error)) error {
-	revision, err := make(f.change(p.base))
+func (f *changeFlags) commit(cmd *cobra.Command, p *proposal, write func(rules.Change) (int64, error)) error {
+	revision, err := write(f.change(p.base))
 	if err != nil {
 		return changeError(cmd.ErrOrStderr(), p.id, err)
 	}

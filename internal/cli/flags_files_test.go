@@ -82,7 +82,7 @@ func TestRules_ReadOnly(t *testing.T) {
 	settings := []string{"rules.file=" + rules, "redis.enabled=false", "mongo.enabled=false"}
 	address, _ := serveWith(t, settings...)
 	other := write(t, t.TempDir(), "other.yaml", strings.Replace(firstRules, "capacity: 2", "capacity: 3", 1))
-	for name, at := range map[string]workplace{"server": {flags: []string{"-s", "http://" + address}}, "direct": direct(t, settings)} {
+	for name, at := range map[string]testTarget{"server": {flags: []string{"-s", "http://" + address}}, "direct": direct(t, settings)} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := call(t, append([]string{"rules", "get", "api-limits"}, at.flags...)...)
 			if code != exitOK || out != document(2)+"\n" {
@@ -99,7 +99,7 @@ func TestRules_ReadOnly(t *testing.T) {
 			}
 			// Nothing is shown, and there is no question.
 			for _, args := range [][]string{{"apply", "-f", other}, {"restore", "api-limits", "1"}, {"delete", "api-limits"}} {
-				for _, stdin := range []io.Reader{strings.NewReader(""), &person{answer: "y\n"}} {
+				for _, stdin := range []io.Reader{strings.NewReader(""), &terminal{answer: "y\n"}} {
 					code, out, errs := callWith(t, stdin, append(append([]string{"rules"}, args...), at.flags...)...)
 					if code != exitError || out != "" || !strings.HasPrefix(errs, "fluxgate: nothing was changed: the rules are in files: edit those") {
 						t.Errorf("%v: exit code %d\n%s%s", args, code, out, errs)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"strings"
 )
 
 // yamlText is a value as YAML: its JSON, key for key in the same order. Package
@@ -19,13 +18,13 @@ func yamlText(v any) (string, error) {
 	w := yamlWriter{from: json.NewDecoder(bytes.NewReader(text))}
 	w.from.UseNumber()
 	w.value("\n", false)
-	return w.String()[1:] + "\n", nil // without the separator before the value
+	return string(w.text[1:]) + "\n", nil // without the separator before the value
 }
 
 // yamlWriter turns valid JSON into YAML blocks.
 type yamlWriter struct {
-	strings.Builder
 	from *json.Decoder
+	text []byte
 }
 
 // token is the next one of JSON that was just written and has no errors.
@@ -42,10 +41,10 @@ func (w *yamlWriter) value(newline string, inList bool) {
 	open, isBlock := t.(json.Delim)
 	switch {
 	case !isBlock:
-		w.WriteString(" " + yamlScalar(t))
+		w.text = append(w.text, " "+yamlScalar(t)...)
 		return
 	case !w.from.More():
-		w.WriteString(" " + open.String() + w.token().(json.Delim).String())
+		w.text = append(w.text, " "+open.String()+w.token().(json.Delim).String()...)
 		return
 	}
 	for first := true; w.from.More(); first = false {
@@ -54,9 +53,9 @@ func (w *yamlWriter) value(newline string, inList bool) {
 			separator = " "
 		}
 		if open == '[' {
-			w.WriteString(separator + "-")
+			w.text = append(w.text, separator+"-"...)
 		} else {
-			w.WriteString(separator + yamlScalar(w.token()) + ":")
+			w.text = append(w.text, separator+yamlScalar(w.token())+":"...)
 		}
 		w.value(newline+"  ", open == '[')
 	}

@@ -15,7 +15,7 @@ import (
 
 // Without --rule-set commands use the default rule set, which must exist.
 func TestDefaultRuleSet_Commands(t *testing.T) {
-	for name, at := range workplaces(t) {
+	for name, at := range testTargets(t) {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			apply := func(ids ...string) {

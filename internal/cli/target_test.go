@@ -173,13 +173,13 @@ func TestChangeError_LostAnswer(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	other := newColleague(t, address)
+	other := newOtherOperator(t, address)
 	other.sets(t, "limits", 2, "")
 	v, err := other.Load(t.Context(), "limits")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = newColleague(t, listener.Addr().String()).Put(t.Context(), v.RuleSet, new(changeFlags).change(1))
+	_, err = newOtherOperator(t, listener.Addr().String()).Put(t.Context(), v.RuleSet, new(changeFlags).change(1))
 	if said := changeError(os.Stderr, "limits", err); !strings.Contains(said.Error(), "may have been made: check fluxgate rules history limits before you try again") {
 		t.Error(said)
 	}
