@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
@@ -28,7 +27,7 @@ func newRulesHistory() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return output.write(cmd.OutOrStdout(), found, func(out io.Writer) { writeRevisions(out, found) })
+				return output.write(cmd.OutOrStdout(), found, func(out io.Writer) { writeEntries(out, found, args[0]) })
 			})
 		},
 	}
@@ -57,15 +56,4 @@ func listRevisions(ctx context.Context, operator admin.Operator, id string, limi
 		return nil, fmt.Errorf("rule set %q: %w", id, rules.ErrNotFound)
 	}
 	return all, nil
-}
-
-func writeRevisions(out io.Writer, found []admin.Entry) {
-	t := table{columns: []string{"REVISION", "CHANGED", "BY", "WHY"}}
-	for _, e := range found {
-		if e.Deleted {
-			e.Comment = strings.TrimSuffix("deleted: "+e.Comment, ": ")
-		}
-		t.add(e.Revision, moment(e.At), e.Author, e.Comment)
-	}
-	t.write(out)
 }

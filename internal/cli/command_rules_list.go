@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
@@ -23,7 +24,11 @@ func newRulesList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return output.write(cmd.OutOrStdout(), found, func(out io.Writer) { writeRuleSets(out, found) })
+				return output.write(cmd.OutOrStdout(), found, func(out io.Writer) {
+					if writeEntries(out, found, ""); len(found) == 0 {
+						printf(out, noRuleSets+"\n")
+					}
+				})
 			})
 		},
 	}
@@ -55,12 +60,14 @@ func appendEntries(all []admin.Entry, page []rules.Entry) []admin.Entry {
 	return all
 }
 
-func writeRuleSets(out io.Writer, found []admin.Entry) {
-	if len(found) == 0 {
-		printf(out, noRuleSets+"\n")
-	}
-	t := table{columns: []string{"RULE SET", "REVISION", "CHANGED", "BY", "WHY"}}
-	for _, e := range found {
+// writeEntries has a row for each revision. The rule set is left out if all are of
+// the given one.
+func writeEntries(out io.Writer, entries []admin.Entry, ruleSet string) {
+	t := table{columns: []string{"RULE SET", "REVISION", "CHANGED", "BY", "WHY"}, optional: map[string]string{"RULE SET": ruleSet}}
+	for _, e := range entries {
+		if e.Deleted {
+			e.Comment = strings.TrimSuffix("deleted: "+e.Comment, ": ")
+		}
 		t.add(e.ID, e.Revision, moment(e.At), e.Author, e.Comment)
 	}
 	t.write(out)

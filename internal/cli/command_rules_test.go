@@ -196,7 +196,7 @@ func TestRulesList_Pages(t *testing.T) {
 		output := outputFlag{format: format}
 		found, err := listRuleSets(t.Context(), admin.NewDirect(short, nil, ""))
 		if err == nil {
-			err = output.write(&out, found, func(out io.Writer) { writeRuleSets(out, found) })
+			err = output.write(&out, found, func(out io.Writer) { writeEntries(out, found, "") })
 		}
 		if err != nil {
 			t.Fatal(err)

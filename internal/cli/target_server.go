@@ -63,7 +63,7 @@ func (s *serverFlags) flags(cmd *cobra.Command, of listener) {
 		address, s.variable = set, of.variable
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&s.server, "server", "s", address, "the server's "+of.setting+" address; "+of.variable+" is the default if it is set")
+	flags.StringVarP(&s.server, "server", "s", address, "address of the server, its setting "+of.setting+"; "+of.variable+" is the default if it is set")
 	flags.StringVar(&s.tokenFile, "token-file", "", "file with the bearer token (default: "+tokenVariable+" is the token, or "+tokenFileVariable+" names the file); sent to another machine only if --server begins with https:// or http://")
 	flags.StringVar(&s.caFile, "ca-file", "", "file with the CA certificates to verify the server with (default: "+caFileVariable+")")
 	flags.StringVar(&s.certFile, "cert-file", "", "file with the client certificate (default: "+certFileVariable+")")

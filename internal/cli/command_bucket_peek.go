@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"io"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/spf13/cobra"
+)
+
+func newBucketPeek() *cobra.Command {
+	var from target
+	var output outputFlag
+	var request requestFlags
+	var only []string
+	cmd := &cobra.Command{
+		Use: "peek", Short: "Show what the caller of a request has left", Args: noArgs,
+		Long: `Show what the caller of a request has left under the rules that apply to it, or under the rules of --rule whether they
+apply or not. Nothing is taken.`,
+		Example: `  fluxgate bucket peek --rule-set api-limits --user ada --path /api/orders
+  fluxgate bucket peek --rule-set api-limits --rule per-user --user ada --output json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return from.runRequest(cmd, needBuckets, &request, func(ctx context.Context, operator admin.Operator, req *fluxgate.Request) error {
+				found, err := operator.Buckets(ctx, req, only...)
+				if err != nil {
+					return err
+				}
+				found = append([]admin.Bucket{}, found...) // [] in JSON, not null
+				return output.write(cmd.OutOrStdout(), found, func(out io.Writer) { writeBuckets(out, found) })
+			})
+		},
+	}
+	from.flags(cmd)
+	output.flag(cmd, asTable, asJSON, asYAML)
+	cmd.Flags().StringArrayVar(&only, "rule", nil, "a rule; can be given several times (default: all that apply)")
+	request.flags(cmd, &from, ruleSetHelp)
+	return cmd
+}
+
+func writeBuckets(out io.Writer, found []admin.Bucket) {
+	if len(found) == 0 {
+		printf(out, "no bucket: no applying rule counts this request, see fluxgate explain\n")
+	}
+	t := newBandTable()
+	for i := range found {
+		b := &found[i]
+		if len(b.Bands) == 0 {
+			t.add(b.Rule, none, unknown, 0, none, none, fluxgate.ModeEnforce, b.Key)
+		}
+		for j := range b.Bands {
+			b.Bands[j].Shadow = false // a bucket has no mode, its rule has
+			t.addBand(&b.Bands[j], b.Key)
+		}
+	}
+	t.write(out)
+}
