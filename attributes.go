@@ -2,7 +2,6 @@ package fluxgate
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -47,38 +46,37 @@ func cloneAttribute(value any) any {
 // maxNesting bounds how deep free attributes go.
 const maxNesting = 32
 
-// validateAttribute lets pass what a document can hold, so that a rule is the
-// same after it was written and read.
-func validateAttribute(value any, place string, depth int, found *problems) {
+// validateAttribute accepts what a document can hold, so that a rule is the same
+// after it was written and read.
+func validateAttribute(value any, depth int, in reporter) {
+	if depth > maxNesting {
+		return
+	}
 	switch v := value.(type) {
 	case nil, bool, json.Number, int, int32, int64, uint64:
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			found.add(place, "must be a number that JSON has")
+			in.add(CodeUnsupported, "must be a number that JSON has")
 		}
 	case string:
 		if !utf8.ValidString(v) {
-			found.add(place, "must be UTF-8")
+			in.add(CodeUnsupported, "must be UTF-8")
 		}
 	case []any:
 		for i := range v {
-			if depth < maxNesting {
-				validateAttribute(v[i], fmt.Sprintf("%s[%d]", place, i), depth+1, found)
-			}
+			validateAttribute(v[i], depth+1, in.at(i))
 		}
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if !utf8.ValidString(name) {
-				found.add(place, "must have names in UTF-8")
+				in.add(CodeInvalidName, "must have names in UTF-8")
 			}
-			if depth < maxNesting {
-				validateAttribute(v[name], place+"."+name, depth+1, found)
-			}
+			validateAttribute(v[name], depth+1, in.at(name))
 		}
 	default:
-		found.add(place, "must be a text, a number, true or false, a list or an object, not a %T", value)
+		in.add(CodeUnsupported, "must be a string, a number, true or false, a list or an object, not a %T", value)
 	}
 	if depth == maxNesting {
-		found.add(place, "must not be nested deeper than %d", maxNesting)
+		in.add(CodeOutOfRange, "must not be nested deeper than %d", maxNesting)
 	}
 }

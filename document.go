@@ -25,17 +25,16 @@ func ParseRuleSet(data []byte) (*RuleSet, error) {
 		return nil, fmt.Errorf("reading a rule set: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("reading a rule set: something stands after the closing brace")
+		return nil, errors.New("reading a rule set: unexpected data after the JSON value")
 	}
 	return DecodeRuleSet(doc)
 }
 
-// maxValues is how many values a document may have: a short text can be a tree
-// that fills the memory. The largest rule set of the usual kind has a third.
+// maxValues bounds the memory that a document needs: a short text can be a large
+// tree.
 const maxValues = 2_000_000
 
-// countValues is about how many values a JSON text has, by what stands between
-// them.
+// countValues is about how many values a JSON text has: it counts separators.
 func countValues(text []byte) int {
 	count, inside := 0, false
 	for i := 0; i < len(text); i++ {
@@ -54,28 +53,27 @@ func countValues(text []byte) int {
 // DecodeOption changes how a document is read.
 type DecodeOption func(*object)
 
-// IgnoreUnknown reads over fields that are not known. Files and people who
-// write rules want to hear of them; documents that others may extend have them
-// on purpose.
+// IgnoreUnknown ignores unknown fields, for documents that other programs
+// extend.
 func IgnoreUnknown() DecodeOption {
 	return func(o *object) { o.lenient = true }
 }
 
 // DecodeRule reads one rule from a document that is already a tree of maps,
-// lists and scalars. It reports fields that cannot be read, with places inside
-// of the rule; whether the rule makes sense is for [NewRuleSet] to say. The rule
-// is spelled as a rule set spells it, with digests of API keys.
+// lists and scalars. It reports fields that cannot be read, with paths inside
+// the rule; [NewRuleSet] validates their values. The rule is normalized as in a
+// rule set, with digests of API keys.
 func DecodeRule(doc map[string]any, options ...DecodeOption) (Rule, error) {
 	var found problems
 	rule := decodeRule(newObject(doc, &found, options))
-	if len(found) > 0 {
-		return Rule{}, &ValidationError{RuleSetID: rule.RuleSetID, Problems: found}
+	if err := found.err(rule.RuleSetID); err != nil {
+		return Rule{}, err
 	}
 	return rule.clone(), nil
 }
 
-// DecodeRuleSet is ParseRuleSet for a document that is already a tree of maps,
-// lists and scalars, from whatever format it came.
+// DecodeRuleSet is [ParseRuleSet] for a document that is already a tree of maps,
+// lists and scalars.
 func DecodeRuleSet(doc map[string]any, options ...DecodeOption) (*RuleSet, error) {
 	var found problems
 	top := newObject(doc, &found, options)
@@ -85,56 +83,25 @@ func DecodeRuleSet(doc map[string]any, options ...DecodeOption) (*RuleSet, error
 		rules = append(rules, decodeRule(o))
 	}
 	top.refuseUnknown()
-	if len(found) > 0 {
-		// Say what validation has to say too, so that one look is enough.
-		// Where a value could not be read, its place is known already.
-		_, err := NewRuleSet(id, rules...)
-		var invalid *ValidationError
-		if errors.As(err, &invalid) {
-			found = append(found, newPlaces(found, invalid.Problems)...)
-			found = found[:min(len(found), maxProblems)]
-		}
-		found.sort()
-		return nil, &ValidationError{RuleSetID: id, Problems: found}
+	for _, p := range found.all {
+		found.unreadable = append(found.unreadable, canonical(p.Path))
 	}
-	return NewRuleSet(id, rules...)
+	return newRuleSet(id, rules, &found)
 }
 
-// newPlaces are the problems in more that do not follow from one in known: a
-// value that could not be read is missing when the rules are validated.
-func newPlaces(known, more []Problem) []Problem {
-	var fresh []Problem
-	for _, p := range more {
-		if !slices.ContainsFunc(known, func(k Problem) bool { return follows(spelledOnce(p.Place), spelledOnce(k.Place)) }) {
-			fresh = append(fresh, p)
-		}
-	}
-	return fresh
-}
-
-// follows reports whether a problem at place may follow from an unreadable
-// value: at the same place, around place, or an element of the list at place.
-func follows(place, unreadable string) bool {
-	if rest, ok := strings.CutPrefix(place, unreadable); ok {
-		return rest == "" || rest[0] == '.' || rest[0] == '['
-	}
-	element, ok := strings.CutPrefix(unreadable, place)
-	return ok && element[0] == '[' && strings.IndexByte(element, ']') == len(element)-1
-}
-
-// spelledOnce is a place with the one spelling of a field that validation uses.
-func spelledOnce(place string) string {
-	dot := strings.LastIndexByte(place, '.')
-	switch place[dot+1:] {
+// canonical is a path with the name of the field that validation uses.
+func canonical(p Path) Path {
+	last := len(p) - 1
+	switch p[last] {
 	case "_id":
-		return place[:dot+1] + "id"
+		return append(slices.Clone(p[:last]), "id")
 	case "refillSeconds", "windowSeconds":
-		return place[:dot+1] + "refill"
+		return append(slices.Clone(p[:last]), "refill")
 	}
-	return place
+	return p
 }
 
-func decodeRule(o object) Rule {
+func decodeRule(o *object) Rule {
 	r := Rule{
 		ID:                o.textOf("id", "_id"),
 		RuleSetID:         o.text("ruleSetId"),
@@ -151,11 +118,11 @@ func decodeRule(o object) Rule {
 		Mode:              Mode(o.text("mode")),
 		OnFailure:         OnFailure(o.text("onFailure")),
 		OnMissingIdentity: OnMissingIdentity(o.text("onMissingIdentity")),
-		Attributes:        o.tree("attributes"),
+		Attributes:        read(o, "attributes", "an object", is[map[string]any]),
 		CreatedAt:         o.moment("createdAt"),
 		UpdatedAt:         o.moment("updatedAt"),
 	}
-	if when, ok := o.object("when"); ok {
+	if when := o.object("when"); when != nil {
 		r.When = decodeWhen(when)
 	}
 	for _, b := range o.objects("bands", MaxBands) {
@@ -165,7 +132,7 @@ func decodeRule(o object) Rule {
 	return r
 }
 
-func decodeWhen(o object) When {
+func decodeWhen(o *object) When {
 	w := When{
 		Hosts:        o.texts("hosts"),
 		ExcludePaths: o.texts("excludePaths"),
@@ -177,7 +144,7 @@ func decodeWhen(o object) When {
 	for i, s := range o.texts("ips") {
 		prefix, err := parsePrefix(s)
 		if err != nil {
-			o.found.add(fmt.Sprintf("%s[%d]", o.at("ips"), i), "must be a network such as 10.0.0.0/8 or an address, not %s", quote(s))
+			o.at("ips", i).add(CodeInvalidValue, "must be a network such as 10.0.0.0/8 or an address, not %s", quote(s))
 			continue
 		}
 		w.IPs = append(w.IPs, prefix)
@@ -186,7 +153,7 @@ func decodeWhen(o object) When {
 	return w
 }
 
-// parsePrefix reads a network, or an address as the network of it alone.
+// parsePrefix reads a network, or an address as a network of one.
 func parsePrefix(s string) (netip.Prefix, error) {
 	if strings.Contains(s, "/") {
 		return netip.ParsePrefix(s)
@@ -199,35 +166,34 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return netip.PrefixFrom(addr, addr.BitLen()), nil
 }
 
-// decodeBand reads a band. Its period stands in refill ("100ms") or
-// refillSeconds; windowSeconds is an older spelling that says both the period
-// and that the whole capacity comes back in it.
-func decodeBand(o object) Band {
+// decodeBand reads a band. Its period is in refill ("100ms") or refillSeconds;
+// windowSeconds is an older name for a period in which the whole capacity is
+// refilled.
+func decodeBand(o *object) Band {
 	b := Band{
 		Kind:         BandKind(o.text("kind")),
 		Label:        o.text("label"),
 		Capacity:     o.integer("capacity"),
 		RefillTokens: o.integer("refillTokens"),
 	}
-	if o.has("refillTokens") && b.RefillTokens == 0 {
-		o.found.add(o.at("refillTokens"), "must be at least 1")
+	if o.get("refillTokens") != nil && b.RefillTokens == 0 {
+		o.at("refillTokens").add(CodeOutOfRange, "must be at least 1")
 	}
-	var said string
+	var first string
 	for _, name := range []string{"refill", "refillSeconds", "windowSeconds"} {
-		period, ok := o.period(name)
-		if !ok {
-			continue
+		switch period := o.period(name); {
+		case period == 0:
+		case first == "":
+			b.Refill, first = period, name
+		case period != b.Refill:
+			o.at(name).add(CodeInconsistent, "is another period than %s", first)
 		}
-		if said != "" && period != b.Refill {
-			o.found.add(o.at(name), "says another period than %s", said)
-		}
-		b.Refill, said = period, name
 	}
-	if o.has("windowSeconds") && b.RefillTokens != 0 && b.RefillTokens != b.Capacity {
-		o.found.add(o.at("refillTokens"), "must be the capacity, or be left out, where windowSeconds is given")
+	if o.get("windowSeconds") != nil && b.RefillTokens != 0 && b.RefillTokens != b.Capacity {
+		o.at("refillTokens").add(CodeInconsistent, "must be the capacity or be left out where windowSeconds is set")
 	}
-	if said == "" && !o.has("refill") && !o.has("refillSeconds") && !o.has("windowSeconds") {
-		o.found.add(o.at("refill"), "must say the period, such as 1s, here or in refillSeconds")
+	if o.get("refill") == nil && o.get("refillSeconds") == nil && o.get("windowSeconds") == nil {
+		o.at("refill").add(CodeRequired, "is required: a period such as 1s, here or in refillSeconds")
 	}
 	o.refuseUnknown()
 	return b

@@ -55,7 +55,7 @@ func parseKeyField(s string) (keyField, bool) {
 		return keyField{kind: fieldHeader, name: textproto.CanonicalMIMEHeaderKey(name), lower: strings.ToLower(name)}, isToken(name)
 	}
 	if name, ok := strings.CutPrefix(s, "attr:"); ok {
-		return keyField{kind: fieldAttribute, name: name}, isAttributeName(name)
+		return keyField{kind: fieldAttribute, name: name}, isIdentity(name)
 	}
 	return keyField{}, false
 }

@@ -2,29 +2,128 @@ package fluxgate
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
 // Problem is one thing that is wrong with a rule set, and where.
 type Problem struct {
-	// Place is the path to the value, such as rules[3].bands[0].capacity.
-	Place string
+	// Code is the kind of problem, for programs.
+	Code ProblemCode
+	// Subject is what Path begins in, such as a MongoDB document. Empty means
+	// the rule set.
+	Subject string
+	// Path leads to the value. It is empty if the problem is about all of it.
+	Path Path
 	// Message says what is wrong and what would be right.
 	Message string
 }
 
+// ProblemCode is the kind of a [Problem].
+type ProblemCode string
+
+// The kinds of problems.
+const (
+	// CodeSyntax is a text that cannot be parsed.
+	CodeSyntax ProblemCode = "syntax"
+	// CodeRequired is a missing value.
+	CodeRequired ProblemCode = "required"
+	// CodeUnknownField is a field that does not exist.
+	CodeUnknownField ProblemCode = "unknown-field"
+	// CodeWrongType is a value of another type, such as a string for a number.
+	CodeWrongType ProblemCode = "wrong-type"
+	// CodeInvalidName is a key of a map that cannot be one.
+	CodeInvalidName ProblemCode = "invalid-name"
+	// CodeInvalidValue is a value that has the right type and is not allowed.
+	CodeInvalidValue ProblemCode = "invalid-value"
+	// CodeOutOfRange is a number, a string or a list that is too small or too
+	// large.
+	CodeOutOfRange ProblemCode = "out-of-range"
+	// CodeDuplicate is an id, a label or an entry that exists already.
+	CodeDuplicate ProblemCode = "duplicate"
+	// CodeInconsistent is a value that contradicts another one.
+	CodeInconsistent ProblemCode = "inconsistent"
+	// CodeUnsupported is a value that a document or a database cannot hold.
+	CodeUnsupported ProblemCode = "unsupported"
+)
+
 // String is the place and the message.
 func (p Problem) String() string {
-	if p.Place == "" {
-		return p.Message
+	text := p.Message
+	if len(p.Path) > 0 {
+		text = p.Path.String() + ": " + text
 	}
-	return p.Place + ": " + p.Message
+	if p.Subject != "" {
+		text = p.Subject + ": " + text
+	}
+	return text
 }
 
-// maxProblems is how many problems are collected. A document of ten thousand
-// broken rules is untrusted like any other.
+// Path leads to a value in a document. Each element is a string, the name of a
+// field, or an int, the position in a list.
+type Path []any
+
+// String is the path as people write it, such as rules[3].bands[0].capacity. A
+// name that is not plain is quoted: when.headers["X.Tenant"].
+func (p Path) String() string {
+	var b strings.Builder
+	for i, element := range p {
+		name, isName := element.(string)
+		switch {
+		case !isName:
+			fmt.Fprintf(&b, "[%v]", element)
+		case name == "" || len(name) > maxIDLength || !syntax.Only(name, "_-"):
+			fmt.Fprintf(&b, "[%s]", quote(name))
+		case i > 0:
+			b.WriteString("." + name)
+		default:
+			b.WriteString(name)
+		}
+	}
+	return b.String()
+}
+
+// HasPrefix reports whether the path leads to what prefix leads to, or into it.
+func (p Path) HasPrefix(prefix Path) bool {
+	return len(p) >= len(prefix) && slices.Equal(p[:len(prefix)], prefix)
+}
+
+// Rule is the index of the rule that a path in a rule set leads into, and the
+// path inside that rule. The index is -1 where there is none.
+func (p Path) Rule() (index int, inside Path) {
+	if len(p) > 1 && p[0] == "rules" {
+		if i, ok := p[1].(int); ok {
+			return i, p[2:]
+		}
+	}
+	return -1, p
+}
+
+// UnmarshalJSON reads a list of strings and integers.
+func (p *Path) UnmarshalJSON(text []byte) error {
+	var elements []any
+	if err := json.Unmarshal(text, &elements); err != nil {
+		return err
+	}
+	for i, element := range elements {
+		switch e := element.(type) {
+		case string:
+		case float64:
+			elements[i] = int(e)
+		default:
+			return errors.New("a path has only strings and integers")
+		}
+	}
+	*p = elements
+	return nil
+}
+
+// maxProblems is how many problems are collected: documents are untrusted.
 const maxProblems = 100
 
 // ValidationError is every problem of a rule set at once, or the first 100.
@@ -51,28 +150,53 @@ func (e *ValidationError) Error() string {
 	return b.String()
 }
 
-// problems collects what is wrong while a document is read or checked.
-type problems []Problem
-
-func (p *problems) add(place, format string, args ...any) {
-	if len(*p) == maxProblems {
-		return
-	}
-	*p = append(*p, Problem{Place: place, Message: fmt.Sprintf(format, args...)})
+// problems collects what is wrong while a document is read and checked.
+type problems struct {
+	all []Problem
+	// unreadable are paths of values that could not be read. They are absent
+	// when the rules are validated, which is not another problem.
+	unreadable []Path
 }
 
-// sort puts the problems in the order of the rules they are about.
-func (p problems) sort() {
-	slices.SortStableFunc(p, func(a, b Problem) int { return cmp.Compare(ruleIndex(a.Place), ruleIndex(b.Place)) })
+// err is a [*ValidationError] with the problems in the order of the rules, or
+// nil if there are none.
+func (p *problems) err(ruleSet string) error {
+	if len(p.all) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(p.all, func(a, b Problem) int {
+		i, _ := a.Path.Rule()
+		j, _ := b.Path.Rule()
+		return cmp.Compare(i, j)
+	})
+	return &ValidationError{RuleSetID: ruleSet, Problems: p.all}
 }
 
-// ruleIndex is N in rules[N]…, or -1.
-func ruleIndex(place string) int {
-	var n int
-	if _, err := fmt.Sscanf(place, "rules[%d]", &n); err != nil {
-		return -1
+// reporter notes problems at a path.
+type reporter struct {
+	found *problems
+	path  Path
+}
+
+func (r reporter) at(elements ...any) reporter {
+	return reporter{r.found, append(slices.Clip(r.path), elements...)}
+}
+
+func (r reporter) add(code ProblemCode, format string, args ...any) {
+	if len(r.found.all) < maxProblems && !slices.ContainsFunc(r.found.unreadable, r.follows) {
+		r.found.all = append(r.found.all, Problem{Code: code, Path: r.path, Message: fmt.Sprintf(format, args...)})
 	}
-	return n
+}
+
+// follows reports whether a problem may be the consequence of an unreadable
+// value: at the same path, around it, or an entry of the list.
+func (r reporter) follows(unreadable Path) bool {
+	if r.path.HasPrefix(unreadable) {
+		return true
+	}
+	last := len(unreadable) - 1
+	_, isEntry := unreadable[last].(int)
+	return isEntry && slices.Equal(r.path, unreadable[:last])
 }
 
 // quote shows a value from a document in a message, shortened: documents are
@@ -83,13 +207,4 @@ func quote(s string) string {
 		return fmt.Sprintf("%q…", s[:most])
 	}
 	return fmt.Sprintf("%q", s)
-}
-
-// oneOf lists values for a message.
-func oneOf[T ~string](values []T) string {
-	names := make([]string, len(values))
-	for i, v := range values {
-		names[i] = string(v)
-	}
-	return strings.Join(names, ", ")
 }

@@ -40,7 +40,11 @@ type compiledRule struct {
 // NewRuleSet checks the rules and compiles them. If anything is wrong with
 // any of them the error is a [*ValidationError] that lists all of it.
 func NewRuleSet(id string, rules ...Rule) (*RuleSet, error) {
-	var found problems
+	return newRuleSet(id, rules, &problems{})
+}
+
+// newRuleSet adds to the problems that were found while the rules were read.
+func newRuleSet(id string, rules []Rule, found *problems) (*RuleSet, error) {
 	set := &RuleSet{id: id, rules: make([]Rule, len(rules))}
 	for i, r := range rules {
 		set.rules[i] = r.clone()
@@ -48,17 +52,17 @@ func NewRuleSet(id string, rules ...Rule) (*RuleSet, error) {
 			set.rules[i].RuleSetID = id
 		}
 	}
-	validate(id, set.rules, &found)
-	if len(found) > 0 {
-		return nil, &ValidationError{RuleSetID: id, Problems: found}
+	validate(id, set.rules, found)
+	if err := found.err(id); err != nil {
+		return nil, err
 	}
 	slices.SortFunc(set.rules, func(a, b Rule) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.ID, b.ID))
 	})
 	if err := set.compile(); err != nil {
-		// Validation accepts only what compiles; if it ever does not, the
-		// caller is told instead of getting half a rule set.
-		return nil, &ValidationError{RuleSetID: id, Problems: []Problem{{Message: err.Error()}}}
+		// Validation accepts only what compiles; if it ever does not, an error
+		// is better than half a rule set.
+		return nil, &ValidationError{RuleSetID: id, Problems: []Problem{{Code: CodeInvalidValue, Message: err.Error()}}}
 	}
 	return set, nil
 }

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// kindOf is what a value is: a number is shown, anything else is named.
-func kindOf(value any) string {
-	switch v := value.(type) {
-	case json.Number:
-		return quote(v.String())
-	case int, int32, int64, uint64, float64:
-		return fmt.Sprint(v)
+// show is a number, or the type of any other value.
+func show(value any) string {
+	if number, ok := value.(json.Number); ok {
+		return quote(number.String())
 	}
-	return typeOf(value)
+	if name := typeOf(value); name != "a number" {
+		return name
+	}
+	return fmt.Sprint(value)
 }
 
 func typeOf(value any) string {
@@ -25,7 +25,7 @@ func typeOf(value any) string {
 	case nil:
 		return "null"
 	case string:
-		return "a text"
+		return "a string"
 	case bool:
 		return "true or false"
 	case map[string]any:
@@ -64,24 +64,21 @@ func wholeNumber(value any) (int64, bool) {
 	return 0, false
 }
 
+// exactSeconds reads a number of seconds above 0, exact to the microsecond.
 func exactSeconds(value any) (time.Duration, bool) {
 	if n, ok := wholeNumber(value); ok {
-		return time.Duration(n) * time.Second, n >= 0 && n < math.MaxInt64/int64(time.Second)
+		return time.Duration(n) * time.Second, n > 0 && n < math.MaxInt64/int64(time.Second)
 	}
+	var digits string
 	switch v := value.(type) {
 	case float64:
-		return exactFraction(strconv.FormatFloat(v, 'f', -1, 64))
+		digits = strconv.FormatFloat(v, 'f', -1, 64)
 	case json.Number:
-		return exactFraction(v.String())
+		digits = v.String()
 	}
-	return 0, false
-}
-
-// exactFraction reads seconds with a decimal fraction.
-func exactFraction(s string) (time.Duration, bool) {
-	if strings.ContainsAny(s, "eE") {
+	if strings.ContainsAny(digits, "eE") {
 		return 0, false
 	}
-	d, err := time.ParseDuration(s + "s")
-	return d, err == nil && d%time.Microsecond == 0
+	d, err := time.ParseDuration(digits + "s")
+	return d, err == nil && d > 0 && d%time.Microsecond == 0
 }

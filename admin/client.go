@@ -125,7 +125,7 @@ func (c *Client) Version(ctx context.Context, id string, revision int64) (*rules
 	}
 	v := &rules.Version{Entry: answer.entry()}
 	if v.Revision != revision || (len(answer.RuleSet) == 0) != v.Deleted {
-		return nil, errNotAPI
+		return nil, ErrNotAPI
 	}
 	if v.Deleted {
 		return v, nil
@@ -149,7 +149,7 @@ func (c *Client) List(ctx context.Context, after string, limit int) ([]rules.Ent
 		return nil, err
 	}
 	if answer.RuleSets == nil {
-		return nil, errNotAPI
+		return nil, ErrNotAPI
 	}
 	return entries(answer.RuleSets), nil
 }
@@ -169,7 +169,7 @@ func (c *Client) History(ctx context.Context, id string, before int64, limit int
 		return nil, nil // it never existed
 	}
 	if err == nil && answer.Revisions == nil {
-		err = errNotAPI
+		err = ErrNotAPI
 	}
 	if err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func (c *Client) change(ctx context.Context, method, path string, body any, chan
 		return 0, err
 	}
 	if answer.Revision < 1 {
-		return 0, errNotAPI
+		return 0, ErrNotAPI
 	}
 	return answer.Revision, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -234,7 +235,7 @@ type refusing struct{ *memrules.Source }
 
 // Put implements [rules.Editor].
 func (refusing) Put(_ context.Context, set *fluxgate.RuleSet, _ rules.Change) (int64, error) {
-	problem := fluxgate.Problem{Place: "rules[0].attributes", Message: "is nested too deeply"}
+	problem := fluxgate.Problem{Code: fluxgate.CodeUnsupported, Path: fluxgate.Path{"rules", 0, "attributes"}, Message: "is nested too deeply"}
 	return 0, &fluxgate.ValidationError{RuleSetID: set.ID(), Problems: []fluxgate.Problem{problem}}
 }
 
@@ -247,5 +248,10 @@ func TestProblemsWithRulesReachTheClient(t *testing.T) {
 	}
 	if !strings.Contains(err.Error(), "\n  rules[0].attributes: ") {
 		t.Errorf("it reads %q", err)
+	}
+	var invalid *fluxgate.ValidationError
+	want := fluxgate.Problem{Code: fluxgate.CodeUnsupported, Path: fluxgate.Path{"rules", 0, "attributes"}, Message: "is nested too deeply"}
+	if !errors.As(err, &invalid) || invalid.RuleSetID != "mine" || !reflect.DeepEqual(invalid.Problems, []fluxgate.Problem{want}) {
+		t.Errorf("it unwraps to %#v, want %#v", invalid, want)
 	}
 }

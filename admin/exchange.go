@@ -22,8 +22,9 @@ import (
 // rules is less.
 const maxAnswer = 2 * rules.MaxDocument
 
-// errNotAPI is the error of an answer that somebody else has given.
-var errNotAPI = errors.New("reading the answer: it is not what an admin API answers: is that the address of server.admin?")
+// ErrNotAPI is wrapped by the error of an answer that does not come from an
+// admin API.
+var ErrNotAPI = errors.New("reading the answer: it is not what an admin API answers: is that the address of server.admin?")
 
 // call is one operation.
 type call struct {
@@ -83,7 +84,7 @@ func (c *Client) once(ctx context.Context, ask *call, answer any) (time.Duration
 		return 0, nil
 	}
 	if err := json.Unmarshal(got.text, answer); err != nil {
-		return 0, errors.New("reading the answer: it is not what an admin API answers: is that the address of server.admin?")
+		return 0, ErrNotAPI
 	}
 	return 0, nil
 }
@@ -164,6 +165,7 @@ func (r *reply) refusal() error {
 	media, _, err := mime.ParseMediaType(r.header.Get("Content-Type"))
 	if err != nil || media != "application/problem+json" || json.Unmarshal(r.text, p) != nil {
 		p = NewProblem(r.status, "", "")
+		p.notAPI = true
 		p.Detail = fmt.Sprintf("the server answers %d %s", p.Status, p.Title)
 		if p.Status == http.StatusNotFound {
 			p.Detail += ": is that the address of server.admin?"

@@ -18,15 +18,18 @@ type Problem struct {
 	Status int    `json:"status" doc:"The HTTP status."`
 	Detail string `json:"detail,omitempty" doc:"What is wrong, and what would be right."`
 	Kind   string `json:"kind,omitempty" doc:"What it is about, for programs: validation, conflict, not-found, read-only, precondition, access, limited or unavailable."`
-	// Missing is there with status 404.
-	Missing string `json:"missing,omitempty" doc:"With not-found: rule, if the rule set exists and has no such rule."`
+	// Missing says which part of the rule set was not found.
+	Missing string `json:"missing,omitempty" enum:"rule" doc:"With 404: rule where the rule set exists and the rule does not."`
 	// Errors are all that is wrong with what was sent.
 	Errors []ProblemDetail `json:"errors,omitempty" nullable:"false" doc:"Everything that is wrong with what was sent."`
 	// Conflict is there with status 412.
 	Conflict *ConflictDetail `json:"conflict,omitempty" doc:"With 412: what the other has changed."`
 
-	about string // the rule set that was sent, where that is known
+	about  string // the rule set that was sent, where that is known
+	notAPI bool   // not answered by an admin API
 }
+
+const missingRule = "rule"
 
 // The kinds of problems.
 const (
@@ -45,8 +48,10 @@ const missingRule = "rule"
 
 // ProblemDetail is one thing that is wrong.
 type ProblemDetail struct {
-	Location string `json:"location,omitempty" doc:"Where, such as body.rules[3].bands[0].capacity or query.limit."`
-	Message  string `json:"message" doc:"What is wrong, and what would be right."`
+	Location string               `json:"location,omitempty" doc:"Where, such as body.rules[3].bands[0].capacity or query.limit."`
+	Code     fluxgate.ProblemCode `json:"code,omitempty" doc:"What kind of problem it is, for programs, such as required, unknown-field, out-of-range or duplicate."`
+	Path     fluxgate.Path        `json:"path,omitempty" nullable:"false" doc:"Where in the body, for programs: the names of fields and the positions in lists."`
+	Message  string               `json:"message" doc:"What is wrong, and what would be right."`
 }
 
 // ConflictDetail is what the other has changed.
@@ -96,9 +101,9 @@ func ProblemOf(err error) *Problem {
 	case errors.As(err, &plain):
 		return conflictProblem(&Conflict{ConflictError: *plain})
 	case errors.Is(err, fluxgate.ErrNoRule):
-		p := NewProblem(http.StatusNotFound, KindNotFound, err.Error())
-		p.Missing = missingRule
-		return p
+		problem = NewProblem(http.StatusNotFound, KindNotFound, err.Error())
+		problem.Missing = missingRule
+		return problem
 	case errors.Is(err, rules.ErrNotFound), errors.Is(err, fluxgate.ErrNoRuleSet):
 		return NewProblem(http.StatusNotFound, KindNotFound, err.Error())
 	case errors.Is(err, ErrReadOnly):
@@ -115,11 +120,12 @@ func ProblemOf(err error) *Problem {
 func invalidProblem(invalid *fluxgate.ValidationError) *Problem {
 	p := NewProblem(http.StatusUnprocessableEntity, KindValidation, "The rule set is not valid.")
 	for _, found := range invalid.Problems {
-		at := bodyPlace
-		if found.Place != "" {
-			at += "." + found.Place
+		if found.Subject != "" { // what was sent has no such path
+			p.Errors = append(p.Errors, ProblemDetail{Code: found.Code, Message: found.String()})
+			continue
 		}
-		p.Errors = append(p.Errors, ProblemDetail{Location: at, Message: found.Message})
+		at := append(fluxgate.Path{bodyPlace}, found.Path...)
+		p.Errors = append(p.Errors, ProblemDetail{Location: at.String(), Code: found.Code, Path: found.Path, Message: found.Message})
 	}
 	return p
 }
@@ -163,9 +169,13 @@ func (p *Problem) ContentType(string) string { return "application/problem+json"
 // Unwrap is the error that the problem stands for on the other side.
 func (p *Problem) Unwrap() error {
 	switch p.Kind {
+	case "":
+		if p.notAPI {
+			return ErrNotAPI
+		}
 	case KindNotFound:
 		if p.Missing == missingRule {
-			return errors.Join(rules.ErrNotFound, fluxgate.ErrNoRule)
+			return errors.Join(fluxgate.ErrNoRule, rules.ErrNotFound)
 		}
 		return rules.ErrNotFound
 	case KindReadOnly:
@@ -189,15 +199,14 @@ func (p *Problem) Unwrap() error {
 	return nil
 }
 
-// invalid is what is wrong with a rule set that was sent.
+// invalid is what is wrong with a rule set that was sent, or nil if the problem
+// is about something else.
 func (p *Problem) invalid() error {
 	found := &fluxgate.ValidationError{RuleSetID: p.about}
 	for _, e := range p.Errors {
-		place, inside := strings.CutPrefix(e.Location, bodyPlace)
-		if !inside {
-			return nil // it is about something else
+		if e.Code != "" {
+			found.Problems = append(found.Problems, fluxgate.Problem{Code: e.Code, Path: e.Path, Message: e.Message})
 		}
-		found.Problems = append(found.Problems, fluxgate.Problem{Place: strings.TrimPrefix(place, "."), Message: e.Message})
 	}
 	if len(found.Problems) == 0 {
 		return nil

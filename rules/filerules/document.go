@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
@@ -27,7 +27,7 @@ func Parse(name string, data []byte) ([]*fluxgate.RuleSet, error) {
 	return sets, nil
 }
 
-// document is what was read from one file.
+// document is the content of one file.
 type document struct {
 	file     *yamltree.File
 	sets     []ruleSet
@@ -35,106 +35,102 @@ type document struct {
 	causes   []error
 }
 
-// ruleSet is one of a file, and where it stands.
+// ruleSet is one of a file.
 type ruleSet struct {
 	id       string
-	rules    *fluxgate.RuleSet // nil if something is wrong with it
+	rules    *fluxgate.RuleSet // nil if it is invalid
 	revision int64
 	at       yamltree.Position // of its id
-	place    string            // before the places inside of it
+	path     fluxgate.Path     // in the file
 }
 
-// parse reads a file. What is wrong stands in the document.
+// parse reads a file. The document has its problems.
 func parse(name string, data []byte) *document {
 	file, flaws := yamltree.Read(name, data, nil)
 	d := &document{file: file}
-	if len(flaws) > 0 {
-		d.refuse(flaws...)
-		return d
+	for _, f := range flaws {
+		d.refuse(&yamltree.Node{At: f.At}, nil, "", fluxgate.Problem{Code: fluxgate.CodeSyntax, Subject: name, Message: f.Message})
 	}
-	if len(file.Documents) == 0 {
-		d.refuse(yamltree.Flaw{Message: "holds no rule set: it must have an id and rules"})
+	if len(file.Documents)+len(flaws) == 0 {
+		d.refuse(&yamltree.Node{}, nil, "", fluxgate.Problem{Code: fluxgate.CodeRequired, Subject: name, Message: "has no rule set: it must have an id and rules"})
 	}
 	for _, root := range file.Documents {
 		d.read(root)
 	}
-	file.Documents = nil // they are large, and needed no more
+	file.Documents = nil // they are large
 	return d
 }
 
-// read takes the rule sets of one document.
+// read adds the rule sets of one YAML or JSON document.
 func (d *document) read(root *yamltree.Node) {
 	several := root.Get("ruleSets")
 	if several == nil {
-		d.add(root, "")
+		d.add(root, nil)
 		return
 	}
 	for _, f := range root.Fields {
 		if f.Name != "ruleSets" {
-			d.refuse(yamltree.Flaw{At: f.At, Message: yamltree.Quote(f.Name) + " cannot stand beside ruleSets"})
+			d.refuse(root, nil, "", fluxgate.Problem{
+				Code: fluxgate.CodeUnknownField, Path: fluxgate.Path{f.Name}, Message: "is not possible beside ruleSets",
+			})
 		}
 	}
 	if several.Kind != yamltree.List {
-		d.refuse(yamltree.Flaw{At: several.At, Message: "ruleSets must be a list of rule sets"})
-		return
+		d.refuse(root, nil, "", fluxgate.Problem{
+			Code: fluxgate.CodeWrongType, Path: fluxgate.Path{"ruleSets"}, Message: "must be a list of rule sets",
+		})
 	}
 	for i, item := range several.Items {
-		d.add(item, fmt.Sprintf("ruleSets[%d].", i))
+		d.add(item, fluxgate.Path{"ruleSets", i})
 	}
 }
 
-// add takes one rule set.
-func (d *document) add(n *yamltree.Node, place string) {
+// add adds one rule set.
+func (d *document) add(n *yamltree.Node, path fluxgate.Path) {
 	if n.Kind != yamltree.Object {
-		d.refuse(yamltree.Flaw{At: n.At, Message: "must be an object with an id and rules"})
+		d.refuse(n, path, "", fluxgate.Problem{Code: fluxgate.CodeWrongType, Message: "must be an object with an id and rules"})
 		return
 	}
-	set := d.decode(n, place)
-	found := ruleSet{rules: set, at: n.Locate("id", otherNames).At, place: place}
-	found.id, _ = textOf(n.Get("id"))
-	if set != nil {
-		var err error
-		if found.revision, err = revisionOf(set); err != nil {
-			d.refuse(yamltree.Flaw{At: n.At, Message: err.Error()})
-		}
+	found := ruleSet{at: locate(n, fluxgate.Problem{Path: fluxgate.Path{"id"}}), path: path}
+	if id := n.Get("id"); id != nil {
+		found.id, _ = id.Value.(string)
+	}
+	set, err := fluxgate.DecodeRuleSet(n.Map())
+	if err == nil {
+		found.revision, err = revisionOf(set)
+	}
+	var invalid *fluxgate.ValidationError
+	rules := n.Get("rules")
+	switch {
+	case errors.As(err, &invalid):
+		d.refuse(n, path, found.id, invalid.Problems...)
+	case err != nil:
+		d.refuse(n, path, found.id, fluxgate.Problem{Code: fluxgate.CodeUnsupported, Message: err.Error()})
+	case rules == nil || rules.Kind != yamltree.List:
+		// A file that ends after the id must not remove every rule.
+		d.refuse(n, path, found.id, fluxgate.Problem{
+			Code: fluxgate.CodeRequired, Path: fluxgate.Path{"rules"}, Message: "is required: write [] for a rule set without rules",
+		})
+	default:
+		found.rules = set
 	}
 	d.sets = append(d.sets, found)
 }
 
-// decode makes the rule set, or says why there is none.
-func (d *document) decode(n *yamltree.Node, place string) *fluxgate.RuleSet {
-	set, err := fluxgate.DecodeRuleSet(n.Map())
-	var invalid *fluxgate.ValidationError
-	switch rules := n.Get("rules"); {
-	case errors.As(err, &invalid):
-		hideKeys(invalid)
-	case err != nil:
-		d.refuse(yamltree.Flaw{At: n.At, Message: err.Error()})
-		return nil
-	case rules == nil || rules.Kind != yamltree.List:
-		// A file that ends after the id would otherwise take every rule away.
-		invalid = &fluxgate.ValidationError{RuleSetID: set.ID(), Problems: []fluxgate.Problem{
-			{Place: "rules", Message: "must be there: write [] for a rule set without rules"},
-		}}
-	default:
-		return set
+// refuse adds problems of a rule set, or of a file, which has no id. The path
+// leads to the node.
+func (d *document) refuse(n *yamltree.Node, path fluxgate.Path, id string, problems ...fluxgate.Problem) {
+	for _, p := range problems {
+		place := ""
+		if len(p.Path) > 0 {
+			place = append(slices.Clip(path), p.Path...).String()
+		}
+		d.problems = append(d.problems, d.file.Problem(locate(n, p), place, p.Message))
 	}
-	for _, p := range invalid.Problems {
-		d.refuseAt(locate(n, p), place, p)
-	}
-	d.causes = append(d.causes, invalid)
-	return nil
+	d.causes = append(d.causes, &fluxgate.ValidationError{RuleSetID: id, Problems: problems})
 }
 
-func textOf(n *yamltree.Node) (string, bool) {
-	if n == nil {
-		return "", false
-	}
-	s, ok := n.Value.(string)
-	return s, ok && s != ""
-}
-
-// revisionOf is made from what the rule set says, in 48 bits, never 0.
+// revisionOf is a hash of the rules in 48 bits, never 0.
 func revisionOf(set *fluxgate.RuleSet) (int64, error) {
 	canonical, err := json.Marshal(set)
 	if err != nil {
@@ -142,32 +138,4 @@ func revisionOf(set *fluxgate.RuleSet) (int64, error) {
 	}
 	sum := sha256.Sum256(canonical)
 	return max(int64(binary.BigEndian.Uint64(sum[:8])>>16), 1), nil
-}
-
-// refuse notes what is wrong with the text of the file.
-func (d *document) refuse(flaws ...yamltree.Flaw) {
-	cause := &fluxgate.ValidationError{}
-	for _, f := range flaws {
-		d.refuseAt(f.At, "", fluxgate.Problem{Message: f.Message})
-		cause.Problems = append(cause.Problems, fluxgate.Problem{Message: d.file.Name + ": " + f.Message})
-	}
-	d.causes = append(d.causes, cause)
-}
-
-// refuseAt notes one problem. The place is that of the rule set in the file.
-func (d *document) refuseAt(at yamltree.Position, place string, p fluxgate.Problem) {
-	if p.Place != "" {
-		p.Place = place + p.Place
-	}
-	d.problems = append(d.problems, d.file.Problem(at, p.Place, p.Message))
-}
-
-// hideKeys takes secrets out of messages: one that looks like a number would
-// be shown where a text is asked for.
-func hideKeys(invalid *fluxgate.ValidationError) {
-	for i, p := range invalid.Problems {
-		if yamltree.NamesSecret(p.Place) {
-			invalid.Problems[i].Message, _, _ = strings.Cut(p.Message, ", not ")
-		}
-	}
 }

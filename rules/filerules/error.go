@@ -1,22 +1,23 @@
 package filerules
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
 // maxProblems is how many problems an [Error] has at most.
 const maxProblems = 100
 
-// Problem is one thing that is wrong with a file, and where. As a text it is
+// Problem is one thing that is wrong with a file, and where. As a string it is
 // file:line:column, the place and the message, and below them the line with a
 // caret unless it may have a secret.
 type Problem = yamltree.Problem
 
-// Error is everything that is wrong with the files, or the first 100 of it.
-// It unwraps to a [*fluxgate.ValidationError] for each rule set that was
-// refused.
+// Error is everything that is wrong with the files, or the first 100 problems.
+// It unwraps to a [*fluxgate.ValidationError] for each invalid rule set.
 type Error struct {
 	Problems []Problem
 
@@ -24,18 +25,37 @@ type Error struct {
 	causes []error
 }
 
-// Error has the problems one after the other.
+// Error has a paragraph for each problem.
 func (e *Error) Error() string { return yamltree.Lines(e.Problems, e.more) }
 
-// Unwrap is what the rule sets were refused for.
+// Unwrap is why the rule sets are invalid.
 func (e *Error) Unwrap() []error { return e.causes }
 
-// add takes the problems of one file in, in the order of its lines.
-func (e *Error) add(problems []Problem, causes []error) {
-	problems = slices.Clone(problems)
-	slices.SortStableFunc(problems, func(a, b Problem) int { return a.Line - b.Line })
-	room := min(maxProblems-len(e.Problems), len(problems))
-	e.Problems = append(e.Problems, problems[:room]...)
-	e.more += len(problems) - room
-	e.causes = append(e.causes, causes[:min(maxProblems-len(e.causes), len(causes))]...)
+// merge collects the problems of all files, in the order of their lines, and of
+// rule sets that exist twice. The error is nil or an *Error.
+func merge(documents []*document) error {
+	var found Error
+	first := map[string]string{} // where each rule set is
+	for _, d := range documents {
+		all := document{file: d.file, problems: slices.Clone(d.problems), causes: slices.Clone(d.causes)}
+		for _, s := range d.sets {
+			other, taken := first[s.id]
+			if !taken || s.id == "" {
+				first[s.id] = fmt.Sprintf("%s:%d:%d", d.file.Name, s.at.Line, s.at.Column)
+				continue
+			}
+			all.refuse(&yamltree.Node{At: s.at}, s.path, s.id, fluxgate.Problem{
+				Code: fluxgate.CodeDuplicate, Path: fluxgate.Path{"id"}, Message: fmt.Sprintf("rule set %s is in %s already", yamltree.Quote(s.id), other),
+			})
+		}
+		slices.SortStableFunc(all.problems, func(a, b Problem) int { return a.Line - b.Line })
+		room := min(maxProblems-len(found.Problems), len(all.problems))
+		found.Problems = append(found.Problems, all.problems[:room]...)
+		found.more += len(all.problems) - room
+		found.causes = append(found.causes, all.causes[:min(maxProblems-len(found.causes), len(all.causes))]...)
+	}
+	if len(found.Problems) == 0 {
+		return nil
+	}
+	return &found
 }

@@ -184,7 +184,7 @@ func TestHostileFilesAreRefusedInTime(t *testing.T) {
 		{"values", "x.yaml", "[" + repeat("1,", 1<<20) + "1]", "can have 1000000 values"},
 		{"values", "x.json", "[" + repeat("1,", 1<<20) + "1]", "can have 1000000 values"},
 		{"documents", "x.yaml", repeat("---\nid: s\nrules: []\n", 1<<11), "is in x.yaml:2:5 already"},
-		{"empty documents", "x.yaml", repeat("---\n", 1<<16), "holds no rule set"},
+		{"empty documents", "x.yaml", repeat("---\n", 1<<16), "has no rule set"},
 		{"rules", "x.yaml", "id: s\nrules:\n" + repeat("  - {id: r, bands: []}\n", 10_001), "at most 10000"},
 		{"unknown fields", "x.yaml", "id: s\nrules: [{id: r, bands: [], " + manyKeys(20_000) + "}]\n", "is not a known field"},
 		{"aliases of aliases", "x.yaml", "a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "anchors are not read"},

@@ -173,6 +173,7 @@ func (b *base) merge() (draft, error) {
 		}
 		if other := edited[d.id]; other != nil && d.id != "" {
 			found = append(found, d.inDocument(fluxgate.Problem{
+				Code:    fluxgate.CodeDuplicate,
 				Message: fmt.Sprintf("is a second document of rule %q, which is also in document %s: delete one of them, or change its id", d.id, other.name()),
 			}))
 		}

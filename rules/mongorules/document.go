@@ -181,18 +181,18 @@ type decoder struct{ problems []fluxgate.Problem }
 func decodeDocument(raw bson.Raw) (map[string]any, []fluxgate.Problem) {
 	var fields bson.D
 	if err := bson.Unmarshal(raw, &fields); err != nil {
-		return nil, []fluxgate.Problem{{Message: "cannot be read: " + err.Error()}}
+		return nil, []fluxgate.Problem{{Code: fluxgate.CodeSyntax, Message: "cannot be read: " + err.Error()}}
 	}
 	_, err := raw.LookupErr("id")
 	fields = slices.DeleteFunc(fields, func(e bson.E) bool {
 		return e.Key == revisionField || e.Key == checksumField || e.Key == "_id" && err == nil || !slices.Contains(knownFields, e.Key)
 	})
 	var d decoder
-	tree, _ := d.value("", fields).(map[string]any)
+	tree, _ := d.value(nil, fields).(map[string]any)
 	return tree, d.problems[:min(len(d.problems), maxProblems)]
 }
 
-func (d *decoder) value(place string, value any) any {
+func (d *decoder) value(path fluxgate.Path, value any) any {
 	problem := "must not be of type " + strings.TrimPrefix(fmt.Sprintf("%T", value), "bson.")
 	switch v := value.(type) {
 	case nil, string, bool, int32, int64:
@@ -204,28 +204,28 @@ func (d *decoder) value(place string, value any) any {
 		problem = fmt.Sprintf("must be a number, not %v", v)
 	case bson.DateTime:
 		t := v.Time().UTC()
-		if place == "createdAt" || place == "updatedAt" {
+		if len(path) == 1 && (path[0] == "createdAt" || path[0] == "updatedAt") {
 			return t
 		}
 		return t.Format(time.RFC3339Nano) // free attributes are what JSON can hold
 	case bson.D:
 		tree := make(map[string]any, len(v))
 		for _, e := range v {
-			if place == "" {
-				tree[e.Key] = d.value(e.Key, e.Value)
-			} else {
-				tree[plainName(e.Key)] = d.value(place+"."+e.Key, e.Value)
+			name := e.Key
+			if len(path) > 0 {
+				name = plainName(name)
 			}
+			tree[name] = d.value(append(slices.Clip(path), name), e.Value)
 		}
 		return tree
 	case bson.A:
 		list := []any{}
 		for i, element := range v {
-			list = append(list, d.value(fmt.Sprintf("%s[%d]", place, i), element))
+			list = append(list, d.value(append(slices.Clip(path), i), element))
 		}
 		return list
 	}
-	d.problems = append(d.problems, fluxgate.Problem{Place: place, Message: problem})
+	d.problems = append(d.problems, fluxgate.Problem{Code: fluxgate.CodeUnsupported, Path: path, Message: problem})
 	return nil
 }
 
@@ -238,27 +238,25 @@ func problemsOf(err error) []fluxgate.Problem {
 	} else if errors.As(err, &invalid) {
 		return invalid.Problems
 	}
-	return []fluxgate.Problem{{Message: err.Error()}}
+	return []fluxgate.Problem{{Code: fluxgate.CodeUnsupported, Message: err.Error()}}
 }
 
-// inDocument adds the name of the document to the place of a problem.
+// inDocument says which document a problem is in.
 func (d *document) inDocument(p fluxgate.Problem) fluxgate.Problem {
-	place := strings.TrimSuffix("document "+d.name()+": "+p.Place, ": ")
-	return fluxgate.Problem{Place: place, Message: p.Message}
+	p.Subject = "document " + d.name()
+	return p
 }
 
 // inDocuments names the document of the rule that a problem of a rule set is
 // about: documents have no order, so that an index says nothing.
 func inDocuments(all []fluxgate.Rule, edited map[string]*document, p fluxgate.Problem) fluxgate.Problem {
-	var i int
-	if n, _ := fmt.Sscanf(p.Place, "rules[%d]", &i); n != 1 || i < 0 || i >= len(all) {
+	i, inside := p.Path.Rule()
+	if i < 0 || i >= len(all) {
 		return p
 	}
-	_, place, _ := strings.Cut(p.Place, "]")
-	p.Place = strings.TrimPrefix(place, ".")
+	p.Path, p.Subject = inside, fmt.Sprintf("rule %q", all[i].ID)
 	if d := edited[all[i].ID]; d != nil {
 		return d.inDocument(p)
 	}
-	p.Place = fmt.Sprintf("rule %q: %s", all[i].ID, p.Place)
 	return p
 }

@@ -217,7 +217,7 @@ func (f *faulty) claim(set *fluxgate.RuleSet) error {
 	defer f.mu.Unlock()
 	for r := range set.Rules() {
 		if owner, ok := f.owners[r.ID]; ok && owner != set.ID() {
-			return &fluxgate.ValidationError{RuleSetID: set.ID(), Problems: []fluxgate.Problem{{Place: "rules[0].id"}}}
+			return &fluxgate.ValidationError{RuleSetID: set.ID(), Problems: []fluxgate.Problem{{Path: fluxgate.Path{"rules", 0, "id"}}}}
 		}
 		f.owners[r.ID] = set.ID()
 	}

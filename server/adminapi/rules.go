@@ -9,12 +9,10 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
-	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
@@ -101,7 +99,7 @@ func (a *API) getRule(ctx context.Context, in *RulePath) (*ruleOut, error) {
 	return &ruleOut{ETag: tag(v.Revision), Body: doc}, nil
 }
 
-func noRule(id string) error { return fmt.Errorf("rule %q: %w", id, rules.ErrNotFound) }
+func noRule(id string) error { return fmt.Errorf("rule %q: %w", id, fluxgate.ErrNoRule) }
 
 func (a *API) createRule(ctx context.Context, in *struct {
 	RuleSetPath
@@ -210,24 +208,28 @@ func parseRule(doc ruleDocument, ruleSet, id string) (fluxgate.Rule, error) {
 		sent = rule
 	}
 	if id != "" && sent.ID != id {
-		return fluxgate.Rule{}, &fluxgate.ValidationError{RuleSetID: ruleSet, Problems: []fluxgate.Problem{{Place: "id", Message: fmt.Sprintf("must be %q, as in the path", id)}}}
+		return fluxgate.Rule{}, otherID(ruleSet, id)
 	}
 	return sent, nil
 }
 
-// inside moves the places of problems into the rule at an index: who sent one
-// rule has not seen its place among the others.
+// inside makes the paths of problems relative to the rule at an index: a caller
+// that sent one rule does not know its position among the others.
 func inside(err error, index int) error {
 	var invalid *fluxgate.ValidationError
-	if !errors.As(err, &invalid) {
-		return err
-	}
-	prefix := fmt.Sprintf("rules[%d]", index)
-	for i := range invalid.Problems {
-		p := &invalid.Problems[i]
-		if rest, ok := strings.CutPrefix(p.Place, prefix); ok {
-			p.Place = strings.TrimPrefix(rest, ".")
+	if errors.As(err, &invalid) {
+		for i, p := range invalid.Problems {
+			if rule, path := p.Path.Rule(); rule == index {
+				invalid.Problems[i].Path = path
+			}
 		}
 	}
 	return err
+}
+
+// otherID is the error of a document whose id is not the one in the URL.
+func otherID(ruleSet, id string) error {
+	return &fluxgate.ValidationError{RuleSetID: ruleSet, Problems: []fluxgate.Problem{
+		{Code: fluxgate.CodeInconsistent, Path: fluxgate.Path{"id"}, Message: fmt.Sprintf("must be %q, as in the path", id)},
+	}}
 }

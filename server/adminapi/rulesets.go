@@ -3,7 +3,6 @@ package adminapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -162,7 +161,7 @@ func (a *API) parse(ctx context.Context, doc ruleSetDocument, id string) (*fluxg
 	case err != nil:
 		return nil, err
 	case id != "" && set.ID() != id:
-		return nil, &fluxgate.ValidationError{RuleSetID: id, Problems: []fluxgate.Problem{{Place: "id", Message: fmt.Sprintf("must be %q, as in the path", id)}}}
+		return nil, otherID(id, id)
 	}
 	return set, nil
 }
