@@ -2,7 +2,6 @@ package filerules
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,168 +14,117 @@ import (
 
 // Bounds of what is read.
 const (
-	maxFiles   = 1_000
-	maxEntries = 100_000 // of a folder, whatever they are
-	maxFile    = 16 << 20
-	maxWhole   = 64 << 20
+	maxFiles = 1_000
+	maxFile  = 16 << 20
+	maxTotal = 64 << 20
 )
 
-// found is a file as the folder shows it, links followed.
-type found struct {
-	name string // as errors show it
-	info fs.FileInfo
+// file is a file with rules.
+type file struct {
+	name string      // as errors show it
+	info fs.FileInfo // of the target of a link
+	data []byte      // nil once it is parsed
+	sum  [sha256.Size]byte
 }
 
-// same reports whether the folder shows the same file with the same size and
-// time. Its content may differ all the same.
-func (f found) same(g found) bool {
-	return f.name == g.name && f.info.Size() == g.info.Size() && f.info.ModTime().Equal(g.info.ModTime()) && os.SameFile(f.info, g.info)
+// sameContent and sameInfo compare two lists of files.
+func sameContent(a, b []file) bool {
+	return slices.EqualFunc(a, b, func(f, g file) bool { return f.name == g.name && f.sum == g.sum })
 }
 
-// find lists the files with rules.
-func find(path string) ([]found, error) {
+func sameInfo(a, b []file) bool {
+	return slices.EqualFunc(a, b, func(f, g file) bool {
+		return f.name == g.name && f.info.Size() == g.info.Size() && f.info.ModTime().Equal(g.info.ModTime()) && os.SameFile(f.info, g.info)
+	})
+}
+
+// find lists the files with rules, by name, without their content.
+func find(path string) ([]file, error) {
 	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("looking for rules: %w", err)
-	}
-	if !info.IsDir() {
-		if !info.Mode().IsRegular() {
-			return nil, fmt.Errorf("looking for rules: %s is neither a file nor a folder", path)
-		}
-		return []found{{path, info}}, nil
-	}
-	names, err := ruleFiles(path)
 	if err != nil {
 		return nil, err
 	}
-	var files []found
-	for _, name := range names {
-		name = filepath.Join(path, name)
-		info, err := os.Stat(name)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("looking for rules: %w", err)
-		case info.IsDir():
+	if !info.IsDir() {
+		return []file{{name: path, info: info}}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var files []file
+	for _, e := range entries {
+		if !isRuleFile(e.Name()) {
 			continue
-		case !info.Mode().IsRegular():
-			return nil, fmt.Errorf("looking for rules: %s is not a file", name)
 		}
-		files = append(files, found{name, info})
+		name := filepath.Join(path, e.Name())
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			files = append(files, file{name: name, info: info})
+		}
 	}
 	if len(files) > maxFiles {
-		return nil, fmt.Errorf("looking for rules: %s has %d files, at most %d are read", path, len(files), maxFiles)
+		return nil, fmt.Errorf("%s has %d rule files, at most %d are read", path, len(files), maxFiles)
 	}
 	return files, nil
 }
 
-// ruleFiles are the names in a folder that say rules, in order.
-func ruleFiles(path string) ([]string, error) {
-	folder, err := os.Open(path) //nolint:gosec // the path is the operator's
-	if err != nil {
-		return nil, fmt.Errorf("looking for rules: %w", err)
-	}
-	defer folder.Close() //nolint:errcheck // nothing was written
-	var names []string
-	for seen := 0; ; {
-		entries, err := folder.ReadDir(1_000)
-		for _, e := range entries {
-			if isRuleFile(e.Name()) {
-				names = append(names, e.Name())
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			slices.Sort(names)
-			return names, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("looking for rules: %w", err)
-		}
-		if seen += len(entries); seen > maxEntries {
-			return nil, fmt.Errorf("looking for rules: %s has more than %d entries", path, maxEntries)
-		}
-	}
-}
-
-// isRuleFile leaves out hidden files, among them what editors keep beside the
-// one that is edited, and the ..data of a ConfigMap.
+// isRuleFile excludes hidden files, among them those of editors and the ..data
+// of a ConfigMap.
 func isRuleFile(name string) bool {
-	if strings.HasPrefix(name, ".") {
-		return false
-	}
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".yaml", ".yml", ".json":
-		return true
-	}
-	return false
+	return !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(name)))
 }
 
-// content is what a file has in it.
-type content struct {
-	name    string
-	data    []byte
-	sum     [sha256.Size]byte
-	changed time.Time
-}
-
-// snapshot is the content of all files.
+// snapshot is all files as they were when reading began.
 type snapshot struct {
-	files    []found // as they were before they were read
-	contents []content
-	at       time.Time
+	files []file
+	at    time.Time
 }
 
-// same reports whether two snapshots have the same content.
-func (s *snapshot) same(other *snapshot) bool {
-	return slices.EqualFunc(s.contents, other.contents, func(a, b content) bool { return a.name == b.name && a.sum == b.sum })
-}
-
-// unmoved reports whether files that look like this must still have the same
-// content: a change right after they were read could have left the time and
-// the size as they were, so times must have been old by then.
-func (s *snapshot) unmoved(files []found) bool {
+// unmoved reports whether files with this information must still have the same
+// content: a change right after they were read could have kept the time and the
+// size, so times must have been old by then.
+func (s *snapshot) unmoved(files []file) bool {
 	const coarsest = 2 * time.Second // of the clocks of file systems
-	return slices.EqualFunc(s.files, files, func(a, b found) bool {
-		return a.same(b) && a.info.ModTime().Before(s.at.Add(-coarsest))
-	})
+	recent := func(f file) bool { return !f.info.ModTime().Before(s.at.Add(-coarsest)) }
+	return sameInfo(s.files, files) && !slices.ContainsFunc(files, recent)
 }
 
 // read reads all files.
 func read(path string) (*snapshot, error) {
-	files, err := find(path)
-	if err != nil {
-		return nil, err
+	s := &snapshot{at: time.Now()}
+	var err error
+	if s.files, err = find(path); err != nil {
+		return nil, fmt.Errorf("reading rules: %w", err)
 	}
-	s := &snapshot{files: files, at: time.Now()}
-	whole := 0
-	for _, f := range files {
-		c, err := readFile(f.name)
-		if err != nil {
-			return nil, err
+	total := 0
+	for i := range s.files {
+		f := &s.files[i]
+		if f.data, err = readFile(f.name, f.info); err != nil {
+			return nil, fmt.Errorf("reading rules: %w", err)
 		}
-		if whole += len(c.data); whole > maxWhole {
-			return nil, fmt.Errorf("reading rules: the files in %s have more than %d MiB together", path, maxWhole>>20)
+		f.sum = sha256.Sum256(f.data)
+		if total += len(f.data); total > maxTotal {
+			return nil, fmt.Errorf("reading rules: the files in %s have more than %d MiB together", path, maxTotal>>20)
 		}
-		s.contents = append(s.contents, c)
 	}
 	return s, nil
 }
 
-func readFile(name string) (content, error) {
-	file, err := os.Open(name) //nolint:gosec // the path is the operator's
+func readFile(name string, info fs.FileInfo) ([]byte, error) {
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file", name) // a pipe could block
+	}
+	opened, err := os.Open(name) //nolint:gosec // the path is the operator's
 	if err != nil {
-		return content{}, fmt.Errorf("reading rules: %w", err)
+		return nil, err
 	}
-	defer file.Close() //nolint:errcheck // nothing was written
-	info, err := file.Stat()
-	if err != nil {
-		return content{}, fmt.Errorf("reading rules: %w", err)
+	defer opened.Close() //nolint:errcheck // nothing was written
+	data, err := io.ReadAll(io.LimitReader(opened, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s has more than %d MiB", name, maxFile>>20)
 	}
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err != nil {
-		return content{}, fmt.Errorf("reading rules: %w", err)
-	}
-	if len(data) > maxFile {
-		return content{}, fmt.Errorf("reading rules: %s has more than %d MiB", name, maxFile>>20)
-	}
-	return content{name: name, data: data, sum: sha256.Sum256(data), changed: info.ModTime()}, nil
+	return data, err
 }

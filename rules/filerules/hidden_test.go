@@ -155,7 +155,7 @@ func TestWithoutNoticesTheIntervalIsEnough(t *testing.T) {
 	source.notify = func() (*fsnotify.Watcher, error) { return nil, errors.New("too many open files") }
 	told := watched(t, source.Watch)
 	next(t, told)
-	if !strings.Contains(log.String(), "not noticed at once") || !strings.Contains(log.String(), "too many open files") {
+	if !strings.Contains(log.String(), "noticed at the next poll") || !strings.Contains(log.String(), "too many open files") {
 		t.Errorf("the log says %q", log.String())
 	}
 	replace(t, file, rulesOf(7, 1))

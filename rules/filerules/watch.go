@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -14,24 +15,24 @@ import (
 )
 
 const (
-	// quiet is how long nothing must happen before the files are looked at,
-	// and maxQuiet how long that is waited for.
+	// quiet is how long no event must arrive before the files are read, and
+	// maxQuiet how long to wait for that.
 	quiet    = 20 * time.Millisecond
 	maxQuiet = 200 * time.Millisecond
 )
 
 // Watch implements [rules.Watcher]. It notices an edit in place, a file that
-// is renamed over another, added or taken away, the links of a ConfigMap, and
-// a folder that is deleted and made again, at once where the system tells of
+// is renamed over another, added or removed, the links of a ConfigMap, and a
+// folder that is deleted and created again, at once where the system reports
 // changes and else within [Config.Interval]. It returns the error of ctx.
 func (s *Source) Watch(ctx context.Context, changed func(id string)) error {
-	w := watch{source: s, changed: changed, quiet: quiet, maxQuiet: maxQuiet}
+	w := watch{source: s, changed: changed, quiet: quiet, maxQuiet: maxQuiet, refused: map[string]bool{}}
 	notifier, err := s.notify()
 	if err != nil {
-		s.config.Logger.Warn("changes of rule files are not noticed at once", "path", s.path, "every", s.config.Interval, "error", err)
+		s.config.Logger.Warn("cannot watch rule files; changes are noticed at the next poll", "path", s.path, "interval", s.config.Interval, "error", err)
 		return w.run(ctx, nil, nil)
 	}
-	defer notifier.Close() //nolint:errcheck // there is nothing to lose
+	defer notifier.Close() //nolint:errcheck // nothing was written
 	w.notifier = notifier
 	return w.run(ctx, notifier.Events, notifier.Errors)
 }
@@ -42,11 +43,10 @@ type watch struct {
 	changed         func(id string)
 	quiet, maxQuiet time.Duration
 
-	notifier *fsnotify.Watcher      // nil if there is none
-	folders  map[string]fs.FileInfo // that the notifier looks at
-	refused  map[string]bool        // that it could not, and that was said
+	notifier *fsnotify.Watcher // nil if there is none
+	refused  map[string]bool   // folders that it cannot watch, which was logged
 
-	heads  map[string]rules.Head // as they were told last
+	heads  map[string]rules.Head // as of the last notice
 	broken string                // what was wrong then
 }
 
@@ -55,7 +55,7 @@ func (w *watch) run(ctx context.Context, events <-chan fsnotify.Event, failures 
 	defer interval.Stop()
 	soon := time.NewTimer(0) // the first look
 	defer soon.Stop()
-	var since time.Time // the first event that was not looked after
+	var since time.Time // the first event since the last look
 	for {
 		thorough := false
 		select {
@@ -76,7 +76,7 @@ func (w *watch) run(ctx context.Context, events <-chan fsnotify.Event, failures 
 				failures = nil
 				continue
 			}
-			w.source.config.Logger.Warn("notices of changes of rule files were lost", "path", w.source.path, "error", err)
+			w.source.config.Logger.Warn("lost notifications about rule files; reading them again", "path", w.source.path, "error", err)
 			w.changed("")
 			thorough = true
 		case <-interval.C:
@@ -85,12 +85,12 @@ func (w *watch) run(ctx context.Context, events <-chan fsnotify.Event, failures 
 		}
 		since = time.Time{}
 		w.follow()
-		w.tell(ctx, thorough)
+		w.notify(ctx, thorough)
 	}
 }
 
-// tell looks at the files and says what is different.
-func (w *watch) tell(ctx context.Context, thorough bool) {
+// notify reads the files and reports which rule sets differ.
+func (w *watch) notify(ctx context.Context, thorough bool) {
 	now, err := w.source.look(ctx, thorough)
 	switch {
 	case ctx.Err() != nil:
@@ -109,7 +109,7 @@ func (w *watch) tell(ctx context.Context, thorough bool) {
 	before := w.heads
 	w.heads = now.heads
 	if before == nil {
-		w.changed("") // the first look: nobody knows what was read before it
+		w.changed("") // the first look: the caller may have read before it
 		return
 	}
 	for id, head := range now.heads {
@@ -119,78 +119,52 @@ func (w *watch) tell(ctx context.Context, thorough bool) {
 	}
 }
 
-// follow has the notifier look at every folder that matters now.
+// follow makes the notifier watch every folder in which a change can change the
+// rules.
 func (w *watch) follow() {
 	if w.notifier == nil {
 		return
 	}
-	watched := map[string]bool{}
-	for _, folder := range w.notifier.WatchList() {
-		watched[folder] = true
-	}
-	folders := w.source.folders()
-	for folder, info := range folders {
-		if watched[folder] && os.SameFile(info, w.folders[folder]) {
-			continue
+	watched, folders := w.notifier.WatchList(), w.source.folders()
+	for _, folder := range watched {
+		if !folders[folder] {
+			_ = w.notifier.Remove(folder) // it may not exist any more
 		}
-		if watched[folder] {
-			_ = w.notifier.Remove(folder) // another folder has its name now
+	}
+	for folder := range folders {
+		if slices.Contains(watched, folder) {
+			continue
 		}
 		err := w.notifier.Add(folder)
-		if err == nil {
-			delete(w.refused, folder)
-			continue
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !w.refused[folder] {
+			w.source.config.Logger.Warn("cannot watch a folder of rule files; changes are noticed at the next poll",
+				"folder", folder, "interval", w.source.config.Interval, "error", err)
 		}
-		delete(folders, folder)
-		if !errors.Is(err, fs.ErrNotExist) && !w.refused[folder] && len(w.refused) < maxFiles {
-			if w.refused == nil {
-				w.refused = map[string]bool{}
-			}
-			w.refused[folder] = true
-			w.source.config.Logger.Warn("changes of rule files are not noticed at once",
-				"folder", folder, "every", w.source.config.Interval, "error", err)
-		}
+		w.refused[folder] = err != nil
 	}
-	for folder := range watched {
-		if _, matters := folders[folder]; !matters {
-			_ = w.notifier.Remove(folder) // it may be gone already
-		}
-	}
-	w.folders = folders
 }
 
-// folders are those in which a change can change the rules: the one with the
-// file or folder, the folder itself, and wherever links lead.
-func (s *Source) folders() map[string]fs.FileInfo {
-	folders := map[string]fs.FileInfo{}
-	add := func(folder string) {
-		if _, known := folders[folder]; known {
+// folders are the ones with the file or folder of rules and those of the targets
+// of links, by their real paths: a link that changes leads to another path.
+func (s *Source) folders() map[string]bool {
+	folders := map[string]bool{}
+	add := func(name string) {
+		target, err := filepath.EvalSymlinks(name)
+		if err != nil {
 			return
 		}
-		info, err := os.Stat(folder)
-		if err != nil || !info.IsDir() {
-			return
+		if info, err := os.Stat(target); err == nil && info.IsDir() {
+			folders[target] = true
 		}
-		for _, other := range folders {
-			if os.SameFile(info, other) {
-				return // known by another name
-			}
-		}
-		folders[folder] = info
+		folders[filepath.Dir(target)] = true
 	}
-	add(filepath.Dir(s.path))
+	if parent, err := filepath.EvalSymlinks(filepath.Dir(s.path)); err == nil {
+		folders[parent] = true
+	}
 	add(s.path)
-	if target, err := filepath.EvalSymlinks(s.path); err == nil {
-		add(filepath.Dir(target))
-	}
-	files, err := find(s.path)
-	if err != nil {
-		return folders
-	}
+	files, _ := find(s.path) // reading them reports the error
 	for _, f := range files {
-		if target, err := filepath.EvalSymlinks(f.name); err == nil {
-			add(filepath.Dir(target))
-		}
+		add(f.name)
 	}
 	return folders
 }

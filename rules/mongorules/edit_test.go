@@ -195,14 +195,14 @@ func TestAnEditThatBreaksTheRulesChangesNothingAndIsReported(t *testing.T) {
 	}{
 		"a number below 1":       {set("bands.0.capacity", 0), `document "a": bands[0].capacity: must be at least 1`},
 		"a fraction":             {set("bands.0.capacity", 1.5), `document "a": bands[0].capacity: must be a whole number, not 1.5`},
-		"a text":                 {set("bands.0.capacity", "many"), `document "a": bands[0].capacity: must be a whole number, not a text`},
+		"a text":                 {set("bands.0.capacity", "many"), `document "a": bands[0].capacity: must be a whole number, not a string`},
 		"an object id":           {set("group", bson.NewObjectID()), `document "a": group: must not be of type ObjectID`},
 		"an object id in a list": {set("attributes", bson.D{{Key: "x", Value: bson.A{1, bson.NewObjectID()}}}), `document "a": attributes.x[1]: must not be of type ObjectID`},
 		"binary data":            {set("path", bson.Binary{Data: []byte("x")}), `document "a": path: must not be of type Binary`},
 		"a scope of its own":     {set("limitScope", "MOON"), `document "a": limitScope: must be one of`},
 		"no bands":               {set("bands", bson.A{}), `document "a": bands: must have at least one band`},
 		"an invalid id":          {set("id", "a b"), `document "a": id: must be`},
-		"an id that is a number": {set("id", 5), `document "a": id: must be a text, not 5`},
+		"an id that is a number": {set("id", 5), `document "a": id: must be a string, not 5`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer

@@ -16,7 +16,7 @@ import (
 // error must name. $R stands for a rule's id and bands that are fine, so that
 // only what the case is about is wrong; $B for the band.
 var malformed = []struct{ name, document, place string }{
-	{"nothing", ``, "holds no rule set"},
+	{"nothing", ``, "has no rule set"},
 	{"null", `null`, ""},
 	{"a text", `hello`, ""},
 	{"a list", `[1, 2]`, ""},
@@ -102,7 +102,7 @@ var malformed = []struct{ name, document, place string }{
 	{"unknown condition", `{id: set, rules: [{$R, when: {moon: full}}]}`, "rules[0].when.moon"},
 	{"a network that is none", `{id: set, rules: [{$R, when: {ips: [10.0.0.0/99]}}]}`, "rules[0].when.ips[0]"},
 	{"a host with a port", `{id: set, rules: [{$R, when: {hosts: ["a.example:80"]}}]}`, "rules[0].when.hosts[0]"},
-	{"a header without values", `{id: set, rules: [{$R, when: {headers: {X-Plan: []}}}]}`, `rules[0].when.headers["X-Plan"]`},
+	{"a header without values", `{id: set, rules: [{$R, when: {headers: {X-Plan: []}}}]}`, `rules[0].when.headers.X-Plan`},
 	{"a header that is none", `{id: set, rules: [{$R, when: {headers: {"X Plan": [a]}}}]}`, `rules[0].when.headers["X Plan"]`},
 	{"half a digest", `{id: set, rules: [{$R, when: {apiKeys: ["sha256:abcd"]}}]}`, "rules[0].when.apiKeys[0]"},
 	{"a blank user", `{id: set, rules: [{$R, when: {users: [""]}}]}`, "rules[0].when.users[0]"},
