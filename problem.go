@@ -88,11 +88,6 @@ func (p Path) String() string {
 	return b.String()
 }
 
-// HasPrefix reports whether the path leads to what prefix leads to, or into it.
-func (p Path) HasPrefix(prefix Path) bool {
-	return len(p) >= len(prefix) && slices.Equal(p[:len(prefix)], prefix)
-}
-
 // Rule is the index of the rule that a path in a rule set leads into, and the
 // path inside that rule. The index is -1 where there is none.
 func (p Path) Rule() (index int, inside Path) {
@@ -191,12 +186,12 @@ func (r reporter) add(code ProblemCode, format string, args ...any) {
 // follows reports whether a problem may be the consequence of an unreadable
 // value: at the same path, around it, or an entry of the list.
 func (r reporter) follows(unreadable Path) bool {
-	if r.path.HasPrefix(unreadable) {
-		return true
+	n := len(unreadable)
+	if len(r.path) >= n {
+		return slices.Equal(r.path[:n], unreadable)
 	}
-	last := len(unreadable) - 1
-	_, isEntry := unreadable[last].(int)
-	return isEntry && slices.Equal(r.path, unreadable[:last])
+	_, isEntry := unreadable[n-1].(int)
+	return isEntry && slices.Equal(r.path, unreadable[:n-1])
 }
 
 // quote shows a value from a document in a message, shortened: documents are

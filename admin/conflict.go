@@ -10,15 +10,17 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// Conflict is a [rules.ConflictError], and what the other has changed.
+// Conflict is a [rules.ConflictError], and how the current revision differs from
+// the base.
 type Conflict struct {
 	rules.ConflictError
-	// Author made the current revision at the time At, and says why in the
-	// Comment. They are empty if the rule set does not exist.
-	Author, Comment string
-	At              time.Time
+	// Author, Comment and At are those of the current revision. They are empty
+	// if the rule set does not exist.
+	Author  string    `json:"author,omitempty" doc:"Who made it."`
+	Comment string    `json:"comment,omitempty" doc:"Why."`
+	At      time.Time `json:"at,omitzero" doc:"When."`
 	// Changes are what differs between the base and what is current.
-	Changes []rules.RuleDiff
+	Changes []rules.RuleDiff `json:"changes,omitempty" nullable:"false" doc:"What differs between the base and what is current, as much as goes into 64 KiB."`
 }
 
 func (c *Conflict) Error() string {
@@ -29,11 +31,11 @@ func (c *Conflict) Error() string {
 	return text
 }
 
-// Unwrap is the conflict without what is known of the other.
+// Unwrap is the conflict without the current revision.
 func (c *Conflict) Unwrap() error { return &c.ConflictError }
 
-// describe adds to a conflict what the other has changed. What cannot be read
-// any more is left out: the conflict is the news.
+// describe adds the current revision to a conflict. What cannot be read any more
+// is left out.
 func describe(ctx context.Context, source rules.Editor, err error) error {
 	var conflict *rules.ConflictError
 	var described *Conflict

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
@@ -18,18 +17,16 @@ type Problem struct {
 	Status int    `json:"status" doc:"The HTTP status."`
 	Detail string `json:"detail,omitempty" doc:"What is wrong, and what would be right."`
 	Kind   string `json:"kind,omitempty" doc:"What it is about, for programs: validation, conflict, not-found, read-only, precondition, access, limited or unavailable."`
-	// Missing says which part of the rule set was not found.
-	Missing string `json:"missing,omitempty" enum:"rule" doc:"With 404: rule where the rule set exists and the rule does not."`
+	// Missing is there with status 404.
+	Missing string `json:"missing,omitempty" doc:"With not-found: rule, if the rule set exists and has no such rule."`
 	// Errors are all that is wrong with what was sent.
 	Errors []ProblemDetail `json:"errors,omitempty" nullable:"false" doc:"Everything that is wrong with what was sent."`
 	// Conflict is there with status 412.
-	Conflict *ConflictDetail `json:"conflict,omitempty" doc:"With 412: what the other has changed."`
+	Conflict *Conflict `json:"conflict,omitempty" doc:"With 412: the current revision and how it differs."`
 
 	about  string // the rule set that was sent, where that is known
 	notAPI bool   // not answered by an admin API
 }
-
-const missingRule = "rule"
 
 // The kinds of problems.
 const (
@@ -54,26 +51,10 @@ type ProblemDetail struct {
 	Message  string               `json:"message" doc:"What is wrong, and what would be right."`
 }
 
-// ConflictDetail is what the other has changed.
-type ConflictDetail struct {
-	RuleSet string           `json:"ruleSet" doc:"The rule set."`
-	Base    int64            `json:"base" doc:"The revision that the change was based on; 0 if it was to be the first."`
-	Current int64            `json:"current" doc:"The revision that there is; 0 if the rule set does not exist."`
-	Author  string           `json:"author,omitempty" doc:"Who made it."`
-	Comment string           `json:"comment,omitempty" doc:"Why."`
-	At      *time.Time       `json:"at,omitempty" doc:"When."`
-	Changes []rules.RuleDiff `json:"changes,omitempty" nullable:"false" doc:"What differs between the base and what is current, as much as goes into 64 KiB."`
-}
-
-// maxConflict is how many bytes of changes a conflict tells of.
+// maxConflict is how many bytes of changes the answer to a conflict has.
 const maxConflict = 64 << 10
 
-func abridged(changes []rules.RuleDiff) []rules.RuleDiff {
-	short, _ := rules.Abridge(changes, maxConflict)
-	return short
-}
-
-// bodyPlace is where what was sent stands in the locations of problems.
+// bodyPlace begins the locations of problems with the body of a request.
 const bodyPlace = "body"
 
 // NewProblem is a problem of a status.
@@ -97,13 +78,13 @@ func ProblemOf(err error) *Problem {
 	case errors.As(err, &invalid):
 		return invalidProblem(invalid)
 	case errors.As(err, &conflict):
-		return conflictProblem(conflict)
+		return conflictProblem(*conflict)
 	case errors.As(err, &plain):
-		return conflictProblem(&Conflict{ConflictError: *plain})
+		return conflictProblem(Conflict{ConflictError: *plain})
 	case errors.Is(err, fluxgate.ErrNoRule):
-		problem = NewProblem(http.StatusNotFound, KindNotFound, err.Error())
-		problem.Missing = missingRule
-		return problem
+		p := NewProblem(http.StatusNotFound, KindNotFound, err.Error())
+		p.Missing = missingRule
+		return p
 	case errors.Is(err, rules.ErrNotFound), errors.Is(err, fluxgate.ErrNoRuleSet):
 		return NewProblem(http.StatusNotFound, KindNotFound, err.Error())
 	case errors.Is(err, ErrReadOnly):
@@ -130,16 +111,11 @@ func invalidProblem(invalid *fluxgate.ValidationError) *Problem {
 	return p
 }
 
-func conflictProblem(c *Conflict) *Problem {
+func conflictProblem(c Conflict) *Problem {
 	p := NewProblem(http.StatusPreconditionFailed, KindConflict, c.Error())
-	p.Conflict = &ConflictDetail{
-		RuleSet: c.RuleSetID, Base: c.Base, Current: c.Current, Author: c.Author, Comment: c.Comment,
-		Changes: abridged(c.Changes),
-	}
-	if !c.At.IsZero() {
-		at := c.At.UTC()
-		p.Conflict.At = &at
-	}
+	c.At = c.At.UTC()
+	c.Changes, _ = rules.Abridge(c.Changes, maxConflict)
+	p.Conflict = &c
 	return p
 }
 
@@ -175,7 +151,7 @@ func (p *Problem) Unwrap() error {
 		}
 	case KindNotFound:
 		if p.Missing == missingRule {
-			return errors.Join(fluxgate.ErrNoRule, rules.ErrNotFound)
+			return errors.Join(rules.ErrNotFound, fluxgate.ErrNoRule)
 		}
 		return rules.ErrNotFound
 	case KindReadOnly:
@@ -185,15 +161,8 @@ func (p *Problem) Unwrap() error {
 			return p.invalid()
 		}
 	case KindConflict:
-		if c := p.Conflict; c != nil {
-			conflict := &Conflict{
-				ConflictError: rules.ConflictError{RuleSetID: c.RuleSet, Base: c.Base, Current: c.Current},
-				Author:        c.Author, Comment: c.Comment, Changes: c.Changes,
-			}
-			if c.At != nil {
-				conflict.At = *c.At
-			}
-			return conflict
+		if p.Conflict != nil {
+			return p.Conflict
 		}
 	}
 	return nil

@@ -23,12 +23,12 @@ func (c *comparison) bands(before, after []fluxgate.Band) {
 		if j := slices.Index(was, name); j >= 0 {
 			c.band(path, plain(before[j]), plain(after[i]))
 		} else {
-			c.add(path, nil, raw(documentOf(plain(after[i]))))
+			c.add(path, nil, rawBand(plain(after[i])))
 		}
 	}
 	for j, name := range was {
 		if !slices.Contains(is, name) {
-			c.add("bands["+name+"]", raw(documentOf(plain(before[j]))), nil)
+			c.add("bands["+name+"]", rawBand(plain(before[j])), nil)
 		}
 	}
 	if !slices.Equal(common(was, is), common(is, was)) {
@@ -37,20 +37,16 @@ func (c *comparison) bands(before, after []fluxgate.Band) {
 }
 
 func (c *comparison) band(path string, before, after fluxgate.Band) {
-	if before.Capacity != after.Capacity {
-		c.add(path+".capacity", raw(before.Capacity), raw(after.Capacity))
-	}
+	differ(c, path+".capacity", before.Capacity, after.Capacity)
 	if before.RefillTokens != after.RefillTokens {
-		c.add(path+".refillTokens", rawTokens(before), rawTokens(after))
+		c.add(path+".refillTokens", rawUnlessZero(before.RefillTokens), rawUnlessZero(after.RefillTokens))
 	}
-	if before.Refill != after.Refill {
-		c.add(path+".refill", raw(period.Format(before.Refill)), raw(period.Format(after.Refill)))
-	}
+	differ(c, path+".refill", period.Format(before.Refill), period.Format(after.Refill))
 	text(c, path+".kind", before.Kind, after.Kind, fluxgate.TokenBucket)
 }
 
-// plain is a band without what goes without saying. Refill tokens that are the
-// capacity stay so when that changes: it is one change, and shown as one.
+// plain is a band without defaults. Refill tokens that are the capacity stay so
+// when that changes: it is one change, and shown as one.
 func plain(b fluxgate.Band) fluxgate.Band {
 	if b.Tokens() == b.Capacity {
 		b.RefillTokens = 0
@@ -59,14 +55,6 @@ func plain(b fluxgate.Band) fluxgate.Band {
 		b.Kind = ""
 	}
 	return b
-}
-
-// rawTokens is nothing for what goes without saying.
-func rawTokens(b fluxgate.Band) json.RawMessage {
-	if b.RefillTokens == 0 {
-		return nil
-	}
-	return raw(b.RefillTokens)
 }
 
 // bandNames are the labels of bands, or their positions. A label that looks
@@ -89,14 +77,12 @@ func common(names, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(s string) bool { return !slices.Contains(others, s) })
 }
 
-// bandDocument is a whole band.
-type bandDocument struct {
-	Capacity     int64             `json:"capacity"`
-	RefillTokens int64             `json:"refillTokens,omitempty"`
-	Refill       string            `json:"refill"`
-	Kind         fluxgate.BandKind `json:"kind,omitempty"`
-}
-
-func documentOf(b fluxgate.Band) bandDocument {
-	return bandDocument{Capacity: b.Capacity, RefillTokens: b.RefillTokens, Refill: period.Format(b.Refill), Kind: b.Kind}
+// rawBand is a whole band.
+func rawBand(b fluxgate.Band) json.RawMessage {
+	return raw(struct {
+		Capacity     int64             `json:"capacity"`
+		RefillTokens int64             `json:"refillTokens,omitempty"`
+		Refill       string            `json:"refill"`
+		Kind         fluxgate.BandKind `json:"kind,omitempty"`
+	}{b.Capacity, b.RefillTokens, period.Format(b.Refill), b.Kind})
 }

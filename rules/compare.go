@@ -24,24 +24,18 @@ type comparison []FieldDiff
 func compare(before, after *fluxgate.Rule) []FieldDiff {
 	var c comparison
 	c.list("paths", before.Paths, after.Paths, shortList)
-	if before.IgnoreCase != after.IgnoreCase {
-		c.add("ignoreCase", raw(before.IgnoreCase), raw(after.IgnoreCase))
-	}
+	differ(&c, "ignoreCase", before.IgnoreCase, after.IgnoreCase)
 	c.list("methods", methods(before), methods(after), shortList)
 	c.when(&before.When, &after.When)
 	text(&c, "limitScope", before.Scope, after.Scope, fluxgate.ScopeGlobal)
-	if !slices.Equal(before.KeyFields, after.KeyFields) { // a key is made of them in order
+	if !slices.Equal(before.KeyFields, after.KeyFields) { // their order matters
 		c.add("compositeKeyFields", rawList(before.KeyFields), rawList(after.KeyFields))
 	}
 	c.bands(before.Bands, after.Bands)
-	if before.Priority != after.Priority {
-		c.add("priority", raw(before.Priority), raw(after.Priority))
-	}
+	differ(&c, "priority", before.Priority, after.Priority)
 	text(&c, "group", before.Group, after.Group, "")
 	text(&c, "action", before.Action, after.Action, fluxgate.ActionLimit)
-	if before.Disabled != after.Disabled {
-		c.add("enabled", raw(!before.Disabled), raw(!after.Disabled))
-	}
+	differ(&c, "enabled", !before.Disabled, !after.Disabled)
 	text(&c, "onLimitExceed", before.OnLimitExceed, after.OnLimitExceed, "")
 	text(&c, "mode", before.Mode, after.Mode, fluxgate.ModeEnforce)
 	text(&c, "onFailure", before.OnFailure, after.OnFailure, "")
@@ -54,11 +48,18 @@ func (c *comparison) add(path string, before, after json.RawMessage) {
 	*c = append(*c, FieldDiff{Path: path, Before: before, After: after})
 }
 
+// differ is a field that always has a value.
+func differ[T comparable](c *comparison, path string, before, after T) {
+	if before != after {
+		c.add(path, raw(before), raw(after))
+	}
+}
+
 // text is a field that means fallback where it is empty.
 func text[T ~string](c *comparison, path string, before, after, fallback T) {
 	before, after = cmp.Or(before, fallback), cmp.Or(after, fallback)
 	if before != after {
-		c.add(path, rawText(before), rawText(after))
+		c.add(path, rawUnlessZero(before), rawUnlessZero(after))
 	}
 }
 
@@ -121,14 +122,11 @@ func except(list, others []string) []string {
 	for _, s := range others {
 		seen[s] = true
 	}
-	var rest []string
-	for _, s := range list {
-		if !seen[s] {
-			seen[s] = true
-			rest = append(rest, s)
-		}
-	}
-	return rest
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool {
+		known := seen[s]
+		seen[s] = true
+		return known
+	})
 }
 
 // values are lists by name.
@@ -196,15 +194,14 @@ func raw(v any) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// rawText is nothing for an empty text.
-func rawText[T ~string](s T) json.RawMessage {
-	if s == "" {
+func rawUnlessZero[T comparable](v T) json.RawMessage {
+	var zero T
+	if v == zero {
 		return nil
 	}
-	return raw(s)
+	return raw(v)
 }
 
-// rawList is nothing for an empty list.
 func rawList(list []string) json.RawMessage {
 	if len(list) == 0 {
 		return nil

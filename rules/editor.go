@@ -128,10 +128,11 @@ func (c Change) CheckHead(id string, head Head) error {
 // ConflictError is returned for a change that was based on another revision
 // than the current one.
 type ConflictError struct {
-	RuleSetID string
-	// Base is what the change was based on. Current is what stands there now,
-	// 0 if the rule set does not exist.
-	Base, Current int64
+	RuleSetID string `json:"ruleSet" doc:"The rule set."`
+	// Base is the revision that the change was based on.
+	Base int64 `json:"base" doc:"The revision that the change was based on; 0 if it was to be the first."`
+	// Current is the revision that exists, 0 if the rule set does not.
+	Current int64 `json:"current" doc:"The revision that there is; 0 if the rule set does not exist."`
 }
 
 func (e *ConflictError) Error() string {

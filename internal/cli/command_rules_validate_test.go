@@ -31,7 +31,7 @@ func TestRulesValidate(t *testing.T) {
 		{name: "YAML on standard input", args: []string{"-f", "-"}, stdin: ruleSet("one", 1), stdout: "1 rule set, 1 rule: valid\n"},
 		{name: "JSON on standard input", args: []string{"-f", "-", "-o", "json"}, stdin: `{"id":"one","rules":[]}`, stdout: "{\n  \"valid\": true,\n  \"ruleSets\": 1,\n  \"rules\": 0\n}\n"},
 		{name: "wrong on standard input", args: []string{"-f", "-"}, stdin: "id: [", code: exitError, errs: "stdin:1:"},
-		{name: "nothing on standard input", args: []string{"-f", "-"}, code: exitError, errs: "stdin: holds no rule set"},
+		{name: "nothing on standard input", args: []string{"-f", "-"}, code: exitError, errs: "stdin: has no rule set"},
 		{name: "a wrong file", args: []string{"-f", good, "-f", bad}, code: exitError,
 			lines: true, errs: bad + ":4:24: rules[0].bands[0].capacity: must be at least 1\n    3 |   - id: x\n    4 |     bands: [{capacity: 0, refill: 1s}]\n      |                        ^\n"},
 		{name: "a wrong file for programs", args: []string{"-f", good, "-f", bad, "-o", "yaml"}, code: exitError,

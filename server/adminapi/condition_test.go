@@ -119,7 +119,7 @@ func TestWhoComesSecondIsToldWhatTheOtherChanged(t *testing.T) {
 	if p.Kind != admin.KindConflict || c == nil {
 		t.Fatalf("it is told %+v", p)
 	}
-	if c.RuleSet != "mine" || c.Base != 1 || c.Current != 2 || c.Author != "token:tenant" || c.Comment != "more for all" || c.At == nil {
+	if c.RuleSetID != "mine" || c.Base != 1 || c.Current != 2 || c.Author != "token:tenant" || c.Comment != "more for all" || c.At.IsZero() {
 		t.Errorf("the conflict is %+v", c)
 	}
 	if len(c.Changes) != 1 || c.Changes[0].Rule != "mine-0" || c.Changes[0].Change != rules.DiffChanged {
