@@ -10,7 +10,7 @@ const maxKeyFields = 16
 
 const keyFieldForms = "ip, userId, apiKey, method, path, header:NAME, attr:NAME"
 
-// fieldKind is what a part of a key is made of. The numbers stand in the
+// fieldKind is what a part of a key is made of. The numbers are part of the
 // encoding that is hashed: they never change.
 type fieldKind byte
 
@@ -37,45 +37,33 @@ type keyField struct {
 	ignoreCase bool
 }
 
+// plainFields are the entries of compositeKeyFields without a name.
+var plainFields = map[string]fieldKind{"ip": fieldIP, "userId": fieldUser, "apiKey": fieldAPIKey, "method": fieldMethod, "path": fieldPath}
+
 // parseKeyField reads one entry of compositeKeyFields.
 func parseKeyField(s string) (keyField, bool) {
-	switch s {
-	case "ip":
-		return keyField{kind: fieldIP}, true
-	case "userId":
-		return keyField{kind: fieldUser}, true
-	case "apiKey":
-		return keyField{kind: fieldAPIKey}, true
-	case "method":
-		return keyField{kind: fieldMethod}, true
-	case "path":
-		return keyField{kind: fieldPath}, true
+	if kind, ok := plainFields[s]; ok {
+		return keyField{kind: kind}, true
 	}
 	if name, ok := strings.CutPrefix(s, "header:"); ok {
 		return keyField{kind: fieldHeader, name: textproto.CanonicalMIMEHeaderKey(name), lower: strings.ToLower(name)}, isToken(name)
 	}
-	if name, ok := strings.CutPrefix(s, "attr:"); ok {
-		return keyField{kind: fieldAttribute, name: name}, isIdentity(name)
-	}
-	return keyField{}, false
+	name, ok := strings.CutPrefix(s, "attr:")
+	return keyField{kind: fieldAttribute, name: name}, ok && isIdentity(name)
 }
+
+// scopeFields are the fields of scopes that have one.
+var scopeFields = map[Scope]fieldKind{ScopeGlobal: fieldGlobal, ScopeIP: fieldIP, ScopeUser: fieldUser, ScopeAPIKey: fieldAPIKey}
 
 // compileFields are the parts of a valid rule's key.
 func compileFields(r *Rule) []keyField {
-	switch r.Scope {
-	case ScopeIP:
-		return []keyField{{kind: fieldIP}}
-	case ScopeUser:
-		return []keyField{{kind: fieldUser}}
-	case ScopeAPIKey:
-		return []keyField{{kind: fieldAPIKey}}
-	case ScopeComposite, ScopeCustom:
-		fields := make([]keyField, len(r.KeyFields))
-		for i, s := range r.KeyFields {
-			fields[i], _ = parseKeyField(s)
-			fields[i].ignoreCase = r.IgnoreCase
-		}
-		return fields
+	if kind, ok := scopeFields[r.Scope]; ok {
+		return []keyField{{kind: kind}}
 	}
-	return []keyField{{kind: fieldGlobal}}
+	fields := make([]keyField, len(r.KeyFields))
+	for i, s := range r.KeyFields {
+		fields[i], _ = parseKeyField(s)
+		fields[i].ignoreCase = r.IgnoreCase
+	}
+	return fields
 }

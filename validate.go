@@ -65,10 +65,7 @@ func validateRule(r *Rule, in reporter) {
 	}
 	validatePatterns(r.Paths, in.at("paths"))
 	checkEach(in.at("methods"), r.Methods, maxListed, func(m string) string {
-		if m == "*" || isToken(m) {
-			return ""
-		}
-		return "must be an HTTP method such as GET, not " + quote(m)
+		return unless(m == "*" || isToken(m), "must be an HTTP method such as GET, not %s", quote(m))
 	})
 	validateWhen(&r.When, in.at("when"))
 	validateKeyFields(r, in.at("compositeKeyFields"))
@@ -93,19 +90,13 @@ func validatePatterns(patterns []string, in reporter) {
 
 func validateWhen(w *When, in reporter) {
 	checkEach(in.at("hosts"), w.Hosts, maxListed, func(h string) string {
-		if syntax.IsHostname(strings.TrimPrefix(h, "*.")) {
-			return ""
-		}
-		return "must be a host name such as api.example.com or *.example.com, not " + quote(h)
+		return unless(syntax.IsHostname(strings.TrimPrefix(h, "*.")), "must be a host name such as api.example.com or *.example.com, not %s", quote(h))
 	})
 	validatePatterns(w.ExcludePaths, in.at("excludePaths"))
 	validateValues(w.Headers, isToken, in.at("headers"))
 	validateValues(w.Attributes, isIdentity, in.at("attributes"))
 	checkEach(in.at("ips"), w.IPs, maxIdentities, func(p netip.Prefix) string {
-		if p.IsValid() {
-			return ""
-		}
-		return "must be a network such as 10.0.0.0/8"
+		return unless(p.IsValid(), "must be a network such as 10.0.0.0/8")
 	})
 	checkEach(in.at("users"), w.Users, maxIdentities, wrongIdentity)
 	checkEach(in.at("apiKeys"), w.APIKeys, maxIdentities, func(k string) string {
@@ -131,10 +122,7 @@ func validateValues(m map[string][]string, validName func(string) bool, in repor
 			in.add(CodeRequired, `must list at least one value ("*" is any)`)
 		}
 		checkEach(in, values, maxIdentities, func(v string) string {
-			if v == "" || isIdentity(v) {
-				return ""
-			}
-			return fmt.Sprintf("must be at most %d bytes of UTF-8", maxValueLength)
+			return unless(v == "" || isIdentity(v), "must be at most %d bytes of UTF-8", maxValueLength)
 		})
 	}
 }
@@ -236,16 +224,24 @@ func checkEach[T any](in reporter, values []T, most int, wrong func(T) string) {
 	}
 }
 
+// unless is a message, empty for a value that is right.
+func unless(right bool, format string, args ...any) string {
+	if right {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}
+
 func checkID(in reporter, id string) bool {
-	if !ValidID(id) {
+	valid := ValidID(id)
+	if !valid {
 		code := CodeInvalidValue
 		if id == "" {
 			code = CodeRequired
 		}
 		in.add(code, "must be 1 to %d of the characters A-Z a-z 0-9 . _ -, not %s", maxIDLength, quote(id))
-		return false
 	}
-	return true
+	return valid
 }
 
 // ValidID reports whether s can be the id of a rule or a rule set, or a label:
@@ -264,8 +260,5 @@ func isIdentity(s string) bool {
 
 // wrongIdentity does not show the value: it may be a secret.
 func wrongIdentity(s string) string {
-	if isIdentity(s) {
-		return ""
-	}
-	return fmt.Sprintf("must have 1 to %d bytes of UTF-8", maxValueLength)
+	return unless(isIdentity(s), "must have 1 to %d bytes of UTF-8", maxValueLength)
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/fluxgate/fluxgate"
@@ -49,78 +50,60 @@ type FieldDiff struct {
 // that is left out is the engine's, and so differs from any that is said.
 // CreatedAt and UpdatedAt are no difference: see [Stamp].
 func Diff(before, after *fluxgate.RuleSet) []RuleDiff {
-	was, is := rulesOf(before), rulesOf(after)
-	former, removed := byID(was), without(was, byID(is))
-	var diffs []RuleDiff
-	for i := range is {
-		r := &is[i]
-		for len(removed) > 0 && order(removed[0], r) < 0 {
-			diffs = append(diffs, removal(removed[0]))
-			removed = removed[1:]
-		}
-		old, known := former[r.ID]
-		if !known {
-			diffs = append(diffs, addition(r))
-		} else if fields := compare(old, r); len(fields) > 0 {
-			diffs = append(diffs, RuleDiff{Rule: r.ID, Change: DiffChanged, Fields: fields})
+	was, is := byID(before), byID(after)
+	all := slices.Collect(maps.Values(is))
+	for id, r := range was {
+		if is[id] == nil {
+			all = append(all, r)
 		}
 	}
-	for _, r := range removed {
-		diffs = append(diffs, removal(r))
+	slices.SortFunc(all, func(a, b *fluxgate.Rule) int { // as they are evaluated
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.ID, b.ID))
+	})
+	var diffs []RuleDiff
+	for _, r := range all {
+		if d := compareRules(was[r.ID], is[r.ID]); len(d.Fields) > 0 || d.Change != DiffChanged {
+			d.Rule = r.ID
+			diffs = append(diffs, d)
+		}
 	}
 	return diffs
 }
 
-// order is that in which rules are evaluated.
-func order(a, b *fluxgate.Rule) int {
-	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.ID, b.ID))
-}
-
-func addition(r *fluxgate.Rule) RuleDiff {
-	d := RuleDiff{Rule: r.ID, Change: DiffAdded, Fields: compare(&fluxgate.Rule{}, r)}
-	for i := range d.Fields {
-		d.Fields[i].Before = nil // a default that nobody said
+// compareRules is what becomes of a rule, which is nil before it was added and
+// after it was removed. The defaults of what does not exist are not shown.
+func compareRules(old, now *fluxgate.Rule) RuleDiff {
+	d := RuleDiff{Change: DiffChanged}
+	switch none := new(fluxgate.Rule); {
+	case old == nil:
+		d.Change, d.Fields = DiffAdded, compare(none, now)
+		for i := range d.Fields {
+			d.Fields[i].Before = nil
+		}
+	case now == nil:
+		d.Change, d.Fields = DiffRemoved, compare(old, none)
+		for i := range d.Fields {
+			d.Fields[i].After = nil
+		}
+	default:
+		d.Fields = compare(old, now)
 	}
 	return d
 }
 
-func removal(r *fluxgate.Rule) RuleDiff {
-	d := RuleDiff{Rule: r.ID, Change: DiffRemoved, Fields: compare(r, &fluxgate.Rule{})}
-	for i := range d.Fields {
-		d.Fields[i].After = nil
-	}
-	return d
-}
-
-func rulesOf(set *fluxgate.RuleSet) []fluxgate.Rule {
-	if set == nil {
-		return nil
-	}
-	return slices.AppendSeq(make([]fluxgate.Rule, 0, set.Len()), set.Rules())
-}
-
-func byID(all []fluxgate.Rule) map[string]*fluxgate.Rule {
-	index := make(map[string]*fluxgate.Rule, len(all))
-	for i := range all {
-		index[all[i].ID] = &all[i]
-	}
-	return index
-}
-
-// without are the rules that others do not have.
-func without(all []fluxgate.Rule, others map[string]*fluxgate.Rule) []*fluxgate.Rule {
-	var rest []*fluxgate.Rule
-	for i := range all {
-		if others[all[i].ID] == nil {
-			rest = append(rest, &all[i])
+// byID are the rules of a rule set, which may be nil.
+func byID(set *fluxgate.RuleSet) map[string]*fluxgate.Rule {
+	all := map[string]*fluxgate.Rule{}
+	if set != nil {
+		for r := range set.Rules() {
+			all[r.ID] = &r
 		}
 	}
-	return rest
+	return all
 }
 
-// Abridge is the diff in at most so many bytes of JSON, for whoever keeps or
-// sends it. It leaves out fields, and at last rules; left is how many rules are
-// not told of in full.
+// Abridge is the diff in at most so many bytes of JSON. It leaves out fields, and
+// at last rules; left is how many rules are not complete.
 func Abridge(diffs []RuleDiff, most int) (short []RuleDiff, left int) {
 	room := most - len("null")
 	for i, d := range diffs {

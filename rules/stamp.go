@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -18,13 +19,13 @@ func Stamp(before, after *fluxgate.RuleSet, now time.Time) (*fluxgate.RuleSet, e
 		return nil, errors.New("stamping a rule set: there is none")
 	}
 	now = now.UTC().Truncate(time.Millisecond)
-	was, is := rulesOf(before), rulesOf(after)
-	former := byID(was)
-	for i := range is {
-		r := &is[i]
-		old, known := former[r.ID]
+	former := byID(before)
+	stamped := slices.Collect(after.Rules())
+	for i := range stamped {
+		r := &stamped[i]
+		old := former[r.ID]
 		switch {
-		case !known:
+		case old == nil:
 			r.CreatedAt, r.UpdatedAt = now, now
 		case len(compare(old, r)) > 0:
 			r.CreatedAt, r.UpdatedAt = old.CreatedAt, now
@@ -32,9 +33,9 @@ func Stamp(before, after *fluxgate.RuleSet, now time.Time) (*fluxgate.RuleSet, e
 			r.CreatedAt, r.UpdatedAt = old.CreatedAt, old.UpdatedAt
 		}
 	}
-	stamped, err := fluxgate.NewRuleSet(after.ID(), is...)
+	set, err := fluxgate.NewRuleSet(after.ID(), stamped...)
 	if err != nil {
 		return nil, fmt.Errorf("stamping rule set %q: %w", after.ID(), err)
 	}
-	return stamped, nil
+	return set, nil
 }
