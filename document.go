@@ -50,22 +50,13 @@ func countValues(text []byte) int {
 	return count
 }
 
-// DecodeOption changes how a document is read.
-type DecodeOption func(*object)
-
-// IgnoreUnknown ignores unknown fields, for documents that other programs
-// extend.
-func IgnoreUnknown() DecodeOption {
-	return func(o *object) { o.lenient = true }
-}
-
-// DecodeRule reads one rule from a document that is already a tree of maps,
-// lists and scalars. It reports fields that cannot be read, with paths inside
-// the rule; [NewRuleSet] validates their values. The rule is normalized as in a
-// rule set, with digests of API keys.
-func DecodeRule(doc map[string]any, options ...DecodeOption) (Rule, error) {
+// DecodeRule reads one rule from a document that other programs may extend: a
+// tree of maps, lists and scalars. It ignores unknown fields and reports those
+// that cannot be read, with paths inside the rule; [NewRuleSet] validates their
+// values. The rule is normalized as in a rule set, with digests of API keys.
+func DecodeRule(doc map[string]any) (Rule, error) {
 	var found problems
-	rule := decodeRule(newObject(doc, &found, options))
+	rule := decodeRule(&object{reporter: reporter{found: &found}, fields: doc, lenient: true})
 	if err := found.err(rule.RuleSetID); err != nil {
 		return Rule{}, err
 	}
@@ -74,9 +65,9 @@ func DecodeRule(doc map[string]any, options ...DecodeOption) (Rule, error) {
 
 // DecodeRuleSet is [ParseRuleSet] for a document that is already a tree of maps,
 // lists and scalars.
-func DecodeRuleSet(doc map[string]any, options ...DecodeOption) (*RuleSet, error) {
+func DecodeRuleSet(doc map[string]any) (*RuleSet, error) {
 	var found problems
-	top := newObject(doc, &found, options)
+	top := &object{reporter: reporter{found: &found}, fields: doc}
 	id := top.text("id")
 	var rules []Rule
 	for _, o := range top.objects("rules", MaxRules) {

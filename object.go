@@ -22,14 +22,6 @@ type object struct {
 	lenient bool
 }
 
-func newObject(fields map[string]any, found *problems, options []DecodeOption) *object {
-	o := &object{reporter: reporter{found: found}, fields: fields}
-	for _, option := range options {
-		option(o)
-	}
-	return o
-}
-
 func (o *object) get(name string) any {
 	if !slices.Contains(o.known, name) {
 		o.known = append(o.known, name)

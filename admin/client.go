@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -56,9 +57,7 @@ func NewClient(address string, config ClientConfig) (*Client, error) {
 	if base.User != nil || base.RawQuery != "" || base.Fragment != "" {
 		return nil, errors.New("making a client: the address cannot have a user, a query or a fragment")
 	}
-	if config.Timeout == 0 {
-		config.Timeout = 3 * time.Minute
-	}
+	config.Timeout = cmp.Or(config.Timeout, 3*time.Minute)
 	if config.Timeout < 0 {
 		return nil, errors.New("making a client: the timeout cannot be negative")
 	}

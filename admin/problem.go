@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -128,8 +129,8 @@ func (p *Problem) Error() string {
 	}
 	for _, e := range p.Errors {
 		b.WriteString("\n  ")
-		if e.Location != "" {
-			b.WriteString(strings.TrimPrefix(e.Location, bodyPlace+".") + ": ")
+		if place := cmp.Or(e.Path.String(), e.Location); place != "" {
+			b.WriteString(place + ": ")
 		}
 		b.WriteString(e.Message)
 	}

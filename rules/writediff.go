@@ -3,24 +3,24 @@ package rules
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
-// maxShown is how many characters of one thing people get to see.
+// maxShown is how many characters of a value are written.
 const maxShown = 1_000
 
-// WriteDiff writes a diff as people read it: a line for each rule, and below it
-// what differs, or what an added rule says. Long values are cut, and say so.
+// WriteDiff writes a diff for people: a line for each rule, and below it the
+// fields that differ, or all fields of an added rule. Long values are cut.
 //
-// Paint, if there is one, returns a piece of text as it is to be shown, such as
-// in the color of its kind: the line of a rule, what a field said and what it
-// says. Everything it gets is fit for a terminal, wherever the diff came from.
+// Paint, if it is not nil, adds the color of a kind to a text: the line of a
+// rule, or the value of a field before or after. All text is printable, whatever
+// the diff has.
 func WriteDiff(w io.Writer, diffs []RuleDiff, paint func(kind DiffKind, s string) string) error {
 	if paint == nil {
 		paint = func(_ DiffKind, s string) string { return s }
@@ -64,14 +64,8 @@ func change(kind DiffKind, path, before, after string) string {
 	if kind == DiffAdded || strings.HasSuffix(path, "[+]") || strings.HasSuffix(path, "[-]") {
 		return before + after
 	}
-	const unset = "unset" // no JSON looks like it
-	if before == "" {
-		before = unset
-	}
-	if after == "" {
-		after = unset
-	}
-	return before + " → " + after
+	const unset = "unset" // not JSON, so not a value
+	return cmp.Or(before, unset) + " → " + cmp.Or(after, unset)
 }
 
 // value is JSON on one line.
@@ -83,16 +77,11 @@ func value(v json.RawMessage) string {
 	return shown(b.Bytes())
 }
 
-// shown is text as people get to see it.
+// shown is a text that is printable and not too long.
 func shown(text []byte) string {
-	left := utf8.RuneCount(text) - maxShown
-	if left <= 0 {
+	runes := []rune(string(text))
+	if len(runes) <= maxShown {
 		return printable.JSON(text, "")
 	}
-	rest := text
-	for range maxShown {
-		_, n := utf8.DecodeRune(rest)
-		rest = rest[n:]
-	}
-	return fmt.Sprintf("%s… and %d characters more", printable.JSON(text[:len(text)-len(rest)], ""), left)
+	return fmt.Sprintf("%s… and %d characters more", printable.JSON([]byte(string(runes[:maxShown])), ""), len(runes)-maxShown)
 }

@@ -16,25 +16,24 @@
 //
 // # What is promised
 //
-//   - All or nothing. As long as anything is wrong with any file, nothing of
-//     the new content is handed out: [Source.Load] and [Source.Revisions] are
-//     errors, and whoever holds the former rules keeps them. The [*Error] has
-//     every problem of every file, with its line and a caret.
-//   - No half-written file. New content is taken when it has stayed the same
-//     for [Config.Settle]. Writing to another name and renaming is still the
-//     better way: a writer that stops half-way for longer than that leaves a
-//     shorter YAML file behind, which nobody can tell from an edit.
-//   - An accident is not a deletion. A rule set is gone when the files can be
-//     read and it is in none of them. A path that is missing, a folder that
-//     has lost all of its files and an empty file are errors.
-//   - The revision is made from the content, so that all gateways with the
-//     same rules have the same one, and comments and layout do not matter.
+//   - All or nothing. As long as anything is wrong with any file, no new content
+//     is returned: [Source.Load] and [Source.Revisions] are errors, and the
+//     rules in effect stay. The [*Error] has every problem of every file, with
+//     its line and a caret.
+//   - No half-written file. New content is used when it has stayed the same for
+//     [Config.Settle]. Writing to another name and renaming is still better: a
+//     writer that stops half-way for longer than that leaves a shorter YAML
+//     file, which looks like an edit.
+//   - An accident is not a deletion. A rule set is deleted when the files can be
+//     read and it is in none of them. A path that is missing, a folder without
+//     any of its files and an empty file are errors.
+//   - The revision is a hash of the content: all servers with the same rules
+//     have the same one, and comments and layout do not matter.
 //   - API keys are not shown. Error messages quote no line that may have one.
 //   - Everything is bounded: the size and number of files, how deep a document
 //     may be, and what an error lists.
 //
-// YAML is read as if it were JSON in another layout. What JSON does not have
-// is refused instead of guessed at: anchors and aliases, tags, keys that stand
-// twice, numbers such as 0755, 0x10 or 1_000, and texts without quotes that
-// have several lines or a colon and a space in them.
+// YAML is read as JSON in another layout. What JSON does not have is refused:
+// anchors and aliases, tags, duplicate keys, numbers such as 0755, 0x10 or
+// 1_000, and unquoted strings that have several lines or a colon and a space.
 package filerules

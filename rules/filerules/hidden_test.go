@@ -243,8 +243,8 @@ func TestAFileThatHasNotChangedIsNotParsedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		byName := map[string]*document{}
-		for key, d := range now.documents {
-			byName[key.name] = d
+		for _, d := range now.documents {
+			byName[d.file.Name] = d
 		}
 		return byName
 	}

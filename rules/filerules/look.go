@@ -19,18 +19,13 @@ const (
 type state struct {
 	snapshot *snapshot
 	checked  time.Time // when the content was compared last
-	// documents are the parsed files, by content.
-	documents map[documentKey]*document
+	// documents are the parsed files, by name and checksum.
+	documents map[string]*document
 	versions  map[string]rules.Version
 	// heads are those of the versions and of deleted rule sets.
 	heads map[string]rules.Head
 	// err is what is wrong with the files. Then there are no versions.
 	err error
-}
-
-type documentKey struct {
-	name string
-	sum  [32]byte
 }
 
 // look is the state of the files now. The error is that of reading them, or of
@@ -104,10 +99,10 @@ func (s *Source) readStill(ctx context.Context) (*snapshot, error) {
 // build makes a state of new content. Files that have not changed are not
 // parsed again.
 func (s *Source) build(now *snapshot) *state {
-	next := &state{documents: map[documentKey]*document{}, versions: map[string]rules.Version{}, heads: map[string]rules.Head{}}
+	next := &state{documents: map[string]*document{}, versions: map[string]rules.Version{}, heads: map[string]rules.Head{}}
 	documents := make([]*document, len(now.files))
 	for i, f := range now.files {
-		key := documentKey{f.name, f.sum}
+		key := f.name + string(f.sum[:])
 		if s.current != nil {
 			documents[i] = s.current.documents[key]
 		}

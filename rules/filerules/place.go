@@ -33,7 +33,7 @@ func locate(n *yamltree.Node, p fluxgate.Problem) yamltree.Position {
 			}
 			n = f.Value
 			at = n.At
-			if aboutName || n.At.Line != f.At.Line || n.IsNull() {
+			if aboutName || n.IsNull() || n.At.Line != f.At.Line {
 				at = f.At
 			}
 		}

@@ -1,6 +1,7 @@
 package filerules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,14 +18,13 @@ import (
 
 // Config is how files are read. Its zero value works.
 type Config struct {
-	// Interval is how often the content is looked at even if nothing seems to
-	// have changed. 0 means 10s.
+	// Interval is how often the content is read even if nothing seems to have
+	// changed. 0 means 10s.
 	Interval time.Duration
-	// Settle is how long content must have stayed the same before it is taken:
-	// a file that is written in place is half-written for a moment. 0 means
-	// 50ms.
+	// Settle is how long content must have stayed the same before it is used: a
+	// file that is written in place is incomplete for a moment. 0 means 50ms.
 	Settle time.Duration
-	// Logger gets what does not stop anything. Nil means slog.Default().
+	// Logger gets warnings. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -33,37 +33,31 @@ type Source struct {
 	path   string
 	config Config
 
-	// Tests put others in their place.
+	// Tests replace these.
 	pause  func(context.Context, time.Duration) error
 	notify func() (*fsnotify.Watcher, error)
 
-	// turn is held by who looks at the files. It guards what follows.
+	// turn is a mutex that ends with a context. It guards what follows.
 	turn chan struct{}
-	// current is the last content that was read, good or bad, and good the
-	// last that was good. Either may be nil.
+	// current is the last content that was read, and good the last that was
+	// valid. Either may be nil.
 	current, good *state
 }
 
 var _ rules.Watcher = (*Source)(nil)
 
-// Open names the file or the folder with the rules. It is not read yet, and
-// need not be there: a gateway may have to start without it.
+// Open makes a source of a file or a folder. It is not read yet and need not
+// exist: a server may have to start without it.
 func Open(path string, config Config) (*Source, error) {
 	if path == "" {
-		return nil, errors.New("opening rules: no file or folder is named")
+		return nil, errors.New("opening rules: the path is empty")
 	}
 	if config.Interval < 0 || config.Settle < 0 {
 		return nil, fmt.Errorf("opening rules: Interval and Settle must not be negative, they are %s and %s", config.Interval, config.Settle)
 	}
-	if config.Interval == 0 {
-		config.Interval = 10 * time.Second
-	}
-	if config.Settle == 0 {
-		config.Settle = 50 * time.Millisecond
-	}
-	if config.Logger == nil {
-		config.Logger = slog.Default()
-	}
+	config.Interval = cmp.Or(config.Interval, 10*time.Second)
+	config.Settle = cmp.Or(config.Settle, 50*time.Millisecond)
+	config.Logger = cmp.Or(config.Logger, slog.Default())
 	return &Source{
 		path: filepath.Clean(path), config: config, turn: make(chan struct{}, 1), pause: sleep, notify: fsnotify.NewWatcher,
 	}, nil
@@ -86,7 +80,7 @@ func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.
 }
 
 // Load implements [rules.Source]. It is an [*Error] as long as anything is
-// wrong with any of the files, whatever rule set that is in.
+// wrong with any of the files, also in other rule sets.
 func (s *Source) Load(ctx context.Context, id string) (*rules.Version, error) {
 	now, err := s.look(ctx, false)
 	if err != nil {
@@ -99,8 +93,7 @@ func (s *Source) Load(ctx context.Context, id string) (*rules.Version, error) {
 	return &version, nil
 }
 
-// IDs are those of the rule sets that there are, in order. Its error is what
-// is wrong with the files.
+// IDs are those of the rule sets, in order. The error is that of [Source.Load].
 func (s *Source) IDs(ctx context.Context) ([]string, error) {
 	now, err := s.look(ctx, false)
 	if err != nil {

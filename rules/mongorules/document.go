@@ -68,7 +68,7 @@ func readDocument(raw bson.Raw) document {
 	if tree, d.problems = decodeDocument(raw); len(d.problems) > 0 {
 		return d
 	}
-	rule, err := fluxgate.DecodeRule(tree, fluxgate.IgnoreUnknown())
+	rule, err := fluxgate.DecodeRule(tree)
 	if err == nil {
 		d.rule = rule
 		d.sum, err = checksum(rule)
