@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// cloneAttributes copies what a document can hold: scalars, lists and maps.
+// cloneAttributes is a deep copy of scalars, lists and maps.
 func cloneAttributes(m map[string]any) map[string]any {
 	m = maps.Clone(m)
 	for name, value := range m {
@@ -21,7 +21,7 @@ func cloneAttribute(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		return cloneAttributes(v)
-	case []string: // as a document would have it
+	case []string: // as in a document
 		list := make([]any, len(v))
 		for i := range v {
 			list[i] = v[i]

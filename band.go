@@ -20,8 +20,8 @@ const (
 // BandKind is how a band counts.
 type BandKind string
 
-// TokenBucket is the one kind there is so far. Documents with another kind
-// are refused, so that older gateways never misread newer rules.
+// TokenBucket is the only kind. Documents with another kind are refused, so that
+// older servers never misread newer rules.
 const TokenBucket BandKind = "token-bucket"
 
 // Band is one limit over time: a bucket that holds at most Capacity tokens
@@ -60,7 +60,7 @@ func (b Band) Tokens() int64 {
 	return b.RefillTokens
 }
 
-// Name is the label, or what the band says, such as 100-per-1m.
+// Name is the label, or made of the numbers, such as 100-per-1m.
 func (b Band) Name() string {
 	if b.Label != "" {
 		return b.Label
@@ -68,12 +68,12 @@ func (b Band) Name() string {
 	return strconv.FormatInt(b.Tokens(), 10) + "-per-" + period.Format(b.Refill)
 }
 
-// ExactBand is a band in the integers that stores compute with. It travels
-// with every [Demand].
+// ExactBand is a band in the integers that stores compute with. Every [Demand]
+// has it.
 type ExactBand = bucket.Band
 
-// Exact puts the band at a position of its rule into exact integers. The
-// error says what about its numbers cannot be exact.
+// Exact converts the band at a position of its rule to exact integers. The error
+// says which of its numbers cannot be exact.
 func (b Band) Exact(position int) (ExactBand, error) {
 	return bucket.NewBand(b.id(position), b.Capacity, b.Tokens(), b.Refill)
 }

@@ -2,14 +2,13 @@ package fluxgate
 
 import (
 	"encoding/json"
-	"net/netip"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/period"
 )
 
-// RuleSetDocument is a rule set as JSON, in the shape of the control plane. The
-// doc tags are what a reference of the shape says of each field.
+// RuleSetDocument is a rule set as JSON. The doc tags are the descriptions in the
+// OpenAPI document.
 type RuleSetDocument struct {
 	ID    string         `json:"id" doc:"1 to 64 letters, digits, dots, dashes and underscores."`
 	Rules []RuleDocument `json:"rules" nullable:"false" doc:"The rules. They are evaluated by priority, whatever their order here."`
@@ -20,13 +19,13 @@ type RuleDocument struct {
 	ID                string            `json:"id" doc:"Unique in the rule set: 1 to 64 letters, digits, dots, dashes and underscores."`
 	RuleSetID         string            `json:"ruleSetId,omitempty" doc:"The rule set it belongs to."`
 	Path              string            `json:"path,omitempty" doc:"A pattern: * is one segment, ** any number. Left out with paths it matches every path."`
-	Paths             []string          `json:"paths,omitempty" nullable:"false" doc:"Several patterns in the place of path."`
+	Paths             []string          `json:"paths,omitempty" nullable:"false" doc:"Several patterns instead of path."`
 	IgnoreCase        bool              `json:"ignoreCase,omitempty" doc:"Compare paths without regard to case, for routers that do."`
 	Method            string            `json:"method,omitempty" doc:"An HTTP method; GET includes HEAD. Left out with methods it matches every method."`
-	Methods           []string          `json:"methods,omitempty" nullable:"false" doc:"Several methods in the place of method."`
-	When              *WhenDocument     `json:"when,omitempty" doc:"What else must hold."`
+	Methods           []string          `json:"methods,omitempty" nullable:"false" doc:"Several methods instead of method."`
+	When              *When             `json:"when,omitempty" doc:"What else must hold."`
 	LimitScope        Scope             `json:"limitScope,omitempty" enum:"GLOBAL,IP,USER_ID,API_KEY,COMPOSITE,CUSTOM,PER_IP,PER_USER,PER_API_KEY" doc:"Whose bucket it is. The default is GLOBAL."`
-	KeyFields         []string          `json:"compositeKeyFields,omitempty" nullable:"false" doc:"Of what a COMPOSITE or CUSTOM key is made: ip, userId, apiKey, method, path, header:NAME, attr:NAME."`
+	KeyFields         []string          `json:"compositeKeyFields,omitempty" nullable:"false" doc:"The parts of a COMPOSITE or CUSTOM key: ip, userId, apiKey, method, path, header:NAME, attr:NAME."`
 	Bands             []BandDocument    `json:"bands,omitempty" nullable:"false" doc:"1 to 16, which all must admit a request. None where the action is allow or deny."`
 	Priority          int               `json:"priority" required:"false" doc:"Higher first, ties by id."`
 	Group             string            `json:"group,omitempty" doc:"Of the rules of a group that match, only the one with the highest priority applies."`
@@ -36,20 +35,9 @@ type RuleDocument struct {
 	Mode              Mode              `json:"mode,omitempty" enum:"enforce,shadow" doc:"The default is enforce."`
 	OnFailure         OnFailure         `json:"onFailure,omitempty" enum:"local,open,closed" doc:"What happens while the store cannot decide. The default is the server's."`
 	OnMissingIdentity OnMissingIdentity `json:"onMissingIdentity,omitempty" enum:"ip,anonymous,refuse" doc:"What happens to a request without the identity that the scope asks for. The default is ip."`
-	Attributes        map[string]any    `json:"attributes,omitempty" doc:"Free: kept, and not looked at."`
+	Attributes        map[string]any    `json:"attributes,omitempty" doc:"Free: kept, and not interpreted."`
 	CreatedAt         *time.Time        `json:"createdAt,omitempty" doc:"Kept by the control plane."`
 	UpdatedAt         *time.Time        `json:"updatedAt,omitempty" doc:"Kept by the control plane."`
-}
-
-// WhenDocument is a [When] as JSON.
-type WhenDocument struct {
-	Hosts        []string            `json:"hosts,omitempty" nullable:"false" doc:"Names, or *.example.com for every name below it."`
-	ExcludePaths []string            `json:"excludePaths,omitempty" nullable:"false" doc:"Patterns that the rule leaves out."`
-	Headers      map[string][]string `json:"headers,omitempty" doc:"What the request must carry, and the values it may have; * is any."`
-	Attributes   map[string][]string `json:"attributes,omitempty" doc:"What must be known of the request, and the values it may have; * is any."`
-	IPs          []netip.Prefix      `json:"ips,omitempty" nullable:"false" doc:"Networks that the client is in, such as 10.0.0.0/8."`
-	Users        []string            `json:"users,omitempty" nullable:"false" doc:"User ids."`
-	APIKeys      []string            `json:"apiKeys,omitempty" nullable:"false" doc:"API keys. They are kept as sha256: and 64 hexadecimal digits, and can be given so."`
 }
 
 // BandDocument is a [Band] as JSON.
@@ -59,7 +47,7 @@ type BandDocument struct {
 	Capacity      int64    `json:"capacity" minimum:"1" doc:"The most tokens that the bucket holds."`
 	RefillTokens  int64    `json:"refillTokens" required:"false" doc:"How many come back in each period. The default is the capacity."`
 	Refill        string   `json:"refill,omitempty" doc:"The period, such as 100ms, 1m or 30d."`
-	RefillSeconds int64    `json:"refillSeconds,omitempty" doc:"The period in seconds, in the place of refill."`
+	RefillSeconds int64    `json:"refillSeconds,omitempty" doc:"The period in seconds, instead of refill."`
 }
 
 // MarshalJSON writes the rule in the shape that [ParseRuleSet] reads.
@@ -73,8 +61,8 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 	doc.Path, doc.Paths = oneOrMany(r.Paths)
 	doc.IgnoreCase = r.IgnoreCase
 	doc.Method, doc.Methods = oneOrMany(r.Methods)
-	if w := WhenDocument(r.When); w.anything() {
-		doc.When = &w
+	if !r.When.isEmpty() {
+		doc.When = &r.When
 	}
 	for _, b := range r.Bands {
 		d := BandDocument{Kind: b.Kind, Label: b.Label, Capacity: b.Capacity, RefillTokens: b.Tokens()}
@@ -100,10 +88,6 @@ func oneOrMany(list []string) (one string, many []string) {
 		return list[0], nil
 	}
 	return "", list
-}
-
-func (w *WhenDocument) anything() bool {
-	return len(w.Hosts)+len(w.ExcludePaths)+len(w.Headers)+len(w.Attributes)+len(w.IPs)+len(w.Users)+len(w.APIKeys) > 0
 }
 
 // MarshalJSON writes the rule set in the shape that [ParseRuleSet] reads.

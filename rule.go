@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Rule says how fast whom may go where. The zero value of every field but ID
-// and Bands is a sensible default.
+// Rule limits the requests that it matches. The zero value of every field but ID
+// and Bands is a default.
 type Rule struct {
-	// ID names the rule within its source.
+	// ID names the rule within its rule set.
 	ID string
-	// RuleSetID is the rule set it belongs to. Empty means the one it is
-	// built into.
+	// RuleSetID is the rule set it belongs to. Empty means the one that is
+	// built from it.
 	RuleSetID string
 
 	// Paths are patterns: * is one segment, ** any number. None means every
@@ -56,10 +56,10 @@ type Rule struct {
 	// engine's default.
 	OnFailure OnFailure
 	// OnMissingIdentity is what happens to a request without the identity
-	// that Scope asks for. Empty means MissingIP.
+	// that Scope needs. Empty means MissingIP.
 	OnMissingIdentity OnMissingIdentity
 
-	// Attributes are free: FluxGate keeps them and does not look at them.
+	// Attributes are free: FluxGate keeps them and does not interpret them.
 	Attributes map[string]any
 	// CreatedAt and UpdatedAt are kept by the control plane.
 	CreatedAt, UpdatedAt time.Time
@@ -68,19 +68,25 @@ type Rule struct {
 // When narrows what a rule matches. Everything that is set must hold.
 type When struct {
 	// Hosts are names, or *.example.com for every name below it.
-	Hosts []string
+	Hosts []string `json:"hosts,omitempty" nullable:"false" doc:"Names, or *.example.com for every name below it."`
 	// ExcludePaths are patterns that the rule leaves out. A path that routers
 	// may read in several ways is left out only if all readings are.
-	ExcludePaths []string
+	ExcludePaths []string `json:"excludePaths,omitempty" nullable:"false" doc:"Patterns that the rule leaves out."`
 	// Headers and Attributes name what the request must carry and the values
 	// it may have; "*" is any value.
-	Headers, Attributes map[string][]string
+	Headers    map[string][]string `json:"headers,omitempty" doc:"What the request must carry, and the values it may have; * is any."`
+	Attributes map[string][]string `json:"attributes,omitempty" doc:"What must be known of the request, and the values it may have; * is any."`
 	// IPs are the networks the client is in.
-	IPs []netip.Prefix
+	IPs []netip.Prefix `json:"ips,omitempty" nullable:"false" doc:"Networks that the client is in, such as 10.0.0.0/8."`
 	// Users and APIKeys are sets of identities. An API key is given as it is,
 	// or as "sha256:" and the 64 hexadecimal digits of its SHA-256. A rule set
-	// keeps digests alone, so that nothing that is made of it shows a key.
-	Users, APIKeys []string
+	// keeps only digests, so that no output of it shows a key.
+	Users   []string `json:"users,omitempty" nullable:"false" doc:"User ids."`
+	APIKeys []string `json:"apiKeys,omitempty" nullable:"false" doc:"API keys. They are kept as sha256: and 64 hexadecimal digits, and can be given so."`
+}
+
+func (w *When) isEmpty() bool {
+	return len(w.Hosts)+len(w.ExcludePaths)+len(w.Headers)+len(w.Attributes)+len(w.IPs)+len(w.Users)+len(w.APIKeys) == 0
 }
 
 // Scope is whose bucket a rule counts in.
@@ -142,7 +148,7 @@ const (
 // OnFailure is what happens when the store cannot decide.
 type OnFailure string
 
-// The ways to fail.
+// The failure modes.
 const (
 	// FailLocal decides by the same rule in this process, at a share of its
 	// bands: see [WithFallback]. Without a fallback it is FailOpen.
@@ -153,11 +159,11 @@ const (
 	FailClosed OnFailure = "closed"
 )
 
-// OnMissingIdentity is what happens to a request without the identity its
-// rule asks for.
+// OnMissingIdentity is what happens to a request without the identity that its
+// rule needs.
 type OnMissingIdentity string
 
-// The ways to treat the nameless.
+// The ways to treat requests without an identity.
 const (
 	// MissingIP counts it by its client address instead; without an address
 	// all such requests share one bucket.
@@ -168,8 +174,8 @@ const (
 	MissingRefuse OnMissingIdentity = "refuse"
 )
 
-// clone is a deep copy with defaults filled in and spellings unified, so that
-// nobody who built the rule can change it afterwards.
+// clone is a deep copy with defaults and one spelling of the scope, so that the
+// caller cannot change it afterwards.
 func (r Rule) clone() Rule {
 	r.Paths = slices.Clone(r.Paths)
 	r.Methods = slices.Clone(r.Methods)
@@ -186,16 +192,16 @@ func (r Rule) clone() Rule {
 	if scope, ok := scopeSpellings[r.Scope]; ok {
 		r.Scope = scope
 	}
-	// Documents tell times in UTC: who reads the rule back gets the same.
+	// Documents have times in UTC.
 	r.CreatedAt, r.UpdatedAt = r.CreatedAt.UTC(), r.UpdatedAt.UTC()
 	return r
 }
 
-// digestPrefix tells a digest of an API key from the key itself.
+// digestPrefix marks the digest of an API key.
 const digestPrefix = "sha256:"
 
 // digestAPIKeys is a copy of API keys in which each is a digest in lower case.
-// What validation refuses stays as it is, for validation to see.
+// Invalid ones stay as they are, for validation.
 func digestAPIKeys(keys []string) []string {
 	keys = slices.Clone(keys)
 	if len(keys) > maxIdentities {

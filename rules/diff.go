@@ -13,9 +13,9 @@ import (
 type RuleDiff struct {
 	Rule   string   `json:"rule" doc:"The rule."`
 	Change DiffKind `json:"change" enum:"added,removed,changed" doc:"What becomes of it."`
-	// Fields are what differs of a changed rule, and of an added or removed
-	// one all that it says.
-	Fields []FieldDiff `json:"fields,omitempty" nullable:"false" doc:"What differs; of a rule that was added or removed, all that it says."`
+	// Fields are those that differ, and of an added or removed rule all that
+	// are set.
+	Fields []FieldDiff `json:"fields,omitempty" nullable:"false" doc:"What differs; of a rule that was added or removed, all that is set."`
 }
 
 // DiffKind is what becomes of a rule.
@@ -31,24 +31,24 @@ const (
 // FieldDiff is what becomes of one field of a rule. Before or After is left out
 // where the field is not set.
 type FieldDiff struct {
-	// Path is where it stands, such as priority, when.attributes.tier or
-	// bands[hourly].capacity: a band goes by its label, without one by its
+	// Path leads to the field, such as priority, when.attributes.tier or
+	// bands[hourly].capacity: a band is named by its label, without one by its
 	// position. The path of what was added to a set or removed from it ends in
 	// [+] or [-]; bands.order is the order of the bands. A name that is not
-	// plain stands in brackets and quotes: attributes["a.b"].
-	Path   string          `json:"path" doc:"Where it stands, such as bands[hourly].capacity; [+] and [-] at its end are what was added to a set or removed from it."`
+	// plain is in brackets and quotes: attributes["a.b"].
+	Path   string          `json:"path" doc:"Which field, such as bands[hourly].capacity; [+] and [-] at its end are what was added to a set or removed from it."`
 	Before json.RawMessage `json:"before,omitempty" doc:"What it was."`
 	After  json.RawMessage `json:"after,omitempty" doc:"What it is."`
 }
 
 // Diff is how one rule set becomes another, rule by rule, in the order they are
-// evaluated; a rule that was removed stands where it would be. Either may be
-// nil, for one that does not exist.
+// evaluated, with removed rules where they would be. Either may be nil, for one
+// that does not exist.
 //
-// It compares what rules mean: a field that is left out is the same as one that
-// says the default, and the order of what is a set does not count. A policy
-// that is left out is the engine's, and so differs from any that is said.
-// CreatedAt and UpdatedAt are no difference: see [Stamp].
+// It compares what rules mean: a field that is left out is the same as its
+// default, and the order of a set does not count. A policy that is left out is
+// the engine's, and so differs from any that is set. CreatedAt and UpdatedAt are
+// ignored: see [Stamp].
 func Diff(before, after *fluxgate.RuleSet) []RuleDiff {
 	was, is := byID(before), byID(after)
 	all := slices.Collect(maps.Values(is))

@@ -23,9 +23,9 @@ type Editor interface {
 	// only the answer was lost: look before you try again.
 	Put(ctx context.Context, set *fluxgate.RuleSet, change Change) (revision int64, err error)
 
-	// Delete takes a rule set away. Its history stays. Conflicts are those of
-	// Put; a rule set that does not exist, and that the change does not claim
-	// to have seen, is [ErrNotFound].
+	// Delete deletes a rule set. Its history stays. Conflicts are those of Put;
+	// a rule set that does not exist, with a change of base 0, is
+	// [ErrNotFound].
 	Delete(ctx context.Context, id string, change Change) (revision int64, err error)
 
 	// List has the rule sets that exist, in the order of the bytes of their
@@ -48,12 +48,11 @@ const (
 	// MaxPage is how many entries List and History return at most.
 	MaxPage = 1_000
 	// DefaultHistory is how many revisions of a rule set editors keep unless
-	// they are told otherwise.
+	// configured otherwise.
 	DefaultHistory = 1_000
-	// DefaultHistoryBytes is how many bytes the documents of the revisions of
-	// a rule set have together that editors keep, unless they are told
-	// otherwise. The current revision and the one before it are kept whatever
-	// their size.
+	// DefaultHistoryBytes is how many bytes of JSON the revisions of a rule set
+	// have together that editors keep, unless configured otherwise. The current
+	// revision and the one before it are always kept.
 	DefaultHistoryBytes = 32 << 20
 	// MaxDocument is how long the JSON of a rule set that is put may be.
 	MaxDocument = 12 << 20
@@ -62,9 +61,8 @@ const (
 	maxComment = 1_024
 )
 
-// PageSize is how many entries List and History return at most when they are
-// asked for limit of them: that many, or MaxPage where the limit is beyond it
-// or not positive.
+// PageSize is how many entries List and History return at most for a limit: that
+// many, or MaxPage where the limit is larger or not positive.
 func PageSize(limit int) int {
 	if limit <= 0 || limit > MaxPage {
 		return MaxPage
@@ -82,8 +80,8 @@ type Change struct {
 	Comment string
 }
 
-// Check refuses a change that is not signed, or whose words could garble a
-// listing. Editors call it first.
+// Check refuses a change without an author, and an author or a comment that is
+// not printable. Editors call it first.
 func (c Change) Check() error {
 	if c.Base < 0 {
 		return errors.New("a change cannot be based on a negative revision")
@@ -146,7 +144,7 @@ func (e *ConflictError) Error() string {
 }
 
 // Restore makes the rules of a former revision current again, under a new
-// revision. The zero Comment becomes one that says so.
+// revision. An empty comment becomes [RestoreComment].
 func Restore(ctx context.Context, e Editor, id string, revision int64, change Change) (int64, error) {
 	former, err := e.Version(ctx, id, revision)
 	if err != nil {
@@ -161,6 +159,5 @@ func Restore(ctx context.Context, e Editor, id string, revision int64, change Ch
 	return e.Put(ctx, former.RuleSet, change)
 }
 
-// RestoreComment is why a revision was made that restores another, where
-// nobody says more.
+// RestoreComment is the default comment of a revision that restores another.
 func RestoreComment(revision int64) string { return fmt.Sprintf("restore revision %d", revision) }

@@ -11,15 +11,15 @@ import (
 // Source is where rule sets live. Its methods may be called by any number of
 // goroutines.
 type Source interface {
-	// Revisions says where the rule sets with these ids stand, in one small
-	// read however large they are. An id that the source knows nothing of is
-	// not in the answer; one that was deleted is, so that a source that has
-	// lost its data is not mistaken for one whose rules were taken away.
+	// Revisions returns the heads of the rule sets with these ids, in one small
+	// read however large they are. An id that the source does not know is not
+	// in the answer; one that was deleted is, so that a source that has lost
+	// its data is not mistaken for one whose rules were deleted.
 	Revisions(ctx context.Context, ids []string) (map[string]Head, error)
 
 	// Load reads the current version of a rule set. A rule set that does not
-	// exist, or no longer, is [ErrNotFound]; one that breaks the rules of the
-	// language is a [*fluxgate.ValidationError].
+	// exist, or no longer, is [ErrNotFound]; one that is invalid is a
+	// [*fluxgate.ValidationError].
 	Load(ctx context.Context, id string) (*Version, error)
 }
 
@@ -30,7 +30,7 @@ type Watcher interface {
 	// Watch calls changed with the id of a rule set that may have changed, or
 	// with "" if any may have, until ctx ends. It does so with "" when it has
 	// begun to watch, for what changed before. It may call it for nothing and
-	// may miss a change: whoever needs to be sure asks for revisions too.
+	// may miss a change: poll the revisions too.
 	Watch(ctx context.Context, changed func(id string)) error
 }
 
@@ -46,7 +46,7 @@ type Reconciler interface {
 	Reconcile(ctx context.Context, id string) (imported bool, err error)
 }
 
-// Head is where a rule set stands.
+// Head is the current revision of a rule set.
 type Head struct {
 	// Revision differs whenever the content does. Editors count it up from 1
 	// and never use one twice, not even after a deletion. A file has no

@@ -92,29 +92,23 @@ func (w *watch) run(ctx context.Context, events <-chan fsnotify.Event, failures 
 // notify reads the files and reports which rule sets differ.
 func (w *watch) notify(ctx context.Context, thorough bool) {
 	now, err := w.source.look(ctx, thorough)
+	if ctx.Err() != nil {
+		return
+	}
+	broken, before := w.broken, w.heads
+	if w.broken = ""; err != nil {
+		w.broken = err.Error()
+	} else {
+		w.heads = now.heads
+	}
 	switch {
-	case ctx.Err() != nil:
-		return
-	case err != nil:
-		if message := err.Error(); message != w.broken {
-			w.broken = message
-			w.changed("")
-		}
-		return
-	case w.broken != "":
-		w.broken, w.heads = "", now.heads
-		w.changed("")
-		return
-	}
-	before := w.heads
-	w.heads = now.heads
-	if before == nil {
-		w.changed("") // the first look: the caller may have read before it
-		return
-	}
-	for id, head := range now.heads {
-		if before[id] != head {
-			w.changed(id)
+	case w.broken != broken, before == nil && err == nil:
+		w.changed("") // on the first look the caller may have read before it
+	case err == nil:
+		for id, head := range now.heads {
+			if before[id] != head {
+				w.changed(id)
+			}
 		}
 	}
 }
