@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v3"
 )
 
 // adminDocs is a fenced block of docs/admin.md that has a text in it.

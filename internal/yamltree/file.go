@@ -2,56 +2,62 @@ package yamltree
 
 import (
 	"bytes"
+	"encoding/json"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
 )
 
-// File is what was read from a file.
+// File is the content of a file. The zero value is for values that come from
+// none.
 type File struct {
 	// Name is what messages call it.
 	Name string
 	// Documents are those of a YAML file that are not empty, or the one of a
-	// JSON file. There are none where something is wrong with the text.
+	// JSON file. There are none if the file has flaws.
 	Documents []*Node
 
-	text text
+	excerpt excerpt
 }
 
 // Read reads a file, which is JSON if its name ends in .json and YAML
-// otherwise. Where it has flaws there are no documents, but the file can still
-// show where they are. secret, which may be nil, says of a name or a line
-// whether it may have a secret; some are known without it.
+// otherwise. A file with flaws has no documents, but can show where the flaws
+// are. secret, which may be nil, reports whether a name or a line may hold a
+// secret, besides those that [NamesSecret] knows.
 func Read(name string, data []byte, secret func(string) bool) (*File, []Flaw) {
-	f := &File{Name: name, text: text{isSecret: secret}}
+	f := &File{Name: name, excerpt: excerpt{isSecret: secret}}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 	if !utf8.Valid(data) {
 		return f, []Flaw{{Message: "is not UTF-8 text"}}
 	}
-	content := string(data)
-	f.text.lines = strings.Split(content, "\n")
+	text := string(data)
+	f.excerpt.lines = strings.Split(text, "\n")
 	var documents []*Node
 	var flaws []Flaw
-	if strings.EqualFold(filepath.Ext(name), ".json") {
+	// JSON in a YAML file is read as JSON too: its escapes are not all YAML's.
+	if strings.EqualFold(filepath.Ext(name), ".json") || strings.HasPrefix(strings.TrimSpace(text), "{") && json.Valid(data) {
 		var root *Node
-		if root, flaws = readJSON(data); root != nil {
-			documents = []*Node{root}
-		}
+		root, flaws = readJSON(text)
+		documents = []*Node{root}
 	} else {
-		documents, flaws = readYAML(content)
+		documents, flaws = readYAML(text)
 	}
 	if len(flaws) > 0 {
-		f.text.hideAfterFirst()
+		f.excerpt.hideAfterFirst()
 		return f, flaws
 	}
-	f.text.hide(documents)
+	f.excerpt.hide(documents)
 	f.Documents = documents
 	return f, nil
 }
 
-// Problem is one thing that is wrong at a position, with the lines around it.
+// Problem is a problem with what was written at a position, with the lines
+// around it if they are in the file.
 func (f *File) Problem(at Position, place, message string) Problem {
-	at = f.text.within(at)
-	return Problem{File: f.Name, Line: at.Line, Column: at.Column, Place: place, Message: message, source: f.text.show(at)}
+	if at.Source != "" {
+		return Problem{File: at.Source, Place: place, Message: message}
+	}
+	at = f.excerpt.within(at)
+	return Problem{File: f.Name, Line: at.Line, Column: at.Column, Place: place, Message: message, excerpt: f.excerpt.show(at)}
 }

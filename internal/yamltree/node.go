@@ -1,6 +1,9 @@
 package yamltree
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // Bounds of one file.
 const (
@@ -8,13 +11,19 @@ const (
 	MaxDepth = 64
 	// MaxValues is how many values a file may have.
 	MaxValues = 1_000_000
-	// maxTwice is how many keys that stand twice are reported.
-	maxTwice = 100
+	// maxDuplicates is how many duplicate keys are reported.
+	maxDuplicates = 100
 )
 
-// Position is where something stands in a file, counted from 1, columns in
-// characters. It is zero where something is wrong with the whole file.
-type Position struct{ Line, Column int }
+// Position is where a value was written. It is zero for a problem with a whole
+// file.
+type Position struct {
+	// Line and Column count from 1, columns in characters.
+	Line, Column int
+	// Source names what a value comes from that is not in the file, such as an
+	// environment variable.
+	Source string
+}
 
 // Kind is what a value is.
 type Kind uint8
@@ -26,7 +35,7 @@ const (
 	Object
 )
 
-// Node is one value of a document and where it stands, from whatever format.
+// Node is one value of a document and where it was written.
 type Node struct {
 	At     Position
 	Kind   Kind
@@ -42,12 +51,20 @@ type Field struct {
 	Value *Node
 }
 
+// Field is the field of a name, nil if there is none.
+func (n *Node) Field(name string) *Field {
+	for i := range n.Fields {
+		if n.Fields[i].Name == name {
+			return &n.Fields[i]
+		}
+	}
+	return nil
+}
+
 // Get is the value of a field, nil if there is none.
 func (n *Node) Get(name string) *Node {
-	for _, f := range n.Fields {
-		if f.Name == name {
-			return f.Value
-		}
+	if f := n.Field(name); f != nil {
+		return f.Value
 	}
 	return nil
 }
@@ -79,7 +96,7 @@ func (n *Node) Map() map[string]any {
 	return fields
 }
 
-// isNumber reports whether a plain word is a number in JSON.
+// isNumber reports whether a string without quotes is a number in JSON.
 func isNumber(s string) bool {
 	if s == "" || s[0] != '-' && (s[0] < '0' || s[0] > '9') {
 		return false
@@ -87,8 +104,7 @@ func isNumber(s string) bool {
 	return json.Valid([]byte(s))
 }
 
-// Flaw is something wrong in the text of a file, before it is about what the
-// file says.
+// Flaw is an error in the text of a file, before its values are looked at.
 type Flaw struct {
 	At      Position
 	Message string
@@ -96,3 +112,20 @@ type Flaw struct {
 
 // Error is the message.
 func (f *Flaw) Error() string { return f.Message }
+
+func tooManyValues(at Position) *Flaw {
+	return &Flaw{at, fmt.Sprintf("a file can have %d values: split it", MaxValues)}
+}
+
+func tooDeep(at Position) *Flaw {
+	return &Flaw{at, fmt.Sprintf("nested deeper than %d levels", MaxDepth)}
+}
+
+// noteDuplicate notes a name that an object has twice.
+func noteDuplicate(flaws []Flaw, names map[string]Position, f Field) []Flaw {
+	if first, duplicate := names[f.Name]; duplicate && len(flaws) < maxDuplicates {
+		flaws = append(flaws, Flaw{f.At, fmt.Sprintf("duplicate key %s, first in line %d", Quote(f.Name), first.Line)})
+	}
+	names[f.Name] = f.At
+	return flaws
+}

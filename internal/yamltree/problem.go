@@ -7,11 +7,11 @@ import (
 
 // Problem is one thing that is wrong with a file, and where.
 type Problem struct {
-	// File is its name. A problem with something that stands in no file has
-	// the name of whatever it stands in.
+	// File is its name. For a value that is not from a file it is the name of
+	// its source, such as an environment variable.
 	File string
-	// Line and Column count from 1, columns in characters. They are 0 where
-	// the problem is with the whole file.
+	// Line and Column count from 1, columns in characters. They are 0 for a
+	// problem with the whole file.
 	Line, Column int
 	// Place is the path to the value in the file, such as
 	// ruleSets[1].rules[3].bands[0].capacity, where there is one.
@@ -19,11 +19,11 @@ type Problem struct {
 	// Message says what is wrong and what would be right.
 	Message string
 
-	source string // the lines around it, or nothing
+	excerpt string // the lines around it, or nothing
 }
 
 // String is file:line:column, the place and the message, and below them the
-// line with a caret unless it may have a secret.
+// line with a caret unless it may hold a secret.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -37,7 +37,7 @@ func (p Problem) String() string {
 		b.WriteString(p.Place + ": ")
 	}
 	b.WriteString(p.Message)
-	b.WriteString(p.source)
+	b.WriteString(p.excerpt)
 	return b.String()
 }
 
@@ -53,7 +53,7 @@ func Lines(problems []Problem, more int) string {
 	return strings.Join(lines, "\n")
 }
 
-// Quote shows a text from a file in a message, shortened.
+// Quote is a string from a file for a message, shortened.
 func Quote(s string) string {
 	const most = 80
 	if len(s) > most {

@@ -4,14 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v3"
 )
 
 // readYAML reads the documents of a YAML file with their positions. The text
@@ -20,210 +17,241 @@ func readYAML(text string) ([]*Node, []Flaw) {
 	if f := checkText(text); f != nil {
 		return nil, []Flaw{*f}
 	}
-	r := yamlReader{lines: strings.Split(text, "\n")}
-	documents, err := r.tokens(text)
+	documents, end, err := parseYAML(text)
 	if err != nil {
-		return nil, []Flaw{r.flawOf(err)}
+		return nil, []Flaw{syntaxFlaw(text, end, err)}
 	}
+	r := yamlReader{text: text, at: Position{Line: 1, Column: 1}}
 	var roots []*Node
-	for _, tokens := range documents {
-		root, err := r.document(tokens)
-		if err != nil {
-			return nil, append(r.flaws, r.flawOf(err))
+	for _, d := range documents {
+		root, err := r.read(d, 0)
+		var f *Flaw
+		if errors.As(err, &f) {
+			return nil, append(r.flaws, *f)
 		}
-		if root != nil {
+		if !root.IsNull() {
 			roots = append(roots, root)
 		}
 	}
 	return roots, r.flaws
 }
 
+// parseYAML is the content of the documents, and how much of the text the
+// parser has read: where there is an error, not much more than what is wrong.
+func parseYAML(text string) (documents []*yaml.Node, end int, err error) {
+	input := strings.NewReader(text)
+	defer func() {
+		end = len(text) - input.Len()
+		if recover() != nil { // files are untrusted
+			err = errors.New("the YAML parser failed")
+		}
+	}()
+	for decoder := yaml.NewDecoder(input); ; {
+		var document yaml.Node
+		switch err := decoder.Decode(&document); {
+		case errors.Is(err, io.EOF):
+			return documents, 0, nil
+		case err != nil:
+			return nil, 0, err
+		}
+		documents = append(documents, document.Content...)
+	}
+}
+
+// checkText refuses characters that the parser does not allow or takes for line
+// ends, and what would make too many values, before the parser builds them.
+func checkText(text string) *Flaw {
+	at, indicators := Position{Line: 1, Column: 1}, 0
+	for i, c := range text {
+		switch {
+		case c == '\n':
+			at = Position{Line: at.Line + 1}
+		case c < ' ' && c != '\t', c > '~' && c < 0xa0, c == 0x2028, c == 0x2029, c == 0xfeff, c == 0xfffe, c == 0xffff:
+			return &Flaw{at, fmt.Sprintf("the character %U is not allowed", c)}
+		case c == '%' && at.Column == 1:
+			return &Flaw{at, "directives are not supported"}
+		case strings.ContainsRune(`[]{},:?"'|>#`, c), c == '-' && (i+1 == len(text) || strings.IndexByte(" \t\n", text[i+1]) >= 0):
+			if indicators++; indicators > MaxValues {
+				return tooManyValues(at)
+			}
+		}
+		at.Column++
+	}
+	return nil
+}
+
+// yamlReader makes nodes of those of the parser, which come in the order of the
+// text.
 type yamlReader struct {
-	lines []string
-	words int // that the tree has
+	text  string // from at on
+	at    Position
 	flaws []Flaw
 }
 
-// tokens are those of each document, without comments, once they have been
-// found harmless.
-func (r *yamlReader) tokens(text string) (documents []token.Tokens, err error) {
-	defer recoverParser(&err)
-	all := lexer.Tokenize(text)
-	if bad := all.InvalidToken(); bad != nil {
-		return nil, &Flaw{r.position(bad), bad.Error}
-	}
-	var current token.Tokens
-	for _, t := range all {
-		switch t.Type {
-		case token.CommentType:
-		case token.DocumentHeaderType, token.DocumentEndType:
-			documents = append(documents, current)
-			current = nil
-		default:
-			current = append(current, t)
-		}
-	}
-	documents = append(documents, current)
-	for _, tokens := range documents {
-		if err := checkTokens(tokens); err != nil {
-			return nil, err
-		}
-	}
-	return documents, nil
-}
-
-// document reads one document, nil if there is nothing in it.
-func (r *yamlReader) document(tokens token.Tokens) (root *Node, err error) {
-	if len(tokens) == 0 {
-		return nil, nil
-	}
-	defer recoverParser(&err)
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
+func (r *yamlReader) read(from *yaml.Node, depth int) (*Node, error) {
+	n := &Node{At: Position{Line: from.Line, Column: from.Column}}
+	if err := r.checkNode(from, n.At); err != nil {
 		return nil, err
 	}
-	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
-		return nil, &Flaw{r.position(tokens[0]), "cannot be read as one document"}
-	}
-	r.words = 0
-	root, err = r.read(file.Docs[0].Body, 0)
-	if err != nil {
-		return nil, err
-	}
-	// A parser that reads over something it does not understand would make
-	// something else of the file than its author.
-	if r.words != countWords(tokens) {
-		return nil, &Flaw{r.position(tokens[0]), "not everything in this document could be read: is its indentation right?"}
-	}
-	return root, nil
-}
-
-func (r *yamlReader) read(from ast.Node, depth int) (*Node, error) {
-	if from == nil {
-		return &Node{}, nil
-	}
-	at := r.position(from.GetToken())
-	if depth > MaxDepth {
-		return nil, tooDeep(at)
-	}
-	switch v := from.(type) {
-	case *ast.MappingNode:
-		n, err := r.mapping(v.Values, depth)
-		if v.IsFlowStyle && err == nil {
-			n.At = at
-		}
+	if from.Kind == yaml.ScalarNode {
+		var err error
+		n.Value, err = scalar(from, n.At)
 		return n, err
-	case *ast.MappingValueNode:
-		return r.mapping([]*ast.MappingValueNode{v}, depth)
-	case *ast.SequenceNode:
-		n := &Node{At: at, Kind: List}
-		for _, value := range v.Values {
-			item, err := r.read(value, depth+1)
+	}
+	if depth == MaxDepth {
+		return nil, tooDeep(n.At)
+	}
+	if from.Kind == yaml.SequenceNode {
+		n.Kind = List
+		for _, item := range from.Content {
+			value, err := r.read(item, depth+1)
 			if err != nil {
 				return nil, err
 			}
-			n.Items = append(n.Items, item)
+			n.Items = append(n.Items, value)
 		}
 		return n, nil
 	}
-	value, err := r.scalar(from)
-	return &Node{At: at, Value: value}, err
-}
-
-// mapping begins at its first key, where the parser points at the colon.
-func (r *yamlReader) mapping(values []*ast.MappingValueNode, depth int) (*Node, error) {
-	n := &Node{Kind: Object}
+	n.Kind = Object
 	names := map[string]Position{}
-	for _, v := range values {
-		key, ok := v.Key.(ast.ScalarNode)
-		if !ok {
-			return nil, &Flaw{r.position(v.Key.GetToken()), "a key must be a text"}
+	for i := 0; i < len(from.Content); i += 2 {
+		f, err := r.key(from.Content[i])
+		if err != nil {
+			return nil, err
 		}
-		r.words++
-		f := Field{Name: key.GetToken().Value, At: r.position(key.GetToken())}
-		r.flaws = noteTwice(r.flaws, names, f)
-		var err error
-		if f.Value, err = r.read(v.Value, depth+1); err != nil {
+		r.flaws = noteDuplicate(r.flaws, names, f)
+		if f.Value, err = r.read(from.Content[i+1], depth+1); err != nil {
 			return nil, err
 		}
 		n.Fields = append(n.Fields, f)
 	}
-	if len(n.Fields) > 0 {
-		n.At = n.Fields[0].At
-	}
 	return n, nil
 }
 
+func (r *yamlReader) key(from *yaml.Node) (Field, error) {
+	f := Field{Name: from.Value, At: Position{Line: from.Line, Column: from.Column}}
+	switch {
+	case from.Kind == yaml.MappingNode, from.Kind == yaml.SequenceNode, from.Value == "" && from.Style == 0:
+		return f, &Flaw{f.At, "keys must be strings"}
+	case from.Value == "<<" && from.Style == 0:
+		return f, &Flaw{f.At, "<< is not supported: write the fields out"}
+	}
+	return f, r.checkNode(from, f.At)
+}
+
+// checkNode refuses what JSON does not have, and strings without quotes that
+// were probably meant differently: the parser makes one string of several lines
+// where the indentation is wrong, and of a key with its colon where a space is
+// missing.
+func (r *yamlReader) checkNode(n *yaml.Node, at Position) error {
+	switch {
+	case n.Kind == yaml.AliasNode:
+		return &Flaw{at, noAliases}
+	case n.Anchor != "":
+		return &Flaw{at, "anchors are not supported: write the value out where it is needed"}
+	case n.Style&yaml.TaggedStyle != 0:
+		return &Flaw{at, noTags}
+	case n.Kind == yaml.ScalarNode && n.Style == 0 && n.Value == "":
+		return nil // the value was left out, and has no position of its own
+	}
+	written := r.from(at)
+	switch {
+	case strings.HasPrefix(written, "!"):
+		return &Flaw{at, noTags}
+	case n.Kind != yaml.ScalarNode || n.Style != 0:
+		return nil
+	case !strings.HasPrefix(written, n.Value):
+		return &Flaw{at, "a string of several lines must be in quotes, or is the indentation wrong?"}
+	case strings.Contains(n.Value, "\t"):
+		return &Flaw{at, "a string with a tab must be in quotes"}
+	case strings.HasSuffix(n.Value, ":"):
+		return &Flaw{at, "a string that ends in a colon must be in quotes, or is a space missing?"}
+	}
+	return nil
+}
+
+const (
+	noAliases = "aliases are not supported: write the value out"
+	noTags    = "tags are not supported"
+)
+
+// from is the text from a position on.
+func (r *yamlReader) from(at Position) string {
+	for r.at.Line < at.Line {
+		_, r.text, _ = strings.Cut(r.text, "\n")
+		r.at = Position{Line: r.at.Line + 1, Column: 1}
+	}
+	for ; r.at.Column < at.Column; r.at.Column++ {
+		_, size := utf8.DecodeRuneInString(r.text)
+		r.text = r.text[size:]
+	}
+	return r.text
+}
+
 // scalar is what a single value would be in JSON.
-func (r *yamlReader) scalar(from ast.Node) (any, error) {
-	t := from.GetToken()
-	if t.Type != token.ImplicitNullType {
-		r.words++
+func scalar(n *yaml.Node, at Position) (any, error) {
+	if n.Style != 0 {
+		return n.Value, nil
 	}
-	switch v := from.(type) {
-	case *ast.LiteralNode:
-		if v.Value == nil {
-			return "", nil
-		}
-		return v.Value.Value, nil
-	case *ast.NullNode:
+	if isNumber(n.Value) {
+		return json.Number(n.Value), nil
+	}
+	switch n.Tag {
+	case "!!null":
 		return nil, nil
-	case *ast.BoolNode:
-		return v.Value, nil
-	case *ast.StringNode:
-		if t.Type == token.StringType && isNumber(t.Value) { // 1E5 is a text to the parser, and so is a long number
-			return json.Number(t.Value), nil
+	case "!!bool":
+		return strings.EqualFold(n.Value, "true"), nil
+	case "!!int", "!!float":
+		return nil, &Flaw{at, "is a number in a form that JSON does not have: write it in decimal digits, or in quotes if it is a string"}
+	}
+	return n.Value, nil
+}
+
+// maxReparsed is how many bytes are parsed to find the line of an error.
+const maxReparsed = 8 << 20
+
+// syntaxFlaw says where the parser gave up and why. Its own line numbers are
+// those of the block around the error, so it is looked for here: it begins
+// behind the longest run of whole lines that can be parsed.
+func syntaxFlaw(text string, end int, err error) Flaw {
+	before := text[:end]
+	for parsed := 0; parsed < maxReparsed && before != ""; parsed += len(before) {
+		before = before[:strings.LastIndexByte(before[:len(before)-1], '\n')+1]
+		if _, _, err := parseYAML(before); err == nil {
+			break
 		}
-		return v.Value, nil
-	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		if isNumber(t.Value) {
-			return json.Number(t.Value), nil
+	}
+	line, _, _ := strings.Cut(text[len(before):], "\n")
+	indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+	at := Position{Line: strings.Count(before, "\n") + 1, Column: len(indent) + 1}
+	if strings.Contains(indent, "\t") {
+		return Flaw{at, "a tab is not allowed here: indent with spaces"}
+	}
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	if strings.HasPrefix(message, "line ") {
+		_, message, _ = strings.Cut(message, ": ")
+	}
+	for problem, plain := range syntaxMessages {
+		if strings.HasPrefix(message, problem) {
+			message = plain
 		}
-		return nil, &Flaw{r.position(t), "is a number in a form that JSON does not have: write it in decimal digits, or in quotes if it is a text"}
 	}
-	return nil, &Flaw{r.position(t), "is not something that JSON has"}
+	return Flaw{at, message}
 }
 
-// position is where a token begins.
-func (r *yamlReader) position(t *token.Token) Position {
-	if t == nil || t.Position == nil {
-		return Position{1, 1}
-	}
-	at := Position{max(t.Position.Line, 1), max(t.Position.Column, 1)}
-	if at.Line > len(r.lines) || len(r.lines[at.Line-1]) > maxLine || !strings.Contains(r.lines[at.Line-1], "\t") {
-		return at
-	}
-	// The lexer loses count at tabs: look for the token nearby.
-	first := t.Value
-	switch t.Type {
-	case token.DoubleQuoteType:
-		first = `"`
-	case token.SingleQuoteType:
-		first = "'"
-	}
-	line := r.lines[at.Line-1]
-	before := len(string([]rune(line)[:min(at.Column-1, utf8.RuneCountInString(line))]))
-	if i := strings.Index(line[before:], first); i >= 0 {
-		at.Column = utf8.RuneCountInString(line[:before+i]) + 1
-	}
-	return at
-}
-
-func (r *yamlReader) flawOf(err error) Flaw {
-	var known *Flaw
-	if errors.As(err, &known) {
-		return *known
-	}
-	var syntax *yaml.SyntaxError // its own text quotes the source
-	if errors.As(err, &syntax) {
-		return Flaw{r.position(syntax.Token), syntax.Message}
-	}
-	return Flaw{Position{1, 1}, err.Error()}
-}
-
-// recoverParser makes a panic of the parser an error: files are untrusted.
-func recoverParser(err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("the YAML parser gave up on this file")
-	}
+// syntaxMessages explain errors of the parser, by how its message begins.
+var syntaxMessages = map[string]string{
+	"did not find expected key":                   "this does not fit the lines above: is the indentation right, or is a quote missing?",
+	"did not find expected '-' indicator":         "this does not fit the list above: is the indentation right?",
+	"did not find expected <document start>":      "this does not fit the lines above: is the indentation right?",
+	"did not find expected ',' or ']'":            "a comma or the closing ] is missing",
+	"did not find expected ',' or '}'":            "a comma or the closing } is missing",
+	"found unexpected end of stream":              "the closing quote is missing",
+	"could not find expected ':'":                 "the colon and a space are missing after this key",
+	"mapping values are not allowed":              "a colon is not allowed here: is the indentation right? A string with a colon and a space must be in quotes",
+	"block sequence entries are not allowed":      "a list cannot begin here: write it in the next line, or in brackets",
+	"found character that cannot start any token": "a string cannot begin with this character: write it in quotes",
+	"found invalid Unicode character escape code": "this escape is not a character: one above U+FFFF is written as \\U and 8 digits",
+	"exceeded max depth":                          tooDeep(Position{}).Message,
+	"unknown anchor":                              noAliases,
 }

@@ -1,6 +1,7 @@
 package filerules_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -8,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules/filerules"
@@ -68,12 +69,15 @@ func TestTheSameRulesAreTheSameInEveryFormat(t *testing.T) {
 	}
 }
 
-// What the converter cannot write is left out: it forgets the quotes of "1e3"
-// and the form of numbers.
+// What the converter cannot write is left out: it forgets the form of numbers.
 func TestTheYAMLOfAConverterIsRead(t *testing.T) {
 	plain := strings.NewReplacer("1.50", "1.5", "1e400", "7", "12345678901234567890123", "8", `\u0007`, "", `"1e3", `, "", "-0}", "0}").Replace(everyField)
 	want := canonical(t, one(t, "a.json", plain))
-	converted, err := yaml.JSONToYAML([]byte(want))
+	var fields any
+	if err := json.Unmarshal([]byte(want), &fields); err != nil {
+		t.Fatal(err)
+	}
+	converted, err := yaml.Marshal(fields)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,12 +104,12 @@ func TestAFileMayHoldSeveralRuleSets(t *testing.T) {
 
 func TestQuotedTextsAreReadToTheLetter(t *testing.T) {
 	for content, want := range map[string]string{
-		`{n: "a\tb"}`:                 `{"n":"a\tb"}`,
-		"{n: 'x\ty'}":                 `{"n":"x\ty"}`,
-		`{"n": "\u00e9\ud83d\ude00"}`: `{"n":"é😀"}`,
-		"{n: 'it''s: # [x'}":          `{"n":"it's: # [x"}`,
-		"{n: a#b}":                    `{"n":"a#b"}`,
-		"{n: a # b\n    }":            `{"n":"a"}`,
+		`{n: "a\tb"}`:               `{"n":"a\tb"}`,
+		"{n: 'x\ty'}":               `{"n":"x\ty"}`,
+		`{"n": "\u00e9\U0001f600"}`: `{"n":"é😀"}`,
+		"{n: 'it''s: # [x'}":        `{"n":"it's: # [x"}`,
+		"{n: a#b}":                  `{"n":"a#b"}`,
+		"{n: a # b\n    }":          `{"n":"a"}`,
 		"\n      n: |\n        a\tb:  c \n         d\n": `{"n":"a\tb:  c \n d\n"}`,
 	} {
 		if got := canonical(t, one(t, "x.yaml", rule("attributes: "+content))); !strings.Contains(got, `"attributes":`+want) {
@@ -132,7 +136,6 @@ func TestWhatJSONDoesNotHaveIsRefused(t *testing.T) {
 		"an alias":                 rule("attributes: *a"),
 		"a merge key":              rule("<<: {priority: 1}"),
 		"a tag":                    rule("priority: !!int 1"),
-		"a complex key":            rule("? priority\n    : 1"),
 		"a directive":              "%YAML 1.2\n---\n" + rule("priority: 1"),
 		"a key twice":              rule("priority: 1\n    priority: 1"),
 		"a key twice in quotes":    rule("priority: 1\n    \"pri\\u006frity\": 1"),
@@ -173,21 +176,21 @@ func TestHostileFilesAreRefusedInTime(t *testing.T) {
 		{"braces", "x.yaml", repeat("{a: ", 1<<16), "nested deeper"},
 		{"braces", "x.json", repeat(`{"a": `, 1<<16), "nested deeper"},
 		{"dashes", "x.yaml", repeat("- ", 1<<16), "nested deeper"},
-		{"keys in a line", "x.yaml", repeat("a: ", 1<<16), "nested deeper"},
+		{"keys in a line", "x.yaml", repeat("a: ", 1<<16), "a colon is not allowed here"},
 		{"a staircase", "x.yaml", staircase(1_000), "nested deeper"},
-		{"question marks", "x.yaml", repeat("? ", 1<<16), "? is not read"},
-		{"keys of one block", "x.yaml", "id: s\nrules: []\n" + repeat("a: b\n", 1<<16), "more than 1000 keys"},
-		{"keys in brackets", "x.yaml", "[" + repeat("a: b\n", 1<<16), "a comma or a closing bracket"},
-		{"values left out", "x.yaml", "id: s\nrules:\n" + repeat("  - a:\n", 1<<16), "more than 1000 values are left out"},
-		{"items left out", "x.yaml", "id: s\nrules:\n" + repeat("  -\n", 1<<16), "more than 1000 values are left out"},
-		{"entries left out", "x.yaml", "id: s\nrules: [" + repeat("{a:},", 1<<16) + "]\n", "more than 1000 values are left out"},
+		{"question marks", "x.yaml", repeat("? ", 1<<16), "nested deeper"},
+		{"keys of one block", "x.yaml", "id: s\nrules: []\n" + repeat("a: b\n", 1<<16), `duplicate key "a"`},
+		{"keys in brackets", "x.yaml", "[" + repeat("a: b\n", 1<<16), "a comma or the closing ]"},
+		{"values left out", "x.yaml", "id: s\nrules:\n" + repeat("  - a:\n", 1<<16), "at most 10000"},
+		{"items left out", "x.yaml", "id: s\nrules:\n" + repeat("  -\n", 1<<16), "at most 10000"},
+		{"entries left out", "x.yaml", "id: s\nrules: [" + repeat("{a: },", 1<<16) + "]\n", "at most 10000"},
 		{"values", "x.yaml", "[" + repeat("1,", 1<<20) + "1]", "can have 1000000 values"},
 		{"values", "x.json", "[" + repeat("1,", 1<<20) + "1]", "can have 1000000 values"},
 		{"documents", "x.yaml", repeat("---\nid: s\nrules: []\n", 1<<11), "is in x.yaml:2:5 already"},
 		{"empty documents", "x.yaml", repeat("---\n", 1<<16), "has no rule set"},
 		{"rules", "x.yaml", "id: s\nrules:\n" + repeat("  - {id: r, bands: []}\n", 10_001), "at most 10000"},
 		{"unknown fields", "x.yaml", "id: s\nrules: [{id: r, bands: [], " + manyKeys(20_000) + "}]\n", "is not a known field"},
-		{"aliases of aliases", "x.yaml", "a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "anchors are not read"},
+		{"aliases of aliases", "x.yaml", "a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "anchors are not supported"},
 		{"one line of secrets", "x.yaml", "id: s\nrules: [" + repeat("{id: '', when: {apiKeys: ['']}}, ", 5_000) + "]\n", "must have 1 to 1024 bytes"},
 	} {
 		t.Run(c.name+" in "+c.file, func(t *testing.T) {

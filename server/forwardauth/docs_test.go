@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate/server/forwardauth"
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v3"
 )
 
 const (

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// Spot is where a place leads in a file: the value, and its name if it is a
-// field.
+// Spot is the position of a value, and of its name if it is a field.
 type Spot struct {
-	At  Position // of the value, or of its name if it stands in another line
+	At  Position // of the value, or of its name if that is in another line
 	Key Position // of the name, or of the value
 }
 
@@ -17,8 +16,8 @@ type Spot struct {
 // there.
 type OtherNames map[string][]string
 
-// Locate finds a place such as rules[3].bands[0].capacity. Where something is
-// missing it is the nearest thing around it.
+// Locate finds a place such as rules[3].bands[0].capacity, or the nearest value
+// around it if there is no such place.
 func (n *Node) Locate(place string, others OtherNames) Spot {
 	found := Spot{n.At, n.At}
 	for place != "" {

@@ -11,15 +11,15 @@ import (
 const (
 	// shownWidth is how much of a line is shown.
 	shownWidth = 100
-	// maxLine is the longest line that parts are shown of. What has longer
-	// ones was not written by hand, and would take long to search.
+	// maxLine is the longest line that is shown in part. Longer ones were not
+	// written by hand, and would take long to search.
 	maxLine = 10_000
 )
 
-// text is the content of a file, to show parts of it.
-type text struct {
-	// isSecret says of a name or a line whether it may have a secret. It may be
-	// nil: some are known without it.
+// excerpt shows lines of a file, without those that may hold a secret.
+type excerpt struct {
+	// isSecret reports whether a name or a line may hold a secret. It may be
+	// nil.
 	isSecret func(string) bool
 	lines    []string
 	hidden   []lineRange
@@ -28,30 +28,29 @@ type text struct {
 // lineRange is from a line to another one, both included.
 type lineRange struct{ first, last int }
 
-// within is the position, or the end of its line if that is shorter: parsers
-// are not always sure of their columns.
-func (t *text) within(at Position) Position {
-	if at.Line > 0 && at.Line <= len(t.lines) && len(t.lines[at.Line-1]) <= maxLine {
-		at.Column = min(at.Column, utf8.RuneCountInString(t.lines[at.Line-1])+1)
+// within is the position, or the end of its line if that is shorter.
+func (e *excerpt) within(at Position) Position {
+	if at.Line > 0 && at.Line <= len(e.lines) && len(e.lines[at.Line-1]) <= maxLine {
+		at.Column = min(at.Column, utf8.RuneCountInString(e.lines[at.Line-1])+1)
 	}
 	return at
 }
 
 // show renders the line of a position and the one before it, with a caret.
-// Lines that may have a secret are not shown.
-func (t *text) show(at Position) string {
-	if at.Line < 1 || at.Line > len(t.lines) || t.secret(at.Line) {
+// Lines that may hold a secret are not shown.
+func (e *excerpt) show(at Position) string {
+	if at.Line < 1 || at.Line > len(e.lines) || e.secret(at.Line) {
 		return ""
 	}
-	line := []rune(t.lines[at.Line-1])
+	line := []rune(e.lines[at.Line-1])
 	column := at.Column - 1
 	from := 0
 	if column > shownWidth*3/4 {
 		from = column - shownWidth/2
 	}
 	var b strings.Builder
-	if before := at.Line - 1; before > 0 && from == 0 && !t.secret(before) && showable(t.lines[before-1]) {
-		fmt.Fprintf(&b, "\n%5d | %s", before, window([]rune(t.lines[before-1]), 0))
+	if before := at.Line - 1; before > 0 && from == 0 && !e.secret(before) && showable(e.lines[before-1]) {
+		fmt.Fprintf(&b, "\n%5d | %s", before, window([]rune(e.lines[before-1]), 0))
 	}
 	caret := column - from
 	if from > 0 {
@@ -69,8 +68,7 @@ func showable(line string) bool {
 	return line != "" && line[0] != '#'
 }
 
-// window is the part of a line that is shown, without anything that could
-// garble a terminal.
+// window is the part of a line that is shown, safe for a terminal.
 func window(line []rune, from int) string {
 	dots := ""
 	if from > 0 {
@@ -84,14 +82,14 @@ func window(line []rune, from int) string {
 	return dots + strings.TrimRight(printable.Line(string(line), len(line)), " ") + end
 }
 
-// secret reports whether a line may have a secret in it.
-func (t *text) secret(line int) bool {
-	for _, r := range t.hidden {
+// secret reports whether a line may hold a secret.
+func (e *excerpt) secret(line int) bool {
+	for _, r := range e.hidden {
 		if line >= r.first && line <= r.last {
 			return true
 		}
 	}
-	return len(t.lines[line-1]) > maxLine || t.names(t.lines[line-1])
+	return len(e.lines[line-1]) > maxLine || e.names(e.lines[line-1])
 }
 
 // secretNames are what fields with secrets are called, without - and _.
@@ -99,7 +97,7 @@ var secretNames = []string{"apikey", "authorization", "cookie", "secret", "passw
 
 var separators = strings.NewReplacer("-", "", "_", "")
 
-// NamesSecret reports whether a text names something that is known to be a
+// NamesSecret reports whether a string names something that is known to be a
 // secret.
 func NamesSecret(s string) bool {
 	s = strings.ToLower(separators.Replace(s))
@@ -111,36 +109,36 @@ func NamesSecret(s string) bool {
 	return false
 }
 
-// names reports whether a name or a line may have a secret.
-func (t *text) names(s string) bool {
-	return NamesSecret(s) || t.isSecret != nil && t.isSecret(s)
+// names reports whether a name or a line may hold a secret.
+func (e *excerpt) names(s string) bool {
+	return NamesSecret(s) || e.isSecret != nil && e.isSecret(s)
 }
 
-// hideAfterFirst hides everything from the first line on that names a secret.
-// It is for a file that could not be read, where nobody knows what is inside
-// of what.
-func (t *text) hideAfterFirst() {
-	for i, line := range t.lines {
-		if t.names(line) {
-			t.hidden = append(t.hidden, lineRange{i + 1, len(t.lines)})
+// hideAfterFirst hides everything from the first line on that names a secret. It
+// is for a file that could not be parsed, where it is not known what belongs to
+// the secret.
+func (e *excerpt) hideAfterFirst() {
+	for i, line := range e.lines {
+		if e.names(line) {
+			e.hidden = append(e.hidden, lineRange{i + 1, len(e.lines)})
 			return
 		}
 	}
 }
 
-// hide hides the lines of every field that is called like a secret, from its
-// name to whatever comes after it.
-func (t *text) hide(roots []*Node) {
+// hide hides the lines of every field whose name is that of a secret, up to what
+// follows the field.
+func (e *excerpt) hide(roots []*Node) {
 	open := 0 // the line that the field began in, 0 if none is open
 	closeAt := func(at Position) {
 		if open == 0 {
 			return
 		}
 		last := at.Line
-		if t.opensLine(at) {
+		if e.opensLine(at) {
 			last--
 		}
-		t.hidden = append(t.hidden, lineRange{open, max(open, last)})
+		e.hidden = append(e.hidden, lineRange{open, max(open, last)})
 		open = 0
 	}
 	var walk func(n *Node, inside bool)
@@ -155,7 +153,7 @@ func (t *text) hide(roots []*Node) {
 			if !inside {
 				closeAt(f.At)
 			}
-			secret := !inside && t.names(f.Name)
+			secret := !inside && e.names(f.Name)
 			if secret {
 				open = f.At.Line
 			}
@@ -166,17 +164,17 @@ func (t *text) hide(roots []*Node) {
 		closeAt(root.At)
 		walk(root, false)
 	}
-	closeAt(Position{len(t.lines) + 1, 1})
+	closeAt(Position{Line: len(e.lines) + 1, Column: 1})
 }
 
-// opensLine reports whether nothing stands before a position in its line.
-func (t *text) opensLine(at Position) bool {
-	if at.Line > len(t.lines) {
+// opensLine reports whether a position is at the beginning of its line.
+func (e *excerpt) opensLine(at Position) bool {
+	if at.Line > len(e.lines) {
 		return true
 	}
-	if len(t.lines[at.Line-1]) > maxLine {
+	if len(e.lines[at.Line-1]) > maxLine {
 		return false
 	}
-	line := []rune(t.lines[at.Line-1])
+	line := []rune(e.lines[at.Line-1])
 	return strings.Trim(string(line[:min(at.Column-1, len(line))]), " \t-{[") == ""
 }
