@@ -1,19 +1,17 @@
-// Package redisuri reads where Redis is, the same way for the library and for
-// the server's configuration:
+// Package redisuri parses URIs of Redis, for the store and for the server's
+// configuration:
 //
 //	redis://user:password@host:6379/0                one server, or a cluster if it is part of one
 //	redis://host1:6379,host2:6379                    a cluster
 //	redis://host1:6379,redis://host2:6379            the same
 //	redis-sentinel://host1:26379,host2:26379/master  behind Sentinel
 //
-// rediss:// and rediss-sentinel:// are the same over TLS. Errors read as what
-// follows "the URI", and show no part of it: where an @ is missing, the password
-// is taken for a host.
+// rediss:// and rediss-sentinel:// are the same over TLS. Errors follow the words
+// "the URI", and show no part of it: without its @, a password looks like a host.
 package redisuri
 
 import (
 	"errors"
-	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -22,7 +20,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
-// URI is what a URI says.
+// URI is a parsed URI.
 type URI struct {
 	Scheme      string
 	Credentials string // as written, without the @
@@ -32,7 +30,7 @@ type URI struct {
 
 var schemes = []string{"redis", "rediss", "redis-sentinel", "rediss-sentinel"}
 
-// Parse reads a URI.
+// Parse parses a URI.
 func Parse(uri string) (URI, error) {
 	scheme, rest, ok := strings.Cut(uri, "://")
 	if !ok || !slices.Contains(schemes, scheme) {
@@ -45,7 +43,7 @@ func Parse(uri string) (URI, error) {
 		hosts, path, _ := strings.Cut(hosts, "/")
 		switch {
 		case query != "":
-			return URI{}, errors.New("has options behind a question mark: they are settings of their own")
+			return URI{}, errors.New("has options after a question mark: use the settings of the configuration")
 		case i == 0:
 			u.Credentials = credentials
 		case credentials != "" && credentials != u.Credentials:
@@ -60,15 +58,15 @@ func Parse(uri string) (URI, error) {
 		return URI{}, errors.New("has credentials that are not percent-encoded correctly")
 	}
 	for _, host := range u.Hosts {
-		if _, ok := address(host, "1"); !ok {
+		if _, ok := syntax.HostPort(host, "1"); !ok {
 			return URI{}, errors.New("must name hosts as host, host:port or [ipv6]:port: is an @ missing after the password?")
 		}
 	}
 	return u, u.checkPath()
 }
 
-// CutCredentials cuts what is before the last @, so that one in a password that
-// should have been encoded leaves nothing behind.
+// CutCredentials cuts at the last @, since a password may have one that is not
+// encoded.
 func CutCredentials(rest string) (credentials, after string) {
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
 		return rest[:at], rest[at+1:]
@@ -88,14 +86,14 @@ func (u URI) checkPath() error {
 	}
 	switch n, err := strconv.ParseUint(u.Path, 10, 16); {
 	case err != nil:
-		return errors.New("must have the number of a database behind the slash, or nothing")
+		return errors.New("must have the number of a database after the slash, or nothing")
 	case n > 0 && len(u.Hosts) > 1:
 		return errors.New("names several hosts and a database: a cluster has only database 0")
 	}
 	return nil
 }
 
-// String is the URI with its scheme once. It has the password in it.
+// String is the URI with its scheme once, and with the password.
 func (u URI) String() string {
 	s := u.Scheme + "://"
 	if u.Credentials != "" {
@@ -119,8 +117,8 @@ func (u URI) Database() int {
 	return n
 }
 
-// Login is the user and the password. A single word is the password, as
-// redis-cli has it.
+// Login is the user and the password. A single word is the password, as in
+// redis-cli.
 func (u URI) Login() (user, password string) {
 	user, password, both := strings.Cut(u.Credentials, ":")
 	if !both {
@@ -139,20 +137,7 @@ func (u URI) Addrs() []string {
 	}
 	addrs := make([]string, len(u.Hosts))
 	for i, host := range u.Hosts {
-		addrs[i], _ = address(host, port) // it was checked
+		addrs[i], _ = syntax.HostPort(host, port) // it was checked
 	}
 	return addrs
-}
-
-// address is a host with its port, or with another if it has none.
-func address(host, otherwise string) (string, bool) {
-	name, port, err := net.SplitHostPort(host)
-	if err != nil {
-		name, port = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), ""
-	}
-	if port == "" {
-		port = otherwise
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	return net.JoinHostPort(name, port), err == nil && n > 0 && syntax.IsHost(name)
 }

@@ -2,7 +2,9 @@
 package syntax
 
 import (
+	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -22,6 +24,20 @@ func IsHost(s string) bool {
 // IsHostname reports whether s can be the name of a host. Underscores are
 // allowed, because container networks have them.
 func IsHostname(s string) bool { return s != "" && len(s) <= 253 && Only(s, ".-_") }
+
+// HostPort is a host with its port, or with the one that is given if it has
+// none. It reports whether s is of the form host, host:port or [ipv6]:port.
+func HostPort(s, port string) (addr string, ok bool) {
+	host, own, err := net.SplitHostPort(s)
+	switch {
+	case err != nil:
+		host = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")
+	case own != "":
+		port = own
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return net.JoinHostPort(host, port), err == nil && n > 0 && IsHost(host)
+}
 
 // IsToken reports whether s is a token of RFC 9110: a method, or the name of a
 // header.

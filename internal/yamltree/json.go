@@ -69,7 +69,7 @@ func (r *jsonReader) read(depth int) (*Node, error) {
 			return nil, err
 		}
 		if n.Kind == Object {
-			n.Fields = append(n.Fields, f)
+			n.add(f)
 		} else {
 			n.Items = append(n.Items, f.Value)
 		}

@@ -37,7 +37,7 @@ func (n *Node) Locate(place string, others OtherNames) Spot {
 			}
 			n, rest = f.Value, after
 			found = Spot{n.At, f.At}
-			if n.At.Line != f.At.Line || n.IsNull() {
+			if n.At.Line != f.At.Line {
 				found.At = f.At
 			}
 		default:

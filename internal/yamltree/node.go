@@ -51,6 +51,14 @@ type Field struct {
 	Value *Node
 }
 
+// add adds a field to an object. A value that was left out is at its name.
+func (n *Node) add(f Field) {
+	if f.Value.IsNull() {
+		f.Value.At = f.At
+	}
+	n.Fields = append(n.Fields, f)
+}
+
 // Field is the field of a name, nil if there is none.
 func (n *Node) Field(name string) *Field {
 	for i := range n.Fields {

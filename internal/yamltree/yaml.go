@@ -123,7 +123,7 @@ func (r *yamlReader) read(from *yaml.Node, depth int) (*Node, error) {
 		if f.Value, err = r.read(from.Content[i+1], depth+1); err != nil {
 			return nil, err
 		}
-		n.Fields = append(n.Fields, f)
+		n.add(f)
 	}
 	return n, nil
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
-// The words of the configuration are those of the packages that they are for,
-// and so are the defaults.
-func TestWordsAreThoseOfThePackages(t *testing.T) {
+// The values of the configuration are those of the packages that use them, and so
+// are the defaults.
+func TestDefaults_PackageConstants(t *testing.T) {
 	accepted := func(key string, words ...string) {
 		t.Helper()
 		for _, word := range words {

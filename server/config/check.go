@@ -13,13 +13,12 @@ import (
 	"github.com/fluxgate/fluxgate/internal/match"
 	"github.com/fluxgate/fluxgate/internal/period"
 	"github.com/fluxgate/fluxgate/internal/redisuri"
-	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
-// Check reports whether the configuration makes sense: ranges, addresses,
-// patterns, files that must be there, and what goes together. It looks at the
-// secrets' files, and connects to nothing. The error is an [*Error] that has
-// everything, each problem where the value came from.
+// Check reports whether the configuration is valid: ranges, addresses, patterns,
+// files that must exist, and values that contradict each other. It reads the
+// files of secrets, and connects to nothing. The error is an [*Error] with all
+// problems, each where its value was written.
 func (c *Config) Check() error {
 	k := &checker{Config: c}
 	k.ranges()
@@ -40,11 +39,10 @@ func (c *Config) Check() error {
 	if c.Telemetry.OTLPEndpoint != "" {
 		k.refuseErr("telemetry.otlp-endpoint", checkHTTP(c.Telemetry.OTLPEndpoint))
 	}
-	k.found.sort()
 	return k.found.orNil()
 }
 
-// CheckRulesFile reports whether the rules.file is there, if rules come from a
+// CheckRulesFile reports whether the rules.file exists, if rules come from a
 // file. A server starts without it, so it is not part of Check.
 func (c *Config) CheckRulesFile() error {
 	k := &checker{Config: c}
@@ -55,6 +53,9 @@ func (c *Config) CheckRulesFile() error {
 	}
 	return k.found.orNil()
 }
+
+// idForm is what [fluxgate.ValidID] accepts.
+const idForm = "1 to 64 letters, digits, dots, dashes and underscores"
 
 type checker struct {
 	*Config
@@ -71,33 +72,24 @@ func (k *checker) refuseErr(place string, err error) {
 	}
 }
 
-// ranges looks at what the tags say, again for a configuration that was not
-// loaded but made.
+// ranges checks what the tags say. Strings are checked again, for a
+// configuration that was not loaded.
 func (k *checker) ranges() {
-	for _, e := range leaves() {
-		v := e.value(k.Config)
-		if len(e.oneOf) > 0 && v.Kind() == reflect.String {
-			e.setWord(reflect.New(e.typ).Elem(), v.String(), func(message string) { k.refuse(e.path, "%s", message) })
+	for _, s := range keys() {
+		v := s.in(k.Config)
+		if len(s.oneOf) > 0 && v.Kind() == reflect.String {
+			if message := s.checkString(v.String()); message != "" {
+				k.refuse(s.path, "%s", message)
+			}
 		}
-		if e.min == "" && e.max == "" {
-			continue
-		}
-		if !e.within(v) {
-			k.refuse(e.path, "must be %s to %s, not %v", e.min, e.max, shown(v))
+		if s.min != "" && !s.within(v) {
+			k.refuse(s.path, "must be %s to %s, not %v", s.min, s.max, s.shown(v))
 		}
 	}
 }
 
 // within reports whether a number or a time is in its range.
-func (e *entry) within(v reflect.Value) bool {
-	least, most := reflect.New(e.typ).Elem(), reflect.New(e.typ).Elem()
-	e.setText(least, e.min, mustNot(e))
-	e.setText(most, e.max, mustNot(e))
-	if v.CanFloat() {
-		return v.Float() >= least.Float() && v.Float() <= most.Float()
-	}
-	return v.Int() >= least.Int() && v.Int() <= most.Int()
-}
+func (s *setting) within(v reflect.Value) bool { return number(v) >= s.least && number(v) <= s.most }
 
 func (k *checker) redis() {
 	r := &k.Redis
@@ -129,11 +121,11 @@ func (k *checker) redis() {
 	case r.Mode == "sentinel" && !uri.IsSentinel():
 		k.refuse("redis.mode", "sentinel needs a redis.uri that begins with redis-sentinel://")
 	case r.Mode != "sentinel" && r.Mode != "auto" && uri.IsSentinel():
-		k.refuse("redis.mode", "%s cannot be with a redis.uri that begins with redis-sentinel://", r.Mode)
+		k.refuse("redis.mode", "%s cannot be used with a redis.uri that begins with redis-sentinel://", r.Mode)
 	case uri.IsSentinel() && len(r.ClusterNodes) > 0:
-		k.refuse("redis.cluster-nodes", "cannot be with a redis.uri that begins with redis-sentinel://")
+		k.refuse("redis.cluster-nodes", "cannot be used with a redis.uri that begins with redis-sentinel://")
 	case r.Mode == "standalone" && several:
-		k.refuse("redis.mode", "standalone cannot be with several hosts")
+		k.refuse("redis.mode", "standalone cannot be used with several hosts")
 	case len(r.ClusterNodes) > 0 && uri.Path != "" && uri.Path != "0":
 		k.refuse("redis.uri", "names a database: a cluster has only database 0")
 	}
@@ -146,37 +138,36 @@ func (k *checker) mongo() {
 	_, err := parseMongo(k.Mongo.URI)
 	k.refuseErr("mongo.uri", err)
 	if d := k.Mongo.Database; d == "" || len(d) > 63 || strings.ContainsAny(d, "/\\. \"$*<>:|?") {
-		k.refuse("mongo.database", "cannot be the name of a database")
+		k.refuse("mongo.database", "is not a valid name of a database")
 	}
 	if n := k.Mongo.Collection; n == "" || len(n) > 100 || strings.Contains(n, "$") || strings.HasPrefix(n, "system.") {
-		k.refuse("mongo.collection", "cannot be the name of a collection")
+		k.refuse("mongo.collection", "is not a valid name of a collection")
 	}
 }
 
-// ruleSource sees to it that there is one way alone to tell where rules come
-// from.
+// ruleSource refuses settings that name no source of rules, or two.
 func (k *checker) ruleSource() {
 	r := &k.Rules
 	switch {
 	case r.Source == SourceFile && r.File == "":
 		k.refuse("rules.source", "file needs rules.file")
 	case (r.Source == SourceMongo || r.Source == SourceRedis) && r.File != "":
-		k.refuse("rules.file", "is not read, since rules.source is %s: leave one of them out", r.Source)
+		k.refuse("rules.file", "is not used, since rules.source is %s: remove one of them", r.Source)
 	case r.Source == SourceMongo && !k.Mongo.Enabled:
 		k.refuse("rules.source", "mongo needs mongo.enabled")
 	case r.Source == SourceRedis && !k.Redis.Enabled:
 		k.refuse("rules.source", "redis needs redis.enabled")
-	case r.Source == SourceAuto && r.File != "" && k.Mongo.Enabled && k.said("mongo.enabled"):
-		k.refuse("rules.file", "is given, and mongo.enabled is too: say with rules.source which of them has the rules")
+	case r.Source == SourceAuto && r.File != "" && k.Mongo.Enabled && k.isSet("mongo.enabled"):
+		k.refuse("rules.file", "and mongo.enabled are both set: choose one with rules.source")
 	case k.RuleSource() == "":
-		k.refuse("rules.source", "rules must come from somewhere: name a file in rules.file, or enable mongo or redis")
+		k.refuse("rules.source", "there is no source of rules: set rules.file, mongo.enabled or redis.enabled")
 	}
 }
 
 func (k *checker) rateLimit() {
 	r := &k.RateLimit
 	if r.DefaultRuleSetID != "" && !fluxgate.ValidID(r.DefaultRuleSetID) {
-		k.refuse("ratelimit.default-rule-set-id", "must have 1 to 64 letters, digits, dots, dashes and underscores")
+		k.refuse("ratelimit.default-rule-set-id", "must have "+idForm)
 	}
 	k.patterns("ratelimit.include-patterns", r.IncludePatterns)
 	k.patterns("ratelimit.exclude-patterns", r.ExcludePatterns)
@@ -184,19 +175,19 @@ func (k *checker) rateLimit() {
 	k.proxies("server.admin-trusted-proxies", k.Server.AdminTrustedProxies)
 	for _, name := range slices.Sorted(maps.Keys(r.Attributes)) {
 		if !fluxgate.ValidID(name) {
-			k.refuse("ratelimit.attributes", "%s: the name of an attribute has 1 to 64 letters, digits, dots, dashes and underscores", showName(name))
+			k.refuse("ratelimit.attributes", "%s: the name of an attribute has %s", showName(name), idForm)
 		}
 		if !isHeaderName(r.Attributes[name]) {
 			k.refuse("ratelimit.attributes", "%s: must be the name of a header, such as X-Tier", showName(name))
 		}
 	}
 	if len(r.Attributes) > 0 && !k.ForwardAuth.Enabled {
-		k.refuse("ratelimit.attributes", "would never be read: forward-auth.enabled is false, and other callers send attributes themselves")
+		k.refuse("ratelimit.attributes", "would never be used: forward-auth.enabled is false, and other callers send attributes themselves")
 	}
 	if r.ClientIPHeader != "" {
 		k.header("ratelimit.client-ip-header", r.ClientIPHeader)
 		if len(r.TrustedProxies) == 0 {
-			k.refuse("ratelimit.client-ip-header", "would never be read: say in ratelimit.trusted-proxies who may write it")
+			k.refuse("ratelimit.client-ip-header", "would never be used: set ratelimit.trusted-proxies to the proxies that write it")
 		}
 	}
 }
@@ -217,15 +208,15 @@ func (k *checker) patterns(key string, patterns []string) {
 	}
 }
 
-// unless is a message that quotes a value, unless that may have a secret in it.
+// unless is a message that quotes a value, unless that may hold a secret.
 func unless(value, message string) string {
 	if mayHoldSecret(value) {
-		return "cannot be read, and is not shown since it may have a secret in it"
+		return "is not valid, and is not shown since it may hold a secret"
 	}
 	return message
 }
 
-// afterColon is an error without what was being done.
+// afterColon is an error without its first part, which says what was being done.
 func afterColon(err error) string {
 	_, after, ok := strings.Cut(err.Error(), ": ")
 	if !ok {
@@ -250,15 +241,10 @@ func (k *checker) wait() {
 		k.refuse("ratelimit.default-policy", "WAIT_FOR_REFILL needs wait-for-refill.enabled")
 	}
 	if w.Enabled && w.MaxWaitTime >= k.Server.Timeouts.Write {
-		k.refuse("wait-for-refill.max-wait-time", "must be less than server.timeouts.write, which is %s: who waits longer gets no answer",
+		k.refuse("wait-for-refill.max-wait-time", "must be less than server.timeouts.write, which is %s: a request that waits longer gets no response",
 			period.Format(k.Server.Timeouts.Write))
 	}
 	if t := &k.Server.Timeouts; t.ReadHeader > t.Read {
 		k.refuse("server.timeouts.read-header", "must not be above read, which is %s", period.Format(t.Read))
 	}
-}
-
-// mustNot is for the values of tags, which a test has read.
-func mustNot(e *entry) note {
-	return func(_ *yamltree.Node, _, message string) { panic("config: range of " + e.path + " " + message) }
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,17 +14,15 @@ import (
 	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
-// Asks reports whether callers are asked who they are: because the
-// configuration speaks of somebody, not because anybody is left.
+// Asks reports whether callers must authenticate. That is so as soon as a setting
+// names a way to, even if no caller can at the moment.
 func (a *Auth) Asks() bool {
 	return len(a.Tokens) > 0 || a.TokensFile != "" || len(a.Certificates) > 0 || a.OIDC.Issuer != ""
 }
 
 func (k *checker) auth() {
 	auth := &k.Server.Auth
-	for _, wrong := range wrongTokens(auth.Tokens) {
-		k.refuse("server.auth.tokens"+wrong.Place, "%s", wrong.Message)
-	}
+	k.callers("server.auth.tokens", checkTokens(auth.Tokens))
 	if name := auth.TokensFile; name != "" && k.readable("server.auth.tokens-file", name) {
 		var invalid *Error
 		switch _, err := auth.AllTokens(); {
@@ -38,79 +35,79 @@ func (k *checker) auth() {
 		}
 	}
 	if len(auth.Certificates) > 0 && k.Server.TLS.ClientCAFile == "" {
-		k.refuse("server.auth.certificates", "needs server.tls.client-ca-file: nobody vouches for them without it")
+		k.refuse("server.auth.certificates", "needs server.tls.client-ca-file, which certificates are verified with")
 	}
-	for _, wrong := range wrongCertificates(auth.Certificates) {
-		k.refuse("server.auth.certificates"+wrong.Place, "%s", wrong.Message)
-	}
+	k.callers("server.auth.certificates", checkCertificates(auth.Certificates))
 	k.oidc()
 }
 
-// wrong is what is wrong in a list of callers.
-type wrong struct{ found []Problem }
-
-func (w *wrong) refuse(i int, key, message string) {
-	w.found = append(w.found, Problem{Place: fmt.Sprintf("[%d]%s", i, key), Message: message})
+// callerProblem is a problem with an item of a list of callers.
+type callerProblem struct {
+	item         int
+	key, message string // the key as it follows the item in a place
 }
 
-// rights looks at what a caller may do.
-func (w *wrong) rights(i int, roles []Role, ruleSets []string) {
-	if len(roles) == 0 || slices.ContainsFunc(roles, func(r Role) bool { return !slices.Contains(Roles, r) }) {
-		w.refuse(i, ".roles", "must have at least one of check, read, write, and no other")
-	}
-	for j, id := range ruleSets {
-		if !fluxgate.ValidID(id) {
-			w.refuse(i, fmt.Sprintf(".rule-sets[%d]", j), "must be the id of a rule set: 1 to 64 letters, digits, dots, dashes and underscores")
-		}
-	}
+type callerProblems []callerProblem
+
+func (p *callerProblems) refuse(item int, key, message string) {
+	*p = append(*p, callerProblem{item, key, message})
 }
 
-// name looks at what a caller is called.
-func (w *wrong) name(i int, name, kind string, taken map[string]bool) {
+// common checks what tokens and certificates have in common.
+func (p *callerProblems) common(item int, name string, taken map[string]bool, roles []Role, ruleSets []string) {
 	switch {
 	case !fluxgate.ValidID(name):
-		w.refuse(i, ".name", "must have 1 to 64 letters, digits, dots, dashes and underscores")
+		p.refuse(item, ".name", "must have "+idForm)
 	case taken[name]:
-		w.refuse(i, ".name", "is the name of another "+kind+" already")
+		p.refuse(item, ".name", "is already used by another entry")
 	}
 	taken[name] = true
+	if len(roles) == 0 || slices.ContainsFunc(roles, func(r Role) bool { return !slices.Contains(Roles, r) }) {
+		p.refuse(item, ".roles", "must have at least one of check, read, write, and no other")
+	}
+	for i, id := range ruleSets {
+		if !fluxgate.ValidID(id) {
+			p.refuse(item, fmt.Sprintf(".rule-sets[%d]", i), "must be the id of a rule set: "+idForm)
+		}
+	}
 }
 
-// wrongTokens is what is wrong in a list of tokens.
-func wrongTokens(tokens []Token) []Problem {
-	var w wrong
-	names, hashes := map[string]bool{}, map[Hash]bool{}
+func checkTokens(tokens []Token) (found callerProblems) {
+	names, hashes := map[string]bool{}, map[string]bool{}
 	for i, t := range tokens {
-		w.name(i, t.Name, "token", names)
-		hash, err := hex.DecodeString(string(t.SHA256))
+		found.common(i, t.Name, names, t.Roles, t.RuleSets)
+		digits := strings.ToLower(string(t.SHA256))
+		hash, err := hex.DecodeString(digits)
 		switch {
 		case err != nil || len(hash) != 32:
-			w.refuse(i, ".sha256", "must be the SHA-256 of the token in 64 hexadecimal digits, as printf %s \"$TOKEN\" | sha256sum prints it")
-		case hashes[Hash(strings.ToLower(string(t.SHA256)))]:
-			w.refuse(i, ".sha256", "is that of another token already")
+			found.refuse(i, ".sha256", "must be the SHA-256 of the token in 64 hexadecimal digits, as printf %s \"$TOKEN\" | sha256sum prints it")
+		case hashes[digits]:
+			found.refuse(i, ".sha256", "is already used by another entry")
 		}
-		hashes[Hash(strings.ToLower(string(t.SHA256)))] = true
-		w.rights(i, t.Roles, t.RuleSets)
+		hashes[digits] = true
 	}
-	return w.found
+	return found
 }
 
-// wrongCertificates is what is wrong in a list of certificates.
-func wrongCertificates(certificates []Certificate) []Problem {
-	var w wrong
+func checkCertificates(certificates []Certificate) (found callerProblems) {
 	names, subjects := map[string]bool{}, map[string]bool{}
 	for i, c := range certificates {
-		w.name(i, c.Name, "certificate", names)
+		found.common(i, c.Name, names, c.Roles, c.RuleSets)
 		switch {
 		case c.Subject == "":
-			w.refuse(i, ".subject", "must say whom the certificate is for, such as spiffe://example.com/ops or ops.example.com")
+			found.refuse(i, ".subject", "must be the subject of the certificate, such as spiffe://example.com/ops or ops.example.com")
 		case subjects[c.Subject]:
-			w.refuse(i, ".subject", "is that of another certificate already")
+			found.refuse(i, ".subject", "is already used by another entry")
 		}
 		subjects[c.Subject] = true
-		w.rights(i, c.Roles, c.RuleSets)
 	}
-	return w.found
+	return found
+}
+
+func (k *checker) callers(key string, found callerProblems) {
+	for _, p := range found {
+		k.refuse(fmt.Sprintf("%s[%d]%s", key, p.item, p.key), "%s", p.message)
+	}
 }
 
 func (k *checker) oidc() {
@@ -125,23 +122,17 @@ func (k *checker) oidc() {
 	}
 	k.refuseErr("server.auth.oidc.issuer", checkIssuer(o.Issuer))
 	if o.Audience == "" {
-		k.refuse("server.auth.oidc.audience", "must say whom tokens are for: without it a token for any other service of the issuer would do here")
+		k.refuse("server.auth.oidc.audience", "must be the audience of tokens: without it a token for any other service of the issuer would be accepted")
 	}
 	for _, c := range []struct{ key, value string }{{"name-claim", o.NameClaim}, {"roles-claim", o.RolesClaim}} {
 		if c.value == "" {
 			k.refuse("server.auth.oidc."+c.key, "must name a claim")
 		}
 	}
-	if o.CAFile != "" && k.readable("server.auth.oidc.ca-file", o.CAFile) {
-		data, err := readFile(o.CAFile)
-		if err != nil || !x509.NewCertPool().AppendCertsFromPEM(data) {
-			k.refuse("server.auth.oidc.ca-file", "has no certificate as PEM in it")
-		}
-	}
+	k.caFile("server.auth.oidc.ca-file", o.CAFile)
 }
 
-// checkIssuer reports what is wrong with the URL of an issuer, without showing
-// it.
+// checkIssuer checks the URL of an issuer. The error does not show it.
 func checkIssuer(u URI) error {
 	parsed, err := url.Parse(string(u))
 	switch {
@@ -153,30 +144,30 @@ func checkIssuer(u URI) error {
 	return u.CheckSecure()
 }
 
-// CheckSecure refuses what others could read or answer in its place: a URL that
-// is not https, unless it leads to this machine. The error does not show it.
+// CheckSecure refuses a URL whose traffic others could read or change: one that
+// is not https, unless it is on this machine. The error does not show it.
 func (u URI) CheckSecure() error {
 	parsed, err := url.Parse(string(u))
 	switch {
 	case err != nil || parsed.Host == "":
 		return errors.New("must be a URL with a host")
 	case parsed.Scheme != "https" && (parsed.Scheme != "http" || !syntax.IsLoopback(parsed.Hostname())):
-		return errors.New("must begin with https://, since it is not on this machine")
+		return errors.New("must begin with https://, unless it is on this machine")
 	}
 	return nil
 }
 
-// audit looks at where the record is kept. The file itself may come later.
+// audit checks the file of the audit, which need not exist yet.
 func (k *checker) audit() {
 	name := k.Server.Audit.File
 	if name == "" {
 		return
 	}
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		k.refuse("server.audit.file", "names something that is not a file")
+		k.refuse("server.audit.file", "is not a file")
 		return
 	}
 	if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
-		k.refuse("server.audit.file", "names a file in a folder that is not there")
+		k.refuse("server.audit.file", "is in a folder that does not exist")
 	}
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
-// Bounds of a secret, in bytes. A short one can be guessed from what is made
-// with it.
+// Bounds of a secret, in bytes. A short one can be guessed from its output.
 const (
 	minSecret = 16
 	maxSecret = 64 << 10
@@ -24,7 +23,7 @@ const (
 func (k *checker) listeners() {
 	s := &k.Server
 	if s.HTTP == "" {
-		k.refuse("server.http", "must say where to listen, such as :8080")
+		k.refuse("server.http", "must be the address to listen on, such as :8080")
 	}
 	taken := map[string]string{}
 	for _, l := range []struct{ key, addr string }{{"server.http", s.HTTP}, {"server.grpc", s.GRPC}, {"server.admin", s.Admin}} {
@@ -38,7 +37,7 @@ func (k *checker) listeners() {
 			continue
 		}
 		if other := taken[l.addr]; other != "" && n > 0 {
-			k.refuse(l.key, "is the address of %s already", other)
+			k.refuse(l.key, "is also the address of %s", other)
 		}
 		taken[l.addr] = l.key
 		if l.key == "server.admin" && !syntax.IsLoopback(host) && !k.hasAuth() {
@@ -52,7 +51,7 @@ func (k *checker) hasAuth() bool {
 	return k.Server.Auth.Asks() || k.Server.TLS.ClientCAFile != ""
 }
 
-// hosts refuses what a Host header cannot name.
+// hosts refuses names that no Host header has.
 func (k *checker) hosts(key string, names []string) {
 	for i, name := range names {
 		if !syntax.IsHost(name) {
@@ -71,7 +70,7 @@ func (k *checker) tls() {
 	case t.CertFile != "":
 		if k.readable("server.tls.cert-file", t.CertFile) && k.readable("server.tls.key-file", t.KeyFile) {
 			if _, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err != nil {
-				k.refuse("server.tls.cert-file", "does not go with server.tls.key-file: %v", err)
+				k.refuse("server.tls.cert-file", "does not match server.tls.key-file: %v", err)
 			}
 		}
 	}
@@ -81,16 +80,21 @@ func (k *checker) tls() {
 	if t.CertFile == "" {
 		k.refuse("server.tls.client-ca-file", "needs server.tls.cert-file: only TLS can ask for a certificate")
 	}
-	if k.readable("server.tls.client-ca-file", t.ClientCAFile) {
-		data, err := readFile(t.ClientCAFile)
-		if err != nil || !x509.NewCertPool().AppendCertsFromPEM(data) {
-			k.refuse("server.tls.client-ca-file", "has no certificate as PEM in it")
-		}
+	k.caFile("server.tls.client-ca-file", t.ClientCAFile)
+}
+
+// caFile refuses a file without certificates, unless it is not set.
+func (k *checker) caFile(key, name string) {
+	if name == "" || !k.readable(key, name) {
+		return
+	}
+	if data, err := readFile(name); err != nil || !x509.NewCertPool().AppendCertsFromPEM(data) {
+		k.refuse(key, "has no certificate as PEM in it")
 	}
 }
 
-// readable refuses a file that cannot be read. Its name is not repeated, in
-// case that somebody wrote the secret itself in its place.
+// readable refuses a file that cannot be read. Its name is not repeated: it may
+// be the secret itself by mistake.
 func (k *checker) readable(key, name string) bool {
 	file, err := os.Open(name) //nolint:gosec // the path is the operator's
 	if err == nil {
@@ -100,41 +104,39 @@ func (k *checker) readable(key, name string) bool {
 			err = errors.New("it is not a file")
 		}
 	}
-	if err == nil {
-		return true
+	if err != nil {
+		k.refuse(key, "names a file that cannot be read: %v", withoutPath(err))
 	}
+	return err == nil
+}
+
+// withoutPath is an error of a file without its name.
+func withoutPath(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
-		err = path.Err
+		return path.Err
 	}
-	k.refuse(key, "names a file that cannot be read: %v", err)
-	return false
+	return err
 }
 
-// secretFile refuses a file that has no secret in it.
+// secretFile refuses a file without a secret, unless it is not set.
 func (k *checker) secretFile(key, name string) {
-	if name == "" || !k.readable(key, name) {
-		return
-	}
-	if _, err := ReadSecret(name); err != nil {
-		k.refuse(key, "%v", err)
+	if name != "" && k.readable(key, name) {
+		_, err := ReadSecret(name)
+		k.refuseErr(key, err)
 	}
 }
 
-// ReadSecret reads a secret from its file. A line end behind it does not count:
-// most ways to write a file leave one.
+// ReadSecret reads a secret from its file, without the line end that most
+// editors add.
 func ReadSecret(name string) ([]byte, error) {
 	data, err := readFile(name)
 	if err != nil {
-		var path *fs.PathError
-		if errors.As(err, &path) {
-			err = path.Err
-		}
-		return nil, fmt.Errorf("names a file that cannot be read: %w", err)
+		return nil, fmt.Errorf("names a file that cannot be read: %w", withoutPath(err))
 	}
 	secret := strings.TrimRight(string(data), "\r\n")
 	if len(secret) < minSecret || len(secret) > maxSecret {
-		return nil, fmt.Errorf("names a file with %d bytes in it: a secret has %d to %d, such as openssl rand -hex 32 makes", len(secret), minSecret, maxSecret)
+		return nil, fmt.Errorf("names a file with %d bytes in it: a secret has %d to %d, as openssl rand -hex 32 prints it", len(secret), minSecret, maxSecret)
 	}
 	return []byte(secret), nil
 }
@@ -142,7 +144,7 @@ func ReadSecret(name string) ([]byte, error) {
 func (k *checker) forwardAuth() {
 	f := &k.ForwardAuth
 	if k.Server.GRPC != "" {
-		k.refuse("server.grpc", "is not answered by this version: leave it empty")
+		k.refuse("server.grpc", "is not supported by this version: leave it empty")
 	}
 	if s := f.DenyStatus; s != 401 && s != 403 && s != 429 {
 		k.refuse("forward-auth.deny-status", "must be 401, 403 or 429, not %d", s)
@@ -161,12 +163,12 @@ func (k *checker) forwardAuth() {
 	}
 }
 
-// header refuses what cannot be the name of a header.
+// header refuses what is not the name of a header.
 func (k *checker) header(key, name string) {
 	if !isHeaderName(name) {
 		k.refuse(key, "must be the name of a header, such as X-Forwarded-Host")
 	}
 }
 
-// isHeaderName reports whether a header can have a name.
+// isHeaderName reports whether a string can be the name of a header.
 func isHeaderName(name string) bool { return len(name) <= 64 && syntax.IsToken(name) }

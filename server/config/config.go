@@ -8,10 +8,9 @@ import (
 
 // Config is the configuration of a server. [Defaults] and [Load] make one.
 //
-// The fields' tags say the name of the key, the values that a text can have
-// (oneof) and the range of a number or a time (min and max). What a key means
-// is the comment of its field, and nothing but that: the reference in
-// docs/configuration.md is made from it.
+// The fields' tags have the name of the key, the values that a string can have
+// (oneof) and the range of a number or a time (min and max). The comment of a
+// field says what its key means: docs/configuration.md is generated from it.
 type Config struct {
 	Redis         Redis         `key:"redis"`
 	Mongo         Mongo         `key:"mongo"`
@@ -25,10 +24,10 @@ type Config struct {
 	Log           Log           `key:"log"`
 	Telemetry     Telemetry     `key:"telemetry"`
 
-	from *provenance // where the values came from, nil if nobody knows
+	from *origin // nil if it was not loaded
 }
 
-// Defaults is the configuration of somebody who says nothing.
+// Defaults is the configuration without any source.
 func Defaults() Config {
 	return Config{
 		Redis: Redis{
@@ -60,7 +59,7 @@ func Defaults() Config {
 			MaxBody:  64 << 10, MaxBatch: 100,
 			Drain: Drain{Timeout: 30 * time.Second},
 		},
-		ForwardAuth: ForwardAuth{ //nolint:gosec // the names of headers, not what is in them
+		ForwardAuth: ForwardAuth{ //nolint:gosec // names of headers, not their values
 			Enabled: true, DenyStatus: 429, DenyHeader: "X-Fluxgate-Status",
 			MethodHeader: "X-Forwarded-Method", URIHeader: "X-Forwarded-Uri", HostHeader: "X-Forwarded-Host",
 			APIKeyHeader: "X-API-Key",

@@ -20,14 +20,14 @@ func variables(environ []string) map[string]string {
 }
 
 // Kubernetes and container links describe a service called fluxgate, or
-// fluxgate-redis, in variables of these names to everything that runs beside it.
+// fluxgate-redis, in variables of these names to all containers beside it.
 var (
 	serviceName = regexp.MustCompile(`^FLUXGATE_([A-Z0-9_]+_)?(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 	servicePort = regexp.MustCompile(`^FLUXGATE_([A-Z0-9_]+_)?PORT$`)
 	portValue   = regexp.MustCompile(`^(tcp|udp|sctp)://`)
 )
 
-// isOthers reports whether a variable is not meant for us.
+// isOthers reports whether a variable is not one of the configuration.
 func isOthers(name, value string) bool {
 	return name == FileVariable || strings.HasPrefix(name, envPrefix+"TEST_") ||
 		serviceName.MatchString(name) || servicePort.MatchString(name) && portValue.MatchString(value)
@@ -35,31 +35,28 @@ func isOthers(name, value string) bool {
 
 // environ takes the variables.
 func (l *loader) environ(variables map[string]string) {
-	byName := map[string]*entry{}
-	for _, e := range leaves() {
-		byName[e.variable()] = e
+	byName := map[string]*setting{}
+	for _, s := range keys() {
+		byName[s.variable()] = s
 	}
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		if e := byName[name]; e != nil {
-			l.set(e, name, variables[name])
-			continue
+		if s := byName[name]; s != nil {
+			l.override(s, name, variables[name])
+		} else if !isOthers(name, variables[name]) {
+			l.refuseSource(showName(name), unknownVariable(name))
 		}
-		if isOthers(name, variables[name]) {
-			continue
-		}
-		l.found.add(Problem{File: showName(name), Message: unknownVariable(name)})
 	}
 }
 
 // unknownVariable says what may have been meant by one that is not known.
 func unknownVariable(name string) string {
-	names := make([]string, 0, len(leaves()))
-	for _, e := range leaves() {
-		names = append(names, strings.TrimPrefix(e.variable(), envPrefix))
+	names := make([]string, 0, len(keys()))
+	for _, s := range keys() {
+		names = append(names, strings.TrimPrefix(s.variable(), envPrefix))
 	}
-	// Without what all have in common, or any two would be alike.
+	// Without the prefix, or any two would be alike.
 	if meant := nearest(strings.TrimPrefix(name, envPrefix), names); meant != "" {
 		return "is not a known variable: did you mean " + envPrefix + meant + "?"
 	}
-	return "is not a known variable: those that are begin with FLUXGATE_ and the name of a key, such as FLUXGATE_REDIS_URI for redis.uri"
+	return "is not a known variable: the variable of a key is FLUXGATE_ and its name, such as FLUXGATE_REDIS_URI for redis.uri"
 }

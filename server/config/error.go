@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -10,13 +11,12 @@ import (
 // maxProblems is how many problems an [Error] has at most.
 const maxProblems = 100
 
-// Problem is one thing that is wrong, and where: the file with line and column,
-// or the variable, or the assignment of the command line. As a text it has the
-// line below it with a caret, unless that may have a secret.
+// Problem is one problem and where it is: the file with line and column, the
+// variable, or the assignment of the command line. Its String has the line below
+// it with a caret, unless that may hold a secret.
 type Problem = yamltree.Problem
 
-// Error is everything that is wrong with a configuration, or the first 100 of
-// it.
+// Error is all problems of a configuration, or the first 100.
 type Error struct {
 	Problems []Problem
 
@@ -34,24 +34,20 @@ func (e *Error) add(p Problem) {
 	e.Problems = append(e.Problems, p)
 }
 
-// sort puts the problems in the order of the file's lines, and those that
-// stand in no file behind them.
-func (e *Error) sort() {
-	slices.SortStableFunc(e.Problems, func(a, b Problem) int {
-		switch {
-		case a.Line > 0 && b.Line > 0 && a.File == b.File:
-			return a.Line - b.Line
-		case (a.Line > 0) != (b.Line > 0):
-			return b.Line - a.Line
-		}
-		return strings.Compare(a.File, b.File)
-	})
-}
-
-// orNil is the error if there is any problem.
+// orNil is the error if there is any problem, in the order of the lines of each
+// file, with problems that are in no file at the end.
 func (e *Error) orNil() error {
 	if len(e.Problems) == 0 {
 		return nil
 	}
+	slices.SortStableFunc(e.Problems, func(a, b Problem) int {
+		switch {
+		case (a.Line > 0) != (b.Line > 0):
+			return b.Line - a.Line
+		case a.File != b.File:
+			return strings.Compare(a.File, b.File)
+		}
+		return cmp.Or(a.Line-b.Line, a.Column-b.Column)
+	})
 	return e
 }

@@ -35,7 +35,8 @@ func certificate(t *testing.T) (cert, key string) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
 }
 
-func TestFilesAreLookedAt(t *testing.T) {
+// Files that settings name must exist and hold what they should.
+func TestCheck_Files(t *testing.T) {
 	cert, key := certificate(t)
 	_, otherKey := certificate(t)
 	certFile, keyFile, otherKeyFile := write(t, "cert.pem", cert), write(t, "key.pem", key), write(t, "other.pem", otherKey)
@@ -49,7 +50,7 @@ func TestFilesAreLookedAt(t *testing.T) {
 	}{
 		{"a pair", tls, ""},
 		{"a pair and an authority, with an admin API for all", append(tls, "server.tls.client-ca-file="+certFile, "server.admin=:9090"), ""},
-		{"another key", append(tls, "server.tls.key-file="+otherKeyFile), "server.tls.cert-file: does not go with server.tls.key-file: tls: private key does not match"},
+		{"another key", append(tls, "server.tls.key-file="+otherKeyFile), "server.tls.cert-file: does not match server.tls.key-file: tls: private key does not match"},
 		{"a key that is missing", append(tls, "server.tls.key-file=missing.pem"), "server.tls.key-file: names a file that cannot be read: no such file"},
 		{"a folder", append(tls, "server.tls.key-file=testdata"), "server.tls.key-file: names a file that cannot be read: it is not a file"},
 		{"an authority that is a key", append(tls, "server.tls.client-ca-file="+keyFile), "server.tls.client-ca-file: has no certificate"},
@@ -64,10 +65,10 @@ func TestFilesAreLookedAt(t *testing.T) {
 		{"a token without a name", []string{"server.auth.tokens-file=" + write(t, "t.yaml", "tokens: [{sha256: a}]\n")}, "t.yaml:1:10: tokens[0].name: must have"},
 		{"a token that stands in both", []string{
 			"server.auth.tokens-file=" + write(t, "both.yaml", tokens), "server.auth.tokens=[{name: ci, sha256: " + strings.Repeat("a", 64) + ", roles: [read]}]",
-		}, "both.yaml:2:12: tokens[0].name: is the name of another token already"},
+		}, "both.yaml:2:12: tokens[0].name: is already used by another entry"},
 		{"a hash that stands twice", []string{
 			"server.auth.tokens-file=" + write(t, "hash.yaml", tokens), "server.auth.tokens=[{name: me, sha256: " + strings.ToUpper(someHash) + ", roles: [read]}]",
-		}, "hash.yaml:2:24: tokens[0].sha256: is that of another token already"},
+		}, "hash.yaml:2:24: tokens[0].sha256: is already used by another entry"},
 		{"another key in the file of tokens", []string{"server.auth.tokens-file=" + write(t, "k.yaml", "token: []\n")}, "k.yaml:1:1: token: is not a known key: did you mean tokens?"},
 		{"a file of tokens with a list", []string{"server.auth.tokens-file=" + write(t, "l.yaml", "- {name: ci}\n")}, "l.yaml:1:1: must be a group of keys: tokens"},
 		{"a rule set that cannot be in the file of tokens", []string{
@@ -84,8 +85,8 @@ func TestFilesAreLookedAt(t *testing.T) {
 		{"an issuer whose authority is a key", []string{
 			"server.auth.oidc.issuer=https://login.example.com", "server.auth.oidc.audience=a", "server.auth.oidc.ca-file=" + keyFile,
 		}, "server.auth.oidc.ca-file: has no certificate"},
-		{"a record in a folder that is not there", []string{"server.audit.file=nowhere/audit.log"}, "server.audit.file: names a file in a folder that is not there"},
-		{"a record in a folder", []string{"server.audit.file=testdata"}, "server.audit.file: names something that is not a file"},
+		{"a record in a folder that is not there", []string{"server.audit.file=nowhere/audit.log"}, "server.audit.file: is in a folder that does not exist"},
+		{"a record in a folder", []string{"server.audit.file=testdata"}, "server.audit.file: is not a file"},
 		{"a record", []string{"server.audit.file=" + certFile + ".log"}, ""},
 		{"an empty file of tokens", []string{"server.auth.tokens-file=" + write(t, "e.yaml", "")}, "e.yaml: must hold one document"},
 	} {
@@ -96,7 +97,8 @@ func TestFilesAreLookedAt(t *testing.T) {
 	}
 }
 
-func TestTokensOfBothPlacesAreAccepted(t *testing.T) {
+// Tokens of the configuration and of its file are accepted together.
+func TestAllTokens(t *testing.T) {
 	auth := config.Auth{
 		Tokens:     []config.Token{{Name: "one", SHA256: config.Hash(strings.Repeat("a", 64)), Roles: []config.Role{config.RoleRead}}},
 		TokensFile: write(t, "tokens.yaml", "tokens: [{name: two, sha256: \""+someHash+"\", roles: [check, write], rule-sets: [a, b]}]\n"),
@@ -112,7 +114,8 @@ func TestTokensOfBothPlacesAreAccepted(t *testing.T) {
 	}
 }
 
-func TestTheLineEndOfASecretDoesNotCount(t *testing.T) {
+// A line end after a secret is not part of it.
+func TestReadSecret_LineEnd(t *testing.T) {
 	for _, end := range []string{"", "\n", "\r\n"} {
 		secret, err := config.ReadSecret(write(t, "s", "0123456789abcdef"+end))
 		if err != nil || string(secret) != "0123456789abcdef" {
@@ -121,15 +124,17 @@ func TestTheLineEndOfASecretDoesNotCount(t *testing.T) {
 	}
 }
 
-func TestTopologiesThatContradictThemselvesAreRefused(t *testing.T) {
+// Settings that contradict each other are refused, but not those of a part that
+// is disabled.
+func TestCheck_Contradictions(t *testing.T) {
 	for _, c := range []struct {
 		set  []string
 		says string
 	}{
 		{[]string{"redis.mode=sentinel"}, "redis.mode: sentinel needs a redis.uri that begins with redis-sentinel://"},
-		{[]string{"redis.mode=cluster", "redis.uri=redis-sentinel://a/m"}, "redis.mode: cluster cannot be with"},
-		{[]string{"redis.cluster-nodes=a:1", "redis.uri=redis-sentinel://a/m"}, "redis.cluster-nodes: cannot be with"},
-		{[]string{"redis.mode=standalone", "redis.uri=redis://a,b"}, "redis.mode: standalone cannot be with several hosts"},
+		{[]string{"redis.mode=cluster", "redis.uri=redis-sentinel://a/m"}, "redis.mode: cluster cannot be used with"},
+		{[]string{"redis.cluster-nodes=a:1", "redis.uri=redis-sentinel://a/m"}, "redis.cluster-nodes: cannot be used with"},
+		{[]string{"redis.mode=standalone", "redis.uri=redis://a,b"}, "redis.mode: standalone cannot be used with several hosts"},
 		{[]string{"redis.uri=redis://a,b/3"}, "redis.uri: names several hosts and a database"},
 		{[]string{"redis.cluster-nodes=a:1", "redis.uri=redis://a/3"}, "redis.uri: names a database"},
 		{[]string{"redis.uri=redis-sentinel://a"}, "redis.uri: must end in the name of the master"},
@@ -139,16 +144,16 @@ func TestTopologiesThatContradictThemselvesAreRefused(t *testing.T) {
 		{[]string{"redis.uri=redis://u:p@a,redis://u:q@b"}, "redis.uri: has several hosts with different credentials"},
 		{[]string{"ratelimit.attributes=tier=X Tier"}, "ratelimit.attributes: tier: must be the name of a header"},
 		{[]string{"ratelimit.attributes=a b=X-Tier"}, `ratelimit.attributes: "a b": the name of an attribute has`},
-		{[]string{"ratelimit.attributes=tier=X-Tier", "forward-auth.enabled=false"}, "ratelimit.attributes: would never be read"},
+		{[]string{"ratelimit.attributes=tier=X-Tier", "forward-auth.enabled=false"}, "ratelimit.attributes: would never be used"},
 		{[]string{"redis.uri=localhost:6379"}, "redis.uri: must begin with redis://"},
 		{[]string{"mongo.uri=redis://a"}, "mongo.uri: must begin with mongodb://"},
-		{[]string{"mongo.database=a.b"}, "mongo.database: cannot be"},
-		{[]string{"mongo.collection=system.x"}, "mongo.collection: cannot be"},
+		{[]string{"mongo.database=a.b"}, "mongo.database: is not a valid name"},
+		{[]string{"mongo.collection=system.x"}, "mongo.collection: is not a valid name"},
 		{[]string{"rules.source=file"}, "rules.source: file needs rules.file"},
 		{[]string{"rules.source=mongo", "mongo.enabled=false"}, "rules.source: mongo needs mongo.enabled"},
 		{[]string{"rules.source=redis", "redis.enabled=false"}, "rules.source: redis needs redis.enabled"},
-		{[]string{"ratelimit.client-ip-header=X-Real-IP"}, "ratelimit.client-ip-header: would never be read"},
-		{[]string{"server.http="}, "server.http: must say where to listen"},
+		{[]string{"ratelimit.client-ip-header=X-Real-IP"}, "ratelimit.client-ip-header: would never be used"},
+		{[]string{"server.http="}, "server.http: must be the address to listen on"},
 		{[]string{"reload.channel="}, "reload.channel: must name a channel"},
 	} {
 		if err := load(t, config.Sources{Set: c.set}).Check(); err == nil || !strings.Contains(err.Error(), c.says) {

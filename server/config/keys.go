@@ -9,56 +9,58 @@ import (
 	"time"
 )
 
-// group is a struct of the tree: the keys in it, in the order of its fields.
+// group is a struct of the configuration: its settings, in the order of its
+// fields.
 type group struct {
-	path    string // before its keys, "" at the top
-	typ     reflect.Type
-	entries []*entry
+	typ      reflect.Type
+	path     string // of the group, "" for the whole configuration and for items of lists
+	settings []*setting
 }
 
-// entry is one name in a group: a key, or a group inside.
-type entry struct {
+// setting is one name in a group: a key, or a group of keys.
+type setting struct {
 	name  string
 	path  string // such as redis.pool.max-total
-	field int
+	index []int  // of the field in the configuration, or in the item of a list
 	typ   reflect.Type
 	inner *group // of a group, or of the items of a list of groups
 
-	oneOf    []string
-	min, max string
+	oneOf       []string
+	min, max    string // as written, "" for none
+	least, most float64
 }
 
-// isGroup reports whether the entry is no key itself.
-func (e *entry) isGroup() bool { return e.typ.Kind() == reflect.Struct }
+// isGroup reports whether the setting is a group of keys.
+func (s *setting) isGroup() bool { return s.typ.Kind() == reflect.Struct }
 
-// variable is the key's name in the environment.
-func (e *entry) variable() string {
-	return envPrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(e.path))
-}
+// in is the field of a configuration that holds the value.
+func (s *setting) in(c *Config) reflect.Value { return reflect.ValueOf(c).Elem().FieldByIndex(s.index) }
 
 const envPrefix = "FLUXGATE_"
 
-// tree is the group of the whole configuration.
-var tree = sync.OnceValue(func() *group { return groupOf(reflect.TypeFor[Config](), "") })
+// variable is the environment variable of the key.
+func (s *setting) variable() string {
+	return envPrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(s.path))
+}
 
-// leaves are all keys, in the order of the tree.
-var leaves = sync.OnceValue(func() []*entry {
-	var all []*entry
-	var walk func(g *group)
-	walk = func(g *group) {
-		for _, e := range g.entries {
-			if e.isGroup() {
-				walk(e.inner)
-			} else {
-				all = append(all, e)
-			}
+// root is the group of the whole configuration.
+var root = sync.OnceValue(func() *group { return groupOf(reflect.TypeFor[Config](), "", nil) })
+
+// keys are all settings but the groups, in the order of the configuration.
+var keys = sync.OnceValue(func() []*setting { return root().keys(nil) })
+
+func (g *group) keys(all []*setting) []*setting {
+	for _, s := range g.settings {
+		if s.isGroup() {
+			all = s.inner.keys(all)
+		} else {
+			all = append(all, s)
 		}
 	}
-	walk(tree())
 	return all
-})
+}
 
-// Key is one setting, for those who list them.
+// Key is one setting, for listings.
 type Key struct {
 	// Name is such as redis.pool.max-total.
 	Name string
@@ -66,12 +68,12 @@ type Key struct {
 	Values []string
 }
 
-// Keys are all settings, in the order of the tree.
+// Keys are all settings, in the order of the configuration.
 func Keys() []Key {
 	var all []Key
-	for _, e := range leaves() {
-		k := Key{Name: e.path, Values: slices.Clone(e.oneOf)}
-		if e.typ.Kind() == reflect.Bool {
+	for _, s := range keys() {
+		k := Key{Name: s.path, Values: slices.Clone(s.oneOf)}
+		if s.typ.Kind() == reflect.Bool {
 			k.Values = []string{"true", "false"}
 		}
 		all = append(all, k)
@@ -79,27 +81,46 @@ func Keys() []Key {
 	return all
 }
 
-func groupOf(t reflect.Type, path string) *group {
-	g := &group{path: path, typ: t}
+func groupOf(t reflect.Type, path string, index []int) *group {
+	g := &group{typ: t, path: path}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name := f.Tag.Get("key")
 		if name == "" {
 			continue
 		}
-		e := &entry{name: name, path: join(path, name), field: i, typ: f.Type, min: f.Tag.Get("min"), max: f.Tag.Get("max")}
-		if values := f.Tag.Get("oneof"); values != "" {
-			e.oneOf = strings.Fields(values)
+		s := &setting{
+			name: name, path: join(path, name), index: append(slices.Clone(index), i), typ: f.Type,
+			oneOf: strings.Fields(f.Tag.Get("oneof")), min: f.Tag.Get("min"), max: f.Tag.Get("max"),
 		}
 		switch {
-		case f.Type.Kind() == reflect.Struct:
-			e.inner = groupOf(f.Type, e.path)
+		case s.isGroup():
+			s.inner = groupOf(f.Type, s.path, s.index)
 		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
-			e.inner = groupOf(f.Type.Elem(), "")
+			s.inner = groupOf(f.Type.Elem(), "", nil)
+		case s.min != "":
+			s.least, s.most = s.bound(s.min), s.bound(s.max)
 		}
-		g.entries = append(g.entries, e)
+		g.settings = append(g.settings, s)
 	}
 	return g
+}
+
+// bound is a bound of a number or a time, which a tag has.
+func (s *setting) bound(text string) float64 {
+	v := reflect.New(s.typ).Elem()
+	if !parse(v, text) {
+		panic(fmt.Sprintf("config: %s has the bound %q", s.path, text))
+	}
+	return number(v)
+}
+
+// number is a number or a time. All bounds can be compared exactly as float64.
+func number(v reflect.Value) float64 {
+	if v.CanFloat() {
+		return v.Float()
+	}
+	return float64(v.Int())
 }
 
 func join(path, name string) string {
@@ -109,80 +130,56 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-func (g *group) find(name string) *entry {
-	for _, e := range g.entries {
-		if e.name == name {
-			return e
+func (g *group) find(name string) *setting {
+	for _, s := range g.settings {
+		if s.name == name {
+			return s
 		}
 	}
 	return nil
 }
 
 func (g *group) names() []string {
-	names := make([]string, len(g.entries))
-	for i, e := range g.entries {
-		names[i] = e.name
+	names := make([]string, len(g.settings))
+	for i, s := range g.settings {
+		names[i] = s.name
 	}
 	return names
 }
 
-// lookup finds what a path such as redis.pool.max-total names. If there is no
-// such thing it is the group that the path leads to, and the rest.
-func (g *group) lookup(path string) (e *entry, within *group, rest string) {
+// lookup finds the setting of a path such as redis.pool.max-total. If there is
+// none it returns the group that the path leads to, and the rest.
+func (g *group) lookup(path string) (s *setting, within *group, rest string) {
 	name, rest, deeper := strings.Cut(path, ".")
-	e = g.find(name)
+	s = g.find(name)
 	switch {
-	case e == nil:
-		return nil, g, path
-	case !deeper:
-		return e, g, ""
-	case e.isGroup():
-		return e.inner.lookup(rest)
+	case s != nil && !deeper:
+		return s, g, ""
+	case s != nil && s.isGroup():
+		return s.inner.lookup(rest)
 	}
 	return nil, g, path
 }
 
-// value is the field of a key in a configuration.
-func (e *entry) value(c *Config) reflect.Value {
-	v, g := reflect.ValueOf(c).Elem(), tree()
-	for rest := e.path; ; {
-		var name string
-		name, rest, _ = strings.Cut(rest, ".")
-		inner := g.find(name)
-		if v = v.Field(inner.field); rest == "" {
-			return v
-		}
-		g = inner.inner
-	}
-}
-
 var durationType = reflect.TypeFor[time.Duration]()
 
+func (g *group) wants() string { return "a group of keys: " + strings.Join(g.names(), ", ") }
+
 // wants says what kind of value a key has.
-func (e *entry) wants() string {
-	switch {
-	case e.typ == durationType:
+func (s *setting) wants() string {
+	switch kind := s.typ.Kind(); {
+	case s.typ == durationType:
 		return "a time such as 30s or 100ms"
-	case e.isGroup():
-		return "a group of keys: " + strings.Join(e.inner.names(), ", ")
-	case len(e.oneOf) > 0 && e.typ.Kind() == reflect.String:
-		return "one of " + strings.Join(e.oneOf, ", ")
-	case e.typ.Kind() == reflect.Slice && e.inner != nil:
-		return "a list of groups with the keys " + strings.Join(e.inner.names(), ", ")
+	case s.isGroup():
+		return s.inner.wants()
+	case kind == reflect.String && len(s.oneOf) > 0:
+		return "one of " + strings.Join(s.oneOf, ", ")
+	case kind == reflect.Slice && s.inner != nil:
+		return "a list of groups with the keys " + strings.Join(s.inner.names(), ", ")
+	default:
+		return map[reflect.Kind]string{
+			reflect.Bool: "true or false", reflect.Int: "a whole number", reflect.Int64: "a whole number", reflect.Float64: "a number",
+			reflect.String: "a string", reflect.Slice: "a list of strings", reflect.Map: "names with a string each, such as {name: string}",
+		}[kind]
 	}
-	switch e.typ.Kind() {
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Int, reflect.Int64:
-		return "a whole number"
-	case reflect.Float64:
-		return "a number"
-	case reflect.Slice:
-		return "a list of texts"
-	case reflect.Map:
-		return "a group of names with a text each, such as {name: text}"
-	case reflect.String:
-		return "a text"
-	}
-	panic(fmt.Sprintf("config: key %s has a type that cannot be read", e.path))
 }

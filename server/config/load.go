@@ -13,10 +13,10 @@ import (
 // maxFile is how long a file may be, in bytes.
 const maxFile = 1 << 20
 
-// FileVariable names the file to read where nobody else does.
+// FileVariable names the file to read if the command line names none.
 const FileVariable = envPrefix + "CONFIG"
 
-// Sources is where a configuration comes from. Each is over the one before.
+// Sources is where a configuration comes from. Each overrides the one before.
 type Sources struct {
 	// File is a YAML or JSON file. Empty means the one that the variable
 	// FLUXGATE_CONFIG names, or none.
@@ -29,8 +29,8 @@ type Sources struct {
 }
 
 // Load reads a configuration over the defaults. If anything cannot be read the
-// error is an [*Error] that has all of it. Whether what was read makes sense is
-// for [Config.Check] to say.
+// error is an [*Error] with all problems. Whether the values are valid together
+// is for [Config.Check] to say.
 func Load(from Sources) (*Config, error) {
 	environ := variables(from.Environ)
 	if from.File == "" {
@@ -47,36 +47,37 @@ func Load(from Sources) (*Config, error) {
 }
 
 func load(name string, data []byte, environ map[string]string, set []string) (*Config, error) {
-	c := Defaults()
-	c.from = &provenance{origins: map[string]origin{}}
-	l := loader{config: &c}
+	l := loader{decoder: decoder{file: &yamltree.File{}}, tree: &yamltree.Node{Kind: yamltree.Object}}
 	if name != "" {
-		l.file(name, data)
+		l.readFile(name, data)
 	}
 	l.environ(environ)
 	for i, assignment := range set {
 		l.assign(i, assignment)
 	}
+	c := Defaults()
+	l.group(root(), reflect.ValueOf(&c).Elem(), l.tree, "")
 	if err := l.found.orNil(); err != nil {
 		return nil, err
 	}
+	c.from = &origin{file: l.file, tree: l.tree}
 	c.fitDefaults()
 	return &c, nil
 }
 
-// fitDefaults keeps a default from standing in the way of what was said.
+// fitDefaults lowers defaults that contradict values that were set.
 func (c *Config) fitDefaults() {
 	pool, timeouts := &c.Redis.Pool, &c.Server.Timeouts
-	if !c.said("redis.pool.max-idle") {
+	if !c.isSet("redis.pool.max-idle") {
 		pool.MaxIdle = min(pool.MaxIdle, pool.MaxTotal)
 	}
-	if !c.said("redis.pool.min-idle") {
+	if !c.isSet("redis.pool.min-idle") {
 		pool.MinIdle = min(pool.MinIdle, pool.MaxIdle)
 	}
-	if !c.said("server.timeouts.read-header") {
+	if !c.isSet("server.timeouts.read-header") {
 		timeouts.ReadHeader = min(timeouts.ReadHeader, timeouts.Read)
 	}
-	if database, err := parseMongo(c.Mongo.URI); err == nil && database != "" && !c.said("mongo.database") {
+	if database, err := parseMongo(c.Mongo.URI); err == nil && database != "" && !c.isSet("mongo.database") {
 		c.Mongo.Database = database
 	}
 }
@@ -97,64 +98,51 @@ func readFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// loader puts the sources over each other and notes what is wrong.
-type loader struct {
-	config *Config
-	found  Error
-}
-
-// file takes what stands below fluxgate in a file.
-func (l *loader) file(name string, data []byte) {
-	file, flaws := yamltree.Read(name, data, mayHoldSecret)
-	l.config.from.file = file
+// readDocument reads a file with one document.
+func (d *decoder) readDocument(name string, data []byte, holds string) *yamltree.Node {
+	var flaws []yamltree.Flaw
+	d.file, flaws = yamltree.Read(name, data, mayHoldSecret)
 	for _, f := range flaws {
-		l.found.add(file.Problem(f.At, "", f.Message))
+		d.refuse(f.At, "", f.Message)
 	}
-	if len(flaws) > 0 {
-		return
+	switch {
+	case len(flaws) > 0:
+	case len(d.file.Documents) != 1:
+		d.refuse(yamltree.Position{}, "", "must hold one document with "+holds)
+	default:
+		return d.file.Documents[0]
 	}
-	if len(file.Documents) != 1 || file.Documents[0].Kind != yamltree.Object {
-		l.found.add(file.Problem(yamltree.Position{}, "", "must hold one document with the key fluxgate and the configuration below it"))
-		return
-	}
-	for _, f := range file.Documents[0].Fields {
-		switch {
-		case f.Name == "fluxgate":
-			l.config.from.root = f.Value
-			l.group(tree(), reflect.ValueOf(l.config).Elem(), f.Value)
-		case tree().find(f.Name) != nil:
-			l.found.add(file.Problem(f.At, f.Name, "must stand below fluxgate"))
-		default:
-			l.found.add(file.Problem(f.At, showName(f.Name), "is not a known key: the configuration stands below fluxgate"))
-		}
-	}
-	if l.config.from.root == nil {
-		l.found.add(file.Problem(yamltree.Position{}, "", "has no key fluxgate, which the configuration stands below"))
-	}
+	return nil
 }
 
-// group takes the keys of a group from the file.
-func (l *loader) group(g *group, v reflect.Value, n *yamltree.Node) {
-	file := l.config.from.file
-	if n.IsNull() {
-		return // a group whose keys are all commented out
-	}
-	if n.Kind != yamltree.Object {
-		l.found.add(file.Problem(n.At, g.path, "must be a group of keys: "+strings.Join(g.names(), ", ")))
+// loader lays the sources over each other.
+type loader struct {
+	decoder
+	tree *yamltree.Node
+}
+
+// readFile reads the file, whose values are below the key fluxgate.
+func (l *loader) readFile(name string, data []byte) {
+	const holds = "the key fluxgate and the configuration below it"
+	document := l.readDocument(name, data, holds)
+	switch {
+	case document == nil:
 		return
+	case document.Kind != yamltree.Object:
+		l.refuse(yamltree.Position{}, "", "must hold one document with "+holds)
+		return
+	case document.Get("fluxgate") == nil:
+		l.refuse(yamltree.Position{}, "", "has no key fluxgate: the configuration must be below it")
 	}
-	for _, f := range n.Fields {
-		e := g.find(f.Name)
+	for _, f := range document.Fields {
 		switch {
-		case e == nil:
-			l.found.add(file.Problem(f.At, join(g.path, showName(f.Name)), unknownKey(f.Name, g)))
-		case e.isGroup():
-			l.group(e.inner, v.Field(e.field), f.Value)
+		case f.Name == "fluxgate" && !f.Value.IsNull():
+			l.tree = f.Value
+		case f.Name == "fluxgate":
+		case root().find(f.Name) != nil:
+			l.refuse(f.At, f.Name, "must be below fluxgate")
 		default:
-			l.config.from.origins[e.path] = origin{line: f.At.Line}
-			e.setNode(v.Field(e.field), placed(f), func(n *yamltree.Node, inside, message string) {
-				l.found.add(file.Problem(n.At, e.path+inside, message))
-			})
+			l.refuse(f.At, showName(f.Name), "is not a known key: the configuration is below fluxgate")
 		}
 	}
 }
@@ -164,17 +152,46 @@ func (l *loader) assign(i int, assignment string) {
 	path, value, ok := strings.Cut(assignment, "=")
 	path = strings.TrimPrefix(path, "fluxgate.")
 	if !ok {
-		l.found.add(Problem{File: fmt.Sprintf("--set number %d", i+1), Message: "must have the form key=value, such as redis.timeout=50ms"})
+		l.refuseSource(fmt.Sprintf("--set number %d", i+1), "must have the form key=value, such as redis.timeout=50ms")
 		return
 	}
-	e, within, rest := tree().lookup(path)
+	s, within, rest := root().lookup(path)
 	switch {
-	case e == nil:
-		l.found.add(Problem{File: "--set " + showName(path), Message: unknownPath(path, within, rest)})
-	case e.isGroup():
-		l.found.add(Problem{File: "--set " + path, Message: "names " + e.wants()})
+	case s == nil:
+		l.refuseSource("--set "+showName(path), unknownPath(path, within, rest))
+	case s.isGroup():
+		l.refuseSource("--set "+path, "is "+s.wants())
 	default:
-		l.set(e, "--set "+e.path, value)
+		l.override(s, "--set "+s.path, value)
+	}
+}
+
+func (l *loader) refuseSource(source, message string) {
+	l.refuse(yamltree.Position{Source: source}, "", message)
+}
+
+// override lays a value over that of a key in the tree.
+func (l *loader) override(s *setting, source, value string) {
+	at := yamltree.Position{Source: source}
+	n, names := l.tree, strings.Split(s.path, ".")
+	for i, name := range names {
+		if n.Kind != yamltree.Object {
+			return // the decoder refuses it
+		}
+		over := &yamltree.Node{At: at, Kind: yamltree.Object}
+		if i == len(names)-1 {
+			over = &yamltree.Node{At: at, Value: value}
+		}
+		switch f := n.Field(name); {
+		case f == nil:
+			n.Fields = append(n.Fields, yamltree.Field{Name: name, At: at, Value: over})
+			n = over
+		case i == len(names)-1 || f.Value.IsNull():
+			f.At, f.Value = at, over
+			n = over
+		default:
+			n = f.Value
+		}
 	}
 }
 
@@ -182,26 +199,18 @@ func (l *loader) assign(i int, assignment string) {
 func unknownPath(path string, within *group, rest string) string {
 	name, _, _ := strings.Cut(rest, ".")
 	if meant := nearest(name, within.names()); meant != "" {
-		// Only what is a key is repeated: the rest may be anything.
+		// Only keys are repeated: the rest may be a secret.
 		path := join(within.path, meant) + strings.TrimPrefix(rest, name)
-		if e, _, _ := tree().lookup(path); e != nil && !e.isGroup() {
+		if s, _, _ := root().lookup(path); s != nil && !s.isGroup() {
 			return "is not a known key: did you mean " + path + "?"
 		}
 	}
 	var paths []string
-	for _, e := range leaves() {
-		paths = append(paths, e.path)
+	for _, s := range keys() {
+		paths = append(paths, s.path)
 	}
 	if meant := nearest(path, paths); meant != "" {
 		return "is not a known key: did you mean " + meant + "?"
 	}
 	return unknownKey(name, within)
-}
-
-// set takes a value that is a text.
-func (l *loader) set(e *entry, name, value string) {
-	l.config.from.origins[e.path] = origin{name: name}
-	e.setText(e.value(l.config), value, func(_ *yamltree.Node, inside, message string) {
-		l.found.add(Problem{File: name, Place: e.path + inside, Message: message})
-	})
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// documents.yaml is the configuration of the documents that FluxGate comes
-// from, to the letter.
-func TestTheConfigurationOfTheDocumentsStartsUnchanged(t *testing.T) {
+// documents.yaml is the configuration of the documents that FluxGate comes from,
+// unchanged.
+func TestLoad_SourceDocuments(t *testing.T) {
 	c := load(t, config.Sources{File: "testdata/documents.yaml"})
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
@@ -31,8 +31,9 @@ func TestTheConfigurationOfTheDocumentsStartsUnchanged(t *testing.T) {
 	}
 }
 
-// What the documents print elsewhere, and what they have commented out.
-func TestWhatTheDocumentsSayElsewhereIsReadToo(t *testing.T) {
+// Other configurations of the documents, and what they have commented out, are
+// read too.
+func TestLoad_SourceDocumentsVariants(t *testing.T) {
 	for content, want := range map[string]string{
 		"fluxgate:\n  redis:\n    cluster-nodes: node1:7000,node2:7001,node3:7002\n":                                "redis://node1:7000,node2:7001,node3:7002",
 		"fluxgate:\n  redis:\n    uri: redis://node1:6379,redis://node2:6379,redis://node3:6379\n    timeout: 5s\n": "redis://node1:6379,node2:6379,node3:6379",
@@ -49,7 +50,8 @@ func TestWhatTheDocumentsSayElsewhereIsReadToo(t *testing.T) {
 	}
 }
 
-func TestEachSourceIsOverTheOneBefore(t *testing.T) {
+// The environment overrides the file, and the command line the environment.
+func TestLoad_Precedence(t *testing.T) {
 	file := write(t, "fluxgate.yaml", "fluxgate:\n  redis:\n    prefix: file\n  ratelimit:\n    exclude-patterns: [/file, /more]\n")
 	environ := []string{"PATH=/bin", "FLUXGATE_REDIS_PREFIX=older", "FLUXGATE_REDIS_PREFIX=environ", "FLUXGATE_RATELIMIT_EXCLUDE_PATTERNS=/environ"}
 	set := []string{"redis.prefix=earlier", "fluxgate.redis.prefix=set", "ratelimit.exclude-patterns="}
@@ -82,8 +84,9 @@ func TestEachSourceIsOverTheOneBefore(t *testing.T) {
 	}
 }
 
-// Kubernetes tells everything that runs beside a service called fluxgate of it.
-func TestVariablesOfOthersAreLeftAlone(t *testing.T) {
+// Kubernetes sets variables for a service called fluxgate in all containers beside
+// it. They are ignored.
+func TestLoad_OtherVariables(t *testing.T) {
 	load(t, config.Sources{Environ: []string{
 		"FLUXGATE_SERVICE_HOST=10.0.0.1", "FLUXGATE_SERVICE_PORT=8080", "FLUXGATE_SERVICE_PORT_HTTP=8080", "FLUXGATE_PORT=tcp://10.0.0.1:8080",
 		"FLUXGATE_PORT_8080_TCP=tcp://10.0.0.1:8080", "FLUXGATE_PORT_8080_TCP_ADDR=10.0.0.1", "FLUXGATE_PORT_8080_TCP_PROTO=tcp",
@@ -92,7 +95,8 @@ func TestVariablesOfOthersAreLeftAlone(t *testing.T) {
 	}})
 }
 
-func TestGroupsWithoutKeysAreAtTheirDefaults(t *testing.T) {
+// A group without keys leaves them at their defaults.
+func TestLoad_EmptyGroups(t *testing.T) {
 	for _, content := range []string{"fluxgate:\n", "fluxgate: {}\n", "fluxgate:\n  redis:\n  # uri: x\n  log: {}\n", `{"fluxgate": {"redis": null}}`} {
 		c, want := load(t, config.Sources{File: write(t, "a.yaml", content)}), config.Defaults()
 		if printed(t, c, config.YAML) != printed(t, &want, config.YAML) {
@@ -101,14 +105,16 @@ func TestGroupsWithoutKeysAreAtTheirDefaults(t *testing.T) {
 	}
 }
 
-func TestDefaultsMakeWayForWhatIsSaid(t *testing.T) {
+// A default that contradicts a value that is set is lowered.
+func TestLoad_FitDefaults(t *testing.T) {
 	c := load(t, config.Sources{Set: []string{"redis.pool.max-total=3", "server.timeouts.read=1s"}})
 	if err := c.Check(); err != nil || c.Redis.Pool != (config.Pool{MaxTotal: 3, MaxIdle: 3, MinIdle: 3}) || c.Server.Timeouts.ReadHeader != time.Second {
 		t.Errorf("%+v, %+v, %v", c.Redis.Pool, c.Server.Timeouts, err)
 	}
 }
 
-func TestTheRuleSourceIsTheOneThatWasSaid(t *testing.T) {
+// The source of rules is the one that the settings name.
+func TestRuleSource(t *testing.T) {
 	for want, set := range map[string][]string{
 		"mongo": nil,
 		"file":  {"rules.file=x.yaml"},
@@ -126,7 +132,8 @@ func TestTheRuleSourceIsTheOneThatWasSaid(t *testing.T) {
 	}
 }
 
-func TestAConfigurationMadeInGoIsCheckedToo(t *testing.T) {
+// A configuration that was not loaded is checked too.
+func TestCheck_NotLoaded(t *testing.T) {
 	c := config.Defaults()
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
@@ -141,7 +148,8 @@ func TestAConfigurationMadeInGoIsCheckedToo(t *testing.T) {
 	}
 }
 
-func TestTheCopyOfTheDocumentsIsTheWholeBlock(t *testing.T) {
+// documents.yaml is the whole block of the documents.
+func TestLoad_SourceDocumentsComplete(t *testing.T) {
 	data, err := os.ReadFile("testdata/documents.yaml")
 	if err != nil || !strings.HasPrefix(string(data), "fluxgate:\n") || !strings.HasSuffix(string(data), "max-wait-time: 5s\n") {
 		t.Errorf("it is %q, %v", data, err)

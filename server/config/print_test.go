@@ -10,7 +10,8 @@ import (
 
 const someHash = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
 
-func TestWhatIsPrintedSaysWhereItCameFrom(t *testing.T) {
+// The output says where each value comes from.
+func TestPrint_Origins(t *testing.T) {
 	c := load(t, config.Sources{
 		File:    "testdata/documents.yaml",
 		Environ: []string{"FLUXGATE_REDIS_URI=redis://gate:hunter2@redis:6379", "FLUXGATE_SERVER_AUTH_TOKENS=[{name: ci, sha256: " + someHash + ", roles: [check, read]}]"},
@@ -19,7 +20,8 @@ func TestWhatIsPrintedSaysWhereItCameFrom(t *testing.T) {
 	golden(t, "testdata/printed.yaml", printed(t, c, config.YAML))
 }
 
-func TestWhatIsPrintedLoadsAsTheSame(t *testing.T) {
+// The output loads as the same configuration.
+func TestPrint_RoundTrip(t *testing.T) {
 	c := load(t, config.Sources{File: "testdata/documents.yaml", Set: []string{
 		"redis.prefix=yes", "redis.cluster-nodes=a:1,[::1]:2", "rules.file=a #b: 'c' \"d\" \\ é😀", "rules.copies=1e3", "reload.channel=- x", "mongo.database=0755",
 		"ratelimit.exclude-patterns=/a/**,/b/{x}", "server.timeouts.idle=1h1m1s", "ratelimit.fallback-share=0.000001", "redis.timeout=1ms", "server.drain.delay=1h30m",
@@ -37,7 +39,8 @@ func TestWhatIsPrintedLoadsAsTheSame(t *testing.T) {
 	}
 }
 
-func TestNothingThatIsPrintedHasASecret(t *testing.T) {
+// No output has a secret.
+func TestPrint_Secrets(t *testing.T) {
 	secrets := []string{"hunter2", someHash, someHash[:8]}
 	c := load(t, config.Sources{Set: []string{
 		"mongo.uri=mongodb://u:hunter2%40x@h/db?authMechanismProperties=AWS_SESSION_TOKEN:hunter2&tlsCertificateKeyFilePassword=hunter2&w=1",

@@ -68,9 +68,9 @@ func withoutSubject(comment, field string) string {
 }
 
 // meaning is what a key means, with the values that it can have.
-func meaning(t *testing.T, said map[string]string, group reflect.Type, e *entry) string {
+func meaning(t *testing.T, said map[string]string, group reflect.Type, e *setting) string {
 	t.Helper()
-	field := group.Field(e.field).Name
+	field := group.Field(e.index[len(e.index)-1]).Name
 	comment := said[group.Name()+"."+field]
 	if !strings.HasPrefix(comment, field+" ") || !strings.HasSuffix(comment, ".") {
 		t.Errorf("%s.%s has no comment that begins with its name and is a sentence: %q", group.Name(), field, comment)
@@ -98,7 +98,7 @@ func writeGroup(t *testing.T, b *strings.Builder, said map[string]string, g *gro
 		}
 	}
 	head := false
-	for _, e := range g.entries {
+	for _, e := range g.settings {
 		if e.isGroup() {
 			continue
 		}
@@ -106,24 +106,25 @@ func writeGroup(t *testing.T, b *strings.Builder, said map[string]string, g *gro
 			b.WriteString("\n| key | environment variable | default | meaning |\n|---|---|---|---|\n")
 			head = true
 		}
-		fmt.Fprintf(b, "| `%s` | `%s` | `%s` | %s |\n", e.path, e.variable(), written(e.value(&defaults)), meaning(t, said, g.typ, e))
+		fmt.Fprintf(b, "| `%s` | `%s` | `%s` | %s |\n", e.path, e.variable(), flow(e.shown(e.in(&defaults))), meaning(t, said, g.typ, e))
 		if e.inner != nil {
-			for _, inner := range e.inner.entries {
+			for _, inner := range e.inner.settings {
 				fmt.Fprintf(b, "| `%s[].%s` | | | %s |\n", e.path, inner.name, meaning(t, said, e.inner.typ, inner))
 			}
 		}
 	}
-	for _, e := range g.entries {
+	for _, e := range g.settings {
 		if e.isGroup() {
 			writeGroup(t, b, said, e.inner)
 		}
 	}
 }
 
-func TestTheReferenceIsMadeFromTheComments(t *testing.T) {
+// docs/configuration.md is generated from the comments.
+func TestReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(referenceHead)
-	writeGroup(t, &b, comments(t), tree())
+	writeGroup(t, &b, comments(t), root())
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		if err := os.WriteFile(reference, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)

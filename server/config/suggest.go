@@ -9,7 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
-// otherSpellings are what keys and their values are called elsewhere, without
+// otherSpellings are keys and values by their names in other programs, without
 // - and _.
 var otherSpellings = map[string]string{
 	"url": "uri", "address": "uri", "host": "uri", "nodes": "cluster-nodes", "namespace": "prefix", "keyprefix": "prefix",
@@ -23,7 +23,7 @@ var otherSpellings = map[string]string{
 	"hash": "sha256", "token": "sha256", "endpoint": "otlp-endpoint", "hotreload": "reload",
 	"san": "subject", "cn": "subject", "commonname": "subject", "certs": "certificates", "openid": "oidc", "iss": "issuer", "aud": "audience",
 	"clientid": "audience", "groupsclaim": "roles-claim", "userclaim": "name-claim", "usernameclaim": "name-claim", "cafile": "client-ca-file",
-	"allowedhosts": "admin-hosts", "hosts": "admin-hosts",
+	"allowedhosts": "admin-hosts", "hosts": "admin-hosts", "yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false",
 }
 
 // nearest is the name that was probably meant, "" if none is near.
@@ -39,9 +39,9 @@ func unknownKey(name string, g *group) string {
 		return message + ": did you mean " + meant + "?"
 	}
 	var elsewhere []string
-	for _, e := range leaves() {
-		if spelling.Plain(e.name) == spelling.Plain(name) && g.typ == tree().typ || e.name == name {
-			elsewhere = append(elsewhere, e.path)
+	for _, s := range keys() {
+		if spelling.Plain(s.name) == spelling.Plain(name) && g == root() || s.name == name {
+			elsewhere = append(elsewhere, s.path)
 		}
 	}
 	if len(elsewhere) == 1 {
@@ -58,16 +58,16 @@ func didYouMean(word string, words []string) string {
 	return ""
 }
 
-// show is a value for a message. What may have a password in it is not shown,
-// wherever it was put by mistake.
+// show is a value for a message. One that may hold a password is not shown,
+// whatever the setting that it was put into by mistake.
 func show(value string) string {
 	if mayHoldSecret(value) || len(value) > 40 {
-		return "what is there"
+		return "this value"
 	}
 	return yamltree.Quote(value)
 }
 
-// showName is a key for a message and for its place.
+// showName is the name of a key for a message.
 func showName(name string) string {
 	switch {
 	case !syntax.Only(name, "._-") && mayHoldSecret(name):
@@ -80,8 +80,7 @@ func showName(name string) string {
 	return name
 }
 
-// mayHoldSecret reports whether a line, a name or a value may have a secret in
-// it that its name alone does not tell of.
+// mayHoldSecret reports whether a line, a name or a value may hold a secret.
 func mayHoldSecret(s string) bool {
 	lower := strings.ToLower(s)
 	for _, part := range []string{"://", "@", "uri", "token", "credential", "sha256"} {

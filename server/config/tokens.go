@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-
-	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
-// tokensFile is what stands in a file of tokens.
+// tokensFile is the content of a file of tokens.
 type tokensFile struct {
 	Tokens []Token `key:"tokens"`
 }
@@ -28,35 +26,23 @@ func (a Auth) AllTokens() ([]Token, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading tokens: %w", err)
 	}
-	file, flaws := yamltree.Read(a.TokensFile, data, mayHoldSecret)
-	var found Error
-	for _, f := range flaws {
-		found.add(file.Problem(f.At, "", f.Message))
+	var d decoder
+	var content tokensFile
+	document := d.readDocument(a.TokensFile, data, "a list under tokens")
+	if document != nil {
+		d.group(groupOf(reflect.TypeFor[tokensFile](), "", nil), reflect.ValueOf(&content).Elem(), document, "")
 	}
-	if len(flaws) == 0 && len(file.Documents) != 1 {
-		found.add(file.Problem(yamltree.Position{}, "", "must hold one document with a list under tokens"))
-	}
-	if err := found.orNil(); err != nil {
-		return nil, err
-	}
-	var more tokensFile
-	root := file.Documents[0]
-	groupOf(reflect.TypeFor[tokensFile](), "").setFields(reflect.ValueOf(&more).Elem(), root, func(n *yamltree.Node, inside, message string) {
-		found.add(file.Problem(n.At, inside[min(1, len(inside)):], message))
-	})
-	if len(found.Problems) == 0 {
-		// All together, since a name may stand in both.
-		for _, wrong := range wrongTokens(append(all, more.Tokens...)) {
-			var i int
-			var key string
-			if _, err := fmt.Sscanf(wrong.Place, "[%d]%s", &i, &key); err == nil && i >= len(all) {
-				place := fmt.Sprintf("tokens[%d]%s", i-len(all), key)
-				found.add(file.Problem(root.Locate(place, nil).At, place, wrong.Message))
+	all = append(all, content.Tokens...)
+	if len(d.found.Problems) == 0 {
+		for _, p := range checkTokens(all) { // together, since a name may be in both
+			if i := p.item - len(a.Tokens); i >= 0 {
+				place := fmt.Sprintf("tokens[%d]%s", i, p.key)
+				d.refuse(document.Locate(place, nil).At, place, p.message)
 			}
 		}
 	}
-	if err := found.orNil(); err != nil {
+	if err := d.found.orNil(); err != nil {
 		return nil, err
 	}
-	return append(all, more.Tokens...), nil
+	return all, nil
 }

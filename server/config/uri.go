@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -13,12 +12,12 @@ import (
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
-// URI is where a server is, which may have a password in it. string(u) has it;
-// nothing that prints does.
+// URI is the address of a server, which may hold a password. string(u) has it;
+// String and encoders hide it.
 type URI string
 
-// String is the URI without its secrets. One that cannot be read is hidden as a
-// whole: where an @ is missing, the password is taken for a host.
+// String is the URI without its secrets. One that is not valid is hidden as a
+// whole: without its @, a password looks like a host.
 func (u URI) String() string {
 	scheme, rest, ok := strings.Cut(string(u), "://")
 	if !ok {
@@ -30,15 +29,14 @@ func (u URI) String() string {
 	if checkURI(u) != nil {
 		return secret.Hidden
 	}
-	credentials, rest := redisuri.CutCredentials(rest)
-	if credentials != "" {
-		name, _, both := strings.Cut(credentials, ":")
-		if !both {
-			name = secret.Hidden
+	if credentials, after := redisuri.CutCredentials(rest); credentials != "" {
+		user, _, both := strings.Cut(credentials, ":")
+		if both {
+			user += ":"
 		} else {
-			name += ":" + secret.Hidden
+			user = ""
 		}
-		rest = name + "@" + rest
+		rest = user + secret.Hidden + "@" + after
 	}
 	return scheme + "://" + maskQuery(rest)
 }
@@ -49,8 +47,8 @@ func (u URI) GoString() string { return strconv.Quote(u.String()) }
 // MarshalText hides them from encoders.
 func (u URI) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// Hash is the hash of a token, which is not shown either: a token that is easy
-// to guess can be found from it.
+// Hash is the hash of a token. It is hidden too, since a weak token can be found
+// from it.
 type Hash string
 
 // String hides the hash.
@@ -62,7 +60,7 @@ func (h Hash) GoString() string { return strconv.Quote(h.String()) }
 // MarshalText hides it from encoders.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// maskQuery hides the values of options that may have a secret.
+// maskQuery hides the values of options that may hold a secret.
 func maskQuery(s string) string {
 	before, query, found := strings.Cut(s, "?")
 	if !found {
@@ -79,8 +77,8 @@ func maskQuery(s string) string {
 	return before + "?" + strings.Join(options, "&")
 }
 
-// checkURI reports what is wrong with a URI of any scheme that a key can have.
-// Errors show no part of it.
+// checkURI checks a URI of any scheme that a setting can have. Errors show no
+// part of it.
 func checkURI(u URI) error {
 	scheme, _, _ := strings.Cut(string(u), "://")
 	switch {
@@ -94,9 +92,8 @@ func checkURI(u URI) error {
 	return checkHTTP(u)
 }
 
-// Target is the URI to connect to: the cluster's nodes are in it, and its
-// scheme stands once. The error, of a configuration that was not checked, does
-// not show it.
+// Target is the URI to connect to, with the nodes of the cluster in it. The
+// error, of a configuration that was not checked, does not show it.
 func (r Redis) Target() (URI, error) {
 	parsed, err := redisuri.Parse(string(r.URI))
 	if err != nil {
@@ -111,8 +108,8 @@ func (r Redis) Target() (URI, error) {
 	return URI(parsed.String()), nil
 }
 
-// parseMongo checks where MongoDB is, and returns the database that the URI
-// names, empty if it names none.
+// parseMongo checks a URI of MongoDB, and returns the database that it names,
+// empty if it names none.
 func parseMongo(u URI) (database string, err error) {
 	scheme, rest, ok := strings.Cut(string(u), "://")
 	if !ok || scheme != "mongodb" && scheme != "mongodb+srv" {
@@ -143,12 +140,7 @@ func checkHTTP(u URI) error {
 	return nil
 }
 
-// isHostPort reports whether s is a host with or without a port.
 func isHostPort(s string) bool {
-	host, port, err := net.SplitHostPort(s)
-	if err != nil {
-		host, port = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"), "1"
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && n > 0 && syntax.IsHost(host)
+	_, ok := syntax.HostPort(s, "1")
+	return ok
 }

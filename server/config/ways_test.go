@@ -15,10 +15,10 @@ import (
 
 // sample is a value of a key that is not its default: as YAML, and as the
 // environment and the command line have it.
-func sample(t *testing.T, e *entry) (yaml, text string) {
+func sample(t *testing.T, e *setting) (yaml, text string) {
 	t.Helper()
 	defaults := Defaults()
-	now := e.value(&defaults)
+	now := e.in(&defaults)
 	switch {
 	case e.typ == durationType:
 		d := time.Duration(now.Int()) + 1*time.Millisecond
@@ -61,11 +61,11 @@ func nested(path, yaml string) string {
 	return content + indent + names[len(names)-1] + ": " + yaml + "\n"
 }
 
-func TestEveryKeyCanBeSetInEveryWay(t *testing.T) {
-	if len(leaves()) < 70 {
-		t.Fatalf("%d keys: the walk has lost some", len(leaves()))
+func TestKeys_AllSources(t *testing.T) {
+	if len(keys()) < 70 {
+		t.Fatalf("%d keys: the walk has lost some", len(keys()))
 	}
-	for _, e := range leaves() {
+	for _, e := range keys() {
 		yaml, text := sample(t, e)
 		file := filepath.Join(t.TempDir(), "fluxgate.yaml")
 		if err := os.WriteFile(file, []byte(nested(e.path, yaml)), 0o600); err != nil {
@@ -83,8 +83,8 @@ func TestEveryKeyCanBeSetInEveryWay(t *testing.T) {
 				t.Errorf("%s by %s: %v", e.path, name, err)
 				continue
 			}
-			got := e.value(c)
-			if reflect.DeepEqual(got.Interface(), e.value(&want).Interface()) {
+			got := e.in(c)
+			if reflect.DeepEqual(got.Interface(), e.in(&want).Interface()) {
 				t.Errorf("%s by %s is at its default", e.path, name)
 			}
 			if first == nil {
@@ -97,7 +97,7 @@ func TestEveryKeyCanBeSetInEveryWay(t *testing.T) {
 				t.Errorf("%s comes from %q, want %q", e.path, origin, name)
 			}
 			// And nothing else has changed, but for what makes way.
-			got.Set(e.value(&want))
+			got.Set(e.in(&want))
 			c.from = nil
 			c.Redis.Pool, c.Server.Timeouts.ReadHeader = want.Redis.Pool, want.Server.Timeouts.ReadHeader
 			if !reflect.DeepEqual(*c, want) {
@@ -107,9 +107,10 @@ func TestEveryKeyCanBeSetInEveryWay(t *testing.T) {
 	}
 }
 
-func TestNoTwoKeysShareAName(t *testing.T) {
+// No two keys have the same variable, or one of another program.
+func TestKeys_UniqueVariables(t *testing.T) {
 	taken := map[string]string{}
-	for _, e := range leaves() {
+	for _, e := range keys() {
 		name := e.variable()
 		if taken[name] != "" || isOthers(name, "tcp://x") || isOthers(name, "1") {
 			t.Errorf("%s is the variable of %s and of %s, or of others", name, e.path, taken[name])
@@ -121,11 +122,11 @@ func TestNoTwoKeysShareAName(t *testing.T) {
 	}
 }
 
-// Everything that has a number or a time has bounds, and its default is inside.
-func TestEveryNumberIsBounded(t *testing.T) {
+// Every number and time has bounds, and its default is within them.
+func TestKeys_Bounds(t *testing.T) {
 	c := Defaults()
-	for _, e := range leaves() {
-		v := e.value(&c)
+	for _, e := range keys() {
+		v := e.in(&c)
 		if !v.CanInt() && !v.CanFloat() {
 			continue
 		}
@@ -133,12 +134,12 @@ func TestEveryNumberIsBounded(t *testing.T) {
 			t.Errorf("%s is %v, in the range %q to %q", e.path, v, e.min, e.max)
 		}
 	}
-	if longest, err := time.ParseDuration(tree().find("wait-for-refill").inner.find("max-wait-time").max); err != nil || longest != fluxgate.MaxWait {
+	if longest, err := time.ParseDuration(root().find("wait-for-refill").inner.find("max-wait-time").max); err != nil || longest != fluxgate.MaxWait {
 		t.Errorf("requests can wait for %s, and stores for %s (%v)", longest, fluxgate.MaxWait, err)
 	}
 }
 
-// What is read is what is printed, for every value that a key can have.
+// A configuration that was read is printed and read as the same again.
 func FuzzLoad(f *testing.F) {
 	for _, dir := range []string{"testdata/*.yaml", "testdata/wrong/*.yaml"} {
 		files, err := filepath.Glob(dir)
@@ -153,7 +154,7 @@ func FuzzLoad(f *testing.F) {
 			f.Add(data, "FLUXGATE_REDIS_PREFIX", "a", "redis.timeout=5s")
 		}
 	}
-	for _, e := range leaves() {
+	for _, e := range keys() {
 		f.Add([]byte("fluxgate: {}"), e.variable(), "x,y", e.path+"=10")
 	}
 	f.Fuzz(func(t *testing.T, data []byte, name, value, assignment string) {

@@ -19,7 +19,8 @@ func problemsOf(file string) error {
 	return c.Check()
 }
 
-func TestProblemsAreShownWhereTheyStand(t *testing.T) {
+// Problems are shown where they were written.
+func TestLoad_Problems(t *testing.T) {
 	files, err := filepath.Glob("testdata/wrong/*.*")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no cases: %v", err)
@@ -42,7 +43,8 @@ func TestProblemsAreShownWhereTheyStand(t *testing.T) {
 // Every secret in the files of testdata begins like this.
 const marker = "hunter2"
 
-func TestNoErrorShowsASecret(t *testing.T) {
+// No error shows a secret, wherever the file is cut off.
+func TestLoad_ProblemsWithoutSecrets(t *testing.T) {
 	for _, file := range []string{"secrets.yaml", "syntax-after-a-secret.yaml", "sense.yaml", "sense-auth.yaml", "sense-access.yaml"} {
 		data, err := os.ReadFile("testdata/wrong/" + file)
 		if err != nil || !strings.Contains(string(data), marker) {
@@ -62,7 +64,8 @@ func TestNoErrorShowsASecret(t *testing.T) {
 	}
 }
 
-func TestNoSourceShowsASecretInAnError(t *testing.T) {
+// No error about the environment or the command line shows a secret.
+func TestLoad_SourcesWithoutSecrets(t *testing.T) {
 	for _, from := range []config.Sources{
 		{Environ: []string{"FLUXGATE_REDIS_URI=redis://u:hunter2@h:x"}},
 		{Environ: []string{"FLUXGATE_REDIS_TIMEOUT=redis://u:hunter2@h"}},
@@ -97,7 +100,8 @@ func TestNoSourceShowsASecretInAnError(t *testing.T) {
 	}
 }
 
-func TestWhatWasProbablyMeantIsSaid(t *testing.T) {
+// Errors say what was probably meant.
+func TestLoad_Suggestions(t *testing.T) {
 	for _, c := range []struct {
 		from config.Sources
 		says string
@@ -105,7 +109,7 @@ func TestWhatWasProbablyMeantIsSaid(t *testing.T) {
 		{config.Sources{Environ: []string{"FLUXGATE_REDIS_URL=x"}}, "FLUXGATE_REDIS_URL: is not a known variable: did you mean FLUXGATE_REDIS_URI?"},
 		{config.Sources{Environ: []string{"FLUXGATE_RATELIMIT_DEFAULTRULESETID=x"}}, "did you mean FLUXGATE_RATELIMIT_DEFAULT_RULE_SET_ID?"},
 		{config.Sources{Environ: []string{"FLUXGATE_REDIS_PORT=6379"}}, "FLUXGATE_REDIS_PORT: is not a known variable"},
-		{config.Sources{Environ: []string{"FLUXGATE_SOMETHING_ELSE_ENTIRELY=x"}}, "is not a known variable: those that are begin with"},
+		{config.Sources{Environ: []string{"FLUXGATE_SOMETHING_ELSE_ENTIRELY=x"}}, "is not a known variable: the variable of a key is FLUXGATE_ and its name"},
 		{config.Sources{Environ: []string{"FLUXGATE_WAIT_FOR_REFILL_MAX_WAIT_TIME=5"}}, `not "5": did you mean 5s or 5ms?`},
 		{config.Sources{Environ: []string{"FLUXGATE_RELOAD_ENABLED=on"}}, `not "on": did you mean true?`},
 		{config.Sources{Environ: []string{"FLUXGATE_RELOAD_STRATEGY=redis-pubsub"}}, "did you mean REDIS_PUBSUB?"},
@@ -114,7 +118,7 @@ func TestWhatWasProbablyMeantIsSaid(t *testing.T) {
 		{config.Sources{Set: []string{"redis.pool.maxTotal=1"}}, "did you mean redis.pool.max-total?"},
 		{config.Sources{Set: []string{"max-total=1"}}, "did you mean redis.pool.max-total?"},
 		{config.Sources{Set: []string{"redid.uri=x"}}, "did you mean redis.uri?"},
-		{config.Sources{Set: []string{"redis=x"}}, "--set redis: names a group of keys: enabled, uri,"},
+		{config.Sources{Set: []string{"redis=x"}}, "--set redis: is a group of keys: enabled, uri,"},
 		{config.Sources{Set: []string{"redis.uri.host=x"}}, "is not a known key"},
 		{config.Sources{Set: []string{"server.auth.oidc.client-id=x"}}, "did you mean server.auth.oidc.audience?"},
 		{config.Sources{Set: []string{"server.auth.certificates=[{name: a, common-name: b}]"}}, "certificates[0].common-name: is not a known key: did you mean subject?"},
@@ -128,7 +132,8 @@ func TestWhatWasProbablyMeantIsSaid(t *testing.T) {
 	}
 }
 
-func TestAFileThatCannotBeReadIsAnError(t *testing.T) {
+// A file that cannot be read is an error.
+func TestLoad_UnreadableFile(t *testing.T) {
 	for name, file := range map[string]string{
 		"missing": "testdata/missing.yaml", "a folder": "testdata", "too long": write(t, "long.yaml", "fluxgate:\n"+strings.Repeat("#", 1<<20)),
 	} {
@@ -138,7 +143,8 @@ func TestAFileThatCannotBeReadIsAnError(t *testing.T) {
 	}
 }
 
-func TestAnErrorListsABoundedNumberOfProblems(t *testing.T) {
+// An error lists at most 100 problems.
+func TestLoad_ManyProblems(t *testing.T) {
 	file := write(t, "many.yaml", "fluxgate: {redis: {"+manyKeys(500)+"}}\n")
 	_, err := config.Load(config.Sources{File: file})
 	var problems *config.Error
@@ -155,7 +161,8 @@ func manyKeys(n int) string {
 	return b.String()
 }
 
-func TestValuesAreBounded(t *testing.T) {
+// Values are bounded, and a value beyond its bound is one short problem.
+func TestLoad_BoundedValues(t *testing.T) {
 	many := strings.Repeat("a,", 1_000) + "a"
 	for name, from := range map[string]config.Sources{
 		"a long text":                {Set: []string{"redis.prefix=" + strings.Repeat("a", 4_097)}},
@@ -176,7 +183,8 @@ func TestValuesAreBounded(t *testing.T) {
 	}
 }
 
-func TestAllSourcesAreReadBeforeAnythingIsSaid(t *testing.T) {
+// Problems of all sources are reported together.
+func TestLoad_AllSources(t *testing.T) {
 	_, err := config.Load(config.Sources{
 		File: write(t, "f.yaml", "fluxgate:\n  one: 1\n  log: {level: 7}\n"), Environ: []string{"FLUXGATE_TWO=2", "FLUXGATE_REDIS_SHARDS=x"}, Set: []string{"three=3"},
 	})
