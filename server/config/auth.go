@@ -1,24 +1,24 @@
 package config
 
-// Auth is who may call. Where nothing is said here, whoever reaches the server
-// may; with server.tls.client-ca-file, whoever has a certificate.
+// Auth is the callers that are accepted. If nothing is set here, any caller is;
+// with server.tls.client-ca-file, any caller with a certificate.
 type Auth struct {
 	// Tokens are bearer tokens that are accepted.
 	Tokens []Token `key:"tokens"`
-	// TokensFile has more of them: a YAML file with a list under tokens.
+	// TokensFile is a YAML file with more of them, in a list under tokens.
 	TokensFile string `key:"tokens-file"`
 	// Certificates are the client certificates that are accepted, of those that
-	// server.tls.client-ca-file vouches for. If there are none here, no tokens
-	// and no oidc, all of them are, for everything.
+	// server.tls.client-ca-file verifies. If there are none here, no tokens and no
+	// oidc, all of them are accepted with all roles.
 	Certificates []Certificate `key:"certificates"`
 
 	OIDC OIDC `key:"oidc"`
 }
 
-// Role is what a caller may do.
+// Role is a permission of a caller.
 type Role string
 
-// The roles. Who may write may read; nothing else includes another.
+// The roles. write includes read.
 const (
 	RoleCheck Role = "check"
 	RoleRead  Role = "read"
@@ -28,17 +28,17 @@ const (
 // Roles are all of them.
 var Roles = []Role{RoleCheck, RoleRead, RoleWrite}
 
-// Token is a bearer token that is accepted. It is not kept itself.
+// Token is a bearer token that is accepted, known by its hash.
 type Token struct {
 	// Name is what logs and the audit call its owner.
 	Name string `key:"name"`
-	// SHA256 is the token's hash in 64 hexadecimal digits, as sha256sum makes
+	// SHA256 is the token's hash in 64 hexadecimal digits, as sha256sum prints
 	// it.
 	SHA256 Hash `key:"sha256"`
-	// Roles are what it may be used for. Who may write may read.
+	// Roles are the roles of its owner. write includes read.
 	Roles []Role `key:"roles" oneof:"check read write"`
-	// RuleSets are the ids of the rule sets that it may be used on. An empty
-	// list means all.
+	// RuleSets are the ids of the rule sets that the roles are for. An empty list
+	// means all.
 	RuleSets []string `key:"rule-sets"`
 }
 
@@ -46,15 +46,14 @@ type Token struct {
 type Certificate struct {
 	// Name is what logs and the audit call its owner.
 	Name string `key:"name"`
-	// Subject is whom the certificate is for, letter by letter: one of its
-	// alternative names (URI, DNS or email), or, only if it has no alternative
-	// names at all, its common name. Of several entries that match one
-	// certificate the first counts.
+	// Subject is compared exactly with the certificate: with its alternative names
+	// (URI, DNS or email), or, only if it has none, with its common name. Of
+	// several entries that match one certificate the first counts.
 	Subject string `key:"subject"`
-	// Roles are what it may be used for. Who may write may read.
+	// Roles are the roles of its owner. write includes read.
 	Roles []Role `key:"roles" oneof:"check read write"`
-	// RuleSets are the ids of the rule sets that it may be used on. An empty
-	// list means all.
+	// RuleSets are the ids of the rule sets that the roles are for. An empty list
+	// means all.
 	RuleSets []string `key:"rule-sets"`
 }
 
@@ -62,33 +61,33 @@ type Certificate struct {
 // tokens. They must be signed with an asymmetric algorithm by a key that the
 // issuer publishes.
 type OIDC struct {
-	// Issuer is its URL, as it stands in its tokens. It must be https, but for
-	// one on this machine. Empty means none.
+	// Issuer is its URL, as in its tokens. It must be https, unless it is on this
+	// machine. Empty means none.
 	Issuer URI `key:"issuer"`
-	// Audience is whom tokens must be for: the id of this server, or of its
-	// clients, at the issuer.
+	// Audience is the audience that tokens must have: the id of this server, or of
+	// its clients, at the issuer.
 	Audience string `key:"audience"`
 	// NameClaim is the claim that names a caller in logs and the audit.
 	NameClaim string `key:"name-claim"`
-	// RolesClaim is the claim that lists a caller's roles. Dots lead into it, as
-	// in realm_access.roles.
+	// RolesClaim is the claim that lists a caller's roles. Dots separate nested
+	// claims, as in realm_access.roles.
 	RolesClaim string `key:"roles-claim"`
-	// RolePrefix is what stands before check, read and write in that claim.
-	// Other values of it are nothing to this server.
+	// RolePrefix is the prefix of check, read and write in that claim. Other
+	// values of it are ignored.
 	RolePrefix string `key:"role-prefix"`
 	// RuleSetsClaim is the claim that lists the ids of the rule sets that a
-	// caller's roles are for, or "*" for all; who does not have it may nothing.
+	// caller's roles are for, or "*" for all; callers without the claim are denied.
 	// Empty means that roles are for all rule sets.
 	RuleSetsClaim string `key:"rule-sets-claim"`
-	// CAFile has the authorities that vouch for the issuer, as PEM. Empty means
-	// those that this machine trusts.
+	// CAFile is the authorities of the issuer's certificate as PEM. Empty means
+	// those of the system.
 	CAFile string `key:"ca-file"`
 }
 
-// Audit is the record of changes, and of attempts that were refused.
+// Audit is the log of changes, and of attempts that were refused.
 type Audit struct {
-	// File is where it is kept, one JSON object in each line, beside the log. It
-	// can be moved away at any time. Once it cannot be written, nothing can be
-	// changed through the admin API until it can. Empty means the log alone.
+	// File is the file that it is written to, one JSON object in each line, besides
+	// the log. It can be moved away at any time. While it cannot be written, the
+	// admin API refuses changes. Empty means the log alone.
 	File string `key:"file"`
 }

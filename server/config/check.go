@@ -158,7 +158,7 @@ func (k *checker) ruleSource() {
 	case r.Source == SourceRedis && !k.Redis.Enabled:
 		k.refuse("rules.source", "redis needs redis.enabled")
 	case r.Source == SourceAuto && r.File != "" && k.Mongo.Enabled && k.isSet("mongo.enabled"):
-		k.refuse("rules.file", "and mongo.enabled are both set: choose one with rules.source")
+		k.refuse("rules.file", "is set, and so is mongo.enabled: choose one with rules.source")
 	case k.RuleSource() == "":
 		k.refuse("rules.source", "there is no source of rules: set rules.file, mongo.enabled or redis.enabled")
 	}

@@ -1,6 +1,6 @@
-// Package config is the configuration of the fluxgate server: one tree of keys,
-// from a YAML file, the environment and the command line, each over the one
-// before.
+// Package config is the configuration of the fluxgate server: one tree of keys
+// from a YAML file, the environment and the command line, each of which overrides
+// the one before.
 //
 //	fluxgate:
 //	  redis:
@@ -10,19 +10,22 @@
 //
 // The same key is redis.uri on the command line (redis.uri=redis://…) and
 // FLUXGATE_REDIS_URI in the environment. A list is written with commas in both,
-// and in the file too where that is shorter. docs/configuration.md has all
-// keys; it is made from the comments here.
+// and may be in the file. docs/configuration.md has all keys; it is generated from
+// the comments here.
 //
-// # What is promised
+// The values of the environment and the command line are laid over the tree of
+// the file, which is then decoded once.
 //
-//   - Nothing is guessed at. An unknown key, an unknown FLUXGATE_ variable and a
-//     value that cannot be read are errors, with the file, the line, a caret and
-//     what was probably meant. [Load] reports all of them at once, and so does
-//     [Config.Check] with what can be read and makes no sense.
-//   - Every value knows where it came from: [Config.Print] says so, and a
-//     problem is shown there.
+// # Promises
+//
+//   - An unknown key, an unknown FLUXGATE_ variable and a value of another type
+//     are errors, with the file, the line, a caret and what was probably meant.
+//     [Load] reports all of them at once, and [Config.Check] all values that are
+//     not valid.
+//   - [Config.Print] says where each value comes from, and a problem is shown
+//     there.
 //   - No secret is shown. Passwords in URIs, the hashes of tokens and lines of a
-//     file that may have a secret stand in no error and in nothing printed.
-//   - Everything is bounded: the file, its depth, the length of lists and texts,
-//     and what an error lists.
+//     file that may hold a secret are in no error and in no output.
+//   - Everything is bounded: the file, its depth, the length of lists and strings,
+//     and the number of problems in an error.
 package config

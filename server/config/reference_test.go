@@ -138,10 +138,10 @@ func TestReference(t *testing.T) {
 
 const referenceHead = `# Configuration
 
-Made from the comments in ` + "`server/config`" + ` by its tests: edit those, and run them with ` + "`UPDATE_GOLDEN=1`" + `.
+Generated from the comments in ` + "`server/config`" + ` by its tests: edit those, and run the tests with ` + "`UPDATE_GOLDEN=1`" + `.
 
-Values come from a YAML (or JSON) file, then from the environment, then from the command line; each is over the one before. The file is
-the one that the command line names, or else the variable ` + "`FLUXGATE_CONFIG`" + `. Everything stands below ` + "`fluxgate`" + `:
+Values come from a YAML (or JSON) file, then from the environment, then from the command line; each overrides the one before. The file is
+the one that the command line names, or else the variable ` + "`FLUXGATE_CONFIG`" + `. Everything is below ` + "`fluxgate`" + `:
 
 ` + "```yaml" + `
 fluxgate:
@@ -160,9 +160,9 @@ redis.timeout=50ms ratelimit.trusted-proxies=10.0.0.0/8,2001:db8::/32
 ` + "```" + `
 
 - A time has its unit: ` + "`100ms`, `30s`, `1h30m`" + `. A size is a number of bytes.
-- A list is written with commas in the environment and on the command line, and may be in the file. It replaces the one before it as a whole. The
+- A list is written with commas in the environment and on the command line, and may be in the file. It replaces the whole list that it overrides. The
   lists of tokens and certificates are written everywhere as in a file: ` + "`[{name: ci, sha256: …, roles: [check]}]`" + `.
-- A key that is not known, a ` + "`FLUXGATE_`" + ` variable that is not, and a value that cannot be read stop the start, and the error says where it
-  stands and what was probably meant. Variables that Kubernetes sets for a service called ` + "`fluxgate`" + `, and ` + "`FLUXGATE_TEST_…`" + `, are left alone.
-- What is shown has no secrets: passwords in URIs and the hashes of tokens are masked. Other secrets stand in files of their own.
+- A key that is not known, a ` + "`FLUXGATE_`" + ` variable that is not, and a value that is not valid stop the start, and the error says where it
+  is and what was probably meant. Variables that Kubernetes sets for a service called ` + "`fluxgate`" + `, and ` + "`FLUXGATE_TEST_…`" + `, are ignored.
+- No output shows secrets: passwords in URIs and the hashes of tokens are masked. Other secrets are in files of their own.
 `

@@ -2,32 +2,30 @@ package config
 
 import "time"
 
-// Server is where the server listens, and what it takes.
+// Server is the listeners and the bounds of requests.
 type Server struct {
-	// HTTP is where checks are answered, as host:port. An empty host means all
+	// HTTP is the address of the check API, as host:port. An empty host means all
 	// addresses.
 	HTTP string `key:"http"`
-	// HTTPHosts are the names by which checks may be asked for where http is on
-	// loopback, besides localhost and addresses: those that a proxy on this
-	// machine passes on in the Host header. Any other name is refused, since a
-	// web page could have resolved its own name to this machine. Forward-auth
-	// takes any name.
+	// HTTPHosts are the names that the Host header of a check may have if http is
+	// on loopback, besides localhost and addresses: those that a proxy on this
+	// machine passes on. Any other name is refused, since a web page could have
+	// resolved its own name to this machine. Forward-auth accepts any name.
 	HTTPHosts []string `key:"http-hosts"`
-	// GRPC is where Envoy's rate limit service is answered. Empty means
-	// nowhere.
+	// GRPC is the address of Envoy's rate limit service, which this version does
+	// not support: leave it empty.
 	GRPC string `key:"grpc"`
-	// Admin is where the admin API is answered. Empty means nowhere; off
-	// loopback it needs auth.
+	// Admin is the address of the admin API. Empty disables it; an address that is
+	// not on loopback needs auth.
 	Admin string `key:"admin"`
-	// AdminHosts are the names by which the admin API may be asked, besides
-	// localhost and addresses. Any other name in a Host header is refused: a
-	// page in somebody's browser could have made its own name lead here.
+	// AdminHosts are the names that the Host header of the admin API may have,
+	// besides localhost and addresses. Any other name is refused, since a web page
+	// could have resolved its own name to this machine.
 	AdminHosts []string `key:"admin-hosts"`
 	// AdminTrustedProxies are addresses and networks of proxies before the admin
-	// listener. What they say about who asks is believed, in the audit too.
+	// API whose header with the client's address is trusted, also in the audit.
 	AdminTrustedProxies []string `key:"admin-trusted-proxies"`
-	// AdminRate is how many requests a minute one caller may make of the admin
-	// API.
+	// AdminRate is the limit of the admin API in requests per minute and caller.
 	AdminRate int64 `key:"admin-rate" min:"1" max:"1000000"`
 
 	TLS      TLS      `key:"tls"`
@@ -35,92 +33,90 @@ type Server struct {
 	Audit    Audit    `key:"audit"`
 	Timeouts Timeouts `key:"timeouts"`
 
-	// MaxBody is how many bytes the body of a request may have.
+	// MaxBody is the maximum size of a request body in bytes.
 	MaxBody int64 `key:"max-body" min:"1024" max:"16777216"`
-	// MaxBatch is how many checks one request may ask for.
+	// MaxBatch is the maximum number of checks in one request.
 	MaxBatch int `key:"max-batch" min:"1" max:"10000"`
 
 	Drain Drain `key:"drain"`
 }
 
-// TLS is the server's certificate, and whom it asks for theirs.
+// TLS is the server's certificate, and the verification of client certificates.
 type TLS struct {
-	// CertFile is the certificate, with those that vouch for it, as PEM. Empty
-	// means no TLS.
+	// CertFile is the certificate with its chain as PEM. Empty means no TLS.
 	CertFile string `key:"cert-file"`
 	// KeyFile is its private key as PEM.
 	KeyFile string `key:"key-file"`
-	// ClientCAFile has the authorities whose clients may connect, as PEM. With
-	// it a client without a certificate cannot.
+	// ClientCAFile is the authorities of client certificates as PEM. If it is set,
+	// a client needs a certificate to connect.
 	ClientCAFile string `key:"client-ca-file"`
-	// ReloadInterval is how often the files are looked at for new ones.
+	// ReloadInterval is how often the files are checked for changes.
 	ReloadInterval time.Duration `key:"reload-interval" min:"1s" max:"24h"`
 }
 
 // Timeouts bound how long a client may take.
 type Timeouts struct {
-	// ReadHeader bounds the reading of a request's header. The default is less
-	// where read is.
+	// ReadHeader bounds the reading of a request's header. The default is lower if
+	// read is.
 	ReadHeader time.Duration `key:"read-header" min:"10ms" max:"1h"`
 	// Read bounds the reading of a whole request.
 	Read time.Duration `key:"read" min:"10ms" max:"1h"`
-	// Write bounds a request from its header to the end of the answer. It must
+	// Write bounds a request from its header to the end of the response. It must
 	// be longer than wait-for-refill.max-wait-time.
 	Write time.Duration `key:"write" min:"10ms" max:"1h"`
 	// Idle is how long a connection is kept between two requests.
 	Idle time.Duration `key:"idle" min:"10ms" max:"24h"`
 }
 
-// Drain is how the server ends.
+// Drain is how the server shuts down.
 type Drain struct {
-	// Delay is how long it says that it is not ready, and answers all the same,
-	// before it closes: the time a load balancer needs to notice.
+	// Delay is how long it reports that it is not ready, and still answers, before
+	// it closes: the time that a load balancer needs to notice.
 	Delay time.Duration `key:"delay" min:"0s" max:"10m"`
-	// Timeout bounds how long it then waits for requests to end.
+	// Timeout bounds how long it then waits for running requests.
 	Timeout time.Duration `key:"timeout" min:"0s" max:"1h"`
 }
 
-// ForwardAuth is the endpoint that nginx, Traefik, Caddy and HAProxy ask before
+// ForwardAuth is the endpoint that nginx, Traefik, Caddy and HAProxy call before
 // they pass a request on.
 type ForwardAuth struct {
-	// Enabled answers there.
+	// Enabled serves the endpoint.
 	Enabled bool `key:"enabled"`
-	// DenyStatus is the answer to a request that does not pass: 429, or 401 or
-	// 403 for nginx, which understands no other.
+	// DenyStatus is the status of the response to a rejected request: 429, or 401
+	// or 403 for nginx, which understands no other.
 	DenyStatus int `key:"deny-status" min:"400" max:"499"`
-	// DenyHeader is where such an answer says its own status, so that a proxy
-	// can tell a limit from another 403.
+	// DenyHeader is the header of such a response with the actual status, so that
+	// a proxy can tell a limit from another 403.
 	DenyHeader string `key:"deny-header"`
-	// MethodHeader is where the proxy says the method.
+	// MethodHeader is the proxy's header with the method.
 	MethodHeader string `key:"method-header"`
-	// URIHeader is where it says the path and the query.
+	// URIHeader is its header with the path and the query.
 	URIHeader string `key:"uri-header"`
-	// HostHeader is where it says the host.
+	// HostHeader is its header with the host.
 	HostHeader string `key:"host-header"`
-	// UserHeader is where it says the user. Empty means nowhere: set it only
-	// where the proxy removes what clients write there.
+	// UserHeader is its header with the user. Empty means none: set it only if the
+	// proxy removes the header of clients.
 	UserHeader string `key:"user-header"`
-	// APIKeyHeader is where clients send their API key. Empty means nowhere.
+	// APIKeyHeader is the header with the API key of a client. Empty means none.
 	APIKeyHeader string `key:"api-key-header"`
 }
 
-// Log is what the server says.
+// Log is the server's log.
 type Log struct {
-	// Level is the least important that is said.
+	// Level is the lowest level that is logged.
 	Level string `key:"level" oneof:"debug info warn error"`
-	// Format is for people or for machines.
+	// Format is text for people or json for machines.
 	Format string `key:"format" oneof:"text json"`
 }
 
-// Telemetry is what others can measure.
+// Telemetry is metrics and traces.
 type Telemetry struct {
-	// Metrics are answered on /metrics.
+	// Metrics serves /metrics for Prometheus.
 	Metrics bool `key:"metrics"`
-	// OTLPEndpoint is where traces go, such as http://localhost:4318. Empty
-	// means that none are made.
+	// OTLPEndpoint is the address that traces are sent to, such as
+	// http://localhost:4318. Empty disables them.
 	OTLPEndpoint URI `key:"otlp-endpoint"`
-	// SampleRatio is the share of requests that are traced, of those that come
-	// without a trace of their own. Clients of forward-auth do not count as
-	// having one.
+	// SampleRatio is the share of requests that are traced, of those without a
+	// trace of their own. A trace of a client of forward-auth is ignored.
 	SampleRatio float64 `key:"sample-ratio" min:"0" max:"1"`
 }

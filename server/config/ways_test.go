@@ -61,6 +61,7 @@ func nested(path, yaml string) string {
 	return content + indent + names[len(names)-1] + ": " + yaml + "\n"
 }
 
+// Every key can be set by the file, the environment and the command line.
 func TestKeys_AllSources(t *testing.T) {
 	if len(keys()) < 70 {
 		t.Fatalf("%d keys: the walk has lost some", len(keys()))
