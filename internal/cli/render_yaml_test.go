@@ -27,6 +27,7 @@ func TestYAMLText_RoundTrip(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 11))
 	texts := awkward
 	const letters = "ab01 \t\n:-#'\"\\{}[],&*!|>%@`?=~/.é😀\u2028\x01"
+	texts = append(texts, strings.Repeat("é\x01", 340)) // more than 1024 characters as a key
 	for range 300 {
 		var b strings.Builder
 		for range 1 + random.IntN(8) {

@@ -12,7 +12,7 @@ import (
 var plainString = regexp.MustCompile(`^([0-9]+([dhms]|[mun]s)|[A-Za-z/][A-Za-z0-9_./*@:+-]*( [A-Za-z0-9_./*@+-]+)*)$`)
 
 // Quoted is a string as YAML, without quotes if it needs none. Nothing in it is
-// a control character.
+// a control character. A key of more than 1,024 characters needs a ? before it.
 func Quoted(s string) string {
 	reserved := false
 	switch strings.ToLower(s) { // by any version of YAML

@@ -31,30 +31,30 @@ var Roles = []Role{RoleCheck, RoleRead, RoleWrite}
 // Token is a bearer token that is accepted, known by its hash.
 type Token struct {
 	// Name is what logs and the audit call its owner.
-	Name string `key:"name"`
+	Name string `key:"name" is:"id" required:"yes" unique:"yes"`
 	// SHA256 is the token's hash in 64 hexadecimal digits, as sha256sum prints
 	// it.
-	SHA256 Hash `key:"sha256"`
+	SHA256 Hash `key:"sha256" is:"sha256" required:"yes" unique:"yes"`
 	// Roles are the roles of its owner. write includes read.
-	Roles []Role `key:"roles" oneof:"check read write"`
+	Roles []Role `key:"roles" oneof:"check read write" required:"yes"`
 	// RuleSets are the ids of the rule sets that the roles are for. An empty list
 	// means all.
-	RuleSets []string `key:"rule-sets"`
+	RuleSets []string `key:"rule-sets" is:"rule-set"`
 }
 
 // Certificate is a client certificate that is accepted.
 type Certificate struct {
 	// Name is what logs and the audit call its owner.
-	Name string `key:"name"`
+	Name string `key:"name" is:"id" required:"yes" unique:"yes"`
 	// Subject is compared exactly with the certificate: with its alternative names
 	// (URI, DNS or email), or, only if it has none, with its common name. Of
 	// several entries that match one certificate the first counts.
-	Subject string `key:"subject"`
+	Subject string `key:"subject" is:"subject" required:"yes" unique:"yes"`
 	// Roles are the roles of its owner. write includes read.
-	Roles []Role `key:"roles" oneof:"check read write"`
+	Roles []Role `key:"roles" oneof:"check read write" required:"yes"`
 	// RuleSets are the ids of the rule sets that the roles are for. An empty list
 	// means all.
-	RuleSets []string `key:"rule-sets"`
+	RuleSets []string `key:"rule-sets" is:"rule-set"`
 }
 
 // OIDC is an issuer of OpenID Connect tokens that are accepted as bearer
@@ -81,7 +81,7 @@ type OIDC struct {
 	RuleSetsClaim string `key:"rule-sets-claim"`
 	// CAFile is the authorities of the issuer's certificate as PEM. Empty means
 	// those of the system.
-	CAFile string `key:"ca-file"`
+	CAFile string `key:"ca-file" is:"ca"`
 }
 
 // Audit is the log of changes, and of attempts that were refused.

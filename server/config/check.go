@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/clientip"
-	"github.com/fluxgate/fluxgate/internal/match"
 	"github.com/fluxgate/fluxgate/internal/period"
 	"github.com/fluxgate/fluxgate/internal/redisuri"
 )
@@ -21,7 +18,7 @@ import (
 // problems, each where its value was written.
 func (c *Config) Check() error {
 	k := &checker{Config: c}
-	k.ranges()
+	k.tags()
 	k.redis()
 	k.mongo()
 	k.ruleSource()
@@ -30,15 +27,9 @@ func (c *Config) Check() error {
 	k.wait()
 	k.listeners()
 	k.tls()
-	k.hosts("server.http-hosts", c.Server.HTTPHosts)
-	k.hosts("server.admin-hosts", c.Server.AdminHosts)
 	k.auth()
 	k.audit()
 	k.forwardAuth()
-	k.secretFile("settle.receipt-secret-file", c.Settle.ReceiptSecretFile)
-	if c.Telemetry.OTLPEndpoint != "" {
-		k.refuseErr("telemetry.otlp-endpoint", checkHTTP(c.Telemetry.OTLPEndpoint))
-	}
 	return k.found.orNil()
 }
 
@@ -53,9 +44,6 @@ func (c *Config) CheckRulesFile() error {
 	}
 	return k.found.orNil()
 }
-
-// idForm is what [fluxgate.ValidID] accepts.
-const idForm = "1 to 64 letters, digits, dots, dashes and underscores"
 
 type checker struct {
 	*Config
@@ -72,24 +60,21 @@ func (k *checker) refuseErr(place string, err error) {
 	}
 }
 
-// ranges checks what the tags say. Strings are checked again, for a
-// configuration that was not loaded.
-func (k *checker) ranges() {
-	for _, s := range keys() {
-		v := s.in(k.Config)
-		if len(s.oneOf) > 0 && v.Kind() == reflect.String {
-			if message := s.checkString(v.String()); message != "" {
-				k.refuse(s.path, "%s", message)
-			}
-		}
-		if s.min != "" && !s.within(v) {
-			k.refuse(s.path, "must be %s to %s, not %v", s.min, s.max, s.shown(v))
+// required refuses keys without a value.
+func (k *checker) required(paths ...string) {
+	for _, path := range paths {
+		if s, _, _ := root().lookup(path); s.in(k.Config).String() == "" {
+			k.refuse(path, "%s", s.checkForm(""))
 		}
 	}
 }
 
-// within reports whether a number or a time is in its range.
-func (s *setting) within(v reflect.Value) bool { return number(v) >= s.least && number(v) <= s.most }
+// tags checks all values against the tags of their fields.
+func (k *checker) tags() {
+	for _, s := range keys() {
+		s.check(s.in(k.Config), func(inside, message string) { k.refuse(s.path+inside, "%s", message) })
+	}
+}
 
 func (k *checker) redis() {
 	r := &k.Redis
@@ -102,7 +87,6 @@ func (k *checker) redis() {
 	if r.Pool.MinIdle > r.Pool.MaxIdle {
 		k.refuse("redis.pool.min-idle", "must not be above max-idle, which is %d", r.Pool.MaxIdle)
 	}
-	k.secretFile("redis.key-secret-file", r.KeySecretFile)
 	if !r.Enabled {
 		return
 	}
@@ -166,13 +150,6 @@ func (k *checker) ruleSource() {
 
 func (k *checker) rateLimit() {
 	r := &k.RateLimit
-	if r.DefaultRuleSetID != "" && !fluxgate.ValidID(r.DefaultRuleSetID) {
-		k.refuse("ratelimit.default-rule-set-id", "must have "+idForm)
-	}
-	k.patterns("ratelimit.include-patterns", r.IncludePatterns)
-	k.patterns("ratelimit.exclude-patterns", r.ExcludePatterns)
-	k.proxies("ratelimit.trusted-proxies", r.TrustedProxies)
-	k.proxies("server.admin-trusted-proxies", k.Server.AdminTrustedProxies)
 	for _, name := range slices.Sorted(maps.Keys(r.Attributes)) {
 		if !fluxgate.ValidID(name) {
 			k.refuse("ratelimit.attributes", "%s: the name of an attribute has %s", showName(name), idForm)
@@ -184,54 +161,14 @@ func (k *checker) rateLimit() {
 	if len(r.Attributes) > 0 && !k.ForwardAuth.Enabled {
 		k.refuse("ratelimit.attributes", "would never be used: forward-auth.enabled is false, and other callers send attributes themselves")
 	}
-	if r.ClientIPHeader != "" {
-		k.header("ratelimit.client-ip-header", r.ClientIPHeader)
-		if len(r.TrustedProxies) == 0 {
-			k.refuse("ratelimit.client-ip-header", "would never be used: set ratelimit.trusted-proxies to the proxies that write it")
-		}
+	if r.ClientIPHeader != "" && len(r.TrustedProxies) == 0 {
+		k.refuse("ratelimit.client-ip-header", "would never be used: set ratelimit.trusted-proxies to the proxies that write it")
 	}
-}
-
-func (k *checker) proxies(key string, proxies []string) {
-	for i, proxy := range proxies {
-		if _, err := clientip.New(clientip.Config{TrustedProxies: []string{proxy}}); err != nil {
-			k.refuse(fmt.Sprintf("%s[%d]", key, i), "%s", unless(proxy, afterColon(err)))
-		}
-	}
-}
-
-func (k *checker) patterns(key string, patterns []string) {
-	for i, pattern := range patterns {
-		if _, err := match.CompilePaths([]string{pattern}); err != nil {
-			k.refuse(fmt.Sprintf("%s[%d]", key, i), "%s", unless(pattern, err.Error()))
-		}
-	}
-}
-
-// unless is a message that quotes a value, unless that may hold a secret.
-func unless(value, message string) string {
-	if mayHoldSecret(value) {
-		return "is not valid, and is not shown since it may hold a secret"
-	}
-	return message
-}
-
-// afterColon is an error without its first part, which says what was being done.
-func afterColon(err error) string {
-	_, after, ok := strings.Cut(err.Error(), ": ")
-	if !ok {
-		return err.Error()
-	}
-	return after
 }
 
 func (k *checker) reload() {
-	r := &k.Reload
-	if r.Strategy == "REDIS_PUBSUB" && !k.Redis.Enabled {
+	if k.Reload.Strategy == "REDIS_PUBSUB" && !k.Redis.Enabled {
 		k.refuse("reload.strategy", "REDIS_PUBSUB needs redis.enabled")
-	}
-	if r.Channel == "" {
-		k.refuse("reload.channel", "must name a channel")
 	}
 }
 

@@ -1,16 +1,12 @@
 package config
 
 import (
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
@@ -22,92 +18,24 @@ func (a *Auth) Asks() bool {
 
 func (k *checker) auth() {
 	auth := &k.Server.Auth
-	k.callers("server.auth.tokens", checkTokens(auth.Tokens))
-	if name := auth.TokensFile; name != "" && k.readable("server.auth.tokens-file", name) {
+	if name := auth.TokensFile; name != "" {
+		_, err := auth.AllTokens()
+		if unreadable := checkReadable(name); unreadable != nil {
+			err = unreadable
+		}
 		var invalid *Error
-		switch _, err := auth.AllTokens(); {
-		case errors.As(err, &invalid):
+		if errors.As(err, &invalid) {
 			for _, p := range invalid.Problems {
 				k.found.add(p)
 			}
-		case err != nil:
-			k.refuse("server.auth.tokens-file", "%v", err)
+		} else {
+			k.refuseErr("server.auth.tokens-file", err)
 		}
 	}
 	if len(auth.Certificates) > 0 && k.Server.TLS.ClientCAFile == "" {
 		k.refuse("server.auth.certificates", "needs server.tls.client-ca-file, which certificates are verified with")
 	}
-	k.callers("server.auth.certificates", checkCertificates(auth.Certificates))
 	k.oidc()
-}
-
-// callerProblem is a problem with an item of a list of callers.
-type callerProblem struct {
-	item         int
-	key, message string // the key as it follows the item in a place
-}
-
-type callerProblems []callerProblem
-
-func (p *callerProblems) refuse(item int, key, message string) {
-	*p = append(*p, callerProblem{item, key, message})
-}
-
-// common checks what tokens and certificates have in common.
-func (p *callerProblems) common(item int, name string, taken map[string]bool, roles []Role, ruleSets []string) {
-	switch {
-	case !fluxgate.ValidID(name):
-		p.refuse(item, ".name", "must have "+idForm)
-	case taken[name]:
-		p.refuse(item, ".name", "is already used by another entry")
-	}
-	taken[name] = true
-	if len(roles) == 0 || slices.ContainsFunc(roles, func(r Role) bool { return !slices.Contains(Roles, r) }) {
-		p.refuse(item, ".roles", "must have at least one of check, read, write, and no other")
-	}
-	for i, id := range ruleSets {
-		if !fluxgate.ValidID(id) {
-			p.refuse(item, fmt.Sprintf(".rule-sets[%d]", i), "must be the id of a rule set: "+idForm)
-		}
-	}
-}
-
-func checkTokens(tokens []Token) (found callerProblems) {
-	names, hashes := map[string]bool{}, map[string]bool{}
-	for i, t := range tokens {
-		found.common(i, t.Name, names, t.Roles, t.RuleSets)
-		digits := strings.ToLower(string(t.SHA256))
-		hash, err := hex.DecodeString(digits)
-		switch {
-		case err != nil || len(hash) != 32:
-			found.refuse(i, ".sha256", "must be the SHA-256 of the token in 64 hexadecimal digits, as printf %s \"$TOKEN\" | sha256sum prints it")
-		case hashes[digits]:
-			found.refuse(i, ".sha256", "is already used by another entry")
-		}
-		hashes[digits] = true
-	}
-	return found
-}
-
-func checkCertificates(certificates []Certificate) (found callerProblems) {
-	names, subjects := map[string]bool{}, map[string]bool{}
-	for i, c := range certificates {
-		found.common(i, c.Name, names, c.Roles, c.RuleSets)
-		switch {
-		case c.Subject == "":
-			found.refuse(i, ".subject", "must be the subject of the certificate, such as spiffe://example.com/ops or ops.example.com")
-		case subjects[c.Subject]:
-			found.refuse(i, ".subject", "is already used by another entry")
-		}
-		subjects[c.Subject] = true
-	}
-	return found
-}
-
-func (k *checker) callers(key string, found callerProblems) {
-	for _, p := range found {
-		k.refuse(fmt.Sprintf("%s[%d]%s", key, p.item, p.key), "%s", p.message)
-	}
 }
 
 func (k *checker) oidc() {
@@ -124,12 +52,7 @@ func (k *checker) oidc() {
 	if o.Audience == "" {
 		k.refuse("server.auth.oidc.audience", "must be the audience of tokens: without it a token for any other service of the issuer would be accepted")
 	}
-	for _, c := range []struct{ key, value string }{{"name-claim", o.NameClaim}, {"roles-claim", o.RolesClaim}} {
-		if c.value == "" {
-			k.refuse("server.auth.oidc."+c.key, "must name a claim")
-		}
-	}
-	k.caFile("server.auth.oidc.ca-file", o.CAFile)
+	k.required("server.auth.oidc.name-claim", "server.auth.oidc.roles-claim")
 }
 
 // checkIssuer checks the URL of an issuer. The error does not show it.

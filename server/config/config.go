@@ -8,8 +8,9 @@ import (
 
 // Config is the configuration of a server. [Defaults] and [Load] make one.
 //
-// The fields' tags have the name of the key, the values that a string can have
-// (oneof) and the range of a number or a time (min and max). The comment of a
+// The fields' tags have the name of the key, the values (oneof) or the form (is)
+// that a string can have, whether it may be empty (required) or used twice in a
+// list (unique), and the range of a number or a time (min and max). The comment of a
 // field says what its key means: docs/configuration.md is generated from it.
 type Config struct {
 	Redis         Redis         `key:"redis"`

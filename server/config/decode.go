@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -17,6 +18,7 @@ import (
 // Bounds of a value.
 const (
 	maxText = 4_096
+	maxName = 256
 	maxList = 1_000
 )
 
@@ -209,8 +211,8 @@ func (d *decoder) pairs(s *setting, v reflect.Value, n *yamltree.Node, path stri
 	for _, f := range n.Fields {
 		var value string
 		d.string(s, reflect.ValueOf(&value).Elem(), f.Value, path+"."+showName(f.Name))
-		if message := s.checkString(f.Name); message != "" {
-			d.refuse(f.At, path, message)
+		if message := s.checkString(f.Name); message != "" || len(f.Name) > maxName {
+			d.refuse(f.At, path, cmp.Or(message, fmt.Sprintf("names can have %d bytes", maxName)))
 		}
 		pairs[f.Name] = value
 	}

@@ -153,8 +153,8 @@ func TestCheck_Contradictions(t *testing.T) {
 		{[]string{"rules.source=mongo", "mongo.enabled=false"}, "rules.source: mongo needs mongo.enabled"},
 		{[]string{"rules.source=redis", "redis.enabled=false"}, "rules.source: redis needs redis.enabled"},
 		{[]string{"ratelimit.client-ip-header=X-Real-IP"}, "ratelimit.client-ip-header: would never be used"},
-		{[]string{"server.http="}, "server.http: must be the address to listen on"},
-		{[]string{"reload.channel="}, "reload.channel: must name a channel"},
+		{[]string{"server.http="}, "server.http: must not be empty"},
+		{[]string{"reload.channel="}, "reload.channel: must not be empty"},
 	} {
 		if err := load(t, config.Sources{Set: c.set}).Check(); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: Check says %v, want %q", c.set, err, c.says)

@@ -26,6 +26,9 @@ type setting struct {
 	inner *group // of a group, or of the items of a list of groups
 
 	oneOf       []string
+	is          string // one of forms, "" for any string
+	required    bool   // must not be empty
+	unique      bool   // among the items of a list
 	min, max    string // as written, "" for none
 	least, most float64
 }
@@ -91,7 +94,8 @@ func groupOf(t reflect.Type, path string, index []int) *group {
 		}
 		s := &setting{
 			name: name, path: join(path, name), index: append(slices.Clone(index), i), typ: f.Type,
-			oneOf: strings.Fields(f.Tag.Get("oneof")), min: f.Tag.Get("min"), max: f.Tag.Get("max"),
+			oneOf: strings.Fields(f.Tag.Get("oneof")), is: f.Tag.Get("is"),
+			required: f.Tag.Get("required") != "", unique: f.Tag.Get("unique") != "", min: f.Tag.Get("min"), max: f.Tag.Get("max"),
 		}
 		switch {
 		case s.isGroup():

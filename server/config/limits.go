@@ -24,13 +24,13 @@ type RateLimit struct {
 	// server has one filter.
 	FilterOrder int `key:"filter-order" min:"-2147483648" max:"2147483647"`
 	// DefaultRuleSetID is the rule set of requests that name none.
-	DefaultRuleSetID string `key:"default-rule-set-id"`
+	DefaultRuleSetID string `key:"default-rule-set-id" is:"rule-set"`
 	// IncludePatterns are the paths that the filter limits: * is one segment,
 	// ** any number. An empty list means all.
-	IncludePatterns []string `key:"include-patterns"`
+	IncludePatterns []string `key:"include-patterns" is:"pattern"`
 	// ExcludePatterns are paths that it does not limit, even if include-patterns
 	// has them. A path with several readings is excluded only if all of them are.
-	ExcludePatterns []string `key:"exclude-patterns"`
+	ExcludePatterns []string `key:"exclude-patterns" is:"pattern"`
 	// AmbiguousPaths is the treatment of paths that routers may read in more
 	// than one way: match applies the limits of all readings, refuse answers 400
 	// to an escaped slash, a dot segment or an empty segment before the end.
@@ -42,10 +42,10 @@ type RateLimit struct {
 	DefaultPolicy fluxgate.Policy `key:"default-policy" oneof:"REJECT WAIT_FOR_REFILL"`
 	// TrustedProxies are addresses and networks of proxies whose header with the
 	// client's address is trusted.
-	TrustedProxies []string `key:"trusted-proxies"`
+	TrustedProxies []string `key:"trusted-proxies" is:"proxy"`
 	// ClientIPHeader is the header with the client's address. Empty means
 	// X-Forwarded-For.
-	ClientIPHeader string `key:"client-ip-header"`
+	ClientIPHeader string `key:"client-ip-header" is:"header"`
 	// Attributes are the headers that become attributes of a request, by the
 	// attributes' names: {tier: X-Tier}. Only forward-auth reads them. The proxy
 	// must set each of them or remove those of clients, or clients choose their
@@ -79,7 +79,7 @@ type Settle struct {
 	// ReceiptSecretFile is a file with a secret of at least 16 bytes that receipts
 	// are signed with. Empty means a random one, so that no other server accepts
 	// the receipts of this one.
-	ReceiptSecretFile string `key:"receipt-secret-file"`
+	ReceiptSecretFile string `key:"receipt-secret-file" is:"secret"`
 	// ReceiptTTL is how long a receipt is valid.
 	ReceiptTTL time.Duration `key:"receipt-ttl" min:"1s" max:"24h"`
 }

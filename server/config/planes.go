@@ -23,7 +23,7 @@ type Redis struct {
 	// KeySecretFile is a file with a secret of at least 16 bytes that identities
 	// are hashed with, so that keys in Redis do not reveal callers. All servers
 	// must have the same.
-	KeySecretFile string `key:"key-secret-file"`
+	KeySecretFile string `key:"key-secret-file" is:"secret"`
 	// Shards is the number of slots of a cluster that the keys are spread over.
 	// All servers must have the same.
 	Shards int `key:"shards" min:"1" max:"4096"`
@@ -91,7 +91,7 @@ type Reload struct {
 	// thousand servers do not read at once. 0s means none.
 	Jitter time.Duration `key:"jitter" min:"0s" max:"1m"`
 	// Channel is the Redis channel of announcements.
-	Channel string `key:"channel"`
+	Channel string `key:"channel" required:"yes"`
 	// ResetBucketsOnReload fills the buckets of a rule set when it changes, which
 	// allows every caller a burst.
 	ResetBucketsOnReload bool `key:"reset-buckets-on-reload"`

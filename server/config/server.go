@@ -6,12 +6,12 @@ import "time"
 type Server struct {
 	// HTTP is the address of the check API, as host:port. An empty host means all
 	// addresses.
-	HTTP string `key:"http"`
+	HTTP string `key:"http" required:"yes"`
 	// HTTPHosts are the names that the Host header of a check may have if http is
 	// on loopback, besides localhost and addresses: those that a proxy on this
 	// machine passes on. Any other name is refused, since a web page could have
 	// resolved its own name to this machine. Forward-auth accepts any name.
-	HTTPHosts []string `key:"http-hosts"`
+	HTTPHosts []string `key:"http-hosts" is:"host"`
 	// GRPC is the address of Envoy's rate limit service, which this version does
 	// not support: leave it empty.
 	GRPC string `key:"grpc"`
@@ -21,10 +21,10 @@ type Server struct {
 	// AdminHosts are the names that the Host header of the admin API may have,
 	// besides localhost and addresses. Any other name is refused, since a web page
 	// could have resolved its own name to this machine.
-	AdminHosts []string `key:"admin-hosts"`
+	AdminHosts []string `key:"admin-hosts" is:"host"`
 	// AdminTrustedProxies are addresses and networks of proxies before the admin
 	// API whose header with the client's address is trusted, also in the audit.
-	AdminTrustedProxies []string `key:"admin-trusted-proxies"`
+	AdminTrustedProxies []string `key:"admin-trusted-proxies" is:"proxy"`
 	// AdminRate is the limit of the admin API in requests per minute and caller.
 	AdminRate int64 `key:"admin-rate" min:"1" max:"1000000"`
 
@@ -49,7 +49,7 @@ type TLS struct {
 	KeyFile string `key:"key-file"`
 	// ClientCAFile is the authorities of client certificates as PEM. If it is set,
 	// a client needs a certificate to connect.
-	ClientCAFile string `key:"client-ca-file"`
+	ClientCAFile string `key:"client-ca-file" is:"ca"`
 	// ReloadInterval is how often the files are checked for changes.
 	ReloadInterval time.Duration `key:"reload-interval" min:"1s" max:"24h"`
 }
@@ -87,18 +87,18 @@ type ForwardAuth struct {
 	DenyStatus int `key:"deny-status" min:"400" max:"499"`
 	// DenyHeader is the header of such a response with the actual status, so that
 	// a proxy can tell a limit from another 403.
-	DenyHeader string `key:"deny-header"`
+	DenyHeader string `key:"deny-header" is:"header"`
 	// MethodHeader is the proxy's header with the method.
-	MethodHeader string `key:"method-header"`
+	MethodHeader string `key:"method-header" is:"header"`
 	// URIHeader is its header with the path and the query.
-	URIHeader string `key:"uri-header"`
+	URIHeader string `key:"uri-header" is:"header"`
 	// HostHeader is its header with the host.
-	HostHeader string `key:"host-header"`
+	HostHeader string `key:"host-header" is:"header"`
 	// UserHeader is its header with the user. Empty means none: set it only if the
 	// proxy removes the header of clients.
-	UserHeader string `key:"user-header"`
+	UserHeader string `key:"user-header" is:"header"`
 	// APIKeyHeader is the header with the API key of a client. Empty means none.
-	APIKeyHeader string `key:"api-key-header"`
+	APIKeyHeader string `key:"api-key-header" is:"header"`
 }
 
 // Log is the server's log.
@@ -115,7 +115,7 @@ type Telemetry struct {
 	Metrics bool `key:"metrics"`
 	// OTLPEndpoint is the address that traces are sent to, such as
 	// http://localhost:4318. Empty disables them.
-	OTLPEndpoint URI `key:"otlp-endpoint"`
+	OTLPEndpoint URI `key:"otlp-endpoint" is:"http"`
 	// SampleRatio is the share of requests that are traced, of those without a
 	// trace of their own. A trace of a client of forward-auth is ignored.
 	SampleRatio float64 `key:"sample-ratio" min:"0" max:"1"`

@@ -34,12 +34,13 @@ func (a Auth) AllTokens() ([]Token, error) {
 	}
 	all = append(all, content.Tokens...)
 	if len(d.found.Problems) == 0 {
-		for _, p := range checkTokens(all) { // together, since a name may be in both
-			if i := p.item - len(a.Tokens); i >= 0 {
-				place := fmt.Sprintf("tokens[%d]%s", i, p.key)
-				d.refuse(document.Locate(place, nil).At, place, p.message)
+		// All together, since a name may be in both.
+		groupOf(reflect.TypeFor[Token](), "", nil).checkItems(reflect.ValueOf(all), func(item int, inside, message string) {
+			if i := item - len(a.Tokens); i >= 0 {
+				place := fmt.Sprintf("tokens[%d]%s", i, inside)
+				d.refuse(document.Locate(place, nil).At, place, message)
 			}
-		}
+		})
 	}
 	if err := d.found.orNil(); err != nil {
 		return nil, err
