@@ -22,11 +22,8 @@ type excerpt struct {
 	// nil.
 	isSecret func(string) bool
 	lines    []string
-	hidden   []lineRange
+	hidden   []bool // by line
 }
-
-// lineRange is from a line to another one, both included.
-type lineRange struct{ first, last int }
 
 // within is the position, or the end of its line if that is shorter.
 func (e *excerpt) within(at Position) Position {
@@ -84,12 +81,7 @@ func window(line []rune, from int) string {
 
 // secret reports whether a line may hold a secret.
 func (e *excerpt) secret(line int) bool {
-	for _, r := range e.hidden {
-		if line >= r.first && line <= r.last {
-			return true
-		}
-	}
-	return len(e.lines[line-1]) > maxLine || e.names(e.lines[line-1])
+	return e.hidden[line-1] || len(e.lines[line-1]) > maxLine || e.names(e.lines[line-1])
 }
 
 // secretNames are what fields with secrets are called, without - and _.
@@ -118,62 +110,47 @@ func (e *excerpt) names(s string) bool {
 // is for a file that could not be parsed, where it is not known what belongs to
 // the secret.
 func (e *excerpt) hideAfterFirst() {
+	found := false
 	for i, line := range e.lines {
-		if e.names(line) {
-			e.hidden = append(e.hidden, lineRange{i + 1, len(e.lines)})
-			return
-		}
+		found = found || e.names(line)
+		e.hidden[i] = found
 	}
 }
 
 // hide hides the lines of every field whose name is that of a secret, up to what
 // follows the field.
 func (e *excerpt) hide(roots []*Node) {
-	open := 0 // the line that the field began in, 0 if none is open
-	closeAt := func(at Position) {
-		if open == 0 {
-			return
+	last, hiding := Position{Line: 1}, false
+	reach := func(at Position, secret bool) {
+		for line := last.Line; hiding && (line < at.Line || line == at.Line && !e.opensLine(at)); line++ {
+			e.hidden[line-1] = true
 		}
-		last := at.Line
-		if e.opensLine(at) {
-			last--
-		}
-		e.hidden = append(e.hidden, lineRange{open, max(open, last)})
-		open = 0
+		last, hiding = at, secret
 	}
 	var walk func(n *Node, inside bool)
 	walk = func(n *Node, inside bool) {
 		for _, item := range n.Items {
-			if !inside {
-				closeAt(item.At)
-			}
+			reach(item.At, inside)
 			walk(item, inside)
 		}
 		for _, f := range n.Fields {
-			if !inside {
-				closeAt(f.At)
-			}
-			secret := !inside && e.names(f.Name)
-			if secret {
-				open = f.At.Line
-			}
-			walk(f.Value, inside || secret)
+			secret := inside || e.names(f.Name)
+			reach(f.At, secret)
+			walk(f.Value, secret)
 		}
 	}
 	for _, root := range roots {
-		closeAt(root.At)
+		reach(root.At, false)
 		walk(root, false)
 	}
-	closeAt(Position{Line: len(e.lines) + 1, Column: 1})
+	reach(Position{Line: len(e.lines) + 1}, false)
 }
 
-// opensLine reports whether a position is at the beginning of its line.
+// opensLine reports whether a position is at the beginning of its line, or after
+// the last one.
 func (e *excerpt) opensLine(at Position) bool {
-	if at.Line > len(e.lines) {
-		return true
-	}
-	if len(e.lines[at.Line-1]) > maxLine {
-		return false
+	if at.Line > len(e.lines) || len(e.lines[at.Line-1]) > maxLine {
+		return at.Line > len(e.lines)
 	}
 	line := []rune(e.lines[at.Line-1])
 	return strings.Trim(string(line[:min(at.Column-1, len(line))]), " \t-{[") == ""

@@ -33,6 +33,7 @@ func Read(name string, data []byte, secret func(string) bool) (*File, []Flaw) {
 	}
 	text := string(data)
 	f.excerpt.lines = strings.Split(text, "\n")
+	f.excerpt.hidden = make([]bool, len(f.excerpt.lines))
 	var documents []*Node
 	var flaws []Flaw
 	// JSON in a YAML file is read as JSON too: its escapes are not all YAML's.

@@ -118,6 +118,14 @@ func TestFile_Problem(t *testing.T) {
 			t.Errorf("line %d is shown as\n%s\nwant\n%s", c.line, got, c.want)
 		}
 	}
+	// A secret at the end hides the last line, and what is before a secret is shown.
+	file, _ = yamltree.Read("x.yaml", []byte("a: {b: 1}\nc: [1, {password: [\n  x,\n  y]}, 2]\nsecret:\n  - |\n    hunter2\n  - z"), nil)
+	for line := 1; line <= 8; line++ {
+		shown := strings.Contains(file.Problem(yamltree.Position{Line: line, Column: 1}, "", "m").String(), "\n")
+		if shown != (line == 1) {
+			t.Errorf("line %d is shown: %t", line, shown)
+		}
+	}
 	if got := (yamltree.Problem{Message: "message"}).String(); got != "message" {
 		t.Errorf("a problem of no file is %q", got)
 	}
@@ -194,6 +202,7 @@ func TestRead_SyntaxErrors(t *testing.T) {
 		"a: 1\nb: *c\n":                       "2:1: aliases are not supported",
 		"a:\n  - b\n   c\n":                   "2:5: a string of several lines must be in quotes",
 		"a: [b, c:]\n":                        "1:8: a string that ends in a colon must be in quotes",
+		"a: 1\nb: 'c\n" + strings.Repeat("d: [e,\n  f]\n", 500): "2:1: the closing quote is missing",
 	} {
 		_, flaws := yamltree.Read("x.yaml", []byte(content), nil)
 		if len(flaws) != 1 {

@@ -39,14 +39,14 @@ func readYAML(text string) ([]*Node, []Flaw) {
 // parseYAML is the content of the documents, and how much of the text the
 // parser has read: where there is an error, not much more than what is wrong.
 func parseYAML(text string) (documents []*yaml.Node, end int, err error) {
-	input := strings.NewReader(text)
+	input := lineReader(text)
 	defer func() {
-		end = len(text) - input.Len()
+		end = len(text) - len(input)
 		if recover() != nil { // files are untrusted
 			err = errors.New("the YAML parser failed")
 		}
 	}()
-	for decoder := yaml.NewDecoder(input); ; {
+	for decoder := yaml.NewDecoder(&input); ; {
 		var document yaml.Node
 		switch err := decoder.Decode(&document); {
 		case errors.Is(err, io.EOF):
@@ -56,6 +56,19 @@ func parseYAML(text string) (documents []*yaml.Node, end int, err error) {
 		}
 		documents = append(documents, document.Content...)
 	}
+}
+
+// lineReader is a text that is read one line at a time.
+type lineReader string
+
+func (r *lineReader) Read(p []byte) (int, error) {
+	if *r == "" {
+		return 0, io.EOF
+	}
+	line, _, _ := strings.Cut(string(*r), "\n")
+	n := copy(p, (*r)[:min(len(line)+1, len(*r))])
+	*r = (*r)[n:]
+	return n, nil
 }
 
 // checkText refuses characters that the parser does not allow or takes for line
@@ -207,23 +220,36 @@ func scalar(n *yaml.Node, at Position) (any, error) {
 	return n.Value, nil
 }
 
-// maxReparsed is how many bytes are parsed to find the line of an error.
-const maxReparsed = 8 << 20
+const (
+	// maxReparsed is how many bytes are parsed to find the line of an error.
+	maxReparsed = 4 << 20
+	// nearLines is how many lines are tried one by one. Errors further from
+	// where the parser noticed them are quotes and brackets that are not closed.
+	nearLines = 50
+)
 
-// syntaxFlaw says where the parser gave up and why. Its own line numbers are
-// those of the block around the error, so it is looked for here: it begins
-// behind the longest run of whole lines that can be parsed.
+// syntaxFlaw says where the error is that the parser noticed at the end. The
+// lines in its messages are those of the block around it, so it is looked for
+// here: it is in the line after the longest run of lines that can be parsed.
 func syntaxFlaw(text string, end int, err error) Flaw {
-	before := text[:end]
-	for parsed := 0; parsed < maxReparsed && before != ""; parsed += len(before) {
-		before = before[:strings.LastIndexByte(before[:len(before)-1], '\n')+1]
-		if _, _, err := parseYAML(before); err == nil {
-			break
+	lines := strings.SplitAfter(text[:end], "\n")
+	low, high := 0, len(lines) // the first low lines can be parsed, the first high ones cannot
+	for tried, parsed := 0, 0; low+1 < high && parsed < maxReparsed; tried++ {
+		middle := high - 1
+		if tried >= nearLines {
+			middle = (low + high) / 2
 		}
+		before := strings.Join(lines[:middle], "")
+		if _, _, err := parseYAML(before); err == nil {
+			low = middle
+		} else {
+			high = middle
+		}
+		parsed += len(before)
 	}
-	line, _, _ := strings.Cut(text[len(before):], "\n")
+	line, _, _ := strings.Cut(lines[high-1], "\n")
 	indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
-	at := Position{Line: strings.Count(before, "\n") + 1, Column: len(indent) + 1}
+	at := Position{Line: high, Column: len(indent) + 1}
 	if strings.Contains(indent, "\t") {
 		return Flaw{at, "a tab is not allowed here: indent with spaces"}
 	}
