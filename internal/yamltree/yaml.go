@@ -222,7 +222,7 @@ func scalar(n *yaml.Node, at Position) (any, error) {
 
 const (
 	// maxReparsed is how many bytes are parsed to find the line of an error.
-	maxReparsed = 4 << 20
+	maxReparsed = 2 << 20
 	// nearLines is how many lines are tried one by one. Errors further from
 	// where the parser noticed them are quotes and brackets that are not closed.
 	nearLines = 50
@@ -236,7 +236,7 @@ func syntaxFlaw(text string, end int, err error) Flaw {
 	low, high := 0, len(lines) // the first low lines can be parsed, the first high ones cannot
 	for tried, parsed := 0, 0; low+1 < high && parsed < maxReparsed; tried++ {
 		middle := high - 1
-		if tried >= nearLines {
+		if tried >= nearLines || parsed > maxReparsed/2 {
 			middle = (low + high) / 2
 		}
 		before := strings.Join(lines[:middle], "")
