@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
+
+	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
 // yamlText is a value as YAML: its JSON, key for key in the same order. Package
@@ -55,25 +56,26 @@ func (w *yamlWriter) value(newline string, inList bool) {
 		if open == '[' {
 			w.text = append(w.text, separator+"-"...)
 		} else {
-			w.text = append(w.text, separator+yamlScalar(w.token())+":"...)
+			w.text = append(w.text, separator+yamlKey(w.token(), newline)+":"...)
 		}
 		w.value(newline+"  ", open == '[')
 	}
 	w.token() // the end of the block
 }
 
-// plainString matches what YAML cannot take for anything but a string, such as
-// paths, words and periods, except for the words of reservedWord.
-var (
-	plainString  = regexp.MustCompile(`^([0-9]+([dhms]|[mun]s)|[A-Za-z/]([A-Za-z0-9_./*@:+-]*[A-Za-z0-9_./*@+-])?( [A-Za-z0-9_./*@+-]+)*)$`)
-	reservedWord = regexp.MustCompile(`^(?i)(true|false|yes|no|on|off|y|n|null|inf|nan)$`)
-)
+// yamlKey is a key. A long one needs a question mark and a line of its own.
+func yamlKey(t json.Token, newline string) string {
+	key := yamlScalar(t)
+	if len(key) > 1_000 {
+		return "? " + key + newline
+	}
+	return key
+}
 
-// yamlScalar is a string without quotes if that is safe and everything else as
-// in JSON.
+// yamlScalar is a scalar of JSON as YAML.
 func yamlScalar(t json.Token) string {
-	if s, ok := t.(string); ok && plainString.MatchString(s) && !reservedWord.MatchString(s) {
-		return s
+	if s, ok := t.(string); ok {
+		return yamltree.Quoted(s)
 	}
 	text, _ := jsonText(t) // a scalar has no errors
 	return text
