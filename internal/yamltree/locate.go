@@ -1,113 +1,54 @@
 package yamltree
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 )
 
-// Spot is the position of a value, and of its name if it is a field.
-type Spot struct {
-	At  Position // of the value, or of its name if that is in another line
-	Key Position // of the name, or of the value
-}
-
-// OtherNames are the fields that a place may mean when the one it names is not
-// there.
-type OtherNames map[string][]string
-
-// Locate finds a place such as rules[3].bands[0].capacity, or the nearest value
-// around it if there is no such place.
-func (n *Node) Locate(place string, others OtherNames) Spot {
-	found := Spot{n.At, n.At}
+// Locate is the position of a place such as rules[3].bands[0].capacity, or of the
+// nearest value around it if there is no such place. A value in another line than
+// its name has the position of the name.
+func (n *Node) Locate(place string) Position {
+	at := n.At
 	for place != "" {
-		var rest string
-		switch n.Kind {
-		case List:
-			item, after, ok := n.item(place)
-			if !ok {
-				return found
+		if n.Kind == List {
+			item, rest := n.item(place)
+			if item == nil {
+				return at
 			}
-			n, rest = item, after
-			found = Spot{n.At, n.At}
-		case Object:
-			f, after := n.field(strings.TrimPrefix(place, "."), others)
-			if f == nil {
-				return found
-			}
-			n, rest = f.Value, after
-			found = Spot{n.At, f.At}
-			if n.At.Line != f.At.Line {
-				found.At = f.At
-			}
-		default:
-			return found
+			n, at, place = item, item.At, rest
+			continue
 		}
-		place = rest
+		f, rest := n.longestField(strings.TrimPrefix(place, "."))
+		if f == nil {
+			return at
+		}
+		n, at, place = f.Value, f.Value.At, rest
+		if at.Line != f.At.Line {
+			at = f.At
+		}
 	}
-	return found
+	return at
 }
 
 // item is what [3] at the beginning of a place is, and the rest.
-func (n *Node) item(place string) (*Node, string, bool) {
-	if !strings.HasPrefix(place, "[") {
-		return nil, "", false
-	}
-	number, rest, ok := strings.Cut(place[1:], "]")
+func (n *Node) item(place string) (*Node, string) {
+	number, rest, _ := strings.Cut(strings.TrimPrefix(place, "["), "]")
 	i, err := strconv.Atoi(number)
-	if !ok || err != nil || i < 0 || i >= len(n.Items) {
-		return nil, "", false
+	if err != nil || i < 0 || i >= len(n.Items) {
+		return nil, ""
 	}
-	return n.Items[i], rest, true
+	return n.Items[i], rest
 }
 
-// field is what the name at the beginning of a place is, and the rest.
-func (n *Node) field(place string, otherNames OtherNames) (best *Field, rest string) {
-	if strings.HasPrefix(place, `"`) || strings.HasPrefix(place, `["`) {
-		return n.quoted(place)
-	}
-	// Names may have dots, so it is the longest one that fits.
-	match := func(name string, f *Field) {
-		after, ok := strings.CutPrefix(place, name)
-		if ok && (after == "" || after[0] == '.' || after[0] == '[') && (best == nil || len(after) < len(rest)) {
-			best, rest = f, after
-		}
-	}
+// longestField is the field whose name a place begins with, and the rest. Names may
+// have dots, so it is the longest one.
+func (n *Node) longestField(place string) (best *Field, rest string) {
 	for i := range n.Fields {
-		match(n.Fields[i].Name, &n.Fields[i])
-	}
-	if best != nil {
-		return best, rest
-	}
-	for name, others := range otherNames {
-		for i := range n.Fields {
-			if f := &n.Fields[i]; slices.Contains(others, f.Name) && f.Value.Value != nil {
-				match(name, f)
-			}
+		after, ok := strings.CutPrefix(place, n.Fields[i].Name)
+		if ok && (after == "" || after[0] == '.' || after[0] == '[') && (best == nil || len(after) < len(rest)) {
+			best, rest = &n.Fields[i], after
 		}
 	}
 	return best, rest
-}
-
-// quoted is field for a name in quotes, as in headers["X-A"][0]. A long name
-// is cut.
-func (n *Node) quoted(place string) (*Field, string) {
-	place, bracket := strings.CutPrefix(place, "[")
-	name, err := strconv.QuotedPrefix(place)
-	if err != nil {
-		return nil, ""
-	}
-	rest, cut := strings.CutPrefix(place[len(name):], "…")
-	if bracket {
-		rest = strings.TrimPrefix(rest, "]")
-	}
-	if name, err = strconv.Unquote(name); err != nil {
-		return nil, ""
-	}
-	for i := range n.Fields {
-		if f := &n.Fields[i]; f.Name == name || cut && strings.HasPrefix(f.Name, name) {
-			return f, rest
-		}
-	}
-	return nil, ""
 }

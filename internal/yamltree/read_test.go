@@ -68,25 +68,24 @@ func TestRead_NotJSON(t *testing.T) {
 // Values have the positions of the file, in YAML and in JSON.
 func TestNode_Locate(t *testing.T) {
 	files := map[string]string{
-		"x.yaml": "top:\n  list:\n    - é: {deep: 1}\n    - 2\n  _id: x\n",
+		"x.yaml": "top:\n  list:\n    - é: {deep: 1}\n    - 2\n",
 		"x.json": "{\"top\":\n  {\"list\": [\n    {\"é\": {\"deep\": 1}},\n    2]}}\n",
 	}
-	for name, want := range map[string]map[string]yamltree.Spot{
+	for name, want := range map[string]map[string]yamltree.Position{
 		"x.yaml": {
-			"top.list[0].é.deep": {At: yamltree.Position{Line: 3, Column: 17}, Key: yamltree.Position{Line: 3, Column: 11}},
-			"top.list[1]":        {At: yamltree.Position{Line: 4, Column: 7}, Key: yamltree.Position{Line: 4, Column: 7}},
-			"top.list":           {At: yamltree.Position{Line: 2, Column: 3}, Key: yamltree.Position{Line: 2, Column: 3}},
-			"top.missing.more":   {At: yamltree.Position{Line: 1, Column: 1}, Key: yamltree.Position{Line: 1, Column: 1}},
-			"top.id":             {At: yamltree.Position{Line: 5, Column: 8}, Key: yamltree.Position{Line: 5, Column: 3}},
+			"top.list[0].é.deep": {Line: 3, Column: 17},
+			"top.list[1]":        {Line: 4, Column: 7},
+			"top.list":           {Line: 2, Column: 3},
+			"top.missing.more":   {Line: 1, Column: 1},
 		},
 		"x.json": {
-			"top.list[0].é.deep": {At: yamltree.Position{Line: 3, Column: 20}, Key: yamltree.Position{Line: 3, Column: 12}},
-			"top.list[1]":        {At: yamltree.Position{Line: 4, Column: 5}, Key: yamltree.Position{Line: 4, Column: 5}},
+			"top.list[0].é.deep": {Line: 3, Column: 20},
+			"top.list[1]":        {Line: 4, Column: 5},
 		},
 	} {
 		root := read(t, name, files[name])
 		for place, spot := range want {
-			if got := root.Locate(place, yamltree.OtherNames{"id": {"_id"}}); got != spot {
+			if got := root.Locate(place); got != spot {
 				t.Errorf("%s in %s is at %+v, want %+v", place, name, got, spot)
 			}
 		}
