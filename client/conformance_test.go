@@ -266,12 +266,12 @@ func TestACallerThatLeavesGivesItsTokensBack(t *testing.T) {
 		_, err := patient.Check(ctx, &fluxgate.Request{})
 		left <- err
 	}()
-	eventually(t, "its token is booked", func() bool { return fullAfter() > every })
+	testenv.Eventually(t, "its token is booked", func() bool { return fullAfter() > every })
 	leave()
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("the caller that left: %v", err)
 	}
-	eventually(t, "its token is given back", func() bool { return fullAfter() <= every })
+	testenv.Eventually(t, "its token is given back", func() bool { return fullAfter() <= every })
 }
 
 // TestWhatWouldBeHeldTooLongIsRejectedAtOnce has a client that does not wait

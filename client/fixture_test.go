@@ -231,16 +231,6 @@ func (f *failures) text() string {
 	return text
 }
 
-// eventually waits for a condition.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patient); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 // scripted is a server that answers every request with the same bytes and
 // then closes the connection, or keeps it open and says nothing more.
 func scripted(t testing.TB, reply string, stay bool) (address string, asked *atomic.Int64) {

@@ -29,7 +29,7 @@ func TestACheckWhoseAnswerIsLostTakesOnce(t *testing.T) {
 	}{
 		{"it is swallowed", func(*testenv.Proxy, func() bool) {}},
 		{"the connection is cut meanwhile", func(proxy *testenv.Proxy, ran func() bool) {
-			eventually(t, "the check has run", ran)
+			testenv.Eventually(t, "the check has run", ran)
 			proxy.Cut()
 		}},
 	} {
@@ -40,7 +40,7 @@ func TestACheckWhoseAnswerIsLostTakesOnce(t *testing.T) {
 			limiter := newClient(t, "http://"+proxy.Addr(), client.Config{Timeout: 500 * time.Millisecond, OnFailure: fluxgate.FailClosed, Failed: heard.hear})
 			// The first leaves a connection behind, which net/http would use
 			// to send a request again.
-			eventually(t, "a connection is kept", func() bool {
+			testenv.Eventually(t, "a connection is kept", func() bool {
 				d, err := limiter.Check(t.Context(), &fluxgate.Request{})
 				return err == nil && d.Allowed
 			})
@@ -61,10 +61,10 @@ func TestACheckWhoseAnswerIsLostTakesOnce(t *testing.T) {
 				if d := <-done; answerOf(&d) != (answer{false, fluxgate.ReasonStoreFailure, ""}) {
 					t.Errorf("decided %+v", answerOf(&d))
 				}
-				eventually(t, "the check has run", ran)
+				testenv.Eventually(t, "the check has run", ran)
 				proxy.SwallowReplies(false)
 				// One that arrives shows that nothing is still on its way.
-				eventually(t, "the next is answered", func() bool {
+				testenv.Eventually(t, "the next is answered", func() bool {
 					d, err := limiter.Check(t.Context(), &fluxgate.Request{Peek: true})
 					return err == nil && d.Allowed
 				})
@@ -173,7 +173,7 @@ func TestIdleConnectionsThatTheServerClosedCostNothing(t *testing.T) {
 					})
 				}
 				all.Wait()
-				eventually(t, "all connections are idle", server.idle)
+				testenv.Eventually(t, "all connections are idle", server.idle)
 				closed += server.closeIdle()
 			}
 			if closed < rounds {
@@ -211,7 +211,7 @@ func TestConnectionsAreKeptAndBounded(t *testing.T) {
 	if err := limiter.Close(); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the connections are closed", func() bool { return proxy.Connections() == 0 })
+	testenv.Eventually(t, "the connections are closed", func() bool { return proxy.Connections() == 0 })
 }
 
 // TestAnUnknownServerIsNotTold has a certificate that nobody has signed.

@@ -36,7 +36,7 @@ func TestTheServerNeedsNoMoreThanItsACL(t *testing.T) {
 	if got := settles(r); got != http.StatusOK {
 		t.Errorf("settling: %d", got)
 	}
-	until(t, "it listens for announcements", func() bool {
+	testenv.Eventually(t, "it listens for announcements", func() bool {
 		return strings.Contains(r.do(t, http.MethodGet, "/metrics", "").body, "fluxgate_rules_subscriptions_total 1")
 	})
 	if h := r.Health(t.Context()); h.Status != "up" {

@@ -48,11 +48,11 @@ func TestAChangeIsInEffectWhenItIsAnsweredAndSoonElsewhere(t *testing.T) {
 	if limit := one.check(t, "ada")["limit"]; limit != 3.0 {
 		t.Errorf("the limit is %v when the change is answered", limit)
 	}
-	until(t, "the other server has heard of it", func() bool { return other.check(t, "bob")["limit"] == 3.0 })
+	testenv.Eventually(t, "the other server has heard of it", func() bool { return other.check(t, "bob")["limit"] == 3.0 })
 	if a := one.put(t, 30, "If-Match", `"1"`); a.status != http.StatusOK {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
-	until(t, "the other server has heard of the next", func() bool { return other.check(t, "eve")["limit"] == 30.0 })
+	testenv.Eventually(t, "the other server has heard of the next", func() bool { return other.check(t, "eve")["limit"] == 30.0 })
 	var counters admin.Counters
 	a := one.do(t, http.MethodGet, one.adminURL()+"/v1/rule-sets/api-limits/counters", "")
 	if err := json.Unmarshal([]byte(a.body), &counters); err != nil || len(counters.Rules) != 1 || counters.Rules[0].Decisions["allowed"] != 1 {

@@ -20,9 +20,9 @@ func TestARuleThatIsEditedIsInEffectWhileTheServerRuns(t *testing.T) {
 		}
 	}
 	writeRules(t, file, 100)
-	until(t, "the edit is in effect", func() bool { return r.check(t, "ada")["limit"] == 100.0 })
+	testenv.Eventually(t, "the edit is in effect", func() bool { return r.check(t, "ada")["limit"] == 100.0 })
 	write(t, file, "id: api-limits\nrules: [{id: bad, bands: []}]")
-	until(t, "health tells of a bad edit", func() bool {
+	testenv.Eventually(t, "health tells of a bad edit", func() bool {
 		return r.do(t, http.MethodGet, "/v1/health", "").object(t)["status"] == "degraded"
 	})
 	if d := r.check(t, "ada"); d["limit"] != 100.0 {
@@ -177,7 +177,7 @@ func TestAServerStartsWithoutItsRedis(t *testing.T) {
 	if err := proxy.Accept(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "Redis decides", func() bool { return r.check(t, "bob")["degraded"] == nil })
+	testenv.Eventually(t, "Redis decides", func() bool { return r.check(t, "bob")["degraded"] == nil })
 	if h := r.Health(t.Context()); h.Status != "up" {
 		t.Errorf("health %+v", h)
 	}
@@ -235,7 +235,7 @@ func TestBucketsInMemoryAreResetOnReload(t *testing.T) {
 		r.check(t, "ada")
 	}
 	writeRules(t, file, 3)
-	until(t, "the buckets are full", func() bool {
+	testenv.Eventually(t, "the buckets are full", func() bool {
 		d := r.check(t, "ada")
 		return d["limit"] == 3.0 && d["allowed"] == true
 	})

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
 // TestNoRequestIsLostWhenTheServerEnds has clients on connections that they
@@ -46,7 +48,7 @@ func TestNoRequestIsLostWhenTheServerEnds(t *testing.T) {
 			}
 		})
 	}
-	until(t, "there is load", func() bool { return served.Load() > 1_000 })
+	testenv.Eventually(t, "there is load", func() bool { return served.Load() > 1_000 })
 	begun := time.Now()
 	r.end(t)
 	clients.Wait()

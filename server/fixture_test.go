@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -65,40 +64,14 @@ func start(t testing.TB, set ...string) *running {
 }
 
 // startLogged is start with what the server logs.
-func startLogged(t testing.TB, set ...string) (*running, *logged) {
+func startLogged(t testing.TB, set ...string) (*running, *testenv.LogBuffer) {
 	t.Helper()
-	log := new(logged)
+	log := new(testenv.LogBuffer)
 	logger, err := telemetry.NewLogger(log, "text", "info")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return startWith(t, config.Sources{}, server.Options{Version: "test", Logger: logger}, set...), log
-}
-
-// logged keeps the lines of a log.
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-// Write implements [io.Writer].
-func (l *logged) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-// lines are those that have a text in them.
-func (l *logged) lines(text string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var found []string
-	for line := range strings.Lines(l.text.String()) {
-		if strings.Contains(line, text) {
-			found = append(found, line)
-		}
-	}
-	return found
 }
 
 func startWith(t testing.TB, from config.Sources, options server.Options, set ...string) *running {
@@ -189,17 +162,6 @@ func (r *running) check(t testing.TB, user string) map[string]any {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	return a.object(t)
-}
-
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited 30s until %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
 }
 
 func hashOf(token string) string {

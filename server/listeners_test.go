@@ -136,7 +136,7 @@ func TestLog_InventedRuleSets(t *testing.T) {
 	for i := range 50 {
 		r.do(t, http.MethodPost, "/v1/check", fmt.Sprintf(`{"ruleSet":"invented-%d"}`, i))
 	}
-	if got := log.lines("invented-"); len(got) != 1 || !strings.Contains(got[0], "level=WARN") {
+	if got := log.Lines("invented-"); len(got) != 1 || !strings.Contains(got[0], "level=WARN") {
 		t.Errorf("%d lines name invented rule sets: %s", len(got), strings.Join(got[:min(2, len(got))], ""))
 	}
 }

@@ -75,7 +75,7 @@ func TestMongo_RepairByAPI(t *testing.T) {
 	insertRule(t, db, "bad", bson.A{bson.D{{Key: "capacity", Value: "two"}}})
 	r, log := startLogged(t, "redis.enabled=false", "mongo.enabled=true", "mongo.uri="+uri)
 	if h := r.Health(t.Context()); len(h.Rules.Sets) != 1 || !strings.Contains(h.Rules.Sets[0].Error, "capacity") {
-		t.Fatalf("health does not say what is wrong: %+v\n%s", h.Rules, log.lines(""))
+		t.Fatalf("health does not say what is wrong: %+v\n%s", h.Rules, log.Lines(""))
 	}
 	if a := r.put(t, 7, "If-None-Match", "*"); a.status != http.StatusCreated {
 		t.Fatalf("%d %s", a.status, a.body)
@@ -86,7 +86,7 @@ func TestMongo_RepairByAPI(t *testing.T) {
 	if a := r.do(t, http.MethodGet, "/metrics", ""); !strings.Contains(a.body, `fluxgate_rules_error{rule_set="api-limits"} 0`) {
 		t.Error("the metrics still say that there is an error")
 	}
-	if lines := log.lines("could not look at it"); len(lines) != 0 {
+	if lines := log.Lines("could not look at it"); len(lines) != 0 {
 		t.Errorf("the log still complains: %s", lines)
 	}
 	if d := r.check(t, "ada"); d["limit"] != 7.0 {

@@ -51,7 +51,7 @@ func TestMongoEdit_ThreeServers(t *testing.T) {
 				"redis.uri=" + redis.URI(), "redis.timeout=5s", "mongo.enabled=true", "mongo.uri=" + database.URI(), "mongo.database=" + name,
 				"reload.strategy=" + strategy, "reload.polling-interval=" + interval.String(), "reload.jitter=50ms",
 			}
-			servers, logs := make([]*running, 3), make([]*logged, 3)
+			servers, logs := make([]*running, 3), make([]*testenv.LogBuffer, 3)
 			for i := range servers {
 				servers[i], logs[i] = startLogged(t, settings...)
 			}
@@ -67,7 +67,7 @@ func TestMongoEdit_ThreeServers(t *testing.T) {
 			}
 			within := func(what string, began time.Time, ok func() bool) {
 				t.Helper()
-				until(t, what, ok)
+				testenv.Eventually(t, what, ok)
 				took := time.Since(began)
 				t.Logf("%s after %v", what, took.Round(time.Millisecond))
 				if took > interval+time.Second {
@@ -97,7 +97,7 @@ func TestMongoEdit_ThreeServers(t *testing.T) {
 				return true
 			})
 			for i, log := range logs {
-				if lines := log.lines("cannot import an edit"); len(lines) != 1 || !strings.Contains(strings.ReplaceAll(lines[0], `\`, ""), named) {
+				if lines := log.Lines("cannot import an edit"); len(lines) != 1 || !strings.Contains(strings.ReplaceAll(lines[0], `\`, ""), named) {
 					t.Errorf("server %d logs %q", i, lines)
 				}
 				if limit := servers[i].check(t, "ada")["limit"]; limit != 13.0 {

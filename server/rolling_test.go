@@ -51,7 +51,7 @@ listen fluxgate
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait()
 	})
-	until(t, "haproxy answers", func() bool {
+	testenv.Eventually(t, "haproxy answers", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", http.NoBody)
@@ -114,10 +114,10 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 	}
 	for i := range servers {
 		before := served.Load()
-		until(t, "there is load", func() bool { return served.Load() > before+500 || failed.Load() > 0 })
+		testenv.Eventually(t, "there is load", func() bool { return served.Load() > before+500 || failed.Load() > 0 })
 		servers[i].end(t)
 		servers[i] = launch(i)
-		until(t, "it is ready again", func() bool {
+		testenv.Eventually(t, "it is ready again", func() bool {
 			return servers[i].do(t, http.MethodGet, "/readyz", "").status == http.StatusOK
 		})
 		time.Sleep(200 * time.Millisecond) // the balancer looks every 50 ms

@@ -41,7 +41,7 @@ func TestSalt_RedisAwaySinceTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []*running{one, other} {
-		until(t, "Redis decides", func() bool { return r.check(t, "bob")["degraded"] == nil })
+		testenv.Eventually(t, "Redis decides", func() bool { return r.check(t, "bob")["degraded"] == nil })
 	}
 	there := one.key(t)
 	if there == away || there != other.key(t) {

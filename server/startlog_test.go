@@ -20,15 +20,15 @@ func TestStartLog(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "fluxgate.yaml")
 	write(t, file, "fluxgate:\n  server:\n    auth:\n      tokens: [{name: ada, sha256: "+hashOf("ada")+", roles: [check]}]\n")
-	log := new(logged)
+	log := new(testenv.LogBuffer)
 	logger, err := telemetry.NewLogger(log, "text", "info")
 	if err != nil {
 		t.Fatal(err)
 	}
 	rules := rulesFile(t, 1)
 	r := startWith(t, config.Sources{File: file}, server.Options{Version: "v1.2.3", Logger: logger}, "redis.uri="+redis.URI(), "rules.file="+rules)
-	until(t, "the start is logged", func() bool { return len(log.lines("msg=started")) > 0 })
-	line := log.lines("msg=started")[0]
+	testenv.Eventually(t, "the start is logged", func() bool { return len(log.Lines("msg=started")) > 0 })
+	line := log.Lines("msg=started")[0]
 	for _, want := range []string{
 		"version=v1.2.3", "config=" + file, "store=redis", "redisMode=standalone", "redisNodes=" + redis.Addr(), "rules=file", "rulesAt=" + rules,
 		"reload=AUTO", "pollingInterval=100ms", "http=" + r.Addr("http"), "admin=" + r.Addr("admin"), "tls=false", "authentication=tokens",
@@ -37,13 +37,13 @@ func TestStartLog(t *testing.T) {
 			t.Errorf("%s is not in %s", want, line)
 		}
 	}
-	if lines := log.lines("hush-hush"); len(lines) > 0 {
+	if lines := log.Lines("hush-hush"); len(lines) > 0 {
 		t.Errorf("the log shows a secret: %s", lines)
 	}
 
 	plain, log := startLogged(t, "redis.enabled=false", "rules.file="+rules, "server.admin=")
-	until(t, "the start is logged", func() bool { return len(log.lines("msg=started")) > 0 })
-	line = log.lines("msg=started")[0]
+	testenv.Eventually(t, "the start is logged", func() bool { return len(log.Lines("msg=started")) > 0 })
+	line = log.Lines("msg=started")[0]
 	for _, want := range []string{"config=none", "store=memory", "reload=POLLING", "http=" + plain.Addr("http"), "admin=off", "authentication=none"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("%s is not in %s", want, line)
@@ -66,22 +66,22 @@ func TestLog_RedisReturns(t *testing.T) {
 		if err := proxy.Accept(); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "Redis decides", func() bool { return r.check(t, "ada")["degraded"] == nil })
+		testenv.Eventually(t, "Redis decides", func() bool { return r.check(t, "ada")["degraded"] == nil })
 	}
 	accept()
 	count := func(text string, want int) {
 		t.Helper()
-		if lines := log.lines(text); len(lines) != want {
+		if lines := log.Lines(text); len(lines) != want {
 			t.Errorf("%d lines say %q, want %d: %s", len(lines), text, want, strings.Join(lines, ""))
 		}
 	}
 	count("connected to Redis", 1)
 	count("redisMode=standalone", 1)
-	loaded := len(log.lines("loaded the decision script"))
+	loaded := len(log.Lines("loaded the decision script"))
 
 	proxy.Refuse()
 	proxy.Cut()
-	until(t, "Redis is away", func() bool { return r.check(t, "ada")["degraded"] == true })
+	testenv.Eventually(t, "Redis is away", func() bool { return r.check(t, "ada")["degraded"] == true })
 	r.crowd(t)
 	accept()
 	r.crowd(t)
@@ -90,12 +90,12 @@ func TestLog_RedisReturns(t *testing.T) {
 
 	client := goredis.NewClient(&goredis.Options{Addr: redis.Addr()})
 	defer client.Close()
-	until(t, "the script is loaded again", func() bool { // more than a second after the last time
+	testenv.Eventually(t, "the script is loaded again", func() bool { // more than a second after the last time
 		if err := client.ScriptFlush(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 		r.crowd(t)
-		return len(log.lines("loaded the decision script")) > loaded
+		return len(log.Lines("loaded the decision script")) > loaded
 	})
 	r.crowd(t)
 	count("loaded the decision script", loaded+1)
@@ -111,16 +111,16 @@ func TestLog_OutageAfterOutage(t *testing.T) {
 	for outage := range 2 {
 		proxy.Refuse()
 		proxy.Cut()
-		until(t, "the outage is logged", func() bool {
+		testenv.Eventually(t, "the outage is logged", func() bool {
 			r.check(t, "ada")
-			return len(log.lines("Redis does not answer")) == outage+1
+			return len(log.Lines("Redis does not answer")) == outage+1
 		})
 		if err := proxy.Accept(); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "its end is logged", func() bool {
+		testenv.Eventually(t, "its end is logged", func() bool {
 			r.check(t, "ada")
-			return len(log.lines("Redis answers again")) == outage+1
+			return len(log.Lines("Redis answers again")) == outage+1
 		})
 	}
 	client := goredis.NewClient(&goredis.Options{Addr: redis.Addr()})
@@ -131,16 +131,16 @@ func TestLog_OutageAfterOutage(t *testing.T) {
 	if err := client.ScriptFlush(t.Context()).Err(); err != nil { // so that the record is looked at now
 		t.Fatal(err)
 	}
-	until(t, "the loss is logged", func() bool {
+	testenv.Eventually(t, "the loss is logged", func() bool {
 		r.check(t, "ada")
-		return len(log.lines("Redis has lost its data")) == 1
+		return len(log.Lines("Redis has lost its data")) == 1
 	})
 }
 
 // A start without rules, a caller that is refused and a rule set that is gone are said.
 func TestLog_WhatStopsLimiting(t *testing.T) {
 	_, log := startLogged(t, "redis.enabled=false", "rules.file="+filepath.Join(t.TempDir(), "missing.yaml"))
-	until(t, "the start without rules is logged", func() bool { return len(log.lines("no rules for the default rule set")) == 1 })
+	testenv.Eventually(t, "the start without rules is logged", func() bool { return len(log.Lines("no rules for the default rule set")) == 1 })
 
 	file := rulesFile(t, 5)
 	r, log := startLogged(t, "redis.enabled=false", "rules.file="+file, `server.auth.tokens=[{name: ada, sha256: `+hashOf("ada")+`, roles: [check]}]`)
@@ -149,12 +149,12 @@ func TestLog_WhatStopsLimiting(t *testing.T) {
 			t.Fatalf("%d %s", a.status, a.body)
 		}
 	}
-	if lines := log.lines("refused a request of an unknown caller"); len(lines) != 1 || !strings.Contains(lines[0], "/v1/check") {
+	if lines := log.Lines("refused a request of an unknown caller"); len(lines) != 1 || !strings.Contains(lines[0], "/v1/check") {
 		t.Errorf("%d lines say that callers are refused: %s", len(lines), lines)
 	}
 	write(t, file, "id: api-limit\nrules: []\n")
-	until(t, "the loss of the rule set is logged", func() bool {
-		lines := log.lines("rule set deleted in the source")
+	testenv.Eventually(t, "the loss of the rule set is logged", func() bool {
+		lines := log.Lines("rule set deleted in the source")
 		return len(lines) == 1 && strings.Contains(lines[0], "ERROR")
 	})
 }

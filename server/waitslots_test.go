@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
 // One address cannot take all wait slots: another one is still held instead of
@@ -52,7 +54,7 @@ rules:
 		})
 	}
 	// All but those that are held are answered; without shares 20 are held.
-	until(t, "the crowd is answered or held", func() bool { return answered.Load() >= crowd-slots })
+	testenv.Eventually(t, "the crowd is answered or held", func() bool { return answered.Load() >= crowd-slots })
 	for i := range 2 {
 		body, err := check(t.Context(), "203.0.113.8")
 		if err != nil || !strings.Contains(body, `"allowed":true`) {

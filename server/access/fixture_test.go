@@ -1,7 +1,6 @@
 package access_test
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
@@ -9,14 +8,13 @@ import (
 	"errors"
 	"io"
 	"log"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
+	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/config"
 	"go.uber.org/goleak"
@@ -32,7 +30,7 @@ func guardOf(t testing.TB, set ...string) *access.Guard {
 }
 
 // loggedGuard is a guard and what it logs.
-func loggedGuard(t testing.TB, set ...string) (*access.Guard, *logged) {
+func loggedGuard(t testing.TB, set ...string) (*access.Guard, *testenv.LogBuffer) {
 	t.Helper()
 	c, err := config.Load(config.Sources{Set: append([]string{"mongo.enabled=false"}, set...)})
 	if err != nil {
@@ -41,30 +39,12 @@ func loggedGuard(t testing.TB, set ...string) (*access.Guard, *logged) {
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
 	}
-	log := new(logged)
-	guard, err := access.New(&c.Server, slog.New(slog.NewTextHandler(log, nil)))
+	log := new(testenv.LogBuffer)
+	guard, err := access.New(&c.Server, log.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return guard, log
-}
-
-// logged is what was logged.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 func write(t testing.TB, name, text string) string {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/memrules"
 	"github.com/fluxgate/fluxgate/server/audit"
@@ -67,7 +68,7 @@ func (closedStore) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) e
 func (closedStore) Reset(context.Context, fluxgate.Key) error                        { return errAway }
 
 func TestWhatIsAwayIsForTheLogAndNotForTheCaller(t *testing.T) {
-	var log logged
+	var log testenv.LogBuffer
 	source := &leaving{Source: memrules.New(memrules.Config{})}
 	inner, err := memstore.New(memstore.Config{})
 	do(t, err)

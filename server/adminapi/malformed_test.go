@@ -1,40 +1,20 @@
 package adminapi_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
+	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/server/audit"
 )
 
-// logged is what was logged.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // listening is for an API whose log, and that of its audit, is kept.
-func listening(to *logged) func(*settings) {
+func listening(to *testenv.LogBuffer) func(*settings) {
 	return func(s *settings) {
-		s.log = slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		s.log = to.Logger()
 		s.audit = audit.Config{Logger: s.log}
 	}
 }
@@ -82,7 +62,7 @@ func malformed() [][]string {
 }
 
 func TestNothingThatIsSentIsOurFault(t *testing.T) {
-	var log logged
+	var log testenv.LogBuffer
 	r := start(t, listening(&log))
 	r.create(t, mine, setOf("mine", 5))
 	all := malformed()

@@ -5,13 +5,15 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
 // TestSecretsThatAreSentAreShownNowhere sends an API key in every place where
 // one may come to stand, and in such where it should not.
 func TestSecretsThatAreSentAreShownNowhere(t *testing.T) {
 	const key = "sk-live-4f9a8b7c6d5e"
-	var log logged
+	var log testenv.LogBuffer
 	r := start(t, listening(&log))
 	r.create(t, mine, setOf("mine", 5))
 	rule := func(when string) string {

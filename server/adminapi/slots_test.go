@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/server/audit"
 )
 
@@ -35,12 +36,8 @@ func TestSlots_Full(t *testing.T) {
 	full := func() answer {
 		return r.ask(t, http.MethodPut, mine, setOf("mine", 5), "If-None-Match", "*")
 	}
-	got := full()
-	for deadline := time.Now().Add(30 * time.Second); got.status != http.StatusServiceUnavailable; got = full() {
-		if time.Now().After(deadline) {
-			t.Fatalf("answers %d", got.status)
-		}
-	}
+	var got answer
+	testenv.Eventually(t, "the slots are used up", func() bool { got = full(); return got.status == http.StatusServiceUnavailable })
 	if p := got.problem(t); p.Kind != admin.KindLimited || got.header.Get("Retry-After") != "1" || !strings.Contains(p.Detail, "try again") {
 		t.Errorf("answers %+v with Retry-After %q", p, got.header.Get("Retry-After"))
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
 // good are bodies that are accepted, to be spoiled.
@@ -182,11 +184,7 @@ func TestMalformedBodies(t *testing.T) {
 	// A server waits a little before it closes a connection whose body it has
 	// not read to the end.
 	transport.CloseIdleConnections()
-	for end := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > goroutines; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d goroutines, and %d before", runtime.NumGoroutine(), goroutines)
-		}
-	}
+	testenv.Eventually(t, "the goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
 	if counts[400] < bodies/2 || counts[413] == 0 || counts[403] == 0 {
 		t.Errorf("not all was tried: %v", counts)
 	}

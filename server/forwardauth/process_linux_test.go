@@ -131,16 +131,13 @@ func run(t *testing.T, folder, program string, args ...string) {
 func waitFor(t *testing.T, url string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	testenv.Eventually(t, url+" answers", func() bool {
 		res, err := client.Get(url)
 		if err == nil {
 			_ = res.Body.Close()
-			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the proxy does not answer: %v", err)
-		}
-	}
+		return err == nil
+	})
 }
 
 var nginx = proxy{

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
 var proxies = []*proxy{&nginx, &haproxy, &caddy}
@@ -271,13 +273,8 @@ func TestAProxyFailsAsItIsConfigured(t *testing.T) {
 				denies := func() {
 					t.Helper()
 					var a answer
-					for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-						if a = c.get("/forbidden/x"); a.Status == http.StatusForbidden {
-							a.refused(t, http.StatusForbidden)
-							return
-						}
-					}
-					t.Fatalf("fluxgate is back, and the proxy still does without: %v", a)
+					testenv.Eventually(t, "the proxy asks fluxgate again", func() bool { a = c.get("/forbidden/x"); return a.Status == http.StatusForbidden })
+					a.refused(t, http.StatusForbidden)
 				}
 				denies()
 

@@ -214,13 +214,3 @@ func families(tb testing.TB, text string) map[string]string {
 	}
 	return found
 }
-
-// wait waits for a condition, for as long as a slow machine may need.
-func wait(tb testing.TB, what string, done func() bool) {
-	tb.Helper()
-	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			tb.Fatalf("waited in vain for %s", what)
-		}
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/telemetry"
 )
@@ -113,7 +114,7 @@ func TestRequestsThatWaitAreSeenWhileTheyDo(t *testing.T) {
 			t.Errorf("a caller that left got %v", err)
 		}
 	})
-	wait(t, "a request to be held", func() bool { return scrape(t, w.metrics)["fluxgate_waiting"] == 1 })
+	testenv.Eventually(t, "a request to be held", func() bool { return scrape(t, w.metrics)["fluxgate_waiting"] == 1 })
 	cancel()
 	ended.Wait()
 	got := scrape(t, w.metrics)

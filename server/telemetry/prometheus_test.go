@@ -62,7 +62,7 @@ scrape_configs: [{job_name: fluxgate, static_configs: [{targets: [%q]}]}]
 func (p *prometheus) start(t *testing.T, path, config, data string) bool {
 	t.Helper()
 	addr := testenv.FreeAddr(t)
-	var log lockedBuffer
+	var log testenv.LogBuffer
 	cmd := exec.Command(path, "--config.file="+config, "--storage.tsdb.path="+data, "--web.listen-address="+addr, "--log.level=warn")
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
@@ -82,7 +82,7 @@ func (p *prometheus) start(t *testing.T, path, config, data string) bool {
 	})
 	p.url = "http://" + addr
 	ready := false
-	wait(t, "prometheus to be ready", func() bool {
+	testenv.Eventually(t, "prometheus to be ready", func() bool {
 		select {
 		case <-ended:
 			return true
@@ -152,7 +152,7 @@ func TestARealPrometheusScrapesAndUnderstandsAll(t *testing.T) {
 		`fluxgate_rules_revision{rule_set="api"} > 0`:                  "1",
 		`time() - fluxgate_rules_loaded_timestamp_seconds < bool 3600`: "1",
 	} {
-		wait(t, expr+" to be "+want, func() bool {
+		testenv.Eventually(t, expr+" to be "+want, func() bool {
 			got := p.query(t, expr)
 			return len(got) == 1 && got[0] == want
 		})
@@ -165,14 +165,14 @@ func TestARealPrometheusScrapesAndUnderstandsAll(t *testing.T) {
 		for _, target := range panel.Targets {
 			queries++
 			expr := variables.Replace(target.Expr)
-			wait(t, fmt.Sprintf("the panel %q to show %s", panel.Title, expr), func() bool { return len(p.query(t, expr)) > 0 })
+			testenv.Eventually(t, fmt.Sprintf("the panel %q to show %s", panel.Title, expr), func() bool { return len(p.query(t, expr)) > 0 })
 		}
 	}
 	if queries < 30 {
 		t.Errorf("the dashboard has only %d queries", queries)
 	}
 
-	wait(t, "every alert to be evaluated", func() bool {
+	testenv.Eventually(t, "every alert to be evaluated", func() bool {
 		body, err := p.get(t.Context(), "/api/v1/rules?type=alert")
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/memrules"
 	"github.com/fluxgate/fluxgate/rules/reload"
@@ -95,7 +96,7 @@ func TestHowItStandsWithTheRulesIsTold(t *testing.T) {
 	}
 
 	source.broken.Store(false)
-	wait(t, "no error to be told once the source can be read again", func() bool {
+	testenv.Eventually(t, "no error to be told once the source can be read again", func() bool {
 		if err := reloader.Reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -99,5 +99,5 @@ func TestAScrapeDoesNotWaitForAStoreThatHangs(t *testing.T) {
 		t.Errorf("%d probes wait for a store that hangs, want 1", asked.Load())
 	}
 	close(release)
-	wait(t, "the store to be told as up", func() bool { return scrape(t, m)["fluxgate_store_up"] == 1 })
+	testenv.Eventually(t, "the store to be told as up", func() bool { return scrape(t, m)["fluxgate_store_up"] == 1 })
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/server/telemetry"
 )
 
@@ -171,9 +171,9 @@ func TestACollectorThatHangsHoldsNobodyUp(t *testing.T) {
 				<-r.Context().Done()
 			}))
 			defer server.Close()
-			var out lockedBuffer
+			var out testenv.LogBuffer
 			tracing, err := telemetry.NewTracing(t.Context(), telemetry.TracingConfig{
-				Endpoint: server.URL, SampleRatio: 1, Logger: slog.New(slog.NewTextHandler(&out, nil)),
+				Endpoint: server.URL, SampleRatio: 1, Logger: out.Logger(),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -193,7 +193,7 @@ func TestACollectorThatHangsHoldsNobodyUp(t *testing.T) {
 			if took := time.Since(start); took > 30*time.Second {
 				t.Errorf("the end waited %v for a collector that hangs", took)
 			}
-			wait(t, "a line that traces cannot be sent", func() bool { return strings.Contains(out.String(), "traces cannot be sent") })
+			testenv.Eventually(t, "a line that traces cannot be sent", func() bool { return strings.Contains(out.String(), "traces cannot be sent") })
 			if took := time.Since(start); patience < time.Second && took > 8*time.Second {
 				t.Errorf("a call went on for %v after the end", took)
 			}
@@ -202,24 +202,6 @@ func TestACollectorThatHangsHoldsNobodyUp(t *testing.T) {
 			}
 		})
 	}
-}
-
-// lockedBuffer is a buffer that several may write to.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 func TestAnEndpointThatCannotBeIsRefusedWithoutShowingIt(t *testing.T) {
