@@ -39,26 +39,15 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 		return nil, err
 	}
 	a.onClose(a.audit.Close)
-	if err := a.metrics.WatchAudit(a.audit.Broken); err != nil {
-		return nil, err
-	}
+	a.metrics.WatchAudit(a.audit.Broken)
 	clients, err := clientip.New(clientip.Config{TrustedProxies: c.Server.AdminTrustedProxies})
 	if err != nil {
 		return nil, err
 	}
 	return adminapi.New(adminapi.Config{
 		Operator: admin.NewDirect(editor, a.plane.engine.Load, c.RateLimit.DefaultRuleSetID), Guard: a.guard, Audit: a.audit, Clients: clients,
-		Counters: a.counters, Changed: a.lookNow, Rate: c.Server.AdminRate, Version: a.version, Logger: a.log,
+		Counters: a.metrics.RuleCounters, Changed: a.lookNow, Rate: c.Server.AdminRate, Version: a.version, Logger: a.log,
 	})
-}
-
-// counters are how often the rules of a rule set have decided here.
-func (a *App) counters(ruleSet string) []admin.Counter {
-	var all []admin.Counter
-	for _, c := range a.metrics.RuleCounts(ruleSet) {
-		all = append(all, admin.Counter{Rule: c.Rule, Decisions: c.Outcomes, ShadowRejected: c.Shadow, NearLimit: c.NearLimit})
-	}
-	return all
 }
 
 // lookNow has a change in effect here before it is answered.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/server/config"
-	"github.com/fluxgate/fluxgate/server/telemetry"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
@@ -54,9 +53,7 @@ func (a *App) buildEngine(ctx context.Context) error {
 		a.log.Warn("buckets are in this process: every server counts for itself")
 		return a.useStore(local, nil)
 	}
-	if err := a.metrics.WatchStore(a.plane.health); err != nil {
-		return err
-	}
+	a.metrics.WatchStore(a.plane.health)
 	store, err := a.openRedis(ctx)
 	switch {
 	case err == nil:
@@ -147,7 +144,7 @@ func (a *App) useStore(store, local fluxgate.Store) error {
 		fluxgate.WithPolicy(c.RateLimit.DefaultPolicy),
 		fluxgate.WithOnFailure(c.RateLimit.OnFailure),
 		fluxgate.WithIPv6Prefix(c.RateLimit.IPv6Prefix),
-		fluxgate.WithObserver(telemetry.Observers{a.metrics, telemetry.NewLog(a.log)}),
+		fluxgate.WithObserver(a.metrics),
 	}
 	if local != nil {
 		options = append(options, fluxgate.WithFallback(local, c.RateLimit.FallbackShare))

@@ -28,10 +28,8 @@ func (a *App) buildTelemetry(ctx context.Context) error {
 	if c.WaitForRefill.Enabled {
 		slots = c.WaitForRefill.MaxConcurrentWaits
 	}
+	a.metrics = telemetry.New(telemetry.Config{RuleSet: c.RateLimit.DefaultRuleSetID, Version: a.version, WaitSlots: slots, Logger: a.log})
 	var err error
-	if a.metrics, err = telemetry.New(telemetry.Config{RuleSet: c.RateLimit.DefaultRuleSetID, Version: a.version, WaitSlots: slots}); err != nil {
-		return err
-	}
 	a.tracing, err = telemetry.NewTracing(ctx, telemetry.TracingConfig{
 		Endpoint: string(c.Telemetry.OTLPEndpoint), SampleRatio: c.Telemetry.SampleRatio, Version: a.version, RuleSet: c.RateLimit.DefaultRuleSetID, Logger: a.log,
 	})

@@ -75,7 +75,8 @@ func (a *App) buildRules(ctx context.Context) error {
 	if !c.Reload.Enabled || how.Strategy == reload.PubSub {
 		every = 0 // nobody confirms rules that are well
 	}
-	return a.metrics.WatchRules(a.rules, every)
+	a.metrics.WatchRules(a.rules, every)
+	return nil
 }
 
 // warnOfWaiting logs which rules of a rule set would hold requests, and do not.

@@ -38,10 +38,7 @@ type seen struct {
 }
 
 func TestADecisionIsCountedWithoutAnAllocation(t *testing.T) {
-	m, err := telemetry.New(telemetry.Config{RuleSet: "api", MaxRules: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := telemetry.New(telemetry.Config{RuleSet: "api", MaxRules: 1})
 	// The one label there is is taken: what does not fit must not cost more.
 	m.Decided(t.Context(), &fluxgate.Request{}, &fluxgate.Decision{Reason: fluxgate.ReasonLimited, RuleID: "first", Band: "b"}, nil)
 	for name, s := range decisions(t) {
@@ -88,10 +85,7 @@ func TestTracingThatIsOffIsNotThere(t *testing.T) {
 }
 
 func BenchmarkDecided(b *testing.B) {
-	m, err := telemetry.New(telemetry.Config{RuleSet: "api"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := telemetry.New(telemetry.Config{RuleSet: "api"})
 	for name, s := range decisions(b) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -106,10 +100,7 @@ func BenchmarkDecided(b *testing.B) {
 }
 
 func BenchmarkRoute(b *testing.B) {
-	m, err := telemetry.New(telemetry.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := telemetry.New(telemetry.Config{})
 	h := m.Route("POST /v1/check", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/check", nil)
 	b.ReportAllocs()

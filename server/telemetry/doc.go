@@ -1,27 +1,25 @@
-// Package telemetry is what others can measure of a server: metrics for
-// Prometheus, traces over OTLP, and logs.
+// Package telemetry observes a server: metrics for Prometheus, traces over OTLP,
+// and logs.
 //
-//	metrics, err := telemetry.New(telemetry.Config{RuleSet: "api-limits", Version: version})
-//	...
+//	metrics := telemetry.New(telemetry.Config{RuleSet: "api-limits", Version: version})
 //	engine, err := fluxgate.New(store, rules, fluxgate.WithObserver(metrics))
 //	...
-//	err = metrics.WatchRules(rules, 30*time.Second)
-//	err = metrics.WatchStore(store.Health)
+//	metrics.WatchRules(rules, 30*time.Second)
+//	metrics.WatchStore(store.Health)
 //	limiter := metrics.Limiter(engine)
 //	mux.Handle("POST /v1/check", metrics.Route("POST /v1/check", check))
 //	mux.Handle("GET /metrics", metrics.Handler())
 //
-// # What a caller can do to it
+// # Bounded labels
 //
-// Nothing. A label holds what we have given a name ourselves: rule sets that
-// exist, rules that decided, routes that were registered, methods and reasons
-// that are known. All of them are bounded in number, and what does not fit is
-// counted under "other"; a rule set that does not exist under "unknown". No
-// identity, path or header stands in a metric, a span or a log.
+// No caller can add a label value: rule sets in labels exist, rules have decided,
+// routes are registered, methods and reasons are known ones. Rule sets and rules
+// are bounded in number; further ones are counted under "other", and rule sets
+// that do not exist under "unknown". No metric, span or log line contains an
+// identity, a path or a header.
 //
-// # What it costs
+// # Cost
 //
-// [Metrics] is on the path of every request: a decision is counted without an
-// allocation and without a lock. Traces are off unless there is an endpoint,
-// and then everything that would make them is left out of the path.
+// [Metrics] is called for every request: it counts a decision without an
+// allocation. Without an endpoint for traces, requests pass no tracing code.
 package telemetry

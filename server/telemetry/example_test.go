@@ -15,10 +15,7 @@ import (
 
 // Metrics are the observer of an engine, and a handler for Prometheus.
 func ExampleNew() {
-	metrics, err := telemetry.New(telemetry.Config{RuleSet: "api"})
-	if err != nil {
-		log.Fatal(err)
-	}
+	metrics := telemetry.New(telemetry.Config{RuleSet: "api"})
 	set := fluxgate.Must(fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "everyone", Bands: []fluxgate.Band{fluxgate.PerHour(2)}}))
 	store := fluxgate.Must(memstore.New(memstore.Config{}))
 	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set), fluxgate.WithObserver(metrics)))

@@ -10,8 +10,7 @@ import (
 	"github.com/fluxgate/fluxgate/httplimit"
 )
 
-// Limiter measures how long next takes to decide. An observer hears only when
-// it is done.
+// Limiter measures how long next takes to decide.
 func (m *Metrics) Limiter(next httplimit.Limiter) httplimit.Limiter {
 	return &timed{next: next, seconds: m.seconds}
 }
@@ -26,7 +25,7 @@ func (t *timed) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Deci
 	start, peek := time.Now(), req.Peek
 	d, err := t.next.Check(ctx, req)
 	if err != nil {
-		return d, err // it says how patient the caller was
+		return d, err // its duration is how long the caller waited
 	}
 	spent := time.Since(start)
 	if d.Allowed && !peek {

@@ -13,20 +13,14 @@ import (
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
 )
 
-// NewLogger makes a logger that writes text for people or json for machines,
-// from a level on: debug, info, warn or error. Lines of a request that is
-// traced name its trace.
+// NewLogger returns a logger that writes text or json, from a level on: debug,
+// info, warn or error. Lines about a traced request have its trace id.
 func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
-	var least slog.Level
-	switch level {
-	case "debug", "info", "", "warn", "error":
-		if level != "" {
-			_ = least.UnmarshalText([]byte(level)) // one of the four
-		}
-	default:
+	lowest, ok := map[string]slog.Level{"debug": slog.LevelDebug, "": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}[level]
+	if !ok {
 		return nil, fmt.Errorf("unknown log level %q: use debug, info, warn or error", level)
 	}
-	options := &slog.HandlerOptions{Level: least}
+	options := &slog.HandlerOptions{Level: lowest}
 	switch format {
 	case "text", "":
 		return slog.New(traced{slog.NewTextHandler(w, options)}), nil
@@ -36,7 +30,7 @@ func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	return nil, fmt.Errorf("unknown log format %q: use text or json", format)
 }
 
-// traced adds the trace to what is logged about a request.
+// traced adds the ids of trace and span to lines about a request.
 type traced struct{ slog.Handler }
 
 func (h traced) Handle(ctx context.Context, r slog.Record) error {
@@ -50,69 +44,36 @@ func (h traced) Handle(ctx context.Context, r slog.Record) error {
 func (h traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{h.Handler.WithAttrs(attrs)} }
 func (h traced) WithGroup(name string) slog.Handler       { return traced{h.Handler.WithGroup(name)} }
 
-// Observers is several observers as one.
-type Observers []fluxgate.Observer
+// decisionLog logs decisions at level debug, without the caller's identity and
+// path, and warns of failures, at most once in a while.
+type decisionLog struct {
+	logger                           *slog.Logger
+	store, settlements, tooManyRules *logthrottle.Throttle
+}
 
-// Decided implements [fluxgate.Observer].
-func (all Observers) Decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error) {
-	for _, o := range all {
-		o.Decided(ctx, req, d, err)
+func newDecisionLog(logger *slog.Logger) *decisionLog {
+	if logger == nil {
+		logger = slog.Default()
 	}
+	return &decisionLog{logger, logthrottle.New(time.Second), logthrottle.New(time.Second), logthrottle.New(time.Minute)}
 }
 
-// Waiting implements [fluxgate.Observer].
-func (all Observers) Waiting(ctx context.Context, change int) {
-	for _, o := range all {
-		o.Waiting(ctx, change)
-	}
-}
-
-// Settled implements [fluxgate.Observer].
-func (all Observers) Settled(ctx context.Context, s fluxgate.Settlement, err error) {
-	for _, o := range all {
-		o.Settled(ctx, s, err)
-	}
-}
-
-// StoreFailed implements [fluxgate.Observer].
-func (all Observers) StoreFailed(ctx context.Context, err error) {
-	for _, o := range all {
-		o.StoreFailed(ctx, err)
-	}
-}
-
-// Log is an observer that logs: decisions at level debug, without who asked
-// and for what; a store that fails as a warning, at most once a second.
-type Log struct {
-	logger               *slog.Logger
-	store, settle, rules *logthrottle.Throttle
-}
-
-var _ fluxgate.Observer = (*Log)(nil)
-
-// NewLog makes one.
-func NewLog(logger *slog.Logger) *Log {
-	return &Log{logger: logger, store: logthrottle.New(time.Second), settle: logthrottle.New(time.Second), rules: logthrottle.New(time.Minute)}
-}
-
-// Decided implements [fluxgate.Observer].
-func (l *Log) Decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error) {
+func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error, outcome string) {
 	if d.Reason == fluxgate.ReasonTooManyRules {
-		if now, before := l.rules.Allow(time.Now()); now {
-			l.logger.WarnContext(ctx, "more rules apply to a request than can be counted: it is refused; put rules into groups, or narrow them",
-				"rule_set", req.RuleSet, "most", fluxgate.MaxMatches, "suppressed", before)
+		if now, before := l.tooManyRules.Allow(time.Now()); now {
+			l.logger.WarnContext(ctx, "request refused: too many rules match it; put rules into groups, or narrow them",
+				"rule_set", req.RuleSet, "limit", fluxgate.MaxMatches, "suppressed", before)
 		}
 	}
 	if !l.logger.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
-	came := outcomeOf(d, err)
-	attrs := []slog.Attr{slog.String("outcome", came.String())}
-	if ruleSetExists(came) && req.RuleSet != "" {
+	attrs := []slog.Attr{slog.String("outcome", outcome)}
+	if ruleSetExists(outcome) && req.RuleSet != "" {
 		attrs = append(attrs, slog.String("rule_set", req.RuleSet))
 	}
 	if err != nil {
-		attrs = append(attrs, slog.Any("err", err))
+		attrs = append(attrs, slog.Any("error", err))
 	} else {
 		attrs = append(attrs, slog.Bool("allowed", d.Allowed))
 	}
@@ -121,7 +82,7 @@ func (l *Log) Decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.De
 	}
 	if d.Band != "" {
 		attrs = append(attrs, slog.String("band", d.Band), slog.Int64("limit", d.Limit), slog.Int64("remaining", d.Remaining),
-			slog.Duration("retry_after", d.RetryAfter), slog.Duration("wait", d.Wait), slog.String("source", sourceOf(d).String()))
+			slog.Duration("retry_after", d.RetryAfter), slog.Duration("wait", d.Wait), slog.String("source", sourceOf(d)))
 	}
 	if d.Owed > 0 {
 		attrs = append(attrs, slog.Int64("owed", d.Owed))
@@ -132,22 +93,14 @@ func (l *Log) Decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.De
 	l.logger.LogAttrs(ctx, slog.LevelDebug, "decided", attrs...)
 }
 
-// Waiting implements [fluxgate.Observer].
-func (l *Log) Waiting(context.Context, int) {}
-
-// Settled implements [fluxgate.Observer].
-func (l *Log) Settled(ctx context.Context, _ fluxgate.Settlement, err error) {
-	if err == nil {
-		return
-	}
-	if now, before := l.settle.Allow(time.Now()); now {
-		l.logger.WarnContext(ctx, "a receipt could not be settled", "err", err, "suppressed", before)
+func (l *decisionLog) settleFailed(ctx context.Context, err error) {
+	if now, before := l.settlements.Allow(time.Now()); now {
+		l.logger.WarnContext(ctx, "cannot settle a receipt", "error", err, "suppressed", before)
 	}
 }
 
-// StoreFailed implements [fluxgate.Observer].
-func (l *Log) StoreFailed(ctx context.Context, err error) {
+func (l *decisionLog) storeFailed(ctx context.Context, err error) {
 	if now, before := l.store.Allow(time.Now()); now {
-		l.logger.WarnContext(ctx, "the store could not be asked: rules go by their onFailure", "err", err, "suppressed", before)
+		l.logger.WarnContext(ctx, "store unavailable: onFailure of the rules decides", "error", err, "suppressed", before)
 	}
 }

@@ -2,120 +2,120 @@ package telemetry
 
 import (
 	"context"
-	"fmt"
+	"log/slog"
 	"net/http"
 	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/fluxgate/fluxgate"
 )
 
-// Config is what [Metrics] need to know. The zero value will do.
+// Config configures [Metrics]. Its zero value works.
 type Config struct {
 	// RuleSet is the rule set of requests that name none.
 	RuleSet string
-	// Version and Revision are what was built, for fluxgate_build_info.
+	// Version and Revision are those of the build, for fluxgate_build_info.
 	Version, Revision string
-	// WaitSlots is how many requests may wait at once. 0 means that none do.
+	// WaitSlots is how many requests may wait at once. 0 means none.
 	WaitSlots int
 	// MaxRuleSets and MaxRules bound how many rule sets, and rules of all of
 	// them, have a label of their own, counted since the start. Those that
 	// come later share the label other. 0 means 100 and 1,000.
 	MaxRuleSets, MaxRules int
+	// Logger gets decisions at level debug, without the caller's identity and
+	// path, and warnings about the store. Nil means slog.Default().
+	Logger *slog.Logger
 }
 
-// Metrics counts what a server does, for Prometheus. It is the observer of
-// the engine.
+// Metrics counts what a server does, for Prometheus, and logs it. It is the
+// observer of the engine.
 type Metrics struct {
-	config   Config
-	registry *prometheus.Registry
-	counts   *table
-	routes   *routes
+	ruleSet   string
+	registry  *prometheus.Registry
+	create    promauto.Factory
+	log       *decisionLog
+	decisions *decisions
 
+	requests                     *prometheus.CounterVec
+	requestSeconds               *prometheus.HistogramVec
 	seconds, waits               prometheus.Histogram
 	waiting                      prometheus.Gauge
 	peeks, storeFailed, degraded prometheus.Counter
-	returned, charged            prometheus.Counter
-	settled, unsettled           prometheus.Counter
+	tokens, settlements          *prometheus.CounterVec
 }
 
 var _ fluxgate.Observer = (*Metrics)(nil)
 
-// decisionBuckets reach from a lone decision in memory to what nobody waits
-// for. The default deadline of Redis is one of their bounds.
-var decisionBuckets = []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
-
-// New makes metrics in a registry of their own.
-func New(config Config) (*Metrics, error) {
-	if config.MaxRuleSets < 0 || config.MaxRules < 0 || config.WaitSlots < 0 {
-		return nil, fmt.Errorf("making metrics: bounds must not be negative")
-	}
-	if config.MaxRuleSets == 0 {
+// New creates metrics in a registry of their own.
+func New(config Config) *Metrics {
+	if config.MaxRuleSets <= 0 {
 		config.MaxRuleSets = 100
 	}
-	if config.MaxRules == 0 {
+	if config.MaxRules <= 0 {
 		config.MaxRules = 1_000
 	}
+	registry := prometheus.NewRegistry()
+	create := promauto.With(registry)
 	m := &Metrics{
-		config: config, registry: prometheus.NewRegistry(),
-		counts: newTable(config.MaxRuleSets, config.MaxRules), routes: newRoutes(),
-		seconds: histogram("decision_duration_seconds", "Time to decide, without the time a request was held.", decisionBuckets),
-		waits: histogram("wait_seconds", "Time that requests were held until their tokens were there.",
-			[]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}),
-		waiting:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "fluxgate_waiting", Help: "Requests that are held right now."}),
-		peeks:       plain("peeks_total", "Requests that only asked what would be decided. No other metric counts them."),
-		storeFailed: plain("store_failures_total", "Times that the store, or the fallback, could not be asked."),
-		degraded:    plain("degraded_decisions_total", "Decisions for which the store could not be asked about every rule."),
+		ruleSet: config.RuleSet, registry: registry, create: create, log: newDecisionLog(config.Logger),
+		decisions: newDecisions(config.MaxRuleSets, config.MaxRules),
+		requests: create.NewCounterVec(prometheus.CounterOpts{
+			Name: "fluxgate_http_requests_total", Help: "HTTP requests by route, method and status.",
+		}, []string{"route", "method", "code"}),
+		requestSeconds: create.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "fluxgate_http_request_duration_seconds", Help: "Time to answer an HTTP request, by route.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"route"}),
+		// From a decision in memory to the longest that a caller waits. The
+		// default timeout of Redis is one of the bounds.
+		seconds: create.NewHistogram(prometheus.HistogramOpts{
+			Name: "fluxgate_decision_duration_seconds", Help: "Time to decide, without the time that a request was held.",
+			Buckets: []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
+		}),
+		waits: create.NewHistogram(prometheus.HistogramOpts{
+			Name: "fluxgate_wait_seconds", Help: "Time that requests were held until their tokens were available.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}),
+		waiting:     create.NewGauge(prometheus.GaugeOpts{Name: "fluxgate_waiting", Help: "Requests that are held now."}),
+		peeks:       create.NewCounter(prometheus.CounterOpts{Name: "fluxgate_peeks_total", Help: "Peeks: requests that take no tokens. No other metric counts them."}),
+		storeFailed: create.NewCounter(prometheus.CounterOpts{Name: "fluxgate_store_failures_total", Help: "Failed calls of the store or the fallback."}),
+		degraded:    create.NewCounter(prometheus.CounterOpts{Name: "fluxgate_degraded_decisions_total", Help: "Decisions made without the store for at least one rule."}),
+		tokens: create.NewCounterVec(prometheus.CounterOpts{
+			Name: "fluxgate_settled_tokens_total", Help: "Tokens that settling returned or charged."}, []string{"direction"}),
+		settlements: create.NewCounterVec(prometheus.CounterOpts{
+			Name: "fluxgate_settlements_total", Help: "Receipts by whether settling them succeeded."}, []string{"result"}),
 	}
-	tokens := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "fluxgate_settled_tokens_total", Help: "Tokens that settling gave back or charged."}, []string{"direction"})
-	m.returned, m.charged = tokens.WithLabelValues("returned"), tokens.WithLabelValues("charged")
-	settlements := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "fluxgate_settlements_total", Help: "Receipts by whether they could be settled."}, []string{"result"})
-	m.settled, m.unsettled = settlements.WithLabelValues("ok"), settlements.WithLabelValues("failed")
-
-	all := []prometheus.Collector{
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.counts, m.routes.requests, m.routes.seconds, m.seconds, m.waits, m.waiting, m.peeks, m.storeFailed, m.degraded, tokens, settlements,
-		constant("build_info", "What was built. The value says nothing.", 1,
-			prometheus.Labels{"version": config.Version, "revision": config.Revision, "goversion": runtime.Version()}),
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		m.decisions.total, m.decisions.byRule, m.decisions.shadow, m.decisions.nearLimit)
+	for _, direction := range []string{"returned", "charged"} {
+		m.tokens.WithLabelValues(direction)
 	}
+	for _, result := range []string{"ok", "failed"} {
+		m.settlements.WithLabelValues(result)
+	}
+	create.NewGauge(prometheus.GaugeOpts{
+		Name: "fluxgate_build_info", Help: "The build, in the labels. Always 1.",
+		ConstLabels: prometheus.Labels{"version": config.Version, "revision": config.Revision, "goversion": runtime.Version()},
+	}).Set(1)
 	if config.WaitSlots > 0 {
-		all = append(all, constant("waiting_limit", "How many requests may be held at once.", float64(config.WaitSlots), nil))
+		create.NewGauge(prometheus.GaugeOpts{Name: "fluxgate_waiting_limit", Help: "How many requests may be held at once."}).Set(float64(config.WaitSlots))
 	}
-	if err := m.register(all...); err != nil {
-		return nil, err
-	}
-	return m, nil
+	return m
 }
 
-func (m *Metrics) register(all ...prometheus.Collector) error {
-	for _, c := range all {
-		if err := m.registry.Register(c); err != nil {
-			return fmt.Errorf("making metrics: %w", err)
-		}
-	}
-	return nil
+// WatchAudit reports whether the audit file can be written.
+func (m *Metrics) WatchAudit(broken func() error) {
+	m.create.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fluxgate_audit_broken", Help: "1 while the audit file cannot be written: the admin API refuses all changes.",
+	}, func() float64 { return boolValue(broken() != nil) })
 }
 
-func plain(name, help string) prometheus.Counter {
-	return prometheus.NewCounter(prometheus.CounterOpts{Name: "fluxgate_" + name, Help: help})
-}
-
-func histogram(name, help string, buckets []float64) prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "fluxgate_" + name, Help: help, Buckets: buckets})
-}
-
-func constant(name, help string, value float64, labels prometheus.Labels) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "fluxgate_" + name, Help: help, ConstLabels: labels},
-		func() float64 { return value })
-}
-
-// Handler answers scrapes. What can be told is told even if something cannot.
+// Handler answers scrapes, also if some of the metrics cannot be collected.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 8, Timeout: 10 * time.Second,
@@ -123,55 +123,33 @@ func (m *Metrics) Handler() http.Handler {
 }
 
 // Decided implements [fluxgate.Observer].
-func (m *Metrics) Decided(_ context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error) {
+func (m *Metrics) Decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error) {
+	outcome := outcomeOf(d, err)
+	m.log.decided(ctx, req, d, err, outcome)
 	if req.Peek {
 		m.peeks.Inc()
 		return
 	}
 	id := req.RuleSet
 	if id == "" {
-		id = m.config.RuleSet
+		id = m.ruleSet
 	}
-	came := outcomeOf(d, err)
-	if !ruleSetExists(came) {
-		// The name may be the caller's, or be ours if there was a decision by
-		// it before.
-		m.counts.known(id).decisions[came][indexOf(d.Allowed && err == nil)][sourceNone].Add(1)
+	if !ruleSetExists(outcome) {
+		m.decisions.count(m.decisions.knownRuleSet(id), outcome, d.Allowed && err == nil, labelNone)
 		return
 	}
-	set := m.counts.set(id)
-	set.decisions[came][indexOf(d.Allowed)][sourceOf(d)].Add(1)
-	if d.RuleID != "" {
-		rule := m.counts.rule(set, d.RuleID)
-		rule.decisions[came].Add(1)
-		if came == outcomeAllowed && d.Remaining <= d.Limit/5 {
-			rule.nearLimit.Add(1)
-		}
-	}
+	ruleSet := m.decisions.ruleSet(id)
+	m.decisions.count(ruleSet, outcome, d.Allowed, sourceOf(d))
+	m.decisions.countRules(ruleSet, outcome, d)
 	if d.Degraded {
 		m.degraded.Inc()
 	}
 	if d.Allowed && d.Wait > 0 {
 		m.waits.Observe(d.Wait.Seconds())
 	}
-	m.countShadow(set, d)
 }
 
-// countShadow counts the shadow rules that would have rejected, each once.
-func (m *Metrics) countShadow(set *setCounts, d *fluxgate.Decision) {
-	var last *fluxgate.Rule
-	for b := range d.Bands() {
-		if b.Rule == nil || b.Rule == last {
-			continue
-		}
-		last = b.Rule
-		if b.Shadow() && (b.Status == fluxgate.Rejected || b.Status == fluxgate.TooCostly) {
-			m.counts.rule(set, b.Rule.ID).shadow.Add(1)
-		}
-	}
-}
-
-func indexOf(b bool) int {
+func boolValue(b bool) float64 {
 	if b {
 		return 1
 	}
@@ -182,15 +160,19 @@ func indexOf(b bool) int {
 func (m *Metrics) Waiting(_ context.Context, change int) { m.waiting.Add(float64(change)) }
 
 // Settled implements [fluxgate.Observer].
-func (m *Metrics) Settled(_ context.Context, s fluxgate.Settlement, err error) {
+func (m *Metrics) Settled(ctx context.Context, s fluxgate.Settlement, err error) {
 	if err != nil {
-		m.unsettled.Inc()
+		m.log.settleFailed(ctx, err)
+		m.settlements.WithLabelValues("failed").Inc()
 		return
 	}
-	m.settled.Inc()
-	m.returned.Add(float64(max(0, s.Returned)))
-	m.charged.Add(float64(max(0, s.Charged)))
+	m.settlements.WithLabelValues("ok").Inc()
+	m.tokens.WithLabelValues("returned").Add(float64(max(0, s.Returned)))
+	m.tokens.WithLabelValues("charged").Add(float64(max(0, s.Charged)))
 }
 
 // StoreFailed implements [fluxgate.Observer].
-func (m *Metrics) StoreFailed(context.Context, error) { m.storeFailed.Inc() }
+func (m *Metrics) StoreFailed(ctx context.Context, err error) {
+	m.log.storeFailed(ctx, err)
+	m.storeFailed.Inc()
+}

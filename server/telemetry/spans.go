@@ -13,15 +13,15 @@ import (
 	"github.com/fluxgate/fluxgate/httplimit"
 )
 
-// Route makes a span for each request of a route, as a child of the one that
-// the header traceparent names. The pattern is that of [http.ServeMux]; its
-// path is the name of the span, and nothing of what the caller writes is.
+// Route creates a span for each request of a route, as a child of the span in the
+// header traceparent. The pattern is that of [http.ServeMux]; its path is the
+// name of the span, never what a caller sends.
 func (t *Tracing) Route(pattern string, next http.Handler) http.Handler {
 	return t.route(pattern, next, false)
 }
 
-// PublicRoute is Route for requests whose headers anyone may have written. The
-// trace that traceparent names is not continued, since its writer would choose
+// PublicRoute is Route for requests whose headers a client may have written. It
+// does not continue the trace in traceparent, which would let clients choose
 // what is sampled: the span begins a trace of its own and links to the other.
 func (t *Tracing) PublicRoute(pattern string, next http.Handler) http.Handler {
 	return t.route(pattern, next, true)
@@ -40,7 +40,7 @@ func (t *Tracing) route(pattern string, next http.Handler, public bool) http.Han
 		}
 		method := methodLabel(r.Method)
 		if method == labelOther {
-			method = "_OTHER" // as OpenTelemetry has it
+			method = "_OTHER" // the value of OpenTelemetry
 		}
 		ctx, span := t.tracer.Start(ctx, method+" "+route, append(options, trace.WithSpanKind(trace.SpanKindServer),
 			trace.WithAttributes(attribute.String("http.request.method", method), attribute.String("http.route", route)))...)
@@ -58,7 +58,7 @@ func (t *Tracing) route(pattern string, next http.Handler, public bool) http.Han
 	})
 }
 
-// Limiter makes a span for each decision of next.
+// Limiter creates a span for each decision of next.
 func (t *Tracing) Limiter(next httplimit.Limiter) httplimit.Limiter {
 	if !t.Enabled() {
 		return next
@@ -80,26 +80,26 @@ func (t *tracedLimiter) Check(ctx context.Context, req *fluxgate.Request) (fluxg
 	if !span.IsRecording() {
 		return d, err
 	}
-	came := outcomeOf(&d, err)
+	outcome := outcomeOf(&d, err)
 	set := labelUnknown
-	if ruleSetExists(came) {
+	if ruleSetExists(outcome) {
 		if set = req.RuleSet; set == "" {
 			set = t.ruleSet
 		}
 	}
-	span.SetAttributes(attribute.String("fluxgate.rule_set", set), attribute.String("fluxgate.outcome", came.String()),
+	span.SetAttributes(attribute.String("fluxgate.rule_set", set), attribute.String("fluxgate.outcome", outcome),
 		attribute.Bool("fluxgate.allowed", d.Allowed && err == nil))
 	if d.RuleID != "" {
 		span.SetAttributes(attribute.String("fluxgate.rule", d.RuleID))
 	}
 	if d.Band != "" {
-		span.SetAttributes(attribute.String("fluxgate.source", sourceOf(&d).String()))
+		span.SetAttributes(attribute.String("fluxgate.source", sourceOf(&d)))
 	}
 	if d.Degraded {
 		span.SetAttributes(attribute.Bool("fluxgate.degraded", true))
 	}
-	if came == outcomeError {
-		span.SetStatus(codes.Error, "") // its text may be a user's function's
+	if outcome == outcomeError {
+		span.SetStatus(codes.Error, "") // without the text, which a hook may have written
 	}
 	return d, err
 }

@@ -12,27 +12,37 @@ import (
 )
 
 var (
-	descStoreUp       = desc("store_up", "Whether every bucket can be asked.")
-	descStoreChecked  = desc("store_checked_timestamp_seconds", "When the store was last asked how it is.")
-	descStoreWarnings = desc("store_warnings", "What should be changed about the store's servers; /v1/health says what.")
-	descUncovered     = desc("store_uncovered_shards", "Shards that no server is known for.")
-	descNodeUp        = desc("store_node_up", "Whether a server that holds buckets answers.", "node")
+	descStoreUp       = desc("store_up", "1 if every bucket is available.")
+	descStoreChecked  = desc("store_checked_timestamp_seconds", "When the health of the store was last checked.")
+	descStoreWarnings = desc("store_warnings", "Warnings about the servers of the store; /v1/health lists them.")
+	descUncovered     = desc("store_uncovered_shards", "Shards without a server.")
+	descNodeUp        = desc("store_node_up", "1 if a server that holds buckets answers.", "node")
 	descNodeLatency   = desc("store_node_latency_seconds", "How long a server took to answer a ping.", "node")
 )
 
 const (
-	probeEvery   = 5 * time.Second // however often anyone scrapes
+	probeEvery   = 5 * time.Second
 	probeTimeout = 2 * time.Second
 	maxNodes     = 1_000
 )
 
-// WatchStore tells how the store is. It is asked when somebody scrapes, but
-// not more than once in five seconds, and a scrape waits for two at most.
-func (m *Metrics) WatchStore(health func(context.Context) redisstore.Health) error {
-	return m.register(&storeCollector{probe: probe{ask: health, every: probeEvery, timeout: probeTimeout}})
+// WatchStore reports the health of the store. A scrape checks it, at most once
+// in five seconds, and waits for two at most.
+func (m *Metrics) WatchStore(health func(context.Context) redisstore.Health) {
+	m.registry.MustRegister(&storeCollector{health: health})
 }
 
-type storeCollector struct{ probe probe }
+type storeCollector struct {
+	health   func(context.Context) redisstore.Health
+	checking singleflight.Group
+	latest   atomic.Pointer[storeHealth]
+}
+
+// storeHealth is the health of the store at a time.
+type storeHealth struct {
+	redisstore.Health
+	at time.Time
+}
 
 // Describe implements [prometheus.Collector].
 func (c *storeCollector) Describe(out chan<- *prometheus.Desc) {
@@ -43,64 +53,41 @@ func (c *storeCollector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *storeCollector) Collect(out chan<- prometheus.Metric) {
-	h, at := c.probe.last()
-	if at.IsZero() {
-		out <- gauge(descStoreUp, 0) // it has not answered yet
+	var h *storeHealth
+	select {
+	case checked := <-c.checking.DoChan("", func() (any, error) { return c.check(), nil }):
+		h = checked.Val.(*storeHealth)
+	case <-time.After(probeTimeout):
+		out <- gauge(descStoreUp, 0)
 		return
 	}
-	out <- gauge(descStoreUp, float64(indexOf(h.Healthy())))
-	out <- gauge(descStoreChecked, seconds(at))
+	out <- gauge(descStoreUp, boolValue(h.Healthy()))
+	out <- gauge(descStoreChecked, seconds(h.at))
 	out <- gauge(descStoreWarnings, float64(len(h.Warnings)))
 	out <- gauge(descUncovered, float64(h.Uncovered))
-	told := map[string]bool{}
+	seen := map[string]bool{}
 	for i := range h.Nodes {
 		n := &h.Nodes[i]
-		if told[n.Addr] || len(told) == maxNodes {
+		if seen[n.Addr] || len(seen) == maxNodes {
 			continue
 		}
-		told[n.Addr] = true
-		out <- gauge(descNodeUp, float64(indexOf(n.Err == nil)), n.Addr)
+		seen[n.Addr] = true
+		out <- gauge(descNodeUp, boolValue(n.Err == nil), n.Addr)
 		if n.Err == nil {
 			out <- gauge(descNodeLatency, n.Latency.Seconds(), n.Addr)
 		}
 	}
 }
 
-// probe asks the store how it is, once at a time.
-type probe struct {
-	ask            func(context.Context) redisstore.Health
-	every, timeout time.Duration
-
-	asking singleflight.Group
-	latest atomic.Pointer[storeHealth]
-}
-
-// storeHealth is what the store said, and when.
-type storeHealth struct {
-	redisstore.Health
-	at time.Time
-}
-
-// last is what the store said last, and when. If that is long ago the store is
-// asked again, and if it does not answer in time that is the answer.
-func (p *probe) last() (redisstore.Health, time.Time) {
-	select {
-	case answer := <-p.asking.DoChan("", func() (any, error) { return p.current(), nil }):
-		h := answer.Val.(*storeHealth)
-		return h.Health, h.at
-	case <-time.After(p.timeout):
-		return redisstore.Health{}, time.Time{}
-	}
-}
-
-func (p *probe) current() *storeHealth {
-	if h := p.latest.Load(); h != nil && time.Since(h.at) < p.every {
+// check returns the health of the store, at most five seconds old.
+func (c *storeCollector) check() *storeHealth {
+	if h := c.latest.Load(); h != nil && time.Since(h.at) < probeEvery {
 		return h
 	}
-	// Less than the patience of a scrape, so that it hears which node is away.
-	ctx, cancel := context.WithTimeout(context.Background(), p.timeout*3/4)
+	// Less than a scrape waits, so that it learns which node does not answer.
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout*3/4)
 	defer cancel()
-	h := &storeHealth{p.ask(ctx), time.Now()}
-	p.latest.Store(h)
+	h := &storeHealth{c.health(ctx), time.Now()}
+	c.latest.Store(h)
 	return h
 }

@@ -21,49 +21,48 @@ import (
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
 )
 
-// TracingConfig is where traces go. The zero value makes none.
+// TracingConfig configures [Tracing]. Its zero value creates no traces.
 type TracingConfig struct {
-	// Endpoint is a collector that understands OTLP over HTTP, such as
-	// http://localhost:4318; without a path, /v1/traces is meant. Empty means
-	// that no traces are made.
+	// Endpoint is the URL of a collector of OTLP over HTTP, such as
+	// http://localhost:4318. The default path is /v1/traces. Empty means no
+	// traces.
 	Endpoint string
-	// SampleRatio is the share of requests that are traced, of those that come
-	// without a trace of their own, or on a public route.
+	// SampleRatio is the share of requests that are traced, of those without a
+	// trace of their own or on a public route.
 	SampleRatio float64
-	// ServiceName is what the service is called. Empty means fluxgate.
+	// ServiceName is the name of the service. Empty means fluxgate.
 	ServiceName string
-	// Version is the service's.
+	// Version is the version of the service.
 	Version string
 	// RuleSet is the rule set of requests that name none.
 	RuleSet string
-	// Logger gets, at most once a minute, that traces cannot be sent. Nil
-	// means slog.Default().
+	// Logger gets a warning, at most once a minute, while traces cannot be
+	// sent. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
-// shutdownTimeout bounds how long the last spans are waited for.
+// shutdownTimeout bounds the sending of the last spans.
 const shutdownTimeout = 5 * time.Second
 
-// Tracing makes a span for every HTTP request of a route and for every
-// decision. What is to be sent is bounded: spans that a slow collector does
-// not take in time are dropped, and no request waits for it.
+// Tracing creates a span for every HTTP request of a route and for every
+// decision. Its queue is bounded: spans that a slow collector does not accept in
+// time are dropped, and no request waits for it.
 type Tracing struct {
 	config   TracingConfig
-	provider *sdktrace.TracerProvider // nil if no traces are made
+	provider *sdktrace.TracerProvider // nil without an endpoint
 	tracer   trace.Tracer
 	client   *http.Client
-	giveUp   context.CancelFunc // ends what is being sent
+	cancel   context.CancelFunc // of the batch that is being sent
 }
 
-// propagator reads and writes the header traceparent. Baggage is left alone:
-// it is whatever a caller writes.
+// propagator reads the header traceparent. Baggage is ignored: callers can write
+// anything there.
 var propagator = propagation.TraceContext{}
 
-// NewTracing begins to send traces. Whether the collector is there is not
-// asked: it may come later.
+// NewTracing starts to send traces. It does not wait for the collector.
 func NewTracing(ctx context.Context, config TracingConfig) (*Tracing, error) {
 	if !(config.SampleRatio >= 0 && config.SampleRatio <= 1) {
-		return nil, fmt.Errorf("tracing: a sample ratio is 0 to 1, not %v", config.SampleRatio)
+		return nil, fmt.Errorf("tracing: the sample ratio must be 0 to 1, not %v", config.SampleRatio)
 	}
 	if config.Endpoint == "" {
 		return &Tracing{}, nil
@@ -96,18 +95,18 @@ func NewTracing(ctx context.Context, config TracingConfig) (*Tracing, error) {
 	}
 	limits := sdktrace.NewSpanLimits()
 	limits.AttributeValueLengthLimit = 128
-	life, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithBatcher(&quietExporter{SpanExporter: exporter, life: life, logger: config.Logger, said: logthrottle.New(time.Minute)}),
+		sdktrace.WithBatcher(&loggingExporter{SpanExporter: exporter, life: life, logger: config.Logger, throttle: logthrottle.New(time.Minute)}),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(config.SampleRatio))),
 		sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits))
 	return &Tracing{
-		config: config, provider: provider, tracer: provider.Tracer("github.com/fluxgate/fluxgate"), client: client, giveUp: giveUp,
+		config: config, provider: provider, tracer: provider.Tracer("github.com/fluxgate/fluxgate"), client: client, cancel: cancel,
 	}, nil
 }
 
-// parseEndpoint is the collector's address, and what to send along. Errors do
-// not show the address: it may hold a password.
+// parseEndpoint returns the URL of the collector and the headers to send. Errors
+// do not contain the URL: it may have a password.
 func parseEndpoint(endpoint string) (target string, headers map[string]string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -127,10 +126,10 @@ func parseEndpoint(endpoint string) (target string, headers map[string]string, e
 	return u.String(), headers, nil
 }
 
-// Enabled reports whether traces are made.
+// Enabled reports whether traces are created.
 func (t *Tracing) Enabled() bool { return t != nil && t.provider != nil }
 
-// Shutdown sends what is left, for five seconds at most.
+// Shutdown sends the remaining spans, for five seconds at most.
 func (t *Tracing) Shutdown(ctx context.Context) error {
 	if !t.Enabled() {
 		return nil
@@ -138,24 +137,23 @@ func (t *Tracing) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
 	defer cancel()
 	defer t.client.CloseIdleConnections()
-	defer t.giveUp()
+	defer t.cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
 		return fmt.Errorf("sending the last traces: %w", err)
 	}
 	return nil
 }
 
-// quietExporter says that spans cannot be sent where the server says all else,
-// and not with every batch.
-type quietExporter struct {
+// loggingExporter logs failures to the log of the server, at most once a minute.
+type loggingExporter struct {
 	sdktrace.SpanExporter
-	life   context.Context // the SDK does not end a call when its time is up
-	logger *slog.Logger
-	said   *logthrottle.Throttle
+	life     context.Context // the SDK does not cancel a call that takes too long
+	logger   *slog.Logger
+	throttle *logthrottle.Throttle
 }
 
 // ExportSpans implements [sdktrace.SpanExporter].
-func (e *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+func (e *loggingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(e.life, cancel)()
@@ -163,8 +161,8 @@ func (e *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOn
 	if err == nil {
 		return nil
 	}
-	if now, before := e.said.Allow(time.Now()); now {
-		e.logger.Warn("traces cannot be sent", "err", err, "spans", len(spans), "suppressed", before)
+	if now, before := e.throttle.Allow(time.Now()); now {
+		e.logger.Warn("cannot send traces", "error", err, "spans", len(spans), "suppressed", before)
 	}
-	return nil // it was said here, and nobody else is to say it
+	return nil // logged here, and not again by the SDK
 }

@@ -1,0 +1,98 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// Values of a label where there is no name to show.
+const (
+	labelOther   = "other"   // the names with a label of their own are used up
+	labelUnknown = "unknown" // the rule set does not exist
+	labelNone    = "none"    // no band was asked
+)
+
+// snapshotMap is a map that is read without a lock: it is never changed, only
+// replaced by a larger one. Its zero value is empty.
+type snapshotMap[K comparable, V any] struct {
+	mu       sync.Mutex // held while an entry is added
+	snapshot atomic.Pointer[map[K]V]
+}
+
+func (m *snapshotMap[K, V]) entries() map[K]V {
+	if entries := m.snapshot.Load(); entries != nil {
+		return *entries
+	}
+	return nil
+}
+
+// add returns the value of a key. If there is none yet it creates it, unless the
+// map has so many entries already.
+func (m *snapshotMap[K, V]) add(key K, most int, create func() V) (value V, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	entries := m.entries()
+	if value, ok = entries[key]; ok || len(entries) >= most {
+		return value, ok
+	}
+	larger := make(map[K]V, len(entries)+1)
+	maps.Copy(larger, entries)
+	value = create()
+	larger[key] = value
+	m.snapshot.Store(&larger)
+	return value, true
+}
+
+// Outcomes of requests, beside the reasons of decisions.
+const (
+	outcomeAllowed  = "allowed"
+	outcomeInvalid  = "invalid"  // no decision: the request is invalid
+	outcomeCanceled = "canceled" // no decision: the caller has gone
+	outcomeError    = "error"    // no decision, and not because of the caller
+)
+
+// reasons are those that a label can have.
+var reasons = []fluxgate.Reason{
+	fluxgate.ReasonLimited, fluxgate.ReasonCostTooHigh, fluxgate.ReasonDenied, fluxgate.ReasonExempt, fluxgate.ReasonNoRule, fluxgate.ReasonNoRuleSet,
+	fluxgate.ReasonBadPath, fluxgate.ReasonTooManyRules, fluxgate.ReasonMissingIdentity, fluxgate.ReasonStoreFailure,
+}
+
+// outcomeOf returns the outcome of a request as a label value.
+func outcomeOf(d *fluxgate.Decision, err error) string {
+	switch {
+	case err == nil && d.Reason == fluxgate.ReasonOK:
+		return outcomeAllowed
+	case err == nil && slices.Contains(reasons, d.Reason):
+		return string(d.Reason)
+	case err == nil:
+		return labelOther
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return outcomeCanceled
+	case errors.Is(err, fluxgate.ErrCost):
+		return outcomeInvalid
+	}
+	return outcomeError
+}
+
+// ruleSetExists reports whether the rule set that a request names exists, as far
+// as its outcome says. If not, the name may be made up by the caller.
+func ruleSetExists(outcome string) bool {
+	return outcome != string(fluxgate.ReasonNoRuleSet) && outcome != outcomeInvalid && outcome != outcomeCanceled && outcome != outcomeError
+}
+
+// sourceOf returns where the binding answer came from as a label value.
+func sourceOf(d *fluxgate.Decision) string {
+	switch {
+	case d.Band == "":
+		return labelNone
+	case d.Source == fluxgate.FromNegativeCache:
+		return "negative-cache"
+	}
+	return d.Source.String()
+}
