@@ -97,17 +97,27 @@ func (r *Resolver) setHeader(name string) {
 	}
 }
 
-// Addr is the address of the client that sent a request. It is the zero Addr
-// if there is none: the peer's cannot be read, or the peer came through a unix
+// Addr returns the address of the client that sent a request. It is the zero Addr
+// if there is none: the peer's is not an address, or the peer came through a unix
 // socket that is not trusted or whose proxy did not name the client.
 func (r *Resolver) Addr(req *http.Request) netip.Addr {
-	unix := isUnixPeer(req.RemoteAddr)
-	// The server's end of the connection knows better: a client names its
-	// own end of a unix socket as it likes, also like an address.
+	return r.resolve(req.RemoteAddr, overUnix(req), req.Header)
+}
+
+// Trusts reports whether the peer that sent a request is a trusted proxy.
+func (r *Resolver) Trusts(req *http.Request) bool {
+	_, trusted := r.peer(req.RemoteAddr, overUnix(req))
+	return trusted
+}
+
+// overUnix reports whether a request came through a unix socket. The server's
+// end of the connection decides if it is known: a client can name its own end of
+// a unix socket like an address.
+func overUnix(req *http.Request) bool {
 	if local, ok := req.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
-		unix = strings.HasPrefix(local.Network(), "unix")
+		return strings.HasPrefix(local.Network(), "unix")
 	}
-	return r.resolve(req.RemoteAddr, unix, req.Header)
+	return isUnixPeer(req.RemoteAddr)
 }
 
 // Resolve is [Resolver.Addr] for other transports: peer is the address, with
@@ -117,19 +127,23 @@ func (r *Resolver) Resolve(peer string, header http.Header) netip.Addr {
 	return r.resolve(peer, isUnixPeer(peer), header)
 }
 
-// isUnixPeer tells the peers that have no address, nameless, abstract or with
-// a path, from garbage.
+// isUnixPeer reports whether a peer is a unix socket: unnamed, abstract or with a
+// path.
 func isUnixPeer(peer string) bool {
 	return peer == "" || peer[0] == '@' || peer[0] == '/'
 }
 
-func (r *Resolver) resolve(peer string, unix bool, header http.Header) netip.Addr {
-	var addr netip.Addr
-	trusted := r.trustUnix
-	if !unix {
-		addr, _ = parseAddr(peer)
-		trusted = r.trusted.contain(addr)
+// peer returns the address of a peer, if it has one, and whether it is trusted.
+func (r *Resolver) peer(name string, unix bool) (addr netip.Addr, trusted bool) {
+	if unix {
+		return addr, r.trustUnix
 	}
+	addr, _ = parseAddr(name)
+	return addr, r.trusted.contain(addr)
+}
+
+func (r *Resolver) resolve(peer string, unix bool, header http.Header) netip.Addr {
+	addr, trusted := r.peer(peer, unix)
 	if !trusted {
 		return addr
 	}
@@ -140,7 +154,7 @@ func (r *Resolver) resolve(peer string, unix bool, header http.Header) netip.Add
 	if r.format != singleAddress {
 		return r.walk(addr, lines)
 	}
-	// Of two lines one may be the client's, and nobody knows which.
+	// One of two lines may be the client's.
 	if len(lines) == 1 {
 		if client, ok := parseAddr(trim(lines[0])); ok {
 			return client

@@ -1,28 +1,26 @@
-// Package forwardauth answers proxies that ask whether they may pass a request
-// on: nginx's auth_request, Caddy's reverse_proxy with handle_response, Traefik's
+// Package forwardauth tells proxies whether they may pass a request on: nginx's
+// auth_request, Caddy's reverse_proxy with handle_response, Traefik's
 // ForwardAuth, and HAProxy with a few lines of Lua. Ready configurations of all
 // four are in deploy/proxies, and docs/proxies.md explains them.
 //
-// # The question
+// # The request of the proxy
 //
-// A proxy sends a request of its own and says in headers what the client's
-// looks like:
+// A proxy sends a request of its own, with headers that describe the client's:
 //
 //	X-Forwarded-Method   the method, required
 //	X-Forwarded-Uri      path and query as they were sent, required
 //	X-Forwarded-Host     the host; without it Host
 //	X-Forwarded-For      the client's address, as package clientip reads it
 //
-// Each has one name, which [Config] can change to X-Original-Method and the
-// like. Never are two names looked at for one thing: a proxy overwrites the one
-// that it knows, and what stands in the other is the client's. For the same
-// reason users, API keys, attributes and rule sets are read only from headers
-// that the configuration names, and a header that is there twice is refused
-// with 400, except X-Forwarded-For and Forwarded, which are lists. A URI with a
+// [Config] can change each name to X-Original-Method and the like. There is one
+// name for each: a proxy overwrites the one that it knows, and any other would
+// be the client's. For the same reason users, API keys and attributes are read
+// only from headers that the configuration names, and a header that occurs twice
+// is refused with 400, except X-Forwarded-For and Forwarded, which are lists. A URI with a
 // raw # or with a raw \ in its path is refused with 400: backends disagree on
 // what these mean.
 //
-// What the proxy wants is in the query, which no client can reach:
+// The query has the parameters of the proxy. Clients cannot change it:
 //
 //	?ruleSet=partners    decide by this rule set instead of the limiter's own
 //	?deny=403            answer every rejection with this status: 401, 403 or 429
@@ -30,19 +28,19 @@
 // # The answer
 //
 //	204                  the request may pass; the headers about limits are for the client
-//	429, 403, 503, 400   it may not: headers, Retry-After and a problem document as in package httplimit,
+//	429, 403, 503, 400   it may not pass: headers, Retry-After and a problem document as in package httplimit,
 //	                     with its status once more in X-Fluxgate-Status
 //	500, 503             there is no decision; X-Fluxgate-Status is missing, and the proxy
-//	                     does what it is configured to do when fluxgate is away
+//	                     does what it is configured to do when fluxgate is unavailable
 //	403                  the peer is not a trusted proxy; X-Fluxgate-Status is missing
 //
 // nginx understands only 2xx, 401 and 403. With ?deny=403 every rejection is a
 // 403, X-Fluxgate-Status says what it really is, and X-Fluxgate-Problem has the
 // document, since nginx drops the body. The configuration in
-// deploy/proxies makes the true answer of the two.
+// deploy/proxies restores the answer from the two.
 //
-// # Who may ask
+// # Access
 //
-// Proxies that are trusted, on loopback unless [Config] names others. Anyone
-// else could take tokens in another's name.
+// Only trusted proxies may send requests, on loopback unless [Config] names
+// others. Anyone else could take tokens in another caller's name.
 package forwardauth

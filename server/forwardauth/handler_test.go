@@ -64,10 +64,10 @@ func TestIdentitiesComeFromConfiguredHeadersOnly(t *testing.T) {
 		t.Errorf("a client decides: %+v", got)
 	}
 	config := forwardauth.Config{
-		UserHeader: "x-user-id", APIKeyHeader: "X-Api-Key", RuleSetHeader: "X-Fluxgate-Rule-Set", Attributes: map[string]string{"tenant": "X-Tenant", "plan": "X-Plan"},
+		UserHeader: "x-user-id", APIKeyHeader: "X-Api-Key", Attributes: map[string]string{"tenant": "X-Tenant", "plan": "X-Plan"},
 	}
 	got = described(t, config, asking("", headers...))
-	if got.UserID != "alice" || got.APIKey != "secret" || len(got.Attributes) != 1 || got.Attributes["tenant"] != "acme" || got.RuleSet != "partners" {
+	if got.UserID != "alice" || got.APIKey != "secret" || len(got.Attributes) != 1 || got.Attributes["tenant"] != "acme" || got.RuleSet != "" {
 		t.Errorf("it is %+v", got)
 	}
 	if got = described(t, config, asking("?ruleSet=internal", headers...)); got.RuleSet != "internal" {
@@ -149,21 +149,12 @@ func TestAProxyOnAUnixSocketIsTrustedBySocketNotByName(t *testing.T) {
 	}
 }
 
-func TestWithAnyPeerTheAddressIsStillNotBelieved(t *testing.T) {
-	r := asking("", "X-Forwarded-For: 198.51.100.7")
-	r.RemoteAddr = "203.0.113.5:4711"
-	got := described(t, forwardauth.Config{AnyPeer: true}, r)
-	if got.IP != netip.MustParseAddr("203.0.113.5") || got.Path != "/items" {
-		t.Errorf("it is %+v", got)
-	}
-}
-
 func TestWhatCannotBeReadIsRefused(t *testing.T) {
 	handler := newHandler(t, limiterFunc(func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
 		t.Error("the limiter is asked")
 		return fluxgate.Decision{}, nil
 	}), forwardauth.Config{
-		RuleSetHeader: "X-Rule-Set", UserHeader: "x-user-id", APIKeyHeader: "X-API-Key", Attributes: map[string]string{"tenant": "x-tenant"},
+		UserHeader: "x-user-id", APIKeyHeader: "X-API-Key", Attributes: map[string]string{"tenant": "x-tenant"},
 		Proxies: clientip.Config{TrustedProxies: []string{"127.0.0.1"}, Header: "X-Real-IP"},
 	})
 	for name, r := range map[string]*http.Request{
@@ -181,7 +172,6 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 		"a bad port":       asking("", "X-Forwarded-Host: example.org:http"),
 		"a bad address":    asking("", "X-Forwarded-Host: [::1"),
 		"two hosts":        asking("", "X-Forwarded-Host: a", "X-Forwarded-Host: b"),
-		"two rule sets":    asking("", "X-Rule-Set: a", "X-Rule-Set: b"),
 		"a fragment":       asking("", "X-Forwarded-Uri: /a#/../b"),
 		"a late fragment":  asking("", "X-Forwarded-Uri: /a?b#c"),
 		"a far fragment":   asking("", "X-Forwarded-Uri: http://example.org/a#b"),
