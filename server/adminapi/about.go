@@ -4,57 +4,50 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
 func (a *API) registerAbout() {
-	huma.Register(a.huma, a.operation(config.RoleRead, http.MethodGet, "/v1/audit", "list-audit", tagAbout, "List what was changed or refused on this server, newest first"), a.listAudit)
-	huma.Register(a.huma, a.operation(config.RoleRead, http.MethodGet, "/v1/whoami", "whoami", tagAbout, "Say who the server takes the caller for"), a.whoami)
+	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/audit", "list-audit", tagAbout, "List changes and refused requests on this server, newest first"), a.listAudit)
+	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/whoami", "whoami", tagAbout, "Show who the server takes the caller for"), a.whoami)
 }
 
-type auditOut struct {
-	Body struct {
-		Records []audit.Record `json:"records" nullable:"false" doc:"Records, newest first."`
-		Next    uint64         `json:"next,omitempty" doc:"What to give as before for the next page; left out on the last."`
-	} `nameHint:"Audit"`
+// Audit is a page of the audit.
+type Audit struct {
+	Records []audit.Record `json:"records" nullable:"false" doc:"Records, newest first."`
+	Next    uint64         `json:"next,omitempty" doc:"The value of before for the next page; absent on the last."`
 }
 
 func (a *API) listAudit(ctx context.Context, in *struct {
 	Page
-	Before uint64 `query:"before" doc:"The number of the last record of the page before."`
-}) (*auditOut, error) {
+	Before uint64 `query:"before" doc:"The number of the last record of the previous page."`
+}) (*Audit, error) {
 	who := callerOf(ctx).who
-	found := a.config.Audit.Recent(in.Before, in.Limit, func(r *audit.Record) bool {
+	page := &Audit{Records: a.config.Audit.Recent(in.Before, in.Limit, func(r *audit.Record) bool {
 		if r.RuleSet == "" {
 			return who.MayAll(config.RoleRead)
 		}
 		return who.May(config.RoleRead, r.RuleSet)
-	})
-	out := new(auditOut)
-	out.Body.Records = append([]audit.Record{}, found...)
-	if len(found) == in.Limit {
-		out.Body.Next = found[len(found)-1].Seq
+	})}
+	if n := len(page.Records); n == in.Limit {
+		page.Next = page.Records[n-1].Seq
 	}
-	return out, nil
+	return page, nil
 }
 
-type whoOut struct{ Body admin.Who }
-
-func (a *API) whoami(ctx context.Context, _ *struct{}) (*whoOut, error) {
+func (a *API) whoami(ctx context.Context, _ *struct{}) (*admin.Who, error) {
 	who := callerOf(ctx).who
 	here, err := a.config.Operator.Whoami(ctx)
 	if err != nil {
-		return nil, a.failed(ctx, err)
+		return nil, err
 	}
-	out := &whoOut{*here}
-	out.Body.Name, out.Body.Roles, out.Body.RuleSets = who.Name, []string{}, who.RuleSets()
-	for _, role := range []config.Role{config.RoleCheck, config.RoleRead, config.RoleWrite} {
+	here.Name, here.Roles, here.RuleSets = who.Name, []string{}, who.RuleSets()
+	for _, role := range config.Roles {
 		if who.MayAny(role) {
-			out.Body.Roles = append(out.Body.Roles, string(role))
+			here.Roles = append(here.Roles, string(role))
 		}
 	}
-	return out, nil
+	return here, nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
-	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
 )
@@ -20,68 +19,56 @@ func write(header http.Header, status func(int), body io.Writer, p *admin.Proble
 	header.Set("Content-Type", p.ContentType(""))
 	header.Set("Cache-Control", "no-store")
 	status(p.Status)
-	_ = json.NewEncoder(body).Encode(p) // the caller may have left
+	_ = json.NewEncoder(body).Encode(p) // the caller may have gone
 }
 
-// admit lets through who has the role that an operation needs, and writes the
-// audit: of every change, and of every attempt that was refused.
+// admit lets callers through that have the role of an operation, and writes the
+// audit: every change, and every refused attempt.
 func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	request, _ := humago.Unwrap(ctx)
-	op, asks := ctx.Operation(), callerOf(ctx.Context())
-	record := &audit.Record{
-		Operation: op.OperationID, RuleSet: named(ctx, "ruleSet"), Rule: named(ctx, "rule"), From: a.client(request).String(),
-	}
-	if record.Who = audit.Nobody; asks.who != nil {
-		record.Who = asks.who.Name
-	}
+	op, caller := ctx.Operation(), callerOf(ctx.Context())
 	role := roleOf(op)
-	var problem *admin.Problem
-	if asks.err != nil {
-		problem = a.unknown(ctx, request, asks.err)
-	} else {
-		problem = a.refusal(role, record.RuleSet, asks.who)
+	attempt := &attempt{request: request, record: &audit.Record{
+		Who: audit.Nobody, From: a.config.Clients.Addr(request).String(), Operation: op.OperationID, RuleSet: named(ctx, "ruleSet"), Rule: named(ctx, "rule"),
+	}}
+	if caller.who != nil {
+		attempt.record.Who = caller.who.Name
 	}
-	if problem == nil && role == config.RoleWrite && a.config.Audit.Broken() != nil {
-		// The record of this attempt is what tries the audit again.
-		problem = admin.NewProblem(http.StatusServiceUnavailable, admin.KindUnavailable,
-			"Nothing can be changed now: the audit cannot be written, see the server's log. Try again when it is mended.")
-	}
+	problem := a.refusal(ctx, request, caller, role, attempt.record.RuleSet)
 	if problem != nil {
-		a.refuse(ctx, problem)
-		a.write(ctx.Context(), record, problem.Status, problem.Detail)
+		a.refuse(ctx, attempt, problem)
 		return
 	}
-	// Nothing of the body was read yet.
+	// The body has not been read yet.
 	release, err := a.slots.Take(ctx.Context(), a.callerName(request))
 	if err != nil {
-		problem = admin.NewProblem(http.StatusServiceUnavailable, admin.KindLimited,
-			"The server is busy with other requests, most of them perhaps of the same caller. Nothing was done: try again.")
 		ctx.SetHeader("Retry-After", "1")
-		a.refuse(ctx, problem)
+		problem = admin.NewProblem(http.StatusServiceUnavailable, admin.KindLimited,
+			"The server is busy with other requests, perhaps of the same caller. Nothing was done: try again.")
 		if role == config.RoleWrite {
-			a.write(ctx.Context(), record, problem.Status, problem.Detail)
+			a.refuse(ctx, attempt, problem)
+		} else {
+			writeProblem(ctx, problem)
 		}
 		return
 	}
 	defer release()
 	within, cancel := context.WithTimeout(ctx.Context(), timeout)
 	defer cancel()
-	changes := &changing{record: record, request: request}
 	if role == config.RoleWrite {
 		defer func() {
 			failure := recover()
 			if failure != nil {
-				a.write(ctx.Context(), record, http.StatusInternalServerError, "the server failed: the change may have been made")
+				a.audit(ctx.Context(), attempt.record, http.StatusInternalServerError, "the server failed: the change may have been made")
 				panic(failure)
 			}
-			a.write(ctx.Context(), record, ctx.Status(), changes.problem)
+			a.audit(ctx.Context(), attempt.record, ctx.Status(), attempt.problem)
 		}()
 	}
-	next(huma.WithContext(ctx, context.WithValue(within, changingKey{}, changes)))
+	next(huma.WithContext(ctx, context.WithValue(within, attemptKey{}, attempt)))
 }
 
-// named is what a path names, if it can be an id: whatever else somebody wrote
-// there has no place in the audit.
+// named returns the id in a path. A text that is no id has no place in the audit.
 func named(ctx huma.Context, parameter string) string {
 	if id := ctx.Param(parameter); id == "" || fluxgate.ValidID(id) {
 		return id
@@ -89,8 +76,27 @@ func named(ctx huma.Context, parameter string) string {
 	return "(not an id)"
 }
 
-// unknown is what a caller is told whom nobody knows.
-func (a *API) unknown(ctx huma.Context, r *http.Request, err error) *admin.Problem {
+// refusal returns why an operation is refused, or nil.
+func (a *API) refusal(ctx huma.Context, r *http.Request, caller caller, role config.Role, ruleSet string) *admin.Problem {
+	switch {
+	case caller.err != nil:
+		return a.unauthenticated(ctx, r, caller.err)
+	case role == "":
+		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, "The operation is not available to any role.")
+	case ruleSet == "" && !caller.who.MayAny(role):
+		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, "The role "+string(role)+" is needed, which "+caller.who.Name+" does not have.")
+	case ruleSet != "" && !caller.who.May(role, ruleSet):
+		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, "The role "+string(role)+" on rule set "+ruleSet+" is needed, which "+caller.who.Name+" does not have.")
+	case role == config.RoleWrite && a.config.Audit.Broken() != nil:
+		// The record of this attempt tries to write the audit again.
+		return admin.NewProblem(http.StatusServiceUnavailable, admin.KindUnavailable,
+			"Changes are refused while the audit file cannot be written: see the server's log. Try again later.")
+	}
+	return nil
+}
+
+// unauthenticated returns the answer to a caller without a valid identity.
+func (a *API) unauthenticated(ctx huma.Context, r *http.Request, err error) *admin.Problem {
 	header := http.Header{}
 	status, detail := a.config.Guard.Challenge(header, r, err)
 	for name, values := range header {
@@ -105,26 +111,19 @@ func (a *API) unknown(ctx huma.Context, r *http.Request, err error) *admin.Probl
 	return admin.NewProblem(status, kind, detail)
 }
 
-// refusal is why a caller may not do what needs a role, or nil.
-func (a *API) refusal(role config.Role, ruleSet string, who *access.Identity) *admin.Problem {
-	switch {
-	case role == "":
-		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, "Nobody may do this.")
-	case ruleSet == "" && !who.MayAny(role):
-		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, "The role "+string(role)+" is needed, which "+who.Name+" does not have.")
-	case ruleSet != "" && !who.May(role, ruleSet):
-		return admin.NewProblem(http.StatusForbidden, admin.KindAccess, "The role "+string(role)+" on rule set "+ruleSet+" is needed, which "+who.Name+" does not have.")
-	}
-	return nil
+// refuse answers with a problem and writes it to the audit.
+func (a *API) refuse(ctx huma.Context, attempt *attempt, p *admin.Problem) {
+	writeProblem(ctx, p)
+	a.audit(ctx.Context(), attempt.record, p.Status, p.Detail)
 }
 
-func (a *API) refuse(ctx huma.Context, p *admin.Problem) {
+func writeProblem(ctx huma.Context, p *admin.Problem) {
 	_, w := humago.Unwrap(ctx)
 	write(w.Header(), ctx.SetStatus, w, p)
 }
 
-// roleOf is the role that an operation needs. One that says none is refused to
-// all.
+// roleOf returns the role that an operation needs. An operation without one is
+// refused to all callers.
 func roleOf(op *huma.Operation) config.Role {
 	for _, requirement := range op.Security {
 		if roles := requirement[schemeBearer]; len(roles) == 1 {
@@ -134,22 +133,22 @@ func roleOf(op *huma.Operation) config.Role {
 	return ""
 }
 
-// changing is what an operation says of its change, for the audit.
-type changing struct {
+// attempt is one operation under way, as the audit needs it.
+type attempt struct {
 	record  *audit.Record
 	request *http.Request
 	problem string
-	// bucket is set where buckets are asked for, sent where a change was sent
-	// to the source.
+	// bucket is set by operations on buckets, sent once a change was sent to
+	// the source.
 	bucket, sent bool
 }
 
-type changingKey struct{}
+type attemptKey struct{}
 
-func changingOf(ctx context.Context) *changing { return ctx.Value(changingKey{}).(*changing) }
+func attemptOf(ctx context.Context) *attempt { return ctx.Value(attemptKey{}).(*attempt) }
 
-// write ends a record.
-func (a *API) write(ctx context.Context, r *audit.Record, status int, detail string) {
+// audit completes a record and writes it.
+func (a *API) audit(ctx context.Context, r *audit.Record, status int, detail string) {
 	r.Status, r.Detail = status, detail
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusPreconditionFailed:
@@ -161,5 +160,5 @@ func (a *API) write(ctx context.Context, r *audit.Record, status int, detail str
 	case r.Outcome == "":
 		r.Outcome = audit.Changed
 	}
-	_ = a.config.Audit.Write(context.WithoutCancel(ctx), *r) // it logs, and Broken remembers
+	_ = a.config.Audit.Write(context.WithoutCancel(ctx), *r) // it logs, and Broken reports it
 }

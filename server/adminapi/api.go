@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -20,60 +19,54 @@ import (
 	"github.com/fluxgate/fluxgate/server/slots"
 )
 
-// Config is what the admin API works on.
+// Config configures an [API]. Operator, Guard and Audit are required.
 type Config struct {
-	// Operator does what is asked, Guard says who asks, Audit keeps the record.
-	// They are required.
 	Operator *admin.Direct
 	Guard    *access.Guard
 	Audit    *audit.Log
-	// Counters are those of this server. Nil means none.
+	// Counters returns how often the rules of a rule set have decided on this
+	// server. Nil means no counters.
 	Counters func(ruleSet string) []admin.Counter
-	// Changed is called after every change, before it is answered: here it is
-	// in effect at once. Nil means nobody.
+	// Changed is called after every change, before it is answered, so that the
+	// change is in effect on this server. Nil means no call.
 	Changed func(*http.Request)
-	// Clients finds out where callers are. Nil means at the other end of their
-	// connection.
+	// Clients resolves the addresses of callers. Nil means those of the peers.
 	Clients *clientip.Resolver
-	// Rate is how many requests a minute one caller may make. 0 means 600.
+	// Rate limits the requests of one caller in a minute. 0 means 600.
 	Rate int64
 	// BodyTimeout bounds the reading of a body. 0 means 30 seconds.
 	BodyTimeout time.Duration
-	// Version is that of the server.
+	// Version is the version of the server.
 	Version string
-	// Logger gets what went wrong. Nil means slog.Default().
+	// Logger gets errors that are not the caller's. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
 // API is the admin API.
 type API struct {
 	config  Config
-	reader  rules.Editor // for those who change nothing
-	log     *slog.Logger
-	clients *clientip.Resolver
+	reader  rules.Editor // for operations that change nothing
 	since   time.Time
 	huma    huma.API
 	handler http.Handler
-	// slots are for operations: a large rule set takes some 100 MB to read,
-	// compare and write.
+	// slots bounds concurrent operations: a large rule set needs some 100 MB to
+	// read, compare and write.
 	slots *slots.Pool
-	// reading bounds how many documents are parsed at the same time.
+	// reading bounds how many documents are parsed at once.
 	reading chan struct{}
 }
 
-// How many operations run at the same time, and how long a caller waits that
-// has its share.
+// How many operations run at once, and how long a caller waits for a slot.
 const (
 	maxOperations       = 8
 	maxCallerOperations = 2
 	maxOperationWait    = 5 * time.Second
 )
 
-// timeout bounds one operation: what is slow in a source of ten thousand rules
-// is slower than what a check may take.
+// timeout bounds one operation. In a source of ten thousand rules some are slow.
 const timeout = 2 * time.Minute
 
-// New makes the API.
+// New returns the API.
 func New(config Config) (*API, error) {
 	if config.Operator == nil || config.Guard == nil || config.Audit == nil {
 		return nil, errors.New("the admin API needs an operator, a guard and an audit")
@@ -84,18 +77,15 @@ func New(config Config) (*API, error) {
 	if config.BodyTimeout == 0 {
 		config.BodyTimeout = 30 * time.Second
 	}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	if config.Clients == nil {
+		config.Clients = new(clientip.Resolver)
+	}
 	a := &API{
-		config: config, reader: admin.Remembering(config.Operator), log: config.Logger, clients: config.Clients, since: time.Now().UTC(),
+		config: config, reader: admin.Remembering(config.Operator), since: time.Now().UTC(),
 		slots: slots.New(maxOperations, maxCallerOperations, maxOperationWait), reading: make(chan struct{}, 2),
-	}
-	if a.log == nil {
-		a.log = slog.Default()
-	}
-	if a.clients == nil {
-		var err error
-		if a.clients, err = clientip.New(clientip.Config{}); err != nil {
-			return nil, err
-		}
 	}
 	mux := http.NewServeMux()
 	a.huma = humago.New(mux, describe(config.Version))
@@ -107,20 +97,41 @@ func New(config Config) (*API, error) {
 	a.registerBuckets()
 	a.registerAbout()
 	for _, never := range []string{"ErrorModel", "ErrorDetail"} {
-		delete(a.huma.OpenAPI().Components.Schemas.Map(), never) // our problems stand in their place
+		delete(a.huma.OpenAPI().Components.Schemas.Map(), never) // we answer with Problem instead
 	}
 	if err := a.serveDescription(mux); err != nil {
 		return nil, err
 	}
-	limited, err := a.limit(mux)
-	if err != nil {
-		return nil, err
-	}
-	a.handler = limited
-	return a, nil
+	var err error
+	a.handler, err = a.limit(mux)
+	return a, err
 }
 
-// Patterns are the routes of the API, as [http.ServeMux] takes them.
+// register adds an operation. Its errors become problems.
+func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) (*O, error)) { //nolint:gocritic // huma takes it by value
+	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
+		out, err := do(ctx, in)
+		if err != nil {
+			err = a.problem(ctx, err)
+			attemptOf(ctx).problem = err.Error()
+			return nil, err
+		}
+		return out, nil
+	})
+}
+
+// body is an answer without headers of its own.
+type body[T any] struct{ Body *T }
+
+// answer adds an operation that answers with a body only.
+func answer[I, T any](a *API, op huma.Operation, do func(context.Context, *I) (*T, error)) { //nolint:gocritic // huma takes it by value
+	register(a, op, func(ctx context.Context, in *I) (*body[T], error) {
+		out, err := do(ctx, in)
+		return &body[T]{out}, err
+	})
+}
+
+// Patterns returns the routes of the API as patterns of [http.ServeMux].
 func (a *API) Patterns() []string {
 	patterns := []string{"GET /openapi.json", "GET /openapi-3.0.json"}
 	for path, item := range a.huma.OpenAPI().Paths {
@@ -138,8 +149,8 @@ func (a *API) Patterns() []string {
 // ServeHTTP answers one request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
 
-// serveDescription answers with the description, in OpenAPI 3.1 and, for tools
-// that are behind, 3.0.
+// serveDescription serves the description in OpenAPI 3.1, and in 3.0 for tools
+// that do not read 3.1.
 func (a *API) serveDescription(mux *http.ServeMux) error {
 	current, err := json.Marshal(a.huma.OpenAPI())
 	if err != nil {
@@ -158,40 +169,37 @@ func (a *API) serveDescription(mux *http.ServeMux) error {
 	return nil
 }
 
-// client is where a request comes from.
-func (a *API) client(r *http.Request) netip.Addr { return a.clients.Addr(r) }
-
-// failed is what is answered where an operation failed. What is not the
-// caller's doing goes to the log.
-func (a *API) failed(ctx context.Context, err error) error {
-	what := changingOf(ctx)
-	if what.request.Method == http.MethodGet { // nothing was sent
+// problem returns the answer to a failed operation. Errors that are not the
+// caller's are logged.
+func (a *API) problem(ctx context.Context, err error) error {
+	attempt := attemptOf(ctx)
+	if attempt.request.Method == http.MethodGet { // nothing was sent
 		err = ofSource(ctx, err)
 	}
 	if problem := admin.ProblemOf(err); problem != nil {
 		return problem
 	}
-	a.log.ErrorContext(ctx, "an operation failed", "operation", what.record.Operation, "error", err)
-	detail := "The source of the rules cannot be asked now: see the server's log."
+	a.config.Logger.ErrorContext(ctx, "admin operation failed", "operation", attempt.record.Operation, "error", err)
+	detail := "The rule source is unavailable: see the server's log."
 	switch {
-	case what.bucket:
-		detail = "The store of the buckets cannot be asked now: see the server's log."
-	case what.sent:
-		detail += " The change may have been made all the same: look before you try again."
+	case attempt.bucket:
+		detail = "The store is unavailable: see the server's log."
+	case attempt.sent:
+		detail += " The change may have been made: check before you try again."
 	}
 	return admin.NewProblem(http.StatusServiceUnavailable, admin.KindUnavailable, detail)
 }
 
-// Page bounds how much is asked for at once.
+// Page bounds the size of an answer.
 type Page struct {
-	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"The most entries to return."`
 }
 
-// RuleSetPath is the rule set in a path. It is exported, like all that inputs
-// are made of, because huma looks for what is.
+// RuleSetPath is the rule set in a path. It is exported because huma reads
+// exported fields of inputs only.
 type RuleSetPath struct {
 	RuleSet string `path:"ruleSet" pattern:"^[A-Za-z0-9._-]{1,64}$" doc:"The rule set."`
 }
 
-// maxBody is how many bytes a rule set may have on its way here.
+// maxBody is the largest rule set in bytes, as a body.
 const maxBody = rules.MaxDocument + 4<<20

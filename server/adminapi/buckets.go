@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/audit"
@@ -13,78 +12,63 @@ import (
 )
 
 func (a *API) registerBuckets() {
-	huma.Register(a.huma, a.operation(config.RoleRead, http.MethodPost, "/v1/rule-sets/{ruleSet}/buckets/peek", "peek-buckets", tagDecisions,
-		"Say what a caller has left", http.StatusNotFound), a.peek)
-	huma.Register(a.huma, a.operation(config.RoleWrite, http.MethodPost, "/v1/rule-sets/{ruleSet}/buckets/reset", "reset-buckets", tagDecisions,
-		"Make buckets full: all of the rule set, all of a rule, or one caller's", http.StatusNotFound), a.reset)
-	huma.Register(a.huma, a.operation(config.RoleRead, http.MethodGet, "/v1/rule-sets/{ruleSet}/counters", "list-counters", tagDecisions,
-		"Say how often each rule has decided on this server", http.StatusNotFound), a.counters)
+	answer(a, a.operation(config.RoleRead, http.MethodPost, "/v1/rule-sets/{ruleSet}/buckets/peek", "peek-buckets", tagDecisions,
+		"Show what a caller has left", http.StatusNotFound), a.peek)
+	register(a, a.operation(config.RoleWrite, http.MethodPost, "/v1/rule-sets/{ruleSet}/buckets/reset", "reset-buckets", tagDecisions,
+		"Fill buckets: all of the rule set, all of a rule, or one caller's", http.StatusNotFound), a.reset)
+	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/rule-sets/{ruleSet}/counters", "list-counters", tagDecisions,
+		"Show how often each rule has decided on this server", http.StatusNotFound), a.counters)
 }
 
-type bucketsOut struct {
-	Body struct {
-		Buckets []admin.Bucket `json:"buckets" nullable:"false" doc:"One for each rule."`
-	} `nameHint:"Buckets"`
+type buckets struct {
+	Buckets []admin.Bucket `json:"buckets" nullable:"false" doc:"One for each rule."`
 }
 
 func (a *API) peek(ctx context.Context, in *struct {
 	RuleSetPath
 	Body struct {
 		Request admin.Request `json:"request" doc:"A request of the caller."`
-		Rules   []string      `json:"rules,omitempty" maxItems:"64" nullable:"false" doc:"The rules, whether they match the request or not. Left out, all that apply to it."`
+		Rules   []string      `json:"rules,omitempty" maxItems:"64" nullable:"false" doc:"The rules, whether they match the request or not. The default is all that apply to it."`
 	} `nameHint:"Peek"`
-}) (*bucketsOut, error) {
+}) (*buckets, error) {
 	req, err := requestOf(&in.Body.Request, in.RuleSet)
 	if err != nil {
-		return nil, a.failed(ctx, err)
+		return nil, err
 	}
-	changingOf(ctx).bucket = true
+	attemptOf(ctx).bucket = true
 	found, err := a.config.Operator.Buckets(ctx, req, in.Body.Rules...)
-	if err != nil {
-		return nil, a.failed(ctx, err)
-	}
-	out := new(bucketsOut)
-	out.Body.Buckets = append([]admin.Bucket{}, found...)
-	return out, nil
+	return &buckets{append([]admin.Bucket{}, found...)}, err
 }
 
 func (a *API) reset(ctx context.Context, in *struct {
 	RuleSetPath
 	Body admin.Reset
 }) (*struct{}, error) {
-	changingOf(ctx).bucket = true
-	record := changingOf(ctx).record
-	record.Rule = in.Body.Rule
-	err := error(nil)
+	attempt := attemptOf(ctx)
+	attempt.bucket, attempt.record.Rule = true, in.Body.Rule
 	if in.Body.RuleSet != "" && in.Body.RuleSet != in.RuleSet {
-		err = wrongRequest("ruleSet: must be that of the path, or be left out")
+		return nil, wrongRequest("ruleSet: must be that of the path, or be left out")
 	}
 	in.Body.RuleSet = in.RuleSet
+	key, err := a.config.Operator.ResetKey(ctx, in.Body)
+	attempt.record.Key = key
 	if err == nil {
-		record.Key, err = a.config.Operator.ResetKey(ctx, in.Body)
+		attempt.record.Outcome = audit.Changed // though there is no new revision
 	}
-	if err != nil {
-		err = a.failed(ctx, err)
-		changingOf(ctx).problem = err.Error()
-		return nil, err
-	}
-	record.Outcome = audit.Changed // though there is no revision of it
-	return nil, nil
+	return nil, err
 }
 
-type countersOut struct{ Body admin.Counters }
-
-func (a *API) counters(ctx context.Context, in *RuleSetPath) (*countersOut, error) {
+func (a *API) counters(ctx context.Context, in *RuleSetPath) (*admin.Counters, error) {
 	heads, err := a.config.Operator.Revisions(ctx, []string{in.RuleSet})
 	if _, known := heads[in.RuleSet]; err == nil && !known {
 		err = fmt.Errorf("rule set %q: %w", in.RuleSet, rules.ErrNotFound)
 	}
 	if err != nil {
-		return nil, a.failed(ctx, err)
+		return nil, err
 	}
-	out := &countersOut{admin.Counters{RuleSet: in.RuleSet, Since: a.since, Rules: []admin.Counter{}}}
+	out := &admin.Counters{RuleSet: in.RuleSet, Since: a.since, Rules: []admin.Counter{}}
 	if a.config.Counters != nil {
-		out.Body.Rules = append(out.Body.Rules, a.config.Counters(in.RuleSet)...)
+		out.Rules = append(out.Rules, a.config.Counters(in.RuleSet)...)
 	}
 	return out, nil
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// The names of the ways to say who one is.
+// The names of the security schemes.
 const (
 	schemeBearer      = "bearer"
 	schemeCertificate = "certificate"
 )
 
-// describe is how the API is described and how it writes.
+// describe returns the configuration of huma.
 func describe(version string) huma.Config {
 	if version == "" {
 		version = "dev"
@@ -40,16 +40,16 @@ func describe(version string) huma.Config {
 			Components: &huma.Components{
 				Schemas: registry,
 				SecuritySchemes: map[string]*huma.SecurityScheme{
-					schemeBearer: {Type: "http", Scheme: "bearer", Description: "A token of server.auth, or one of the OIDC issuer. " +
-						"The roles that an operation needs are listed with it."},
+					schemeBearer: {Type: "http", Scheme: "bearer", Description: "A token of server.auth or of the OIDC issuer. " +
+						"Each operation lists the role that it needs."},
 					schemeCertificate: {Type: "mutualTLS", Description: "A client certificate of server.auth.certificates."},
 				},
 			},
 			Tags: []*huma.Tag{
-				{Name: tagRuleSets, Description: "What is limited how."},
-				{Name: tagHistory, Description: "What was, who changed it, and the way back."},
-				{Name: tagDecisions, Description: "Why a request is decided as it is, and what callers have left."},
-				{Name: tagAbout, Description: "Who asks, and what was asked."},
+				{Name: tagRuleSets, Description: "Rule sets and their rules."},
+				{Name: tagHistory, Description: "Revisions, their authors, and restoring."},
+				{Name: tagDecisions, Description: "Explain decisions, and show and reset buckets."},
+				{Name: tagAbout, Description: "The caller and the audit."},
 			},
 		},
 		Formats:       map[string]huma.Format{"application/json": format, "json": format},
@@ -66,8 +66,8 @@ const (
 	tagAbout     = "about"
 )
 
-// plainProblems turns the errors that huma finds into ours: without the values
-// that were sent, which may be secrets. The audit is told of them, too.
+// plainProblems turns the errors of huma into problems without the values that
+// were sent, which may be secrets, and passes them to the audit.
 func plainProblems(ctx huma.Context, _ string, v any) (any, error) {
 	found, ok := v.(*huma.ErrorModel)
 	if !ok {
@@ -77,14 +77,14 @@ func plainProblems(ctx huma.Context, _ string, v any) (any, error) {
 	for _, e := range found.Errors {
 		p.Errors = append(p.Errors, admin.ProblemDetail{Location: e.Location, Message: e.Message})
 	}
-	if c, ok := ctx.Context().Value(changingKey{}).(*changing); ok {
+	if c, ok := ctx.Context().Value(attemptKey{}).(*attempt); ok {
 		c.problem = p.Error()
 	}
 	return p, nil
 }
 
-// operation describes an operation that needs a role. The statuses are those of
-// its errors, beside the ones that every operation has.
+// operation describes an operation that needs a role. The errors are its error
+// statuses beside those of every operation.
 func (a *API) operation(role config.Role, method, path, id, tag, summary string, errors ...int) huma.Operation {
 	op := huma.Operation{
 		OperationID: id, Method: method, Path: path, Tags: []string{tag}, Summary: summary,
@@ -103,8 +103,8 @@ func (a *API) operation(role config.Role, method, path, id, tag, summary string,
 	return op
 }
 
-// also documents another status with which an operation answers well: with a
-// body of a schema, or with none.
+// also documents another success status of an operation, with the schema of its
+// body or none.
 func also(op *huma.Operation, status int, schema string) {
 	response := &huma.Response{Description: http.StatusText(status)}
 	if schema != "" {
@@ -114,10 +114,10 @@ func also(op *huma.Operation, status int, schema string) {
 }
 
 // document is a rule set or a rule as it was sent. Our own decoder reads it,
-// which says everything that is wrong at once, and where.
+// which returns all problems at once with their places.
 type document[T any] json.RawMessage
 
-// Schema is that of what the document holds.
+// Schema returns the schema of the document.
 func (document[T]) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(reflect.TypeFor[T](), true, reflect.TypeFor[T]().Name())
 }
@@ -125,15 +125,15 @@ func (document[T]) Schema(r huma.Registry) *huma.Schema {
 // MarshalJSON writes the document as it is.
 func (d document[T]) MarshalJSON() ([]byte, error) { return json.RawMessage(d).MarshalJSON() }
 
-// take keeps what was sent, whatever that is.
-func (d *document[T]) take(text []byte) { *d = bytes.Clone(text) }
+// keep stores the body as it was sent.
+func (d *document[T]) keep(text []byte) { *d = bytes.Clone(text) }
 
-// format is JSON, but for documents that are taken as they were sent.
+// format is JSON, except for documents, which are kept as they were sent.
 var format = huma.Format{
 	Marshal: huma.DefaultJSONFormat.Marshal,
 	Unmarshal: func(text []byte, to any) error {
-		if doc, ok := to.(interface{ take([]byte) }); ok {
-			doc.take(text)
+		if doc, ok := to.(interface{ keep([]byte) }); ok {
+			doc.keep(text)
 			return nil
 		}
 		return huma.DefaultJSONFormat.Unmarshal(text, to)
@@ -145,11 +145,11 @@ type (
 	ruleDocument    = document[fluxgate.RuleDocument]
 )
 
-// written is a rule set or a rule as a document.
+// written returns a rule set or a rule as a document.
 func written[T any](v json.Marshaler) (document[T], error) {
 	text, err := v.MarshalJSON()
 	if err != nil {
-		return nil, fmt.Errorf("writing it as JSON: %w", err)
+		return nil, fmt.Errorf("encoding as JSON: %w", err)
 	}
 	return text, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// tag is a revision as an ETag.
+// tag returns a revision as an ETag.
 func tag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) + `"` }
 
 // parseTag reads an ETag.
@@ -24,14 +24,14 @@ func parseTag(s string) (int64, bool) {
 	return revision, err == nil && revision > 0 && s == tag(revision)
 }
 
-// Condition is what a change is based on.
+// Condition is the precondition of a change.
 type Condition struct {
-	IfMatch     string `header:"If-Match" doc:"The ETag of the rule set that was seen, or * for whatever is current."`
+	IfMatch     string `header:"If-Match" doc:"The ETag of the rule set that the change is based on, or * for the current one."`
 	IfNoneMatch string `header:"If-None-Match" doc:"With * the rule set must not exist."`
-	Comment     string `query:"comment" maxLength:"1024" doc:"Why, for the history."`
+	Comment     string `query:"comment" maxLength:"1024" doc:"The reason, for the history."`
 }
 
-// base is the revision that a change is based on.
+// base returns the revision that a change is based on.
 func (c *Condition) base(ctx context.Context, source rules.Source, ruleSet string) (int64, error) {
 	switch {
 	case c.IfMatch != "" && c.IfNoneMatch != "":
@@ -39,10 +39,10 @@ func (c *Condition) base(ctx context.Context, source rules.Source, ruleSet strin
 	case c.IfNoneMatch == "*":
 		return 0, nil
 	case c.IfNoneMatch != "":
-		return 0, admin.NewProblem(http.StatusBadRequest, admin.KindPrecondition, "A change knows only If-None-Match: *.")
+		return 0, admin.NewProblem(http.StatusBadRequest, admin.KindPrecondition, "If-None-Match of a change must be *.")
 	case c.IfMatch == "":
 		return 0, admin.NewProblem(http.StatusPreconditionRequired, admin.KindPrecondition,
-			"Say what the change is based on: If-Match with the ETag of the rule set, or If-None-Match: * for a new one.")
+			"Send the revision that the change is based on: If-Match with the ETag of the rule set, or If-None-Match: * for a new one.")
 	case c.IfMatch == "*":
 		heads, err := source.Revisions(ctx, []string{ruleSet})
 		if err != nil {
@@ -60,7 +60,7 @@ func (c *Condition) base(ctx context.Context, source rules.Source, ruleSet strin
 	return revision, nil
 }
 
-// unchanged reports whether a reader has this revision already.
+// unchanged reports whether a client has this revision already.
 func unchanged(ifNoneMatch string, revision int64) bool {
 	for candidate := range strings.SplitSeq(ifNoneMatch, ",") {
 		candidate = strings.TrimPrefix(strings.TrimSpace(candidate), "W/")

@@ -12,7 +12,7 @@ import (
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
-// caller is who asks, or why nobody knows.
+// caller is the identity of a caller, or why it has none.
 type caller struct {
 	who *access.Identity
 	err error
@@ -25,20 +25,20 @@ func callerOf(ctx context.Context) caller {
 	return c
 }
 
-// limit finds out who asks, and limits how often: with our own middleware, by
-// rules in memory. Callers that nobody knows are limited by their address, and
-// ten times as tightly.
+// limit identifies callers and limits their requests, with our own middleware and
+// rules in memory. Callers without an identity are limited by their address, to a
+// tenth of the rate.
 func (a *API) limit(next http.Handler) (http.Handler, error) {
-	const stranger = "stranger"
+	const unknown = "unknown"
 	set, err := fluxgate.NewRuleSet("admin",
 		fluxgate.Rule{
-			// Where nobody is asked who they are, by their addresses.
+			// Without authentication, by address.
 			ID: "callers", Group: "admin", Scope: fluxgate.ScopeUser, OnMissingIdentity: fluxgate.MissingIP,
 			Bands: []fluxgate.Band{fluxgate.PerMinute(a.config.Rate)},
 		},
 		fluxgate.Rule{
-			ID: "strangers", Group: "admin", Priority: 1, Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(max(1, a.config.Rate/10))},
-			When: fluxgate.When{Attributes: map[string][]string{stranger: {"yes"}}},
+			ID: "unknown-callers", Group: "admin", Priority: 1, Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(max(1, a.config.Rate/10))},
+			When: fluxgate.When{Attributes: map[string][]string{unknown: {"yes"}}},
 		})
 	if err != nil {
 		return nil, err
@@ -51,9 +51,9 @@ func (a *API) limit(next http.Handler) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	limited, err := httplimit.New(engine, httplimit.WithClientIP(a.clients), httplimit.WithRejection(rejected),
+	limited, err := httplimit.New(engine, httplimit.WithClientIP(a.config.Clients), httplimit.WithRejection(rejected),
 		httplimit.WithUserFunc(userName),
-		httplimit.WithAttribute(stranger, func(r *http.Request) string {
+		httplimit.WithAttribute(unknown, func(r *http.Request) string {
 			if callerOf(r.Context()).who == nil {
 				return "yes"
 			}
@@ -64,14 +64,14 @@ func (a *API) limit(next http.Handler) (http.Handler, error) {
 	}
 	inner := limited(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The listener's own timeouts are those of a check.
+		// The timeouts of the listener are for checks.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout + 5*time.Second))
 		who, err := a.config.Guard.Identify(r)
 		inner.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{who, err})))
 	}), nil
 }
 
-// userName is who sent a request, or empty if that is not known.
+// userName returns the name of a caller, empty if it has none.
 func userName(r *http.Request) string {
 	if who := callerOf(r.Context()).who; who != nil && who.Name != access.Anonymous {
 		return who.Name
@@ -79,15 +79,15 @@ func userName(r *http.Request) string {
 	return ""
 }
 
-// callerName is who sent a request, or its address if that is not known.
+// callerName returns the name of a caller, or its address if it has none.
 func (a *API) callerName(r *http.Request) string {
 	if name := userName(r); name != "" {
 		return name
 	}
-	return a.client(r).String()
+	return a.config.Clients.Addr(r).String()
 }
 
-// rejected answers a caller who asks too often.
+// rejected answers a caller that sends too many requests.
 func rejected(w http.ResponseWriter, _ *http.Request, rejection *httplimit.Rejection) {
 	p := admin.NewProblem(rejection.Problem.Status, admin.KindLimited, rejection.Problem.Detail)
 	if p.Status != http.StatusTooManyRequests {

@@ -49,9 +49,8 @@ func TestAnOperationThatSaysNoRoleIsForNobody(t *testing.T) {
 			}
 			reached, log := false, must(audit.New(audit.Config{}))
 			a := &API{
-				slots:   slots.New(1, 1, time.Second),
-				config:  Config{Operator: admin.NewDirect(memrules.New(memrules.Config{}), nil, ""), Guard: must(access.New(&auth, nil)), Audit: log, Rate: 600},
-				clients: must(clientip.New(clientip.Config{})),
+				slots:  slots.New(1, 1, time.Second),
+				config: Config{Operator: admin.NewDirect(memrules.New(memrules.Config{}), nil, ""), Guard: must(access.New(&auth, nil)), Audit: log, Rate: 600, Clients: new(clientip.Resolver)},
 			}
 			mux := http.NewServeMux()
 			a.huma = humago.New(mux, describe(""))

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/server/config"
@@ -18,20 +17,19 @@ import (
 
 func (a *API) registerRules() {
 	const all, one = "/v1/rule-sets/{ruleSet}/rules", "/v1/rule-sets/{ruleSet}/rules/{rule}"
-	huma.Register(a.huma, a.operation(config.RoleRead, http.MethodGet, all, "list-rules", tagRuleSets, "List the rules of a rule set", http.StatusNotFound), a.listRules)
+	register(a, a.operation(config.RoleRead, http.MethodGet, all, "list-rules", tagRuleSets, "List the rules of a rule set", http.StatusNotFound), a.listRules)
 	create := a.documented(config.RoleWrite, http.MethodPost, all, "create-rule", "Add a rule")
 	create.DefaultStatus, create.MaxBodyBytes = http.StatusCreated, maxRule
-	huma.Register(a.huma, create, a.createRule)
-	huma.Register(a.huma, a.operation(config.RoleRead, http.MethodGet, one, "get-rule", tagRuleSets, "Read a rule", http.StatusNotFound), a.getRule)
+	register(a, create, a.createRule)
+	register(a, a.operation(config.RoleRead, http.MethodGet, one, "get-rule", tagRuleSets, "Read a rule", http.StatusNotFound), a.getRule)
 	put := a.documented(config.RoleWrite, http.MethodPut, one, "put-rule", "Add or replace a rule")
 	put.MaxBodyBytes = maxRule
 	also(&put, http.StatusCreated, "Entry")
-	huma.Register(a.huma, put, a.putRule)
-	huma.Register(a.huma, a.operation(config.RoleWrite, http.MethodDelete, one, "delete-rule", tagRuleSets, "Take a rule away", changeErrors...), a.deleteRule)
+	register(a, put, a.putRule)
+	register(a, a.operation(config.RoleWrite, http.MethodDelete, one, "delete-rule", tagRuleSets, "Delete a rule", changeErrors...), a.deleteRule)
 }
 
-// maxRule is how many bytes one rule may have: as many as its lists of users and
-// keys need.
+// maxRule is the largest rule in bytes: its lists of users and keys may be long.
 const maxRule = 2 << 20
 
 // RulePath is a rule in a path.
@@ -43,20 +41,20 @@ type RulePath struct {
 type rulesOut struct {
 	ETag string `header:"ETag" doc:"The revision, to base a change on."`
 	Body struct {
-		Revision int64          `json:"revision" doc:"The revision that they are of."`
+		Revision int64          `json:"revision" doc:"Their revision."`
 		Rules    []ruleDocument `json:"rules" nullable:"false" doc:"Rules in the order they are evaluated."`
-		Next     int            `json:"next,omitempty" doc:"What to give as offset for the next page; left out on the last."`
+		Next     int            `json:"next,omitempty" doc:"The value of offset for the next page; absent on the last."`
 	} `nameHint:"Rules"`
 }
 
 func (a *API) listRules(ctx context.Context, in *struct {
 	RuleSetPath
 	Page
-	Offset int `query:"offset" minimum:"0" doc:"How many to leave out."`
+	Offset int `query:"offset" minimum:"0" doc:"How many to skip."`
 }) (*rulesOut, error) {
 	v, err := a.current(ctx, in.RuleSet)
 	if err != nil {
-		return nil, a.failed(ctx, err)
+		return nil, err
 	}
 	out := &rulesOut{ETag: tag(v.Revision)}
 	out.Body.Revision, out.Body.Rules = v.Revision, []ruleDocument{}
@@ -71,7 +69,7 @@ func (a *API) listRules(ctx context.Context, in *struct {
 		}
 		doc, err := written[fluxgate.RuleDocument](rule)
 		if err != nil {
-			return nil, a.failed(ctx, err)
+			return nil, err
 		}
 		out.Body.Rules = append(out.Body.Rules, doc)
 	}
@@ -86,17 +84,14 @@ type ruleOut struct {
 func (a *API) getRule(ctx context.Context, in *RulePath) (*ruleOut, error) {
 	v, err := a.current(ctx, in.RuleSet)
 	if err != nil {
-		return nil, a.failed(ctx, err)
+		return nil, err
 	}
 	rule, ok := v.RuleSet.Rule(in.Rule)
 	if !ok {
-		return nil, a.failed(ctx, noRule(in.Rule))
+		return nil, noRule(in.Rule)
 	}
 	doc, err := written[fluxgate.RuleDocument](rule)
-	if err != nil {
-		return nil, a.failed(ctx, err)
-	}
-	return &ruleOut{ETag: tag(v.Revision), Body: doc}, nil
+	return &ruleOut{ETag: tag(v.Revision), Body: doc}, err
 }
 
 func noRule(id string) error { return fmt.Errorf("rule %q: %w", id, fluxgate.ErrNoRule) }
@@ -111,7 +106,7 @@ func (a *API) createRule(ctx context.Context, in *struct {
 		if err != nil {
 			return nil, err
 		}
-		changingOf(ctx).record.Rule = rule.ID
+		attemptOf(ctx).record.Rule = rule.ID
 		return edited(before, in.RuleSet, func(all []fluxgate.Rule) ([]fluxgate.Rule, int, error) {
 			if slices.ContainsFunc(all, func(r fluxgate.Rule) bool { return r.ID == rule.ID }) {
 				return nil, 0, admin.NewProblem(http.StatusConflict, admin.KindConflict, fmt.Sprintf("rule %q exists already: replace it with PUT", rule.ID))
@@ -168,8 +163,8 @@ func (a *API) deleteRule(ctx context.Context, in *struct {
 	})
 }
 
-// edited is a rule set with other rules. The edit says the index of the rule
-// that was sent, or -1.
+// edited returns a rule set with other rules. The edit returns the index of the
+// rule that was sent, or -1.
 func edited(before *fluxgate.RuleSet, id string, edit func([]fluxgate.Rule) ([]fluxgate.Rule, int, error)) (*fluxgate.RuleSet, error) {
 	var all []fluxgate.Rule
 	if before != nil {
@@ -183,14 +178,14 @@ func edited(before *fluxgate.RuleSet, id string, edit func([]fluxgate.Rule) ([]f
 	return set, inside(err, sent)
 }
 
-// indexOf is where a rule stands in a rule set, or -1.
+// indexOf returns the index of a rule in a rule set, or -1.
 func indexOf(set *fluxgate.RuleSet, rule string) int {
 	return slices.IndexFunc(slices.Collect(set.Rules()), func(r fluxgate.Rule) bool { return r.ID == rule })
 }
 
-// parseRule reads a rule that was sent for a rule set under an id, or under
-// none. It is checked as a rule set of its own first, so that everything that is
-// wrong with it is told at once.
+// parseRule reads a rule that was sent for a rule set, under an id if it has one.
+// It is checked as a rule set of its own first, so that all of its problems are
+// returned at once.
 func parseRule(doc ruleDocument, ruleSet, id string) (fluxgate.Rule, error) {
 	dec := json.NewDecoder(bytes.NewReader(doc))
 	dec.UseNumber()
