@@ -9,9 +9,20 @@ import (
 	"unicode/utf16"
 )
 
-// Line is a text as one line of at most so many characters, with … for what is cut
-// off. Each space becomes a blank, and what cannot be shown becomes U+FFFD.
+// Line returns a text as one line of at most so many characters, with … for the
+// rest. Spaces of any kind become a blank, other characters that are not graphic
+// U+FFFD.
 func Line(text string, most int) string {
+	return Text(strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return ' '
+		}
+		return r
+	}, text), most)
+}
+
+// Text is Line for texts of several lines: tabs and line ends stay.
+func Text(text string, most int) string {
 	var b strings.Builder
 	length := 0
 	for _, r := range text {
@@ -19,10 +30,7 @@ func Line(text string, most int) string {
 			b.WriteRune('…')
 			break
 		}
-		switch {
-		case unicode.IsSpace(r):
-			r = ' '
-		case !unicode.IsGraphic(r):
+		if !unicode.IsGraphic(r) && r != '\n' && r != '\t' {
 			r = unicode.ReplacementChar
 		}
 		b.WriteRune(r)
@@ -31,8 +39,8 @@ func Line(text string, most int) string {
 	return b.String()
 }
 
-// JSON is a JSON text in which what cannot be shown is escaped. Characters of
-// keep stay as they are.
+// JSON returns a JSON text in which characters that are not graphic are escaped,
+// except those in keep.
 func JSON(text []byte, keep string) string {
 	var b strings.Builder
 	for _, r := range string(text) {

@@ -29,7 +29,7 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	op, caller := ctx.Operation(), callerOf(ctx.Context())
 	role := roleOf(op)
 	attempt := &attempt{request: request, record: &audit.Record{
-		Who: audit.Nobody, From: a.config.Clients.Addr(request).String(), Operation: op.OperationID, RuleSet: named(ctx, "ruleSet"), Rule: named(ctx, "rule"),
+		Who: audit.Unauthenticated, From: a.config.Clients.Addr(request).String(), Operation: op.OperationID, RuleSet: named(ctx, "ruleSet"), Rule: named(ctx, "rule"),
 	}}
 	if caller.who != nil {
 		attempt.record.Who = caller.who.Name

@@ -61,7 +61,7 @@ type settings struct {
 
 func start(t testing.TB, change ...func(*settings)) *rig {
 	t.Helper()
-	s := settings{rate: 1_000_000, audit: audit.Config{Strangers: 1_000_000}}
+	s := settings{rate: 1_000_000, audit: audit.Config{MaxAnonymous: 1_000_000}}
 	s.server.Auth.Tokens = []config.Token{
 		token("reader", tokenRead, nil, config.RoleRead), token("writer", tokenWrite, nil, config.RoleWrite),
 		token("service", tokenCheck, nil, config.RoleCheck), token("tenant", tokenOne, []string{"mine"}, config.RoleWrite),

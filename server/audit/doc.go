@@ -1,39 +1,35 @@
-// Package audit keeps the record of what was done to rules and buckets through
-// the admin API, and of what was refused: who, what, from where, and what came
-// of it.
+// Package audit records changes of rules and buckets through the admin API, and
+// refused attempts: who, what, from where, and with which result.
 //
-// A [Log] writes each [Record] to the server's log, whatever the level of that
-// is, and, if one is configured, to a file of its own: one JSON object in each
-// line, each in one write, so that several servers can share a file and a reader
-// never sees a half line in the middle. A file that was moved away or deleted is
-// made anew. The last records are kept in memory for those who ask.
+// A [Log] writes each [Record] to the server's log, whatever its level, and to a
+// file if one is configured: one JSON object a line, each in one write, so that
+// several servers can share a file and readers see whole lines. A file that was
+// moved or deleted is created again. The last records are kept in memory.
 //
 // # What is promised
 //
-//   - A record is written when its operation has ended. Between a change and
-//     its record there is a moment: a server that crashes in it leaves the change
-//     in the history of the rule set, with its author, and nowhere here.
-//   - Nothing is lost silently. While the file cannot be written, or a write
-//     takes longer than five seconds, [Log.Broken] says so, and who can change
-//     things is expected to refuse: the changes that are under way at that
-//     moment are the last ones. What could not be written is in the server's
-//     log, and the file says how much that was as soon as it can be written
-//     again. Nothing but a write that works mends it.
-//   - A write is handed to the operating system, and not waited for until it is
-//     on the disk: what a machine had not saved when its power went is gone.
-//   - A disk that hangs holds up the one that is writing to it, and nobody else
-//     for longer than those five seconds.
-//   - Strangers cannot flood it. Of the attempts that come from one address
-//     within a minute the first ten are on record, and one record says how many
-//     more there were: with the next record that comes after the minute, or when
+//   - A record is written when its operation has ended. If a server crashes
+//     between a change and its record, the change is in the history of the rule
+//     set, with its author, but not in the audit.
+//   - No record is lost silently. While the file cannot be written, or a write
+//     takes longer than five seconds, [Log.Broken] returns why, and the admin API
+//     refuses changes; those already under way are the last ones. Records that
+//     are not in the file are in the server's log, and the file gets a record of
+//     how many are missing. Only a successful write ends this state.
+//   - A write is passed to the operating system without waiting for the disk:
+//     after a power failure the last records may be missing.
+//   - A disk that hangs blocks the operation that writes to it, and others for at
+//     most five seconds.
+//   - Unauthenticated callers cannot flood it. The first ten attempts from an
+//     address within a minute are recorded, and one record has the number of
+//     further ones: it is written with the next record after the minute, or when
 //     the log is reloaded or closed. Beyond a hundred addresses in a minute the
-//     others are counted as one. In memory, changes have a place of their own,
-//     which nothing else takes.
-//   - Everything is bounded: the texts of a record, the changes it lists, both as
-//     JSON has them, and how much is kept.
-//   - What strangers have sent stays inside its field: what is not a graphic
-//     character, a tab or the end of a line is replaced, and JSON escapes the
-//     latter two.
+//     others are counted as one. In memory, changes are kept apart from all other
+//     records.
+//   - Everything is bounded: the texts of a record, its changes, and the records
+//     in memory.
+//   - Texts of callers stay inside their field: characters that are not graphic,
+//     other than tabs and line ends, are replaced, and JSON escapes the latter.
 //
-// Secrets are for callers to leave out: a record has no place for one.
+// A record has no field for secrets: callers must not put them into texts.
 package audit

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// file is where records go, line by line.
+// file is the audit file. A record is a line.
 type file struct {
 	name string
 	to   *os.File // nil if it is closed
-	is   os.FileInfo
-	torn bool // its last line has no end
+	info os.FileInfo
+	torn bool // the last line has no end
 }
 
-// open opens the file, in place of the one that was.
+// open opens the file and closes the former one.
 func (f *file) open() error {
-	// Opening what is not a file may wait for somebody at the other end.
+	// Opening a pipe would wait for its other end.
 	if info, err := os.Stat(f.name); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a file", f.name)
+		return fmt.Errorf("%s is not a regular file", f.name)
 	}
 	to, err := os.OpenFile(f.name, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	is, err := to.Stat()
+	info, err := to.Stat()
 	if err != nil {
 		return errors.Join(err, to.Close())
 	}
@@ -34,12 +34,12 @@ func (f *file) open() error {
 		return errors.Join(err, to.Close())
 	}
 	_ = f.close() // everything was written
-	f.to, f.is, f.torn = to, is, torn
+	f.to, f.info, f.torn = to, info, torn
 	return nil
 }
 
-// endsTorn reports whether a file ends in the middle of a line, and still does
-// a moment later: another server may be about to write the rest of it.
+// endsTorn reports whether a file ends in the middle of a line, and still does a
+// moment later: another server may be writing the rest of it.
 func endsTorn(file *os.File) (bool, error) {
 	for range 5 {
 		info, err := file.Stat()
@@ -55,14 +55,13 @@ func endsTorn(file *os.File) (bool, error) {
 	return true, nil
 }
 
-// write adds lines in one write. What was broken off is left as a line of its
-// own.
+// write appends lines in one write. An incomplete line stays a line of its own.
 func (f *file) write(lines []byte) error {
 	if f.to == nil {
 		return os.ErrClosed
 	}
-	// What goes to a file that has no name any more nobody will read.
-	if there, err := os.Stat(f.name); err != nil || !os.SameFile(there, f.is) {
+	// The file may have been moved or deleted.
+	if there, err := os.Stat(f.name); err != nil || !os.SameFile(there, f.info) {
 		if err := f.open(); err != nil {
 			return err
 		}

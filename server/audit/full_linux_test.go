@@ -72,7 +72,7 @@ func TestAFullDiskIsToldOf(t *testing.T) {
 			if gap := found[2]; !strings.HasPrefix(gap.Detail, "3 records before this one") || gap.Outcome != audit.Failed {
 				t.Errorf("%+v", gap)
 			}
-			if text := said.String(); strings.Count(text, "msg=audit") != 5 || strings.Count(text, "cannot be written") != 1 {
+			if text := said.String(); strings.Count(text, "msg=audit") != 5 || strings.Count(text, "cannot write the audit file") != 1 {
 				t.Errorf("logged\n%s", text)
 			}
 			if len(log.Recent(0, 0, nil)) != 5 {

@@ -42,7 +42,7 @@ func TestADiskThatHangsIsBroken(t *testing.T) {
 		t.Fatal(err)
 	}
 	log.patience = 2 * time.Second
-	log.file.name, log.file.to, log.file.is = fmt.Sprintf("/proc/self/fd/%d", write.Fd()), write, is
+	log.file.name, log.file.to, log.file.info = fmt.Sprintf("/proc/self/fd/%d", write.Fd()), write, is
 
 	hung := make(chan error, 1)
 	go func() { hung <- log.Write(t.Context(), Record{Operation: "first"}) }()

@@ -1,28 +1,29 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
 
-// Config is what a [Log] is made of. Its zero value works.
+// Config configures a [Log]. Its zero value works.
 type Config struct {
-	// File is where records go beside the server's log. Empty means nowhere.
+	// File gets the records beside the server's log. Empty means no file.
 	File string
-	// Logger is the server's log. Records pass whatever its level is. Nil means
-	// none.
+	// Logger is the server's log. It gets all records, whatever its level. Nil
+	// means none.
 	Logger *slog.Logger
-	// Keep is how many records are kept in memory: so many changes, and as many
-	// others, at most 8 MiB of each. 0 means 1,000.
+	// Keep is how many records are kept in memory: as many changes and as many
+	// others, at most 8 MiB each. 0 means 1,000.
 	Keep int
-	// Strangers is how many records [Nobody] gets from one address in a minute.
-	// Those beyond are counted. 0 means 10.
-	Strangers int
+	// MaxAnonymous is how many attempts of unauthenticated callers from one
+	// address are recorded in a minute. Further ones are counted. 0 means 10.
+	MaxAnonymous int
 }
 
 // Log keeps records. It is safe for concurrent use.
@@ -30,51 +31,48 @@ type Log struct {
 	log      *slog.Logger
 	keep     int
 	patience time.Duration
-	turn     chan struct{} // full while somebody touches the file
+	turn     chan struct{} // full while the file is used
 	file     *file         // nil if there is none
 
-	mu              sync.Mutex // is not held while anything is written
-	since           time.Time  // when who has the turn got it
+	mu              sync.Mutex // not held during a write
+	since           time.Time  // when the current turn began
 	broken          error
-	missed          int // records that the file does not have
+	missed          int // records that are not in the file
 	written         uint64
 	changes, others ring
-	strangers       strangers
+	throttle        anonymousThrottle
 }
 
 // New opens a log. A file that cannot be opened is an error.
 func New(config Config) (*Log, error) {
-	if config.Keep < 0 || config.Strangers < 0 {
-		return nil, errors.New("a log cannot keep a negative number of records")
-	}
 	l := &Log{log: slog.New(slog.DiscardHandler), keep: config.Keep, patience: patience, turn: make(chan struct{}, 1)}
-	if l.keep == 0 {
+	if l.keep <= 0 {
 		l.keep = 1_000
 	}
-	if l.strangers.most = config.Strangers; l.strangers.most == 0 {
-		l.strangers.most = 10
+	if l.throttle.max = config.MaxAnonymous; l.throttle.max <= 0 {
+		l.throttle.max = 10
 	}
 	if config.Logger != nil {
-		l.log = slog.New(everything{config.Logger.Handler()})
+		l.log = slog.New(allLevels{config.Logger.Handler()})
 	}
 	if config.File == "" {
 		return l, nil
 	}
 	l.file = &file{name: config.File}
 	if err := l.file.open(); err != nil {
-		return nil, fmt.Errorf("opening the audit: %w", err)
+		return nil, fmt.Errorf("opening the audit file: %w", err)
 	}
 	return l, nil
 }
 
-// everything lets records pass that are below the level of the server's log.
-type everything struct{ slog.Handler }
+// allLevels passes records whatever the level of the server's log.
+type allLevels struct{ slog.Handler }
 
-func (everything) Enabled(context.Context, slog.Level) bool { return true }
+func (allLevels) Enabled(context.Context, slog.Level) bool { return true }
 
-// Write keeps a record, and numbers it. The error is that of the file; the
-// record is in the server's log and in memory all the same. One too many of
-// [Nobody] is only counted.
+// Write numbers and writes a record. The error is that of the file; the record is
+// in the server's log and in memory in any case. Attempts of unauthenticated
+// callers beyond the bound are only counted.
 func (l *Log) Write(ctx context.Context, r Record) error {
 	r.bound()
 	now := time.Now()
@@ -84,35 +82,35 @@ func (l *Log) Write(ctx context.Context, r Record) error {
 	r.Time = r.Time.UTC()
 	var due []Record
 	l.mu.Lock()
-	if l.strangers.over(now) {
-		due = l.strangers.end(now)
+	if l.throttle.over(now) {
+		due = l.throttle.end(now)
 	}
-	if !l.strangers.count(&r, now) {
+	if !l.throttle.count(&r, now) {
 		due = append(due, r)
 	}
 	l.mu.Unlock()
-	return l.put(ctx, due)
+	return l.writeAll(ctx, due)
 }
 
-// put keeps records one by one. The error is that of the last.
-func (l *Log) put(ctx context.Context, records []Record) error {
+// writeAll writes records. The error is that of the last.
+func (l *Log) writeAll(ctx context.Context, records []Record) error {
 	var err error
 	for i := range records {
-		err = l.keepOne(ctx, &records[i])
+		err = l.writeOne(ctx, &records[i])
 	}
 	return err
 }
 
-func (l *Log) keepOne(ctx context.Context, r *Record) error {
+func (l *Log) writeOne(ctx context.Context, r *Record) error {
 	if l.file == nil {
-		l.tell(ctx, r)
+		l.record(ctx, r)
 		return nil
 	}
 	err := l.begin()
 	if err == nil {
 		defer l.end()
 	}
-	l.tell(ctx, r)
+	l.record(ctx, r)
 	if err == nil {
 		err = l.append(r)
 	}
@@ -126,13 +124,13 @@ func (l *Log) keepOne(ctx context.Context, r *Record) error {
 	l.broken = broken
 	l.mu.Unlock()
 	if first {
-		l.log.ErrorContext(ctx, "the audit cannot be written: nothing can be changed until it can", "error", err)
+		l.log.ErrorContext(ctx, "cannot write the audit file: changes through the admin API are refused until it can be written", "error", err)
 	}
 	return broken
 }
 
-// tell numbers a record, and puts it into memory and the server's log.
-func (l *Log) tell(ctx context.Context, r *Record) {
+// record numbers a record, keeps it in memory and writes it to the server's log.
+func (l *Log) record(ctx context.Context, r *Record) {
 	l.mu.Lock()
 	l.written++
 	r.Seq = l.written
@@ -149,70 +147,60 @@ func (l *Log) tell(ctx context.Context, r *Record) {
 	l.log.LogAttrs(ctx, level, "audit", r.attributes()...)
 }
 
-// append writes a record to the file, or none, behind a line about those that
-// are missing before it. It is for who has the turn.
+// append writes a record to the file, or none, after a line about the records
+// that are missing before it. The caller has the turn.
 func (l *Log) append(r *Record) error {
 	l.mu.Lock()
 	missed := l.missed
 	l.mu.Unlock()
-	var lines []byte
+	var records []*Record
 	if missed > 0 {
-		gap, err := line(&Record{
+		records = append(records, &Record{
 			Time: time.Now().UTC(), Who: "fluxgate", Operation: "audit-gap", Outcome: Failed,
-			Detail: fmt.Sprintf("%d records before this one could not be written here: they are in the server's log", missed),
+			Detail: fmt.Sprintf("%d records before this one could not be written here: see the server's log", missed),
 		})
-		if err != nil {
-			return err
-		}
-		lines = gap
 	}
 	if r != nil {
-		own, err := line(r)
-		if err != nil {
-			return err
-		}
-		lines = append(lines, own...)
+		records = append(records, r)
 	}
-	if len(lines) == 0 {
+	if len(records) == 0 {
 		return nil
+	}
+	var lines []byte
+	for _, record := range records {
+		text, err := json.Marshal(record)
+		if err != nil {
+			return fmt.Errorf("encoding a record: %w", err)
+		}
+		lines = append(append(lines, text...), '\n')
 	}
 	if err := l.file.write(lines); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.missed -= missed // others may have given up in the meantime
+	l.missed -= missed // others may have failed in the meantime
 	l.broken = nil
 	return nil
 }
 
-func line(r *Record) ([]byte, error) {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a record: %w", err)
-	}
-	return append(text, '\n'), nil
-}
-
-// Recent are the last records that are visible, the newest first: at most limit
-// of those before a number, 0 being the newest. A limit that is not
-// positive means all that are kept; visible may be nil.
+// Recent returns the last visible records, newest first: at most limit of those
+// with a number below before, where 0 means from the newest on. A limit that is
+// not positive means all; visible may be nil.
 func (l *Log) Recent(before uint64, limit int, visible func(*Record) bool) []Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	found := []Record{}
-	newestFirst(l.changes.records, l.others.records, func(r *Record) bool {
-		if (before == 0 || r.Seq < before) && (visible == nil || visible(r)) {
-			found = append(found, *r)
-		}
-		return limit <= 0 || len(found) < limit
-	})
-	return found
+	all := slices.Concat(l.changes.records, l.others.records)
+	slices.SortFunc(all, func(a, b Record) int { return cmp.Compare(b.Seq, a.Seq) })
+	all = slices.DeleteFunc(all, func(r Record) bool { return before != 0 && r.Seq >= before || visible != nil && !visible(&r) })
+	if limit > 0 && len(all) > limit {
+		all = all[:limit]
+	}
+	return append([]Record{}, all...)
 }
 
-// Broken is why the last record could not be written to the file, or that a
-// write hangs; nil if all is well. What mends it is a write that works: of the
-// next record, or of a reload.
+// Broken returns why the last record is not in the file, or that a write hangs. It
+// is nil again after a successful write, of the next record or by [Log.Reload].
 func (l *Log) Broken() error {
 	hangs := l.hangs()
 	l.mu.Lock()

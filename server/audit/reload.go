@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Reload opens the file anew, also after it was closed, and tells what was only
-// counted. If it is broken, a line about the records that are missing shows
-// whether it can be written now.
+// Reload opens the file again, also after it was closed, and writes what was only
+// counted. If the audit is broken, it tries to write a record about the gap.
 func (l *Log) Reload() error {
 	err := l.within(func() error {
 		if l.file != nil {
@@ -17,10 +16,10 @@ func (l *Log) Reload() error {
 				return err
 			}
 		}
-		return l.tellCounted()
+		return l.writeCounted()
 	})
 	if err != nil {
-		return fmt.Errorf("opening the audit anew: %w", err)
+		return fmt.Errorf("reopening the audit file: %w", err)
 	}
 	return nil
 }
@@ -36,19 +35,19 @@ func (l *Log) reopen() error {
 	return l.append(nil)
 }
 
-// tellCounted tells what strangers have tried, though the minute is not over.
-func (l *Log) tellCounted() error {
+// writeCounted writes the counts of the throttle before the minute is over.
+func (l *Log) writeCounted() error {
 	l.mu.Lock()
-	due := l.strangers.end(time.Now())
+	due := l.throttle.end(time.Now())
 	l.mu.Unlock()
-	return l.put(context.Background(), due)
+	return l.writeAll(context.Background(), due)
 }
 
-// Close tells what was only counted, and closes the file. It does not wait
-// longer for a disk that hangs than a write may take.
+// Close writes what was only counted and closes the file. It waits at most five
+// seconds for a disk that hangs.
 func (l *Log) Close() error {
 	err := l.within(func() error {
-		err := l.tellCounted()
+		err := l.writeCounted()
 		if l.file == nil {
 			return err
 		}
@@ -57,7 +56,7 @@ func (l *Log) Close() error {
 		}
 		defer l.end()
 		if l.file.to != nil {
-			err = errors.Join(err, l.append(nil)) // of what is missing
+			err = errors.Join(err, l.append(nil)) // the gap, if there is one
 		}
 		return errors.Join(err, l.file.close())
 	})

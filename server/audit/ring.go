@@ -1,15 +1,15 @@
 package audit
 
-// maxKept is how much a ring keeps, in bytes.
+// maxKept bounds a ring, in bytes.
 const maxKept = 8 << 20
 
-// ring keeps the last records, the oldest first.
+// ring holds the last records, the oldest first.
 type ring struct {
 	records []Record
 	size    int // in bytes
 }
 
-// add keeps a record, and at most so many.
+// add adds a record and drops the oldest beyond most.
 func (k *ring) add(r *Record, most int) {
 	k.records = append(k.records, *r)
 	k.size += r.size()
@@ -20,23 +20,7 @@ func (k *ring) add(r *Record, most int) {
 	}
 	if drop > 0 {
 		rest := copy(k.records, k.records[drop:])
-		clear(k.records[rest:]) // what was dropped is not held on to
+		clear(k.records[rest:]) // release what was dropped
 		k.records = k.records[:rest]
-	}
-}
-
-// newestFirst goes through the records of two rings by their numbers, until it
-// is told to stop.
-func newestFirst(a, b []Record, yield func(*Record) bool) {
-	for len(a) > 0 || len(b) > 0 {
-		from := &a
-		if len(a) == 0 || len(b) > 0 && b[len(b)-1].Seq > a[len(a)-1].Seq {
-			from = &b
-		}
-		last := len(*from) - 1
-		if !yield(&(*from)[last]) {
-			return
-		}
-		*from = (*from)[:last]
 	}
 }

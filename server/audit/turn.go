@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// patience is how long a write may take before it counts as one that hangs.
+// patience is how long a write may take before it counts as hanging.
 const patience = 5 * time.Second
 
-var errHangs = errors.New("a write takes too long: the disk, or the server's log, may hang")
+var errHangs = errors.New("a write does not end: the disk or the server's log hangs")
 
-// begin waits for the turn to touch the file, unless who has it hangs.
+// begin waits for the turn to use the file, unless the current user hangs.
 func (l *Log) begin() error {
 	wait := l.patience
 	if l.hangs() {
@@ -27,7 +27,7 @@ func (l *Log) begin() error {
 	return nil
 }
 
-// end gives the turn to the next.
+// end ends the turn.
 func (l *Log) end() {
 	l.mu.Lock()
 	l.since = time.Time{}
@@ -35,15 +35,15 @@ func (l *Log) end() {
 	<-l.turn
 }
 
-// hangs reports whether a write is going on for too long.
+// hangs reports whether a write takes too long.
 func (l *Log) hangs() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.since.IsZero() && time.Since(l.since) >= l.patience
 }
 
-// within waits for something that may hang, as long as a write may take. What
-// hangs is left behind.
+// within waits for a function as long as a write may take. If it hangs, its
+// goroutine is left behind.
 func (l *Log) within(do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()

@@ -15,7 +15,7 @@ import (
 func knock(t *testing.T, log *audit.Log, from string, times int) {
 	t.Helper()
 	for range times {
-		r := audit.Record{Who: audit.Nobody, From: from, Operation: "put-rule-set", Outcome: audit.Refused, Status: 401}
+		r := audit.Record{Who: audit.Unauthenticated, From: from, Operation: "put-rule-set", Outcome: audit.Refused, Status: 401}
 		if err := log.Write(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
@@ -61,8 +61,8 @@ func TestWhatAStrangerTriesTooOftenIsCounted(t *testing.T) {
 				if got := told(lines(t, file)); got != want {
 					t.Errorf("within the minute\n%s", got)
 				}
-				more := "\n192.0.2.7: And 50 more from 192.0.2.7 between 2000-01-01T00:00:00Z and 2000-01-01T00:00:20Z." +
-					"\n192.0.2.9: And 1 more from 192.0.2.9 between 2000-01-01T00:00:20Z and 2000-01-01T00:00:20Z."
+				more := "\n192.0.2.7: 50 more from 192.0.2.7 between 2000-01-01T00:00:00Z and 2000-01-01T00:00:20Z." +
+					"\n192.0.2.9: 1 more from 192.0.2.9 between 2000-01-01T00:00:20Z and 2000-01-01T00:00:20Z."
 				if end == nil {
 					// Whoever comes in time changes nothing.
 					if err := log.Write(t.Context(), change(1)); err != nil {
@@ -80,7 +80,7 @@ func TestWhatAStrangerTriesTooOftenIsCounted(t *testing.T) {
 					t.Errorf("after the minute\n%s\nwant\n%s", got, want+more)
 				}
 				for i, r := range found {
-					if r.Seq != uint64(i+1) || r.Operation == "audit-more" && (r.Who != audit.Nobody || r.Outcome != audit.Refused || r.Time.IsZero()) {
+					if r.Seq != uint64(i+1) || r.Operation == "audit-more" && (r.Who != audit.Unauthenticated || r.Outcome != audit.Refused || r.Time.IsZero()) {
 						t.Errorf("record %d is %+v", i, r)
 					}
 				}
@@ -96,7 +96,7 @@ func TestWhatAStrangerTriesTooOftenIsCounted(t *testing.T) {
 // apart.
 func TestManyStrangersFillNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := open(t, audit.Config{Keep: 5_000, Strangers: 3})
+		log := open(t, audit.Config{Keep: 5_000, MaxAnonymous: 3})
 		for n := range 1_000 {
 			knock(t, log, fmt.Sprintf("2001:db8::%x", n), 5)
 		}
@@ -110,7 +110,7 @@ func TestManyStrangersFillNothing(t *testing.T) {
 		if n := len(all); n != 101*3+101+1 {
 			t.Errorf("a minute later %d records", n)
 		}
-		if rest := all[1]; rest.From != "" || !strings.HasPrefix(rest.Detail, "And 4497 more from other addresses between ") {
+		if rest := all[1]; rest.From != "" || !strings.HasPrefix(rest.Detail, "4497 more from other addresses between ") {
 			t.Errorf("the others are told of by %+v", rest)
 		}
 		// The next minute begins anew.
@@ -130,7 +130,7 @@ func TestOnlyStrangersAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A change is a change, whoever it is by.
-		if err := log.Write(t.Context(), audit.Record{Who: audit.Nobody, From: "192.0.2.7", Outcome: audit.Changed}); err != nil {
+		if err := log.Write(t.Context(), audit.Record{Who: audit.Unauthenticated, From: "192.0.2.7", Outcome: audit.Changed}); err != nil {
 			t.Fatal(err)
 		}
 		if got := len(log.Recent(0, 0, nil)); got != 2*n+2 {
