@@ -74,7 +74,7 @@ func handler(t testing.TB, limiter httplimit.Limiter) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := check.New(check.Config{Limiter: limiter, Office: office})
+	api, err := check.New(check.Config{Limiter: limiter, Issuer: office})
 	if err != nil {
 		t.Fatal(err)
 	}

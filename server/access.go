@@ -10,32 +10,31 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// buildAccess loads who may call.
+// buildAccess sets up authentication.
 func (a *App) buildAccess(context.Context) error {
 	var err error
 	if a.guard, err = access.New(&a.config.Server, a.log); err != nil {
 		return err
 	}
 	if a.guard.Open() && a.config.Server.TLS.ClientCAFile == "" {
-		a.log.Warn("whoever reaches this server may call it: set server.auth, or a network that keeps others out", "http", a.config.Server.HTTP)
+		a.log.Warn("no authentication: any client that reaches the server may call it; set server.auth or restrict the network", "http", a.config.Server.HTTP)
 	}
 	return nil
 }
 
-// only lets through who may do what a role is for, on any rule set.
+// only passes requests of callers that have a role on any rule set.
 func (a *App) only(role config.Role, next http.Handler) http.Handler {
 	return a.guard.Only(role, refuse, next)
 }
 
-// refuse answers with a problem.
+// refuse answers with a problem document.
 func refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
 	rejection := httplimit.Rejection{Problem: httplimit.Problem{Title: http.StatusText(status), Status: status, Detail: detail}}
 	rejection.Write(w, r)
 }
 
-// known adds what is answered where no route is, also where only the method is
-// wrong.
-func known(mux *http.ServeMux) http.Handler {
+// withNotFound adds the answers 404 and 405 to requests without a route.
+func withNotFound(mux *http.ServeMux) http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
@@ -50,7 +49,7 @@ func known(mux *http.ServeMux) http.Handler {
 			refuse(w, r, http.StatusMethodNotAllowed, "Use "+strings.Join(allowed, " or ")+".")
 			return
 		}
-		refuse(w, r, http.StatusNotFound, "There is nothing here.")
+		refuse(w, r, http.StatusNotFound, "No such endpoint.")
 	})
 	return mux
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/audit"
 )
 
-// admin is what operators are answered on a listener of their own.
+// admin returns the handler of the admin listener.
 func (a *App) admin() (http.Handler, error) {
 	c := &a.config.Server
 	api, err := a.adminAPI()
@@ -20,13 +20,13 @@ func (a *App) admin() (http.Handler, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	a.observe(mux, asIs)
+	a.observe(mux, func(next http.Handler) http.Handler { return next }) // protected as a whole below
 	for _, pattern := range api.Patterns() {
 		a.route(mux, pattern, api)
 	}
-	// A page in a browser that an operator has open may neither lead its own
-	// name here, nor send what the operator did not mean to.
-	return access.Host("server.admin-hosts", c.AdminHosts, refuse, access.SameOrigin(refuse, known(mux))), nil
+	// Web pages that an operator has open can neither rebind their host name to
+	// this server nor send requests in the operator's name.
+	return access.Host("server.admin-hosts", c.AdminHosts, refuse, access.SameOrigin(refuse, withNotFound(mux))), nil
 }
 
 func (a *App) adminAPI() (*adminapi.API, error) {
@@ -46,15 +46,15 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 	}
 	return adminapi.New(adminapi.Config{
 		Operator: admin.NewDirect(editor, a.plane.engine.Load, c.RateLimit.DefaultRuleSetID), Guard: a.guard, Audit: a.audit, Clients: clients,
-		Counters: a.metrics.RuleCounters, Changed: a.lookNow, Rate: c.Server.AdminRate, Version: a.version, Logger: a.log,
+		Counters: a.metrics.RuleCounters, Changed: a.reloadRules, Rate: c.Server.AdminRate, Version: a.version, Logger: a.log,
 	})
 }
 
-// lookNow has a change in effect here before it is answered.
-func (a *App) lookNow(r *http.Request) {
+// reloadRules puts a change into effect on this server before it is answered.
+func (a *App) reloadRules(r *http.Request) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 5*time.Second)
 	defer cancel()
 	if err := a.rules.Reload(ctx); err != nil {
-		a.log.Warn("a change was made, and this server could not look at it yet", "error", err)
+		a.log.Warn("rules changed, but this server cannot load them yet", "error", err)
 	}
 }

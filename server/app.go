@@ -20,25 +20,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Options are what a configuration file does not say.
+// Options are settings that are not in the configuration.
 type Options struct {
-	// Logger gets what happens. Nil means slog.Default().
+	// Logger is the log of the server. Nil means slog.Default().
 	Logger *slog.Logger
-	// Version is what was built.
+	// Version is the version of the build.
 	Version string
 }
 
-// App is a server.
+// App is a fluxgate server.
 type App struct {
 	config  *config.Config
 	log     *slog.Logger
 	version string
 
 	plane  *dataPlane
-	redis  redis.UniversalClient // nil if it is not used
+	redis  redis.UniversalClient // nil without Redis
 	source *ruleSource
 	rules  *reload.Reloader
-	// strategy is how changes of rules are noticed.
+	// strategy is how changes of rules are detected.
 	strategy reload.Strategy
 	metrics  *telemetry.Metrics
 	tracing  *telemetry.Tracing
@@ -51,23 +51,23 @@ type App struct {
 	ending    sync.Once
 	ended     error
 
-	closing sync.Mutex // guards what follows
+	closing sync.Mutex // guards the following fields
 	closed  bool
 	closers []func() error
 }
 
 var discard = slog.New(slog.DiscardHandler)
 
-// listener is one address that the server answers on.
+// listener is one address of the server.
 type listener struct {
 	name   string
 	net    net.Listener
 	server *http.Server
 }
 
-// New builds a server and opens its listeners. Nothing is answered before Run.
-// A configuration that cannot work is an error; a Redis or a rule source that
-// is away is not.
+// New builds a server and opens its listeners. It answers no request before Run.
+// An invalid configuration is an error; an unavailable Redis or rule source is
+// not.
 func New(ctx context.Context, c *config.Config, options Options) (_ *App, err error) {
 	a := newApp(c, options)
 	defer func() {
@@ -93,11 +93,11 @@ func newApp(c *config.Config, options Options) *App {
 	if a.log == nil {
 		a.log = slog.Default()
 	}
-	redislog.Use(a.log, slog.LevelDebug) // the store and the health report what is wrong
+	redislog.Use(a.log, slog.LevelDebug) // the store and health report problems
 	return a
 }
 
-// onClose has something ended with the server, or at once if that has ended.
+// onClose calls f when the server ends, or now if it has ended.
 func (a *App) onClose(f func() error) {
 	a.closing.Lock()
 	closed := a.closed
@@ -106,11 +106,22 @@ func (a *App) onClose(f func() error) {
 	}
 	a.closing.Unlock()
 	if closed {
-		_ = f() // nobody is left to hear of it
+		_ = f() // the result of close was returned already
 	}
 }
 
-// close ends what was built, the last first.
+// background runs a function until the server ends.
+func (a *App) background(ctx context.Context, run func(context.Context)) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		run(ctx)
+	}()
+	a.onClose(func() error { cancel(); <-done; return nil })
+}
+
+// close calls the functions of onClose, the last first.
 func (a *App) close() error {
 	a.closing.Lock()
 	a.closed = true
@@ -124,7 +135,7 @@ func (a *App) close() error {
 	return errors.Join(errs...)
 }
 
-// Addr is where a listener is: http or admin. It is empty if there is none.
+// Addr returns the address of the listener http or admin, empty if there is none.
 func (a *App) Addr(name string) string {
 	for _, l := range a.listeners {
 		if l.name == name {
@@ -134,9 +145,9 @@ func (a *App) Addr(name string) string {
 	return ""
 }
 
-// Run answers until ctx ends, then drains: it says that it is not ready, asks
-// clients to close their connections, waits for requests to end, and closes
-// everything. It returns nil if nothing was lost on the way.
+// Run serves until ctx ends, then drains: it reports not ready, asks clients to
+// close their connections, waits for requests to end, and closes everything. It
+// returns nil if no request was lost.
 func (a *App) Run(ctx context.Context) error {
 	a.logStart()
 	ended := make(chan error, len(a.listeners))
@@ -151,18 +162,18 @@ func (a *App) Run(ctx context.Context) error {
 			failed = nil // by Shutdown
 			break
 		}
-		a.log.Error("a listener has ended", "error", failed)
+		a.log.Error("listener failed: shutting down", "error", failed)
 	}
 	drained := a.Shutdown(context.WithoutCancel(ctx))
 	return errors.Join(failed, drained)
 }
 
-// minDrain is how long clients are asked to close their connections at least.
-// Closing one that seems idle could meet a request on its way.
+// minDrain is the shortest time in which clients are asked to close their
+// connections. A connection that seems idle may have a request on its way.
 const minDrain = 250 * time.Millisecond
 
-// Shutdown drains and closes. The ctx of the first call and the configured
-// timeout bound it; who calls later waits for the first.
+// Shutdown drains and closes. The ctx of the first call and the configured timeout
+// bound it; later calls wait for the first.
 func (a *App) Shutdown(ctx context.Context) error {
 	a.ending.Do(func() { a.ended = a.drain(ctx) })
 	return a.ended
@@ -189,16 +200,15 @@ func (a *App) drain(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Reload looks at the rules, the tokens and the certificates now, and opens the
-// audit anew. What is bad
-// is reported and changes nothing.
+// Reload loads the rules, tokens and certificates now, and reopens the audit file.
+// An invalid one is an error and the former stays in effect.
 func (a *App) Reload(ctx context.Context) error {
 	err := errors.Join(a.rules.Reload(ctx), a.guard.Reload(), a.certs.load())
 	if a.audit != nil {
 		err = errors.Join(err, a.audit.Reload())
 	}
 	if err != nil {
-		a.log.Error("reloaded with errors: what was good before stays", "error", err)
+		a.log.Error("reload failed: the last valid rules, tokens and certificates stay in effect", "error", err)
 		return fmt.Errorf("reloading: %w", err)
 	}
 	a.log.Info("reloaded")

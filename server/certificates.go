@@ -15,17 +15,18 @@ import (
 	"time"
 )
 
-// certificates are the server's own, and those it accepts. New ones are taken
-// while it runs; bad ones change nothing.
+// certificates are the server's own certificate and the authorities of client
+// certificates. Changed files are loaded while it runs; invalid ones have no
+// effect.
 type certificates struct {
 	certFile, keyFile, clientCAFile string
 
-	mu      sync.Mutex // held while they are read
-	seen    [][]byte   // what the files held
+	mu      sync.Mutex // held while the files are read
+	loaded  [][]byte   // the content of the files
 	current atomic.Pointer[tls.Config]
 }
 
-// buildCertificates reads the certificates, if TLS is configured, and follows
+// buildCertificates loads the certificates, if TLS is configured, and watches
 // their files.
 func (a *App) buildCertificates(ctx context.Context) error {
 	c := &a.config.Server.TLS
@@ -36,22 +37,18 @@ func (a *App) buildCertificates(ctx context.Context) error {
 	if err := a.certs.load(); err != nil {
 		return err
 	}
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for life.Err() == nil {
-			pause(life, c.ReloadInterval)
-			if err := a.certs.load(); err != nil && life.Err() == nil {
-				a.log.Error("the new certificate is not used", "error", err)
+	a.background(ctx, func(ctx context.Context) {
+		for ctx.Err() == nil {
+			pause(ctx, c.ReloadInterval)
+			if err := a.certs.load(); err != nil && ctx.Err() == nil {
+				a.log.Error("cannot load the new certificate: the old one stays in use", "error", err)
 			}
 		}
-	}()
-	a.onClose(func() error { end(); <-done; return nil })
+	})
 	return nil
 }
 
-// load reads the files, if they have changed. Without TLS it does nothing.
+// load loads the files if they have changed. Without TLS it does nothing.
 func (c *certificates) load() error {
 	if c == nil {
 		return nil
@@ -70,7 +67,7 @@ func (c *certificates) load() error {
 		}
 		files = append(files, text)
 	}
-	if slices.EqualFunc(files, c.seen, bytes.Equal) {
+	if slices.EqualFunc(files, c.loaded, bytes.Equal) {
 		return nil
 	}
 	pair, err := tls.X509KeyPair(files[0], files[1])
@@ -81,15 +78,15 @@ func (c *certificates) load() error {
 	if c.clientCAFile != "" {
 		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
 		if !config.ClientCAs.AppendCertsFromPEM(files[2]) {
-			return errors.New("reading " + c.clientCAFile + ": there is no certificate in it")
+			return errors.New("reading " + c.clientCAFile + ": the file contains no certificate")
 		}
 	}
-	c.seen = files
+	c.loaded = files
 	c.current.Store(config)
 	return nil
 }
 
-// listen answers with the certificate that is current then.
+// listen returns a listener that uses the current certificate.
 func (c *certificates) listen(l net.Listener) net.Listener {
 	return tls.NewListener(l, &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -98,7 +95,7 @@ func (c *certificates) listen(l net.Listener) net.Listener {
 	})
 }
 
-// expires is when the certificate does.
+// expires returns the expiry of the certificate.
 func (c *certificates) expires() time.Time {
 	if c == nil {
 		return time.Time{}

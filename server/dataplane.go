@@ -13,14 +13,14 @@ import (
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
-// dataPlane decides: an engine over Redis, over memory, or over nothing while
-// Redis is away since the start.
+// dataPlane is the engine over Redis, over memory, or over an unavailableStore
+// while Redis has not answered since the start.
 type dataPlane struct {
 	engine atomic.Pointer[fluxgate.Engine]
-	redis  atomic.Pointer[redisstore.Store] // nil while it is away, or not used
+	redis  atomic.Pointer[redisstore.Store] // nil until Redis answers, or without it
 	local  atomic.Pointer[memstore.Store]
-	// away is why Redis is not used, if it is not.
-	away atomic.Pointer[error]
+	// failure is why Redis could not be opened yet.
+	failure atomic.Pointer[error]
 }
 
 // Check implements the limiter of all transports.
@@ -33,7 +33,7 @@ func (p *dataPlane) Settle(ctx context.Context, receipt *fluxgate.Receipt, actua
 	return p.engine.Load().Settle(ctx, receipt, actual)
 }
 
-// health is that of Redis: of nothing while it is away.
+// health returns the health of Redis, empty until it answers.
 func (p *dataPlane) health(ctx context.Context) redisstore.Health {
 	if store := p.redis.Load(); store != nil {
 		return store.Health(ctx)
@@ -41,7 +41,7 @@ func (p *dataPlane) health(ctx context.Context) redisstore.Health {
 	return redisstore.Health{}
 }
 
-// buildEngine makes the data plane and the engine over it.
+// buildEngine opens the store and builds the engine over it.
 func (a *App) buildEngine(ctx context.Context) error {
 	local, err := memstore.New(memstore.Config{})
 	if err != nil {
@@ -50,7 +50,7 @@ func (a *App) buildEngine(ctx context.Context) error {
 	a.onClose(local.Close)
 	a.plane.local.Store(local)
 	if !a.config.Redis.Enabled {
-		a.log.Warn("buckets are in this process: every server counts for itself")
+		a.log.Warn("Redis is disabled: limits apply to each server separately")
 		return a.useStore(local, nil)
 	}
 	a.metrics.WatchStore(a.plane.health)
@@ -63,36 +63,30 @@ func (a *App) buildEngine(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	a.plane.away.Store(&err)
-	a.log.Error("Redis is away: rules decide as their onFailure says until it is there", "error", err)
-	if err := a.useStore(awayStore{salt: local.Salt()}, local); err != nil {
+	a.plane.failure.Store(&err)
+	a.log.Error("Redis unavailable: onFailure of the rules decides until it answers", "error", err)
+	if err := a.useStore(unavailableStore{salt: local.Salt()}, local); err != nil {
 		return err
 	}
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		a.waitForRedis(life, local)
-	}()
-	a.onClose(func() error { end(); <-done; return nil })
+	a.background(ctx, func(ctx context.Context) { a.waitForRedis(ctx, local) })
 	return nil
 }
 
-// waitForRedis opens the store as soon as Redis is there.
-func (a *App) waitForRedis(life context.Context, local fluxgate.Store) {
-	for life.Err() == nil {
-		pause(life, time.Second)
-		store, err := a.openRedis(life)
+// waitForRedis opens the store as soon as Redis answers.
+func (a *App) waitForRedis(ctx context.Context, local fluxgate.Store) {
+	for ctx.Err() == nil {
+		pause(ctx, time.Second)
+		store, err := a.openRedis(ctx)
 		if err == nil {
 			err = a.useRedis(store, local)
 		}
 		if err == nil {
-			a.log.Info("connected to Redis: it decides from now on", redisAttrs(store)...)
+			a.log.Info("connected to Redis: decisions use it from now on", redisAttrs(store)...)
 			return
 		}
-		a.plane.away.Store(&err)
+		a.plane.failure.Store(&err)
 		if errors.Is(err, redisstore.ErrDisagrees) {
-			a.log.Error("Redis is there, and this server disagrees with the others: correct its configuration and restart it", "error", err)
+			a.log.Error("Redis is not used: the settings of this server differ from those of the fleet; correct them and restart", "error", err)
 			return
 		}
 	}
@@ -116,7 +110,7 @@ func (a *App) openRedis(ctx context.Context) (*redisstore.Store, error) {
 	})
 }
 
-// readSecret reads a secret, which is empty if no file is named.
+// readSecret reads a secret from a file. Without a file it is empty.
 func readSecret(file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil
@@ -133,8 +127,7 @@ func (a *App) useRedis(store *redisstore.Store, local fluxgate.Store) error {
 	return nil
 }
 
-// useStore makes the engine over a store, and local in its place where a rule
-// fails locally.
+// useStore builds the engine over a store. local is its fallback.
 func (a *App) useStore(store, local fluxgate.Store) error {
 	c := a.config
 	options := []fluxgate.Option{
@@ -160,21 +153,23 @@ func (a *App) useStore(store, local fluxgate.Store) error {
 	return nil
 }
 
-// errAway is why nothing is decided by a store that is not there.
-var errAway = fmt.Errorf("%w: it has not been there since the start", redisstore.ErrUnavailable)
+var errNotConnected = fmt.Errorf("%w: no connection since the start", redisstore.ErrUnavailable)
 
-// awayStore takes the place of Redis until it is there. Its salt is that of the
-// local store, which is random: a constant would let callers compute the shard
-// that they fall into. With Redis comes another engine with the salt of Redis,
-// and so other keys. What the local store counted until then is not found
-// under them.
-type awayStore struct{ salt []byte }
+// unavailableStore replaces Redis until it answers. Its salt is that of the local
+// store, which is random: a constant would let callers compute their shard. The
+// engine over Redis has another salt, and so other keys: the counts of the local
+// store until then are not continued.
+type unavailableStore struct{ salt []byte }
 
-func (awayStore) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
-func (awayStore) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
-func (awayStore) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
-	return fluxgate.Settlement{}, errAway
+func (unavailableStore) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error {
+	return errNotConnected
 }
-func (awayStore) Reset(context.Context, fluxgate.Key) error { return errAway }
-func (s awayStore) Salt() []byte                            { return s.salt }
-func (awayStore) Close() error                              { return nil }
+func (unavailableStore) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error {
+	return errNotConnected
+}
+func (unavailableStore) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
+	return fluxgate.Settlement{}, errNotConnected
+}
+func (unavailableStore) Reset(context.Context, fluxgate.Key) error { return errNotConnected }
+func (s unavailableStore) Salt() []byte                            { return s.salt }
+func (unavailableStore) Close() error                              { return nil }

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"strconv"
-	"strings"
+	"net"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -19,17 +18,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Verdict is how a part of a deployment is.
+// Verdict is the result of a check.
 type Verdict string
 
 // The verdicts.
 const (
 	Good  Verdict = "ok"
-	Watch Verdict = "watch" // works, and could be better
+	Watch Verdict = "watch" // works, but should be changed
 	Wrong Verdict = "wrong"
 )
 
-// Finding is what was found about a part, and how to mend it.
+// Finding is the result of one check, and what to do about it.
 type Finding struct {
 	Part    string  `json:"part"`
 	Verdict Verdict `json:"verdict"`
@@ -47,16 +46,16 @@ func (d *diagnosis) add(verdict Verdict, part, remedy, format string, args ...an
 	d.findings = append(d.findings, Finding{Part: part, Verdict: verdict, Says: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
-// Diagnose connects to everything that a configuration names and says what is
-// wrong. It takes some seconds for each part that is away.
+// Diagnose connects to everything that a configuration names and checks it. Each
+// part that does not answer takes some seconds.
 func Diagnose(ctx context.Context, c *config.Config) []Finding {
 	redislog.Use(discard, slog.LevelDebug)
 	d := &diagnosis{config: c}
 	if err := c.Check(); err != nil {
-		d.add(Wrong, "configuration", "correct it; fluxgate config check says the same", "%v", err)
+		d.add(Wrong, "configuration", "correct it, and try it with fluxgate config check", "%v", err)
 		return d.findings
 	}
-	d.add(Good, "configuration", "", "it can be read and makes sense")
+	d.add(Good, "configuration", "", "valid")
 	var client redis.UniversalClient
 	if c.Redis.Enabled {
 		client = d.redis(ctx)
@@ -64,14 +63,14 @@ func Diagnose(ctx context.Context, c *config.Config) []Finding {
 			defer func() { _ = client.Close() }()
 		}
 	} else {
-		d.add(Watch, "redis", "enable redis if there is more than one server", "it is not used: every server counts for itself")
+		d.add(Watch, "redis", "enable redis if there is more than one server", "disabled: limits apply to each server separately")
 	}
 	d.rules(ctx, client)
 	d.listeners(ctx)
 	return d.findings
 }
 
-// redis looks at the data plane.
+// redis checks the data plane.
 func (d *diagnosis) redis(ctx context.Context) redis.UniversalClient {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -84,14 +83,14 @@ func (d *diagnosis) redis(ctx context.Context) redis.UniversalClient {
 	store, err := a.openRedis(ctx)
 	switch {
 	case errors.Is(err, redisstore.ErrDisagrees):
-		d.add(Wrong, "fleet record", "give this server the settings of the others, or another redis.prefix", "%v", err)
+		d.add(Wrong, "fleet record", "use the settings of the other servers, or another redis.prefix", "%v", err)
 		return client
 	case err != nil:
 		d.add(Wrong, "redis", redisRemedy(err), "%s: %v", d.config.Redis.URI, err)
 		return client
 	}
 	defer func() { _ = store.Close() }()
-	d.add(Good, "scripts", "", "Redis runs them")
+	d.add(Good, "scripts", "", "Redis runs the scripts")
 	d.add(Good, "fleet record", "", "this server agrees with the others")
 	h := store.Health(ctx)
 	for _, n := range h.Nodes {
@@ -107,89 +106,87 @@ func (d *diagnosis) redis(ctx context.Context) redis.UniversalClient {
 		d.add(Watch, "redis", "", "%s", warning)
 	}
 	if h.Uncovered > 0 {
-		d.add(Wrong, "redis", "mend the cluster: redis-cli --cluster check", "%d shards have no server", h.Uncovered)
+		d.add(Wrong, "redis", "repair the cluster: redis-cli --cluster check", "%d shards have no server", h.Uncovered)
 	}
 	d.clock(ctx, client)
 	return client
 }
 
-// redisRemedy is what to do about an error of Redis.
+// redisRemedy returns what to do about an error of Redis.
 func redisRemedy(err error) string {
-	text := err.Error()
+	var network net.Error
 	switch {
-	case strings.Contains(text, "NOPERM"):
+	case redis.HasErrorPrefix(err, "NOPERM"):
 		return "give the user the ACL in docs/redis.md"
-	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "NOAUTH"):
+	case redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "NOAUTH"):
 		return "correct the user and password in redis.uri"
-	case strings.Contains(text, "refused"), strings.Contains(text, "timeout"), strings.Contains(text, "no such host"), strings.Contains(text, "deadline"):
-		return "see that Redis runs there and that this machine reaches it"
+	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
+		return "check that Redis runs there and that this machine can reach it"
 	}
 	return "see docs/redis.md"
 }
 
 func (d *diagnosis) version(addr, version string) {
-	major, rest, _ := strings.Cut(version, ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	m, err1 := strconv.Atoi(major)
-	n, err2 := strconv.Atoi(minor)
-	if err1 == nil && err2 == nil && (m < 6 || m == 6 && n < 2) {
-		d.add(Wrong, "redis", "use Redis 6.2 or later, or Valkey", "%s is of version %s", addr, version)
+	var major, minor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 && (major < 6 || major == 6 && minor < 2) {
+		d.add(Wrong, "redis", "use Redis 6.2 or later, or Valkey", "%s has version %s", addr, version)
 	}
 }
 
 func (d *diagnosis) latency(addr string, latency time.Duration) {
 	timeout := d.config.Redis.Timeout
+	latency = latency.Round(time.Microsecond)
 	switch {
 	case latency > timeout/2:
-		d.add(Wrong, "latency", "move Redis closer, or raise redis.timeout", "%s answers after %v, and a decision may take %v", addr, latency.Round(time.Microsecond), timeout)
+		d.add(Wrong, "latency", "move Redis closer, or raise redis.timeout", "%s answers after %v; redis.timeout is %v", addr, latency, timeout)
 	case latency > timeout/10:
-		d.add(Watch, "latency", "move Redis closer", "%s answers after %v, and a decision may take %v", addr, latency.Round(time.Microsecond), timeout)
+		d.add(Watch, "latency", "move Redis closer", "%s answers after %v; redis.timeout is %v", addr, latency, timeout)
 	default:
-		d.add(Good, "latency", "", "%s answers after %v", addr, latency.Round(time.Microsecond))
+		d.add(Good, "latency", "", "%s answers after %v", addr, latency)
 	}
 }
 
-// clock compares the clocks. Buckets use the clock of Redis alone, logs and
-// receipts that of this machine.
+// clock compares the clocks. Buckets use the clock of Redis, logs and receipts that
+// of this machine.
 func (d *diagnosis) clock(ctx context.Context, client redis.UniversalClient) {
 	before := time.Now()
 	theirs, err := client.Time(ctx).Result()
 	if err != nil {
-		d.add(Watch, "clock", redisRemedy(err), "the clock of Redis cannot be read: %v", err)
+		d.add(Watch, "clock", redisRemedy(err), "cannot read the clock of Redis: %v", err)
 		return
 	}
 	ours := before.Add(time.Since(before) / 2)
 	if off := theirs.Sub(ours).Abs(); off > time.Second {
-		d.add(Watch, "clock", "run a time service on both machines", "Redis and this machine differ by %v; buckets go by Redis' clock alone", off.Round(time.Millisecond))
+		d.add(Watch, "clock", "run a time service on both machines", "the clocks of Redis and this machine differ by %v; buckets use that of Redis", off.Round(time.Millisecond))
 		return
 	}
-	d.add(Good, "clock", "", "Redis and this machine agree")
+	d.add(Good, "clock", "", "the clocks of Redis and this machine agree")
 }
 
-// rules looks at the control plane.
+// rules checks the rule source.
 func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	id := d.config.RateLimit.DefaultRuleSetID
 	a := &App{config: d.config, log: discard}
 	if err := a.openSource(ctx, client); err != nil {
-		d.add(Wrong, "rules", "see that the source of the rules is there", "%v", err)
+		d.add(Wrong, "rules", "check that the rule source is available", "%v", err)
 		return
 	}
 	defer func() { _ = a.close() }()
 	version, err := a.source.Load(ctx, id)
 	switch {
 	case errors.Is(err, rules.ErrNotFound) && a.source.kind == config.SourceFile:
-		d.add(Wrong, "rules", "write one, or name another in ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, d.config.Rules.File)
+		d.add(Wrong, "rules", "write one, or set another ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, d.config.Rules.File)
 	case errors.Is(err, rules.ErrNotFound):
-		d.add(Wrong, "rules", "make one with fluxgate rules apply -f FILE, or name another in ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, a.source.kind)
-	case err != nil && a.source.away(ctx, id, err):
-		d.add(Wrong, "rules", awayRemedy(a.source.kind, err)+"; servers that run keep the last good rules", "%s, where the rules are, cannot be read: %v", a.source.kind, err)
+		d.add(Wrong, "rules", "create one with fluxgate rules apply -f FILE, or set another ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, a.source.kind)
+	case err != nil && a.source.unavailable(ctx, id, err):
+		d.add(Wrong, "rules", sourceRemedy(a.source.kind, err)+"; running servers keep the last valid rules", "cannot read the rules in %s: %v", a.source.kind, err)
 		return
 	case errors.Is(err, fs.ErrNotExist):
 		d.add(Wrong, "rules", "write it, or correct rules.file", "%v", err)
 	case err != nil:
-		d.add(Wrong, "rules", "correct the rules; servers that run keep the last good ones", "%v", err)
+		d.add(Wrong, "rules", "correct the rules; running servers keep the last valid ones", "%v", err)
 	default:
 		d.add(Good, "rules", "", "rule set %q in %s has %d rules at revision %d", id, a.source.kind, version.RuleSet.Len(), version.Revision)
 		d.waiting(version.RuleSet)
@@ -199,26 +196,26 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 		if err := mongo.Indexes(ctx); err != nil {
 			d.add(Watch, "indexes", "let the user create indexes, or create them: docs/rules.md", "%v", err)
 		} else {
-			d.add(Good, "indexes", "", "they are there")
+			d.add(Good, "indexes", "", "present")
 		}
 	}
 }
 
-// away reports whether a rule set could not be loaded because its source
-// cannot be asked, rather than for what it says.
-func (s *ruleSource) away(ctx context.Context, id string, err error) bool {
+// unavailable reports whether a rule set could not be loaded because its source
+// does not answer, and not because it is invalid.
+func (s *ruleSource) unavailable(ctx context.Context, id string, err error) bool {
 	var invalid *fluxgate.ValidationError
 	if s.kind == config.SourceFile || errors.As(err, &invalid) {
 		return false
 	}
-	_, away := s.Revisions(ctx, []string{id})
-	return away != nil
+	_, failure := s.Revisions(ctx, []string{id})
+	return failure != nil
 }
 
-// awayRemedy is what to do about a source that cannot be asked.
-func awayRemedy(kind string, err error) string {
+// sourceRemedy returns what to do about a source that does not answer.
+func sourceRemedy(kind string, err error) string {
 	if kind == config.SourceRedis {
 		return redisRemedy(err)
 	}
-	return "see that MongoDB runs there and that this machine reaches it"
+	return "check that MongoDB runs there and that this machine can reach it"
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules/mongorules"
 )
 
-// listeners tries to listen where a server would.
+// listeners tries to listen on the addresses of the server.
 func (d *diagnosis) listeners(ctx context.Context) {
 	for _, l := range []struct{ setting, addr string }{{"server.http", d.config.Server.HTTP}, {"server.admin", d.config.Server.Admin}} {
 		if l.addr == "" {
@@ -38,7 +38,7 @@ func (d *diagnosis) listeners(ctx context.Context) {
 	}
 }
 
-// isServer reports whether a server of ours answers at an address.
+// isServer reports whether a fluxgate server answers at an address.
 func (d *diagnosis) isServer(ctx context.Context, addr string) bool {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -70,8 +70,8 @@ func (d *diagnosis) isServer(ctx context.Context, addr string) bool {
 	return err == nil && string(text) == liveAnswer
 }
 
-// neverWait are the rules that say WAIT_FOR_REFILL, as a text for a message:
-// where waiting is off their requests are rejected instead.
+// neverWait returns the rules with WAIT_FOR_REFILL, as a text for a message: while
+// waiting is off their requests are rejected.
 func neverWait(set *fluxgate.RuleSet) string {
 	const most = 10
 	var ids []string
@@ -94,14 +94,14 @@ func (d *diagnosis) waiting(set *fluxgate.RuleSet) {
 	}
 }
 
-// sets looks at the rule sets other than the default one, and at edits that a
-// server would refuse. Files are valid as a whole or not at all.
+// sets checks the rule sets other than the default one, and edits that a server
+// would refuse. Files are valid as a whole or not at all.
 func (d *diagnosis) sets(ctx context.Context, source rules.Source, first string) {
 	ids := []string{first}
 	if editor, ok := source.(rules.Editor); ok {
 		page, err := editor.List(ctx, "", rules.MaxPage)
 		if err != nil {
-			d.add(Wrong, "rules", "see that the source of the rules can be read", "the rule sets cannot be listed: %v", err)
+			d.add(Wrong, "rules", "check that the rule source is available", "cannot list the rule sets: %v", err)
 		}
 		for i := range page {
 			if page[i].RuleSetID != first {
@@ -118,7 +118,7 @@ func (d *diagnosis) sets(ctx context.Context, source rules.Source, first string)
 			continue
 		}
 		if err := mongo.Examine(ctx, id); err != nil {
-			d.add(Wrong, "rules", "correct the documents; the last good revision stays in effect", "documents of rule set %q: %v", id, err)
+			d.add(Wrong, "rules", "correct the documents; the last valid revision stays in effect", "documents of rule set %q: %v", id, err)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (d *diagnosis) set(ctx context.Context, source rules.Source, id string) {
 	switch {
 	case errors.Is(err, rules.ErrNotFound): // deleted meanwhile
 	case err != nil:
-		d.add(Wrong, "rules", "correct the rules; servers that run keep the last good ones", "rule set %q: %v", id, err)
+		d.add(Wrong, "rules", "correct the rules; running servers keep the last valid ones", "rule set %q: %v", id, err)
 	default:
 		d.waiting(version.RuleSet)
 	}

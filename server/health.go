@@ -9,17 +9,17 @@ import (
 	"github.com/fluxgate/fluxgate/rules/reload"
 )
 
-// Health is the truth about a server, for those who may read it.
+// Health is the state of a server.
 type Health struct {
-	// Status is up, degraded or down. Degraded servers decide, but not as the
-	// rules of the source and the shared buckets would have it.
+	// Status is up, degraded or down. A degraded server decides without the
+	// current rules of the source or without the shared buckets.
 	Status   string      `json:"status"`
 	Version  string      `json:"version,omitempty"`
 	Draining bool        `json:"draining,omitempty"`
 	Store    StoreHealth `json:"store"`
 	Rules    RulesHealth `json:"rules"`
 	TLS      *TLSHealth  `json:"tls,omitempty"`
-	// AuditError is why nothing can be changed through the admin API.
+	// AuditError is why the admin API refuses changes.
 	AuditError string `json:"auditError,omitempty"`
 }
 
@@ -30,7 +30,7 @@ const (
 	statusDown     = "down"
 )
 
-// StoreHealth is about the buckets.
+// StoreHealth is the state of the store.
 type StoreHealth struct {
 	Kind     string       `json:"kind"` // redis or memory
 	Status   string       `json:"status"`
@@ -40,7 +40,7 @@ type StoreHealth struct {
 	Error    string       `json:"error,omitempty"`
 }
 
-// NodeHealth is about one server of Redis.
+// NodeHealth is the state of one Redis server.
 type NodeHealth struct {
 	Addr      string  `json:"addr"`
 	Version   string  `json:"version,omitempty"`
@@ -49,14 +49,14 @@ type NodeHealth struct {
 	Error     string  `json:"error,omitempty"`
 }
 
-// RulesHealth is about the control plane.
+// RulesHealth is the state of the rules.
 type RulesHealth struct {
 	Kind   string          `json:"kind"` // file, mongo or redis
 	Status string          `json:"status"`
 	Sets   []RuleSetHealth `json:"sets"`
 }
 
-// RuleSetHealth is about one rule set.
+// RuleSetHealth is the state of one rule set.
 type RuleSetHealth struct {
 	ID         string        `json:"id"`
 	Revision   int64         `json:"revision"`
@@ -68,21 +68,21 @@ type RuleSetHealth struct {
 	Error      string        `json:"error,omitempty"`
 }
 
-// TLSHealth is about the certificate.
+// TLSHealth is the state of the certificate.
 type TLSHealth struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
 const liveAnswer = "alive\n"
 
-// live says that the process answers.
+// live answers liveness probes.
 func (a *App) live(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte(liveAnswer))
 }
 
-// ready says whether to send requests here: rules are loaded, and the server
-// does not end. A server without its Redis is ready: it knows what to do then.
+// ready answers readiness probes: rules are loaded and the server does not drain.
+// A server without its Redis is ready, since onFailure of the rules decides.
 func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	reason := ""
@@ -114,7 +114,7 @@ func (a *App) health(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(append(body, '\n'))
 }
 
-// Health asks everything how it is. It takes two seconds at most.
+// Health checks all parts of the server. It takes two seconds at most.
 func (a *App) Health(ctx context.Context) Health {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -145,9 +145,9 @@ func (a *App) storeHealth(ctx context.Context) StoreHealth {
 	h := StoreHealth{Kind: "redis", Status: statusDown}
 	store := a.plane.redis.Load()
 	if store == nil {
-		h.Error = errAway.Error()
-		if why := a.plane.away.Load(); why != nil {
-			h.Error = (*why).Error()
+		h.Error = errNotConnected.Error()
+		if err := a.plane.failure.Load(); err != nil {
+			h.Error = (*err).Error()
 		}
 		return h
 	}
@@ -181,7 +181,7 @@ func (a *App) rulesHealth() RulesHealth {
 			h.Status = statusDegraded
 		}
 		if s.Source == reload.FromNowhere && s.RuleSet != a.config.RateLimit.DefaultRuleSetID && s.Err == nil {
-			continue // an id that somebody asked for and that nobody knows
+			continue // an unknown id in a request
 		}
 		h.Sets = append(h.Sets, set)
 	}

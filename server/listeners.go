@@ -22,7 +22,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/telemetry"
 )
 
-// buildTelemetry makes what others can measure.
+// buildTelemetry sets up metrics and tracing.
 func (a *App) buildTelemetry(ctx context.Context) error {
 	c, slots := a.config, 0
 	if c.WaitForRefill.Enabled {
@@ -40,7 +40,7 @@ func (a *App) buildTelemetry(ctx context.Context) error {
 	return nil
 }
 
-// buildListeners opens where the server answers.
+// buildListeners opens the listeners.
 func (a *App) buildListeners(ctx context.Context) error {
 	c := &a.config.Server
 	if err := a.buildCertificates(ctx); err != nil {
@@ -67,15 +67,15 @@ func (a *App) listen(ctx context.Context, name, addr string, handler http.Handle
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return fmt.Errorf("listening for %s: %w (server.%s names the address)", name, err, name)
+		return fmt.Errorf("listening for %s: %w (server.%s sets the address)", name, err, name)
 	}
-	a.onClose(func() error { _ = l.Close(); return nil }) // closed by its server already, or never used
+	a.onClose(func() error { _ = l.Close(); return nil }) // its server may have closed it
 	if a.certs != nil {
 		l = a.certs.listen(l)
 	}
 	t := &a.config.Server.Timeouts
 	a.listeners = append(a.listeners, &listener{name: name, net: l, server: &http.Server{
-		Handler:           a.parting(handler),
+		Handler:           a.closeWhileDraining(handler),
 		ReadHeaderTimeout: t.ReadHeader, ReadTimeout: t.Read, WriteTimeout: t.Write, IdleTimeout: t.Idle,
 		MaxHeaderBytes: 32 << 10,
 		ErrorLog:       log.New(&logWriter{a.log}, "", 0),
@@ -83,9 +83,9 @@ func (a *App) listen(ctx context.Context, name, addr string, handler http.Handle
 	return nil
 }
 
-// parting asks clients to close their connections while the server drains: the
-// answer that says so is the last on its connection, so none is lost.
-func (a *App) parting(next http.Handler) http.Handler {
+// closeWhileDraining asks clients to close their connections while the server
+// drains. That answer is the last on its connection, so no request is lost.
+func (a *App) closeWhileDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.draining.Load() {
 			w.Header().Set("Connection", "close")
@@ -94,26 +94,26 @@ func (a *App) parting(next http.Handler) http.Handler {
 	})
 }
 
-// public is what everyone who may call is answered.
+// public returns the handler of the http listener.
 func (a *App) public() (http.Handler, error) {
 	c := a.config
 	secret, err := readSecret(c.Settle.ReceiptSecretFile)
 	if err != nil {
 		return nil, err
 	}
-	bureau := receipt.Config{Secret: secret, TTL: c.Settle.ReceiptTTL}
+	receipts := receipt.Config{Secret: secret, TTL: c.Settle.ReceiptTTL}
 	if a.redis != nil {
-		bureau.Ledger = receipt.NewShared(a.redis, c.Redis.Prefix)
+		receipts.Ledger = receipt.NewShared(a.redis, c.Redis.Prefix)
 	}
-	office, err := receipt.NewOffice(bureau)
+	issuer, err := receipt.NewOffice(receipts)
 	if err != nil {
 		return nil, err
 	}
 	limiter := a.tracing.Limiter(a.metrics.Limiter(a.plane))
 	api, err := check.New(check.Config{
-		Limiter: limiter, Office: office, RuleSet: c.RateLimit.DefaultRuleSetID, MaxBody: c.Server.MaxBody, MaxBatch: c.Server.MaxBatch,
+		Limiter: limiter, Issuer: issuer, RuleSet: c.RateLimit.DefaultRuleSetID, MaxBody: c.Server.MaxBody, MaxBatch: c.Server.MaxBatch,
 		Failed: func(r *http.Request, err error) {
-			a.log.ErrorContext(r.Context(), "a request was not decided", "error", err)
+			a.log.ErrorContext(r.Context(), "request failed without a decision", "error", err)
 		},
 	})
 	if err != nil {
@@ -128,15 +128,15 @@ func (a *App) public() (http.Handler, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Proxies that may ask are known by their addresses. The headers of
-		// their requests may be those of any client, traceparent included.
+		// Trusted proxies are known by their addresses. The headers of their
+		// requests may be a client's, traceparent included.
 		mux.Handle(forwardauth.Path, a.metrics.Route(forwardauth.Path, a.tracing.PublicRoute(forwardauth.Path, handler)))
 	}
 	a.observe(mux, a.notFromPages)
-	return known(mux), nil
+	return withNotFound(mux), nil
 }
 
-// route adds a route that is measured and traced.
+// route adds a route with metrics and tracing.
 func (a *App) route(mux *http.ServeMux, pattern string, handler http.Handler) {
 	mux.Handle(pattern, a.metrics.Route(pattern, a.tracing.Route(pattern, handler)))
 }
@@ -160,20 +160,20 @@ func (a *App) forwardAuth(limiter httplimit.Limiter) (http.Handler, error) {
 	})
 }
 
-// undecided hears of requests through proxies without a decision. The others
-// are the engine's to count.
+// undecided logs requests of proxies without a decision. The engine's observer
+// counts the others.
 type undecided struct{ log *slog.Logger }
 
 func (undecided) Decided(*http.Request, *fluxgate.Decision) {}
 func (undecided) Skipped(*http.Request)                     {}
 func (u undecided) Failed(r *http.Request, err error) {
 	if !errors.Is(err, context.Canceled) {
-		u.log.ErrorContext(r.Context(), "a request was not decided", "error", err)
+		u.log.ErrorContext(r.Context(), "request failed without a decision", "error", err)
 	}
 }
 
-// observe adds what says how the server is. Details, protected by protect, are
-// for those who may read.
+// observe adds the endpoints for health and metrics. Those with details need the
+// role read and are protected by protect.
 func (a *App) observe(mux *http.ServeMux, protect func(http.Handler) http.Handler) {
 	read := func(next http.Handler) http.Handler { return protect(a.guard.OnlyAll(config.RoleRead, refuse, next)) }
 	mux.HandleFunc("GET /healthz", a.live)
@@ -184,9 +184,9 @@ func (a *App) observe(mux *http.ServeMux, protect func(http.Handler) http.Handle
 	}
 }
 
-// notFromPages refuses what a page in a browser can send: from another site,
-// or, on loopback, by a name of the page's own that resolves to this machine.
-// Off loopback any name may be that of a service.
+// notFromPages refuses requests of web pages: from another site, or, on loopback,
+// by a host name of the page that resolves to this machine. Off loopback any host
+// name may be that of a service.
 func (a *App) notFromPages(next http.Handler) http.Handler {
 	next = access.SameOrigin(refuse, next)
 	c := &a.config.Server
@@ -196,11 +196,8 @@ func (a *App) notFromPages(next http.Handler) http.Handler {
 	return next
 }
 
-// asIs is for a listener that is protected as a whole.
-func asIs(next http.Handler) http.Handler { return next }
-
-// logWriter is where net/http writes its complaints, mostly about clients. Its
-// panics are ours.
+// logWriter gets the log lines of net/http, mostly about clients. Panics are our
+// own.
 type logWriter struct{ log *slog.Logger }
 
 func (w *logWriter) Write(line []byte) (int, error) {
@@ -208,6 +205,6 @@ func (w *logWriter) Write(line []byte) (int, error) {
 	if strings.Contains(string(line), "panic serving") {
 		level = slog.LevelError
 	}
-	w.log.Log(context.Background(), level, "http", "says", strings.TrimSpace(string(line)))
+	w.log.Log(context.Background(), level, "net/http", "message", strings.TrimSpace(string(line)))
 	return len(line), nil
 }

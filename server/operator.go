@@ -11,16 +11,15 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// Operator works straight on the rules and the store that a configuration
-// names, as a server with it would.
+// Operator works on the rules and the store of a configuration without a server.
 type Operator struct {
 	*admin.Direct
 	app *App
 }
 
-// NewOperator opens what a server with this configuration would open, but for
-// its listeners. With rulesOnly the store is left alone, and what needs it is
-// an error.
+// NewOperator opens what a server with this configuration opens, except its
+// listeners. With rulesOnly it does not open the store, and operations that need
+// it are errors.
 func NewOperator(ctx context.Context, c *config.Config, rulesOnly bool, options Options) (_ *Operator, err error) {
 	a := newApp(c, options)
 	defer func() {
@@ -49,11 +48,11 @@ func NewOperator(ctx context.Context, c *config.Config, rulesOnly bool, options 
 	return &Operator{Direct: admin.NewDirect(editor, a.plane.engine.Load, c.RateLimit.DefaultRuleSetID), app: a}, nil
 }
 
-// Close ends what was opened.
+// Close closes all that was opened.
 func (o *Operator) Close() error { return o.app.close() }
 
-// editor is the source of the rules as operators use it: its changes are
-// announced, so that no server waits for its next poll.
+// editor returns the source of the rules for operators: its changes are announced,
+// so that no server waits for its next poll.
 func (a *App) editor() (rules.Editor, error) {
 	switch source := a.source.Source.(type) {
 	case rules.Editor:
@@ -68,5 +67,5 @@ func (a *App) editor() (rules.Editor, error) {
 	case admin.Files:
 		return admin.ReadOnly(source), nil
 	}
-	return nil, fmt.Errorf("rules in %s can neither be listed nor edited", a.source.kind)
+	return nil, fmt.Errorf("rules in %s cannot be listed or edited", a.source.kind)
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ruleSource is where the rules come from.
+// ruleSource is the source of the rules.
 type ruleSource struct {
 	rules.Source
 	kind string // file, mongo or redis
 }
 
-// openRules opens the source of the rules, and Redis where they are announced.
+// openRules opens the source of the rules, and Redis for announcements.
 func (a *App) openRules(ctx context.Context) error {
 	if a.config.Redis.Enabled {
 		client, err := newRedisClient(ctx, &a.config.Redis)
@@ -39,54 +39,54 @@ func (a *App) openRules(ctx context.Context) error {
 	return nil
 }
 
-// buildRules opens the source of the rules and keeps them up to date.
+// buildRules opens the source of the rules and loads them.
 func (a *App) buildRules(ctx context.Context) error {
 	c := a.config
 	if err := a.openRules(ctx); err != nil {
 		return err
 	}
-	how := reload.Config{
+	reloading := reload.Config{
 		RuleSets: []string{c.RateLimit.DefaultRuleSetID}, Strategy: reload.Strategy(c.Reload.Strategy), Interval: c.Reload.PollingInterval,
 		Jitter: c.Reload.Jitter, Redis: a.redis, Channel: c.Reload.Channel, Copies: c.Rules.Copies, Logger: a.log,
-		StartWithoutRules: true, // the control plane may be away
+		StartWithoutRules: true, // the source may be unavailable
 	}
-	if how.Jitter == 0 {
-		how.Jitter = -1 // here 0 means none
+	if reloading.Jitter == 0 {
+		reloading.Jitter = -1 // no jitter
 	}
 	if !c.Reload.Enabled {
-		how.Strategy = reload.Off
+		reloading.Strategy = reload.Off
 	}
-	if a.redis == nil && how.Strategy == reload.Auto {
-		how.Strategy = reload.Polling
+	if a.redis == nil && reloading.Strategy == reload.Auto {
+		reloading.Strategy = reload.Polling
 	}
-	a.strategy = how.Strategy
+	a.strategy = reloading.Strategy
 	if c.Reload.ResetBucketsOnReload {
-		how.ResetBuckets = resetter{a}
+		reloading.ResetBuckets = resetter{a}
 	}
 	if !c.WaitForRefill.Enabled {
-		how.Loaded = a.warnOfWaiting
+		reloading.Loaded = a.warnOfWaiting
 	}
 	var err error
-	if a.rules, err = reload.Start(ctx, a.source.Source, how); err != nil {
+	if a.rules, err = reload.Start(ctx, a.source.Source, reloading); err != nil {
 		return err
 	}
 	a.onClose(a.rules.Close)
-	every := c.Reload.PollingInterval
-	if !c.Reload.Enabled || how.Strategy == reload.PubSub {
-		every = 0 // nobody confirms rules that are well
+	interval := c.Reload.PollingInterval
+	if !c.Reload.Enabled || reloading.Strategy == reload.PubSub {
+		interval = 0 // the source is not polled
 	}
-	a.metrics.WatchRules(a.rules, every)
+	a.metrics.WatchRules(a.rules, interval)
 	return nil
 }
 
-// warnOfWaiting logs which rules of a rule set would hold requests, and do not.
+// warnOfWaiting logs which rules of a rule set wait in vain for WAIT_FOR_REFILL.
 func (a *App) warnOfWaiting(set *fluxgate.RuleSet) {
 	if ids := neverWait(set); ids != "" {
-		a.log.Warn("rules say WAIT_FOR_REFILL, but wait-for-refill.enabled is false: their requests are rejected at once", "ruleSet", set.ID(), "rules", ids)
+		a.log.Warn("rules have WAIT_FOR_REFILL, but wait-for-refill.enabled is false: their requests are rejected at once", "ruleSet", set.ID(), "rules", ids)
 	}
 }
 
-// newRedisClient is for what is in Redis beside the buckets.
+// newRedisClient returns a client for data in Redis other than buckets.
 func newRedisClient(ctx context.Context, c *config.Redis) (redis.UniversalClient, error) {
 	uri, err := c.Target()
 	if err != nil {
@@ -120,10 +120,10 @@ func (a *App) openSource(ctx context.Context, client redis.UniversalClient) erro
 		a.source.Source = source
 		return err
 	}
-	return errors.New("there is no source of rules: name rules.file, or enable mongo or redis")
+	return errors.New("no rule source: set rules.file, or enable mongo or redis")
 }
 
-// resetter resets buckets in the store that there is by then.
+// resetter resets buckets in the current store.
 type resetter struct{ app *App }
 
 // Reset implements [reload.Resetter].
@@ -140,5 +140,5 @@ func (r resetter) ResetOnce(ctx context.Context, what fluxgate.Key, mark string)
 	if local := r.app.plane.local.Load(); local != nil && !r.app.config.Redis.Enabled {
 		return true, local.Reset(ctx, what)
 	}
-	return false, errAway
+	return false, errNotConnected
 }

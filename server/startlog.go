@@ -8,7 +8,7 @@ import (
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
-// logStart logs what runs.
+// logStart logs what the server consists of.
 func (a *App) logStart() {
 	c := a.config
 	file := c.File()
@@ -27,12 +27,12 @@ func (a *App) logStart() {
 	attrs = append(attrs, "http", a.Addr("http"), "admin", admin, "tls", a.certs != nil, "authentication", authentication(&c.Server))
 	a.log.Info("started", attrs...)
 	if id := c.RateLimit.DefaultRuleSetID; id != "" && a.rules.RuleSet(context.Background(), id) == nil {
-		a.log.Error("no rules for the default rule set: requests that name no other are decided by missing-rule-behavior",
+		a.log.Error("default rule set not found: missing-rule-behavior decides its requests",
 			"ruleSet", id, "missingRuleBehavior", string(c.RateLimit.MissingRuleBehavior))
 	}
 }
 
-// storeAttrs say where the buckets are.
+// storeAttrs returns the log attributes of the store.
 func (a *App) storeAttrs() []any {
 	switch store := a.plane.redis.Load(); {
 	case !a.config.Redis.Enabled:
@@ -49,7 +49,7 @@ func redisAttrs(store *redisstore.Store) []any {
 	return []any{"redisMode", string(mode), "redisNodes", strings.Join(nodes, ",")}
 }
 
-// rulesAt is where in their source the rules are.
+// rulesAt returns the location of the rules in their source.
 func rulesAt(c *config.Config) string {
 	switch c.RuleSource() {
 	case config.SourceFile:
@@ -60,7 +60,7 @@ func rulesAt(c *config.Config) string {
 	return c.Redis.Prefix
 }
 
-// authentication is how callers say who they are.
+// authentication returns the configured ways of authentication.
 func authentication(s *config.Server) string {
 	var ways []string
 	for _, way := range []struct {

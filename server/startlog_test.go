@@ -140,7 +140,7 @@ func TestLog_OutageAfterOutage(t *testing.T) {
 // A start without rules, a caller that is refused and a rule set that is gone are said.
 func TestLog_WhatStopsLimiting(t *testing.T) {
 	_, log := startLogged(t, "redis.enabled=false", "rules.file="+filepath.Join(t.TempDir(), "missing.yaml"))
-	testenv.Eventually(t, "the start without rules is logged", func() bool { return len(log.Lines("no rules for the default rule set")) == 1 })
+	testenv.Eventually(t, "the start without rules is logged", func() bool { return len(log.Lines("default rule set not found")) == 1 })
 
 	file := rulesFile(t, 5)
 	r, log := startLogged(t, "redis.enabled=false", "rules.file="+file, `server.auth.tokens=[{name: ada, sha256: `+hashOf("ada")+`, roles: [check]}]`)
@@ -149,7 +149,7 @@ func TestLog_WhatStopsLimiting(t *testing.T) {
 			t.Fatalf("%d %s", a.status, a.body)
 		}
 	}
-	if lines := log.Lines("refused a request of an unknown caller"); len(lines) != 1 || !strings.Contains(lines[0], "/v1/check") {
+	if lines := log.Lines("request refused: caller not authenticated"); len(lines) != 1 || !strings.Contains(lines[0], "/v1/check") {
 		t.Errorf("%d lines say that callers are refused: %s", len(lines), lines)
 	}
 	write(t, file, "id: api-limit\nrules: []\n")

@@ -31,7 +31,7 @@ func TestServer_WarnsOfWaitingThatIsOff(t *testing.T) {
 		t.Cleanup(func() { _ = app.Shutdown(t.Context()) })
 		return log
 	}
-	warnings := func(log *testenv.LogBuffer) int { return strings.Count(log.String(), "rules say WAIT_FOR_REFILL") }
+	warnings := func(log *testenv.LogBuffer) int { return strings.Count(log.String(), "rules have WAIT_FOR_REFILL") }
 	write(t, file, waits)
 	off := begin("false")
 	if n := warnings(off); n != 1 || !strings.Contains(off.String(), "rules=holds") {

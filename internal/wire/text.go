@@ -5,36 +5,19 @@ import (
 	"unicode/utf8"
 )
 
-// texts are the texts of a request that are not in a map.
-func (w *Request) texts() [7]*string {
-	return [...]*string{&w.RuleSet, &w.IP, &w.UserID, &w.APIKey, &w.Method, &w.Path, &w.Host}
+// valid reports whether JSON can carry the texts as they are. It would replace
+// invalid UTF-8, and two callers could become one.
+func (w *Request) valid() bool {
+	unchanged := *w
+	return unchanged.each(func(text string) (string, error) {
+		if !utf8.ValidString(text) {
+			return "", errNotUTF8
+		}
+		return text, nil
+	}) == nil
 }
 
-// valid reports whether JSON can carry the texts as they are. What is not
-// UTF-8 it would replace, and two callers could become one.
-func (w *Request) valid() bool {
-	for _, text := range w.texts() {
-		if !utf8.ValidString(*text) {
-			return false
-		}
-	}
-	for name, values := range w.Headers {
-		if !utf8.ValidString(name) {
-			return false
-		}
-		for _, value := range values {
-			if !utf8.ValidString(value) {
-				return false
-			}
-		}
-	}
-	for name, value := range w.Attributes {
-		if !utf8.ValidString(name) || !utf8.ValidString(value) {
-			return false
-		}
-	}
-	return true
-}
+var errNotUTF8 = errors.New("not UTF-8")
 
 // each replaces every text. Maps are replaced, not changed.
 func (w *Request) each(change func(string) (string, error)) error {
@@ -46,7 +29,7 @@ func (w *Request) each(change func(string) (string, error)) error {
 		}
 		return text
 	}
-	for _, text := range w.texts() {
+	for _, text := range []*string{&w.RuleSet, &w.IP, &w.UserID, &w.APIKey, &w.Method, &w.Path, &w.Host} {
 		*text = changed(*text)
 	}
 	if len(w.Headers) > 0 {
@@ -79,12 +62,12 @@ func fromBytes(text string) (string, error) {
 	return string(runes), nil
 }
 
-// toBytes is the way back.
+// toBytes reverses fromBytes.
 func toBytes(text string) (string, error) {
 	b := make([]byte, 0, len(text))
 	for _, r := range text {
 		if r > 0xff {
-			return "", errors.New("bytes: a text has a character that is not a byte")
+			return "", errors.New("bytes: a text has a character above U+00FF")
 		}
 		b = append(b, byte(r))
 	}

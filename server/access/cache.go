@@ -11,11 +11,9 @@ const (
 	maxTrust  = time.Minute
 )
 
-// cache remembers tokens that were accepted, by their hashes, for a minute and
-// no longer than they are good.
+// cache holds accepted tokens, by their hashes, for a minute and not beyond their
+// expiry.
 type cache struct {
-	most int
-
 	mu  sync.Mutex
 	all map[[sha256.Size]byte]cached
 }
@@ -25,9 +23,7 @@ type cached struct {
 	until time.Time
 }
 
-func newCache(most int) *cache { return &cache{most: most, all: map[[sha256.Size]byte]cached{}} }
-
-// find is who a token is about, or nil.
+// find returns the identity of a token, or nil.
 func (c *cache) find(sum [sha256.Size]byte, now time.Time) *Identity {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,7 +33,7 @@ func (c *cache) find(sum [sha256.Size]byte, now time.Time) *Identity {
 	return nil
 }
 
-// add remembers a token. If there is no room any other makes way.
+// add adds a token. A full cache starts over.
 func (c *cache) add(sum [sha256.Size]byte, who *Identity, now, expires time.Time) {
 	until := now.Add(maxTrust)
 	if expires.Before(until) {
@@ -45,18 +41,8 @@ func (c *cache) add(sum [sha256.Size]byte, who *Identity, now, expires time.Time
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.all) >= c.most {
-		for other, found := range c.all {
-			if !now.Before(found.until) {
-				delete(c.all, other)
-			}
-		}
-	}
-	for other := range c.all {
-		if len(c.all) < c.most {
-			break
-		}
-		delete(c.all, other)
+	if c.all == nil || len(c.all) >= maxCached {
+		c.all = map[[sha256.Size]byte]cached{}
 	}
 	c.all[sum] = cached{who, until}
 }
@@ -64,5 +50,5 @@ func (c *cache) add(sum [sha256.Size]byte, who *Identity, now, expires time.Time
 func (c *cache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	clear(c.all)
+	c.all = nil
 }

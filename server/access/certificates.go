@@ -12,7 +12,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// certificates are the client certificates that are accepted.
+// certificates are the accepted client certificates.
 type certificates []certificate
 
 type certificate struct {
@@ -28,7 +28,7 @@ func newCertificates(listed []config.Certificate) certificates {
 	return all
 }
 
-// find is whose certificate it is, or nil.
+// find returns the identity for a certificate, or nil.
 func (c certificates) find(leaf *x509.Certificate) *Identity {
 	names := subjects(leaf)
 	for i := range c {
@@ -39,8 +39,8 @@ func (c certificates) find(leaf *x509.Certificate) *Identity {
 	return nil
 }
 
-// verified is the certificate of the other end, if its authority has vouched
-// for it and it is still good: a connection can outlive it.
+// verified returns the certificate of the client if it was verified and has not
+// expired: a connection can outlive it.
 func verified(state *tls.ConnectionState, now time.Time) *x509.Certificate {
 	if state == nil || len(state.VerifiedChains) == 0 || len(state.VerifiedChains[0]) == 0 {
 		return nil
@@ -54,9 +54,9 @@ func verified(state *tls.ConnectionState, now time.Time) *x509.Certificate {
 
 var alternativeNames = asn1.ObjectIdentifier{2, 5, 29, 17}
 
-// subjects are whom a certificate is for. Its common name is one only where it
-// has no alternative names of any kind: authorities that check those do not
-// always check what else a request had in it.
+// subjects returns the names in a certificate. The common name counts only
+// without alternative names of any kind: authorities that check those do not
+// always check the common name.
 func subjects(leaf *x509.Certificate) []string {
 	var names []string
 	for _, uri := range leaf.URIs {
@@ -74,8 +74,8 @@ func subjects(leaf *x509.Certificate) []string {
 	return names
 }
 
-// described names the owner of a certificate that is accepted without being
-// listed, by the first name that can be shown, or else by its fingerprint.
+// described returns the name for a certificate that is not listed: the first name
+// in it that can be shown, or else its fingerprint.
 func described(leaf *x509.Certificate) string {
 	const kind = "certificate:"
 	for _, name := range subjects(leaf) {

@@ -1,30 +1,28 @@
-// Package access knows who calls the server and what they may do there.
+// Package access authenticates the callers of the server and checks their roles.
 //
-// A [Guard] is made from the configuration (server.auth) and asked with each
-// request. A caller is known by
+// A [Guard] is built from the configuration (server.auth). A caller is identified
+// by
 //
 //   - a bearer token whose hash is configured,
-//   - an OpenID Connect token of the configured issuer, sent in the same place,
+//   - an OpenID Connect token of the configured issuer, sent as a bearer token,
 //   - a client certificate that the server's authorities have signed.
 //
-// Who sends a token is who the token says, whatever certificate the connection
-// has. What comes of it is an [Identity]: a name for logs, the audit and the
-// histories of rule sets, the roles that it has, and the rule sets that these
-// are for.
+// A token takes precedence over the certificate of the connection. The result is
+// an [Identity]: a name for logs, the audit and the histories of rule sets, the
+// caller's roles, and the rule sets that these are for.
 //
 // # What is promised
 //
-//   - Who is not known may nothing. Everyone may everything only where the
-//     configuration speaks of nobody.
-//   - Tokens are compared by their hashes, in a time that tells nothing.
+//   - Callers that are not identified are denied. All callers have all roles only
+//     if the configuration names no callers.
+//   - Tokens are compared by their hashes, in constant time.
 //   - OpenID Connect tokens are verified by go-oidc: issuer, audience, times and
-//     an asymmetric signature. Whatever is sent, an issuer is asked for its keys
-//     three times at once and then once in twelve seconds, for five seconds at
-//     most, and what it says is bounded. While it is away, the keys that are
-//     known serve on for an hour.
-//   - No error, log or answer shows a token.
+//     an asymmetric signature. The keys of an issuer are fetched at most three
+//     times at once and then every twelve seconds, whatever callers send, for
+//     five seconds at most and with a bound on size. While the issuer is
+//     unavailable, its last keys are used for an hour.
+//   - No error, log line or answer contains a token.
 //
-// What a role allows is for others to say; [Guard.Only] and [Identity.May] keep
-// them to it. [Host] and
-// [SameOrigin] are for listeners that a browser can reach.
+// [Guard.Only] and [Identity.May] check roles; what a role allows is decided
+// elsewhere. [Host] and [SameOrigin] protect listeners that a browser can reach.
 package access

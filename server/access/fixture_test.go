@@ -77,11 +77,11 @@ func outcome(who *access.Identity, err error) string {
 		return who.Name
 	case who != nil:
 		return "an identity and an error"
-	case errors.Is(err, access.ErrNobody):
+	case errors.Is(err, access.ErrNoCredentials):
 		return "nobody"
 	case errors.Is(err, access.ErrRefused):
 		return "refused"
-	case errors.Is(err, access.ErrAway):
+	case errors.Is(err, access.ErrIssuerUnavailable):
 		return "away"
 	}
 	return "another error"

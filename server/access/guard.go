@@ -14,34 +14,32 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// Why a caller is not known. Errors of [Guard.Identify] are one of them.
+// Errors of [Guard.Identify].
 var (
-	// ErrNobody means that the request says nothing of who sent it.
-	ErrNobody = errors.New("the request does not say who it is from")
-	// ErrRefused means that it says something that is not accepted, and the
-	// error why.
+	// ErrNoCredentials means that the request has no credentials.
+	ErrNoCredentials = errors.New("the request has no credentials")
+	// ErrRefused means that the credentials are not accepted.
 	ErrRefused = errors.New("not accepted")
-	// ErrAway means that the issuer cannot be asked: the same request may be
-	// accepted later.
-	ErrAway = errors.New("the issuer of the token cannot be asked")
+	// ErrIssuerUnavailable means that the keys of the issuer are not available:
+	// the same request may be accepted later.
+	ErrIssuerUnavailable = errors.New("the issuer of the token is unavailable")
 )
 
-// refusal is an [ErrRefused] with the reason, in words that have nothing of what
-// was sent.
-type refusal struct{ why string }
+// refusal is an [ErrRefused] with the reason, without a part of the credentials.
+type refusal struct{ reason string }
 
-func (r *refusal) Error() string        { return ErrRefused.Error() + ": " + r.why }
+func (r *refusal) Error() string        { return ErrRefused.Error() + ": " + r.reason }
 func (r *refusal) Is(target error) bool { return target == ErrRefused }
 
-// badToken is the refusal of a token.
+// badToken returns the refusal of a token.
 func badToken(format string, args ...any) error {
 	return &refusal{fmt.Sprintf("the token "+format, args...)}
 }
 
-// maxToken is how long a token can be, in bytes.
+// maxToken is the longest token in bytes.
 const maxToken = 8 << 10
 
-// Guard knows who may call. It is safe for concurrent use.
+// Guard authenticates callers. It is safe for concurrent use.
 type Guard struct {
 	auth         *config.Auth
 	open         bool
@@ -53,9 +51,9 @@ type Guard struct {
 	refusals     *logthrottle.Throttle // of log lines about refused callers
 }
 
-// New makes a guard for a configuration that was checked. It reads the files of
-// that, and connects to nobody: an issuer is asked when its first token comes.
-// A nil logger means slog.Default().
+// New returns a guard for a checked configuration. It reads the files that this
+// names, and does not connect to the issuer before the first token. A nil logger
+// means slog.Default().
 func New(c *config.Server, log *slog.Logger) (*Guard, error) {
 	if log == nil {
 		log = slog.Default()
@@ -73,27 +71,27 @@ func New(c *config.Server, log *slog.Logger) (*Guard, error) {
 	return g, nil
 }
 
-// Reload reads the files anew: the tokens, and who vouches for the issuer. If
-// any of them is bad nothing changes.
+// Reload reads the files again: the tokens, and the certificate authorities of the
+// issuer. If any of them is invalid nothing changes.
 func (g *Guard) Reload() error {
 	accepted, err := loadTokens(g.auth)
 	if err != nil {
-		return fmt.Errorf("loading who may call: %w", err)
+		return fmt.Errorf("loading server.auth: %w", err)
 	}
 	if g.oidc != nil {
 		if err := g.oidc.reload(); err != nil {
-			return fmt.Errorf("loading who may call: %w", err)
+			return fmt.Errorf("loading server.auth: %w", err)
 		}
 	}
 	g.tokens.Store(&accepted)
 	return nil
 }
 
-// Open reports whether nobody is asked who they are: because the configuration
-// speaks of nobody, not because nobody is left.
+// Open reports whether there is no authentication: the configuration names no
+// callers.
 func (g *Guard) Open() bool { return g.open }
 
-// Identify finds out who sent a request.
+// Identify returns the identity of the caller that sent a request.
 func (g *Guard) Identify(r *http.Request) (*Identity, error) {
 	leaf := verified(r.TLS, g.now())
 	if g.open {
@@ -106,20 +104,20 @@ func (g *Guard) Identify(r *http.Request) (*Identity, error) {
 		return g.bearer(r)
 	}
 	if leaf == nil || len(g.certificates) == 0 {
-		return nil, ErrNobody
+		return nil, ErrNoCredentials
 	}
 	if who := g.certificates.find(leaf); who != nil {
 		return who, nil
 	}
-	return nil, &refusal{"the certificate is for nobody who may call"}
+	return nil, &refusal{"the certificate is not listed in server.auth.certificates"}
 }
 
-// bearer is who a token says.
+// bearer returns the identity for the bearer token of a request.
 func (g *Guard) bearer(r *http.Request) (*Identity, error) {
 	value := httplimit.BearerToken(r)
 	switch {
 	case value == "":
-		return nil, badToken("must be one bearer token")
+		return nil, badToken("must be a single bearer token")
 	case len(value) > maxToken:
 		return nil, badToken("is longer than %d bytes", maxToken)
 	}
@@ -133,8 +131,7 @@ func (g *Guard) bearer(r *http.Request) (*Identity, error) {
 	return nil, badToken("is not known")
 }
 
-// isJWT reports whether a token has the form of those that issuers sign: three
-// parts in base64url.
+// isJWT reports whether a token has the form of a JWT: three parts in base64url.
 func isJWT(token string) bool {
 	dots := 0
 	for i := range len(token) {

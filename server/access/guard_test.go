@@ -144,14 +144,17 @@ func TestOnlySaysWhoItLetsThrough(t *testing.T) {
 		{guard: guard, sent: "Bearer w", role: config.RoleRead, passes: "token:w"},
 		{guard: guard, sent: "Bearer c", role: config.RoleCheck, passes: "token:c"},
 		{guard: guard, sent: "Bearer w", role: config.RoleCheck, refused: refused{403, "The role check is needed, which token:w does not have.", "token:w"}},
-		{guard: guard, role: config.RoleRead, refused: refused{401, "The request needs a bearer token.", "nobody"}, challenge: "Bearer"},
-		{guard: guard, sent: "Bearer x", role: config.RoleRead, refused: refused{401, "Not accepted: the token is not known.", "nobody"}, challenge: `Bearer error="invalid_token"`},
+		{guard: guard, role: config.RoleRead, refused: refused{401, "The request needs a bearer token.", ""}, challenge: "Bearer"},
+		{guard: guard, sent: "Bearer x", role: config.RoleRead, refused: refused{401, "Not accepted: the token is not known.", ""}, challenge: `Bearer error="invalid_token"`},
 		{guard: guardOf(t), sent: "Bearer x", role: config.RoleWrite, passes: "whoever"},
 	} {
 		var passed string
 		var told refused
 		handler := c.guard.Only(c.role, func(w http.ResponseWriter, r *http.Request, status int, detail string) {
-			told = refused{status, detail, access.From(r.Context()).Name}
+			told = refused{status, detail, ""}
+			if who := access.From(r.Context()); who != nil {
+				told.who = who.Name
+			}
 			w.WriteHeader(status)
 		}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if passed = "whoever"; access.From(r.Context()) != nil {

@@ -10,39 +10,39 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// Refuse answers a request that goes no further. The context of r knows who
-// sent it, as far as that was found out: [Nobody] if it was not.
+// Refuse answers a request that is refused. The context of r has the identity of
+// the caller, if it has one.
 type Refuse func(w http.ResponseWriter, r *http.Request, status int, detail string)
 
-// Only lets through who has a role on any rule set, with who it is in the
-// request's context. On which rule set it is used is for next to look at. Where
-// nobody is asked everyone is let through as they come.
+// Only passes requests of callers that have a role on any rule set, with their
+// identity in the context. next must check the rule set. Without authentication
+// it passes all requests unchanged.
 func (g *Guard) Only(role config.Role, refuse Refuse, next http.Handler) http.Handler {
 	return g.only(role, (*Identity).MayAny, refuse, next)
 }
 
-// OnlyAll is Only for what tells of every rule set: it lets through who has a
-// role on all of them.
+// OnlyAll is Only for answers about every rule set: callers need the role on all
+// of them.
 func (g *Guard) OnlyAll(role config.Role, refuse Refuse, next http.Handler) http.Handler {
 	return g.only(role, (*Identity).MayAll, refuse, next)
 }
 
-func (g *Guard) only(role config.Role, may func(*Identity, config.Role) bool, refuse Refuse, next http.Handler) http.Handler {
+func (g *Guard) only(role config.Role, allowed func(*Identity, config.Role) bool, refuse Refuse, next http.Handler) http.Handler {
 	if g.open {
-		return next // to say who costs a check two allocations
+		return next // the identity would cost a check two allocations
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := g.Identify(r)
 		if err != nil {
 			status, detail := g.Challenge(w.Header(), r, err)
-			if !errors.Is(err, ErrAway) { // that is logged already
+			if !errors.Is(err, ErrIssuerUnavailable) { // logged already
 				g.logRefused(r, detail)
 			}
-			refuse(w, r.WithContext(With(r.Context(), nobody)), status, detail)
+			refuse(w, r, status, detail)
 			return
 		}
 		r = r.WithContext(With(r.Context(), who))
-		if !may(who, role) {
+		if !allowed(who, role) {
 			refuse(w, r, http.StatusForbidden, "The role "+string(role)+" is needed, which "+who.Name+" does not have.")
 			return
 		}
@@ -50,20 +50,20 @@ func (g *Guard) only(role config.Role, may func(*Identity, config.Role) bool, re
 	})
 }
 
-// logRefused says that callers are refused, once a minute: after a mistake with
-// tokens the log of the server must not be silent.
-func (g *Guard) logRefused(r *http.Request, why string) {
+// logRefused logs refused callers, at most once a minute, so that a mistake with
+// tokens shows in the log.
+func (g *Guard) logRefused(r *http.Request, reason string) {
 	if ok, suppressed := g.refusals.Allow(g.now()); ok {
-		g.log.Warn("refused a request of an unknown caller", "endpoint", r.Pattern, "peer", r.RemoteAddr, "why", why, "suppressed", suppressed)
+		g.log.Warn("request refused: caller not authenticated", "endpoint", r.Pattern, "peer", r.RemoteAddr, "reason", reason, "suppressed", suppressed)
 	}
 }
 
-// Challenge is what a caller is told whom [Guard.Identify] had an error for, and
-// with which headers.
+// Challenge returns the answer to a caller after an error of [Guard.Identify], and
+// sets its headers.
 func (g *Guard) Challenge(header http.Header, r *http.Request, err error) (status int, detail string) {
-	if errors.Is(err, ErrAway) {
+	if errors.Is(err, ErrIssuerUnavailable) {
 		header.Set("Retry-After", "5")
-		return http.StatusServiceUnavailable, "The issuer of the token cannot be asked right now."
+		return http.StatusServiceUnavailable, "The issuer of the token is unavailable: try again later."
 	}
 	header.Set("WWW-Authenticate", "Bearer")
 	var refused *refusal
@@ -72,18 +72,17 @@ func (g *Guard) Challenge(header http.Header, r *http.Request, err error) (statu
 		if len(r.Header["Authorization"]) > 0 {
 			header.Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 		}
-		return http.StatusUnauthorized, "Not accepted: " + refused.why + "."
+		return http.StatusUnauthorized, "Not accepted: " + refused.reason + "."
 	case len(g.certificates) > 0:
 		return http.StatusUnauthorized, "The request needs a bearer token or a client certificate."
 	}
 	return http.StatusUnauthorized, "The request needs a bearer token."
 }
 
-// Host lets through requests that were meant for this server: those that name
-// it localhost, by an address, or by one of hosts, whatever the port and the
-// case. A page in somebody's browser can make its own name lead here, but it
-// cannot have the browser send another. setting is the key of hosts in the
-// configuration, for the refusal.
+// Host passes requests whose Host header is localhost, an address, or one of
+// hosts, whatever the port and the case. A web page can make its own host name
+// resolve to this server (DNS rebinding), but the browser then sends that name.
+// setting is the key of hosts in the configuration, for the refusal.
 func Host(setting string, hosts []string, refuse Refuse, next http.Handler) http.Handler {
 	known := map[string]bool{"localhost": true}
 	for _, name := range hosts {
@@ -102,8 +101,8 @@ func Host(setting string, hosts []string, refuse Refuse, next http.Handler) http
 }
 
 // SameOrigin refuses requests that a browser sends for a page of another site.
-// Reading is allowed, since the page does not see the answer, and so are
-// programs, which send neither Sec-Fetch-Site nor Origin.
+// Reads pass, since the page does not see the answer, and so do programs, which
+// send neither Sec-Fetch-Site nor Origin.
 func SameOrigin(refuse Refuse, next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -112,7 +111,7 @@ func SameOrigin(refuse Refuse, next http.Handler) http.Handler {
 	return protection.Handler(next)
 }
 
-// plainHost is a host without its port, brackets, case and the dot at the end.
+// plainHost returns a host in lower case without port, brackets and final dot.
 func plainHost(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -11,31 +11,24 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// Identity is who calls. It does not change once it is made. A nil one may
-// nothing.
+// Identity is an authenticated caller. It is immutable. A nil one has no roles.
 type Identity struct {
-	// Name is what logs, the audit and histories call it: token:ci,
-	// certificate:ops, oidc:ada@example.com, or anonymous where nobody is
-	// asked. It can be the author of a change.
+	// Name is the name in logs, the audit and histories: token:ci,
+	// certificate:ops, oidc:ada@example.com, or anonymous without
+	// authentication. It can be the author of a change.
 	Name string
 
 	roles    map[config.Role]bool
 	ruleSets map[string]bool // nil means all
 }
 
-// Anonymous is the name of callers where nobody is asked, and Nobody that of
-// callers who are not known where everybody is.
-const (
-	Anonymous = "anonymous"
-	Nobody    = "nobody"
-)
+// Anonymous is the name of callers without authentication.
+const Anonymous = "anonymous"
 
-var (
-	anonymous = newIdentity(Anonymous, config.Roles, nil)
-	nobody    = newIdentity(Nobody, nil, nil)
-)
+var anonymous = newIdentity(Anonymous, config.Roles, nil)
 
-// newIdentity has roles on some rule sets. None means all of them.
+// newIdentity returns an identity with roles on some rule sets. No rule sets
+// means all of them.
 func newIdentity(name string, roles []config.Role, ruleSets []string) *Identity {
 	i := &Identity{Name: name, roles: make(map[config.Role]bool, len(roles))}
 	for _, r := range roles {
@@ -50,7 +43,7 @@ func newIdentity(name string, roles []config.Role, ruleSets []string) *Identity 
 	return i
 }
 
-// restrict leaves the roles on these rule sets alone, and on no other.
+// restrict limits the roles to these rule sets.
 func (i *Identity) restrict(ruleSets []string) {
 	i.ruleSets = make(map[string]bool, len(ruleSets))
 	for _, id := range ruleSets {
@@ -58,39 +51,35 @@ func (i *Identity) restrict(ruleSets []string) {
 	}
 }
 
-// May reports whether the role is the caller's on a rule set.
+// May reports whether the caller has a role on a rule set.
 func (i *Identity) May(role config.Role, ruleSet string) bool {
 	return i != nil && i.roles[role] && (i.ruleSets == nil || i.ruleSets[ruleSet])
 }
 
-// MayAny reports whether the role is the caller's on any rule set.
+// MayAny reports whether the caller has a role on any rule set.
 func (i *Identity) MayAny(role config.Role) bool {
 	return i != nil && i.roles[role] && (i.ruleSets == nil || len(i.ruleSets) > 0)
 }
 
-// MayAll reports whether the role is the caller's on every rule set there is
-// and will be: it is what touches all of them takes.
+// MayAll reports whether the caller has a role on all rule sets, future ones
+// included.
 func (i *Identity) MayAll(role config.Role) bool {
 	return i != nil && i.roles[role] && i.ruleSets == nil
 }
 
-// RuleSets are the ids of the rule sets that the roles are for: nil for all,
-// and empty for none.
+// RuleSets returns the ids of the rule sets that the roles are limited to: nil
+// means all, empty none.
 func (i *Identity) RuleSets() []string {
 	if i == nil || i.ruleSets == nil {
 		return nil
 	}
-	ids := slices.AppendSeq([]string{}, maps.Keys(i.ruleSets))
-	slices.Sort(ids)
-	return ids
+	return append([]string{}, slices.Sorted(maps.Keys(i.ruleSets))...)
 }
 
-// maxName is how long a name can be, in bytes: as long as that of the author of
-// a change.
+// maxName is the longest name in bytes, as for the author of a change.
 const maxName = 256
 
-// isName reports whether a text can be the name of somebody without garbling a
-// listing or a log.
+// isName reports whether a text can be the name of a caller in listings and logs.
 func isName(s string) bool {
 	return len(s) <= maxName && utf8.ValidString(s) && strings.TrimSpace(s) != "" &&
 		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) })
@@ -98,12 +87,12 @@ func isName(s string) bool {
 
 type identityKey struct{}
 
-// With is a context that knows who calls.
+// With returns a context with the identity of the caller.
 func With(ctx context.Context, who *Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, who)
 }
 
-// From is who calls. It is nil, who may nothing, where nobody has asked.
+// From returns the identity of the caller. It is nil without authentication.
 func From(ctx context.Context) *Identity {
 	who, _ := ctx.Value(identityKey{}).(*Identity)
 	return who

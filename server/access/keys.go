@@ -15,97 +15,96 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/go-jose/go-jose/v4"
 	"golang.org/x/sync/singleflight"
 )
 
 const (
-	// A token that is signed by a key that is not known makes the server ask
-	// its issuer, and everyone can send one: it asks a few times at once, and
-	// then only now and then.
-	askTimeout = 5 * time.Second
-	askEvery   = 12 * time.Second
-	askBurst   = 3
-	// Keys are asked for anew after a while, since one that the issuer has
-	// withdrawn signs tokens that are no good, and serve on while it is away,
-	// but not for ever.
+	// Anyone can send a token with an unknown key, for which the keys of the
+	// issuer are fetched: a few times at once, and then at intervals.
+	fetchTimeout = 5 * time.Second
+	fetchEvery   = 12 * time.Second
+	fetchBurst   = 3
+	// Keys are fetched again after a while, since the issuer may have revoked
+	// one, and are used for an hour while the issuer is unavailable.
 	keysFresh = 10 * time.Minute
 	keysGood  = time.Hour
-	goodWait  = time.Second // for fresh keys, with others that are good
+	goodWait  = time.Second // for fresh keys, with usable ones at hand
 
 	maxKeys     = 64
-	maxDocument = 512 << 10 // of what an issuer says, in bytes
+	maxDocument = 512 << 10 // of an answer of the issuer, in bytes
 )
 
-// keys are those that an issuer signs with.
+// keys are the signing keys of an issuer.
 type keys struct {
-	config *config.OIDC
-	log    *slog.Logger
-	now    func() time.Time
-	most   time.Duration // that one question takes
-	client atomic.Pointer[http.Client]
-	known  atomic.Pointer[keySet]
+	config  *config.OIDC
+	log     *slog.Logger
+	now     func() time.Time
+	timeout time.Duration // of one fetch
+	client  atomic.Pointer[http.Client]
+	known   atomic.Pointer[keySet]
 
-	asking singleflight.Group // its call alone uses what follows
-	due    time.Time          // when the next question is, if they come evenly
-	failed error              // of the last question
+	fetches singleflight.Group // its call alone uses the following
+	due     time.Time          // of the next fetch, if they are evenly spaced
+	failed  error              // of the last fetch
 }
 
-// keySet is what an issuer has said.
+// keySet is the keys of an issuer at a time.
 type keySet struct {
 	all []jose.JSONWebKey
 	at  time.Time
 }
 
-// errTooOften is why an issuer that answers is not asked again yet.
-var errTooOften = errors.New("the issuer was asked a moment ago")
+// errTooOften is why keys are not fetched again yet.
+var errTooOften = errors.New("the keys were fetched a moment ago")
 
 func newKeys(c *config.OIDC, log *slog.Logger) *keys {
-	return &keys{config: c, log: log, now: time.Now, most: askTimeout}
+	return &keys{config: c, log: log, now: time.Now, timeout: fetchTimeout}
 }
 
-// loadCA reads who vouches for the issuer.
+// loadCA reads the certificate authorities of the issuer.
 func (k *keys) loadCA() error {
 	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
 	if k.config.CAFile != "" {
 		text, err := os.ReadFile(k.config.CAFile)
 		if err != nil {
-			return fmt.Errorf("reading who vouches for the issuer: %w", err)
+			return fmt.Errorf("reading server.auth.oidc.ca-file: %w", err)
 		}
 		tlsConfig.RootCAs = x509.NewCertPool()
 		if !tlsConfig.RootCAs.AppendCertsFromPEM(text) {
-			return errors.New("reading who vouches for the issuer: there is no certificate in the file")
+			return errors.New("reading server.auth.oidc.ca-file: the file contains no certificate")
 		}
 	}
 	k.client.Store(&http.Client{
-		Transport: bounded{&http.Transport{
+		Transport: boundedTransport{&http.Transport{
 			Proxy: http.ProxyFromEnvironment, TLSClientConfig: tlsConfig, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10,
 		}},
-		// An issuer is where it says that it is.
+		// An issuer does not redirect.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	})
 	return nil
 }
 
-// verify checks a signature and returns what was signed.
+// verify checks a signature and returns the payload.
 func (k *keys) verify(ctx context.Context, jws *jose.JSONWebSignature) ([]byte, error) {
 	set, err := k.current(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrAway, err)
+		return nil, fmt.Errorf("%w: %w", ErrIssuerUnavailable, err)
 	}
 	payload, known := set.verify(jws)
 	if payload != nil {
 		return payload, nil
 	}
 	if known {
-		return nil, badToken("has a signature that is wrong")
+		return nil, badToken("has an invalid signature")
 	}
 	// Issuers replace their keys: it may be a new one.
-	switch set, err = k.ask(ctx); {
+	switch set, err = k.fetch(ctx); {
 	case errors.Is(err, errTooOften):
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrAway, err)
+		return nil, fmt.Errorf("%w: %w", ErrIssuerUnavailable, err)
 	default:
 		if payload, _ = set.verify(jws); payload != nil {
 			return payload, nil
@@ -114,8 +113,8 @@ func (k *keys) verify(ctx context.Context, jws *jose.JSONWebSignature) ([]byte, 
 	return nil, badToken("is not signed by a key of the issuer")
 }
 
-// verify is what was signed, nil if none of the keys has signed it. It also
-// reports whether the key is there that the token says it is signed by.
+// verify returns the payload, nil if none of the keys has signed it, and whether
+// the set has the key that the token names.
 func (s *keySet) verify(jws *jose.JSONWebSignature) (payload []byte, known bool) {
 	id := jws.Signatures[0].Header.KeyID
 	for i := range s.all {
@@ -130,7 +129,7 @@ func (s *keySet) verify(jws *jose.JSONWebSignature) (payload []byte, known bool)
 	return nil, known
 }
 
-// current are keys that are fresh, or good at least.
+// current returns fresh keys, or usable ones.
 func (k *keys) current(ctx context.Context) (*keySet, error) {
 	set := k.known.Load()
 	var age time.Duration
@@ -140,19 +139,19 @@ func (k *keys) current(ctx context.Context) (*keySet, error) {
 		}
 	}
 	if set == nil || age >= keysGood {
-		return k.ask(ctx)
+		return k.fetch(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, goodWait)
 	defer cancel()
-	if fresh, err := k.ask(ctx); err == nil {
+	if fresh, err := k.fetch(ctx); err == nil {
 		return fresh, nil
 	}
 	return set, nil
 }
 
-// ask asks the issuer. Callers that come meanwhile share the answer.
-func (k *keys) ask(ctx context.Context) (*keySet, error) {
-	answer := k.asking.DoChan("", func() (any, error) { return k.askOnce(context.WithoutCancel(ctx)) })
+// fetch fetches the keys. Concurrent callers share one fetch.
+func (k *keys) fetch(ctx context.Context) (*keySet, error) {
+	answer := k.fetches.DoChan("", func() (any, error) { return k.fetchOnce(context.WithoutCancel(ctx)) })
 	select {
 	case a := <-answer:
 		return a.Val.(*keySet), a.Err
@@ -161,21 +160,21 @@ func (k *keys) ask(ctx context.Context) (*keySet, error) {
 	}
 }
 
-// askOnce asks the issuer unless it was asked too often.
-func (k *keys) askOnce(ctx context.Context) (set *keySet, err error) {
+// fetchOnce fetches the keys unless that was done too often.
+func (k *keys) fetchOnce(ctx context.Context) (set *keySet, err error) {
 	now := k.now()
 	if err := k.tooOften(now); err != nil {
 		return nil, err
 	}
 	defer func() {
-		if p := recover(); p != nil { // it would end the server: no request is below
-			set, err = nil, fmt.Errorf("asking for the keys: panic: %v", p)
+		if p := recover(); p != nil { // on a goroutine of its own: it would end the server
+			set, err = nil, fmt.Errorf("fetching the keys: panic: %v", p)
 		}
 		if k.failed = err; err != nil {
-			k.log.Error("the issuer of OpenID Connect tokens cannot be asked for its keys", "error", err)
+			k.log.Error("cannot fetch the keys of the OIDC issuer", "error", err)
 		}
 	}()
-	if set, err = k.fetch(ctx); err != nil {
+	if set, err = k.download(ctx); err != nil {
 		return nil, err
 	}
 	set.at = now
@@ -183,13 +182,13 @@ func (k *keys) askOnce(ctx context.Context) (set *keySet, err error) {
 	return set, nil
 }
 
-// tooOften is why the issuer is not asked now, nil if it is.
+// tooOften returns why the keys are not fetched now, or nil.
 func (k *keys) tooOften(now time.Time) error {
-	if first := now.Add(-(askBurst - 1) * askEvery); k.due.Before(first) {
+	if first := now.Add(-(fetchBurst - 1) * fetchEvery); k.due.Before(first) {
 		k.due = first
 	}
 	if !k.due.After(now) {
-		k.due = k.due.Add(askEvery)
+		k.due = k.due.Add(fetchEvery)
 		return nil
 	}
 	if k.failed != nil {
@@ -198,51 +197,51 @@ func (k *keys) tooOften(now time.Time) error {
 	return errTooOften
 }
 
-// fetch asks where the keys are, and for the keys.
-func (k *keys) fetch(ctx context.Context) (*keySet, error) {
-	ctx, cancel := context.WithTimeout(ctx, k.most)
+// download discovers the issuer and downloads its keys.
+func (k *keys) download(ctx context.Context) (*keySet, error) {
+	ctx, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
 	client := k.client.Load()
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), string(k.config.Issuer))
 	if err != nil {
-		return nil, fmt.Errorf("discovering the issuer: %w", short(err))
+		return nil, fmt.Errorf("discovering the issuer: %w", bounded(err))
 	}
 	var metadata struct {
 		Keys config.URI `json:"jwks_uri"`
 	}
 	if err := provider.Claims(&metadata); err != nil {
-		return nil, errors.New("discovering the issuer: it does not say where its keys are")
+		return nil, errors.New("discovering the issuer: its configuration has no jwks_uri")
 	}
 	if err := metadata.Keys.CheckSecure(); err != nil {
-		return nil, fmt.Errorf("discovering the issuer: where its keys are %w", err)
+		return nil, fmt.Errorf("discovering the issuer: jwks_uri %w", err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, string(metadata.Keys), http.NoBody)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the keys: %w", short(err))
+		return nil, fmt.Errorf("fetching the keys: %w", bounded(err))
 	}
 	res, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the keys: %w", short(err))
+		return nil, fmt.Errorf("fetching the keys: %w", bounded(err))
 	}
 	defer res.Body.Close() //nolint:errcheck // it was read
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("asking for the keys: the issuer answers %d", res.StatusCode)
+		return nil, fmt.Errorf("fetching the keys: the issuer answers %d", res.StatusCode)
 	}
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the keys: %w", short(err))
+		return nil, fmt.Errorf("fetching the keys: %w", bounded(err))
 	}
 	return readKeys(text)
 }
 
-// readKeys reads a JSON Web Key Set. Keys of a kind that is not known, and those
-// that are not for signatures, are left out.
+// readKeys reads a JSON Web Key Set, without keys of an unknown kind or for other
+// uses than signatures.
 func readKeys(text []byte) (*keySet, error) {
 	var listed struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal(text, &listed); err != nil {
-		return nil, errors.New("reading the keys: they are not a JSON Web Key Set")
+		return nil, errors.New("reading the keys: not a JSON Web Key Set")
 	}
 	set := new(keySet)
 	for _, raw := range listed.Keys[:min(len(listed.Keys), maxKeys)] {
@@ -252,25 +251,18 @@ func readKeys(text []byte) (*keySet, error) {
 		}
 	}
 	if len(set.all) == 0 {
-		return nil, errors.New("reading the keys: there is none that could sign a token")
+		return nil, errors.New("reading the keys: none of them can verify a signature")
 	}
 	return set, nil
 }
 
-// short is an error without most of what an issuer may have said.
-func short(err error) error {
-	const most = 200
-	text := err.Error()
-	if len(text) <= most {
-		return err
-	}
-	return fmt.Errorf("%.*s…", most, text)
-}
+// bounded returns an error with at most 200 characters of what an issuer sent.
+func bounded(err error) error { return errors.New(printable.Line(err.Error(), 200)) }
 
-// bounded is a transport whose answers end.
-type bounded struct{ http.RoundTripper }
+// boundedTransport bounds the bodies of answers.
+type boundedTransport struct{ http.RoundTripper }
 
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := b.RoundTripper.RoundTrip(r)
 	if err == nil {
 		res.Body = http.MaxBytesReader(nil, res.Body, maxDocument)

@@ -100,7 +100,7 @@ func TestAnIssuerThatComesBackIsAskedAgain(t *testing.T) {
 	issuer.Away(true)
 	token := issuer.Token(nil)
 	for i := range 20 {
-		if got, err := bear(guard, token); got != "away" || !errors.Is(err, access.ErrAway) {
+		if got, err := bear(guard, token); got != "away" || !errors.Is(err, access.ErrIssuerUnavailable) {
 			t.Fatalf("question %d: %s (%v)", i, got, err)
 		}
 	}
@@ -117,7 +117,7 @@ func TestAnIssuerThatComesBackIsAskedAgain(t *testing.T) {
 	if got, err := bear(guard, token); got != "oidc:ada" {
 		t.Errorf("when it is back: %s (%v)", got, err)
 	}
-	if text := log.String(); strings.Count(text, "cannot be asked") != access.AskBurst || strings.Contains(text, token[:40]) {
+	if text := log.String(); strings.Count(text, "cannot fetch the keys") != access.AskBurst || strings.Contains(text, token[:40]) {
 		t.Errorf("logged\n%s", text)
 	}
 }

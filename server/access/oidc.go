@@ -14,8 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// signing are the algorithms that are accepted: none where who can check a
-// signature could also have made it, and no unsigned tokens.
+// signing are the accepted algorithms: asymmetric ones only.
 var signing = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
@@ -25,12 +24,12 @@ type provider struct {
 	config   *config.OIDC
 	verifier oidc.Config
 	keys     *keys
-	accepted *cache
+	accepted cache
 	now      func() time.Time
 }
 
 func newProvider(c *config.OIDC, log *slog.Logger) *provider {
-	p := &provider{config: c, keys: newKeys(c, log), accepted: newCache(maxCached), now: time.Now}
+	p := &provider{config: c, keys: newKeys(c, log), now: time.Now}
 	p.verifier = oidc.Config{ClientID: c.Audience, Now: func() time.Time { return p.now() }}
 	for _, algorithm := range signing {
 		p.verifier.SupportedSigningAlgs = append(p.verifier.SupportedSigningAlgs, string(algorithm))
@@ -46,8 +45,8 @@ func (p *provider) reload() error {
 	return nil
 }
 
-// identify is who a token is about. One that was accepted is accepted again for
-// a minute without another look at its signature.
+// identify returns the identity in a token. An accepted token is accepted again
+// for a minute without checking its signature.
 func (p *provider) identify(ctx context.Context, raw string, sum [sha256.Size]byte) (*Identity, error) {
 	now := p.now()
 	if who := p.accepted.find(sum, now); who != nil {
@@ -60,7 +59,7 @@ func (p *provider) identify(ctx context.Context, raw string, sum [sha256.Size]by
 	}
 	var claims map[string]any
 	if err := token.Claims(&claims); err != nil {
-		return nil, badToken("has claims that cannot be read")
+		return nil, badToken("has malformed claims")
 	}
 	who, err := p.identity(claims)
 	if err != nil {
@@ -70,12 +69,12 @@ func (p *provider) identify(ctx context.Context, raw string, sum [sha256.Size]by
 	return who, nil
 }
 
-// identity is who the claims of a token are about.
+// identity returns the identity in the claims of a token.
 func (p *provider) identity(claims map[string]any) (*Identity, error) {
 	const kind = "oidc:"
 	name, _ := claim(claims, p.config.NameClaim).(string)
 	if !isName(name) || !isName(kind+name) {
-		return nil, badToken("has no claim %s that can be a name", p.config.NameClaim)
+		return nil, badToken("has no valid name in claim %s", p.config.NameClaim)
 	}
 	var roles []config.Role
 	for _, value := range words(claim(claims, p.config.RolesClaim)) {
@@ -101,8 +100,8 @@ func (p *provider) identity(claims map[string]any) (*Identity, error) {
 	return who, nil
 }
 
-// claim is the value of a claim. Dots lead into it, unless it has them in its
-// own name, as in https://example.com/roles.
+// claim returns the value of a claim. Dots separate nested names, unless a claim
+// has them in its own name, as in https://example.com/roles.
 func claim(claims map[string]any, path string) any {
 	if value, ok := claims[path]; ok {
 		return value
@@ -115,39 +114,38 @@ func claim(claims map[string]any, path string) any {
 	return claim(inner, rest)
 }
 
-// words are the texts of a claim: those in a list, or those between the spaces
-// of a text.
+// words returns the strings of a claim: those of a list, or the words of a string.
 func words(value any) []string {
 	switch value := value.(type) {
 	case string:
 		return strings.Fields(value)
 	case []any:
-		var texts []string
+		var words []string
 		for _, item := range value {
-			if text, ok := item.(string); ok {
-				texts = append(texts, text)
+			if word, ok := item.(string); ok {
+				words = append(words, word)
 			}
 		}
-		return texts
+		return words
 	}
 	return nil
 }
 
-// signature checks that of one token. It keeps what it has found, which go-oidc
-// would make a text of.
+// signature checks the signature of one token. It keeps the error, of which
+// go-oidc would keep the text only.
 type signature struct {
-	keys  *keys
-	asked bool
-	err   error
+	keys    *keys
+	checked bool
+	err     error
 }
 
-// VerifySignature implements [oidc.KeySet]. It is called for tokens of an
+// VerifySignature implements [oidc.KeySet]. It is called for tokens with an
 // algorithm in signing.
 func (s *signature) VerifySignature(ctx context.Context, token string) ([]byte, error) {
-	s.asked = true
+	s.checked = true
 	jws, err := jose.ParseSigned(token, signing)
 	if err != nil || len(jws.Signatures) != 1 {
-		s.err = badToken("cannot be read")
+		s.err = badToken("is malformed")
 		return nil, s.err
 	}
 	var payload []byte
@@ -155,16 +153,16 @@ func (s *signature) VerifySignature(ctx context.Context, token string) ([]byte, 
 	return payload, s.err
 }
 
-// refusal is why a token is not accepted, in words that have nothing of it.
+// refusal returns why a token is not accepted, without a part of the token.
 func (s *signature) refusal(err error) error {
 	var expired *oidc.TokenExpiredError
 	switch {
 	case s.err != nil:
 		return s.err
-	case !s.asked:
-		return badToken("cannot be read, or is not signed in a way that is accepted")
+	case !s.checked:
+		return badToken("is malformed, or has a signature algorithm that is not accepted")
 	case errors.As(err, &expired):
 		return badToken("has expired")
 	}
-	return badToken("is of another issuer, for another audience, or not good yet")
+	return badToken("has another issuer or audience, or is not valid yet")
 }

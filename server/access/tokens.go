@@ -9,16 +9,16 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// tokens are the bearer tokens that are accepted.
+// tokens are the accepted bearer tokens.
 type tokens []token
 
-// token is one of them, as its hash.
+// token is the hash of a token and the identity of its owner.
 type token struct {
 	sum [sha256.Size]byte
 	who *Identity
 }
 
-// loadTokens reads them anew.
+// loadTokens reads the tokens of the configuration.
 func loadTokens(auth *config.Auth) (tokens, error) {
 	listed, err := auth.AllTokens()
 	if err != nil {
@@ -28,15 +28,15 @@ func loadTokens(auth *config.Auth) (tokens, error) {
 	for _, t := range listed {
 		raw, err := hex.DecodeString(string(t.SHA256))
 		if err != nil || len(raw) != sha256.Size || [sha256.Size]byte(raw) == sha256.Sum256(nil) {
-			return nil, fmt.Errorf("the hash of token %q is not that of a token", t.Name)
+			return nil, fmt.Errorf("token %q: the hash is not the SHA-256 of a token", t.Name)
 		}
 		accepted = append(accepted, token{[sha256.Size]byte(raw), newIdentity("token:"+t.Name, t.Roles, t.RuleSets)})
 	}
 	return accepted, nil
 }
 
-// find is whose token has a hash, or nil. It looks at all of them, so that the
-// time it takes tells nothing.
+// find returns the identity for a hash, or nil. It compares all, so that the time
+// it takes does not depend on the hash.
 func (t tokens) find(sum *[sha256.Size]byte) *Identity {
 	var found *Identity
 	for i := range t {

@@ -31,7 +31,7 @@ func guarded(t *testing.T, ruleSet string, limiter httplimit.Limiter) http.Handl
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := check.New(check.Config{Limiter: limiter, Office: fluxgate.Must(receipt.NewOffice(receipt.Config{Secret: []byte(guardedSecret)})), RuleSet: ruleSet})
+	api, err := check.New(check.Config{Limiter: limiter, Issuer: fluxgate.Must(receipt.NewOffice(receipt.Config{Secret: []byte(guardedSecret)})), RuleSet: ruleSet})
 	if err != nil {
 		t.Fatal(err)
 	}

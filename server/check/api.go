@@ -17,43 +17,42 @@ import (
 	"github.com/fluxgate/fluxgate/server/slots"
 )
 
-// Config is what an [API] is made of.
+// Config configures an [API]. Limiter and Issuer are required.
 type Config struct {
-	// Limiter and Office are required.
 	Limiter httplimit.Limiter
-	Office  *receipt.Office
-	// RuleSet is the rule set of requests that name none, by which callers are
-	// judged who may ask about some alone. Empty means that those must name
-	// one.
+	// Issuer issues and redeems receipts.
+	Issuer *receipt.Office
+	// RuleSet is the rule set of requests that name none. Empty means that
+	// callers whose roles are limited to some rule sets must name one.
 	RuleSet string
-	// MaxBody is the most bytes of a body. 0 means 64 KiB; a batch may have
-	// as many for each of its requests, up to 1 MiB.
+	// MaxBody bounds a body in bytes. 0 means 64 KiB; a batch may have as many
+	// for each of its requests, up to 1 MiB.
 	MaxBody int64
-	// MaxBatch is the most requests of a batch. 0 means 100.
+	// MaxBatch bounds the requests of a batch. 0 means 100.
 	MaxBatch int
-	// Failed hears of requests without a decision that are not the caller's
-	// fault. Nil means nobody.
+	// Failed is called for requests without a decision that are not the
+	// caller's fault. Nil means no call.
 	Failed func(r *http.Request, err error)
 }
 
-// API answers over HTTP.
+// API is the check API over HTTP.
 type API struct {
 	config Config
 	slots  *slots.Pool // for requests with large bodies
 }
 
-// How many requests with large bodies are held at the same time, and how long
-// a caller waits that has its share.
+// How many requests with large bodies are served at once, and how long a caller
+// waits for a slot.
 const (
 	maxLarge       = 64
 	maxCallerLarge = 16
 	maxLargeWait   = time.Second
 )
 
-// New makes an API.
+// New returns an API.
 func New(c Config) (*API, error) {
-	if c.Limiter == nil || c.Office == nil {
-		return nil, errors.New("checking over HTTP needs a limiter and an office for receipts")
+	if c.Limiter == nil || c.Issuer == nil {
+		return nil, errors.New("the check API needs a limiter and an issuer of receipts")
 	}
 	if c.MaxBody == 0 {
 		c.MaxBody = 64 << 10
@@ -62,7 +61,7 @@ func New(c Config) (*API, error) {
 		c.MaxBatch = 100
 	}
 	if c.MaxBody < 0 || c.MaxBatch < 0 {
-		return nil, errors.New("bounds of bodies and batches must not be negative")
+		return nil, errors.New("the check API: bounds must not be negative")
 	}
 	if c.Failed == nil {
 		c.Failed = func(*http.Request, error) {}
@@ -70,7 +69,7 @@ func New(c Config) (*API, error) {
 	return &API{c, slots.New(maxLarge, maxCallerLarge, maxLargeWait)}, nil
 }
 
-// Routes are the patterns of the API and their handlers.
+// Routes returns the patterns of the API and their handlers.
 func (a *API) Routes() map[string]http.Handler {
 	return map[string]http.Handler{
 		"POST /v1/check":            http.HandlerFunc(a.check),
@@ -80,62 +79,69 @@ func (a *API) Routes() map[string]http.Handler {
 	}
 }
 
-// work is what one request needs, used again.
-type work struct {
-	body    []byte
-	answer  []byte
-	asked   wire.Request
-	request fluxgate.Request
-	lent    bool   // what has failed may still hold the request
-	free    func() // gives the slot of a large body back, or nil
+// scratch is the memory of one request, reused by others.
+type scratch struct {
+	body     []byte
+	answer   []byte
+	asked    wire.Request
+	request  fluxgate.Request
+	retained bool   // a failed limiter may still hold the request
+	free     func() // releases the slot of a large body, or nil
 }
 
-var works = sync.Pool{New: func() any { return new(work) }}
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // maxKept is the largest buffer that is kept for the next request.
 const maxKept = 64 << 10
 
-func (w *work) release() {
-	if w.free != nil {
-		w.free()
+func (s *scratch) release() {
+	if s.free != nil {
+		s.free()
 	}
-	if w.lent || cap(w.body) > maxKept || cap(w.answer) > maxKept {
+	if s.retained || cap(s.body) > maxKept || cap(s.answer) > maxKept {
 		return
 	}
-	// Nothing of a caller stays behind.
-	clear(w.body[:cap(w.body)])
-	*w = work{body: w.body[:0], answer: w.answer[:0]}
-	works.Put(w)
+	clear(s.body[:cap(s.body)]) // the next request is another caller's
+	*s = scratch{body: s.body[:0], answer: s.answer[:0]}
+	scratches.Put(s)
 }
 
-func (a *API) check(rw http.ResponseWriter, r *http.Request) {
-	w := works.Get().(*work)
-	defer w.release()
-	if p := a.read(w, r, a.config.MaxBody, &w.asked); p != nil {
-		p.write(rw, r)
+func (a *API) check(w http.ResponseWriter, r *http.Request) {
+	s := scratches.Get().(*scratch)
+	defer s.release()
+	if p := a.read(s, r, a.config.MaxBody, &s.asked); p != nil {
+		p.write(w, r)
 		return
 	}
-	if err := w.asked.To(&w.request); err != nil {
-		badRequest("%v", err).write(rw, r)
-		return
+	if d, ok := a.answer(w, r, s, "ruleSet"); ok {
+		s.answer = wire.Append(s.answer[:0], &d, a.config.Issuer.Issue(d.Receipt()))
+		writeJSON(w, s.answer)
 	}
-	if !a.may(access.From(r.Context()), w.asked.RuleSet) {
-		notTheirs("ruleSet").write(rw, r)
-		return
-	}
-	d, err := a.decide(r.Context(), &w.asked, &w.request)
-	if err != nil {
-		w.lent = true
-		a.failure(r, err).write(rw, r)
-		return
-	}
-	w.answer = wire.Append(w.answer[:0], &d, a.config.Office.Issue(d.Receipt()))
-	writeJSON(rw, w.answer)
 }
 
-// may reports whether a caller may ask about a rule set. Where nobody has found
-// out who calls, nobody is kept from anything.
-func (a *API) may(who *access.Identity, ruleSet string) bool {
+// answer decides the request in s. If there is no decision it answers with a
+// problem. place is the name of the field with the rule set.
+func (a *API) answer(w http.ResponseWriter, r *http.Request, s *scratch, place string) (d fluxgate.Decision, ok bool) {
+	err := s.asked.To(&s.request)
+	switch {
+	case err != nil:
+		badRequest("%v", err).write(w, r)
+		return d, false
+	case !a.allowed(access.From(r.Context()), s.asked.RuleSet):
+		forbidden(place).write(w, r)
+		return d, false
+	}
+	if d, err = a.decide(r.Context(), &s.asked, &s.request); err != nil {
+		s.retained = true
+		a.failure(r, err).write(w, r)
+		return d, false
+	}
+	return d, true
+}
+
+// allowed reports whether a caller may check a rule set. Without authentication
+// all callers may.
+func (a *API) allowed(who *access.Identity, ruleSet string) bool {
 	if who == nil {
 		return true
 	}
@@ -145,7 +151,7 @@ func (a *API) may(who *access.Identity, ruleSet string) bool {
 	return who.May(config.RoleCheck, ruleSet)
 }
 
-// decide asks the limiter, for as long as the caller waits.
+// decide decides a request, for as long as the caller waits.
 func (a *API) decide(ctx context.Context, asked *wire.Request, request *fluxgate.Request) (fluxgate.Decision, error) {
 	if timeout := asked.Timeout(); timeout > 0 {
 		limited, cancel := patient(ctx, timeout)
@@ -155,28 +161,28 @@ func (a *API) decide(ctx context.Context, asked *wire.Request, request *fluxgate
 	return a.config.Limiter.Check(ctx, request)
 }
 
-// batch decides requests each for itself and all at the same time, so that
-// they share calls to the store.
-func (a *API) batch(rw http.ResponseWriter, r *http.Request) {
-	w := works.Get().(*work)
-	defer w.release()
+// batch decides several requests concurrently, so that they share calls of the
+// store.
+func (a *API) batch(w http.ResponseWriter, r *http.Request) {
+	s := scratches.Get().(*scratch)
+	defer s.release()
 	var asked wire.Batch
-	if p := a.read(w, r, min(a.config.MaxBody*int64(a.config.MaxBatch), 1<<20), &asked); p != nil {
-		p.write(rw, r)
+	if p := a.read(s, r, min(a.config.MaxBody*int64(a.config.MaxBatch), 1<<20), &asked); p != nil {
+		p.write(w, r)
 		return
 	}
 	if n := len(asked.Requests); n == 0 || n > a.config.MaxBatch {
-		badRequest("requests: there must be 1 to %d, not %d", a.config.MaxBatch, n).write(rw, r)
+		badRequest("requests: must be 1 to %d, not %d", a.config.MaxBatch, n).write(w, r)
 		return
 	}
 	requests, who := make([]fluxgate.Request, len(asked.Requests)), access.From(r.Context())
 	for i := range asked.Requests {
 		if err := asked.Requests[i].To(&requests[i]); err != nil {
-			badRequest("requests[%d].%v", i, err).write(rw, r)
+			badRequest("requests[%d].%v", i, err).write(w, r)
 			return
 		}
-		if !a.may(who, asked.Requests[i].RuleSet) {
-			notTheirs(fmt.Sprintf("requests[%d].ruleSet", i)).write(rw, r)
+		if !a.allowed(who, asked.Requests[i].RuleSet) {
+			forbidden(fmt.Sprintf("requests[%d].ruleSet", i)).write(w, r)
 			return
 		}
 	}
@@ -187,25 +193,25 @@ func (a *API) batch(rw http.ResponseWriter, r *http.Request) {
 		all.Go(func() { decisions[i], failures[i] = a.guarded(r.Context(), &asked.Requests[i], &requests[i]) })
 	}
 	all.Wait()
-	w.answer = append(w.answer[:0], `{"decisions":[`...)
+	s.answer = append(s.answer[:0], `{"decisions":[`...)
 	for i := range decisions {
 		if i > 0 {
-			w.answer = append(w.answer, ',')
+			s.answer = append(s.answer, ',')
 		}
 		if err := failures[i]; err != nil {
-			w.answer = append(w.answer, `{"error":"`...)
-			w.answer = append(w.answer, a.failure(r, err).Detail...) // ours, and without anything to escape
-			w.answer = append(w.answer, `"}`...)
+			s.answer = append(s.answer, `{"error":"`...)
+			s.answer = append(s.answer, a.failure(r, err).Detail...) // our own text, without characters to escape
+			s.answer = append(s.answer, `"}`...)
 			continue
 		}
-		w.answer = wire.Append(w.answer, &decisions[i], a.config.Office.Issue(decisions[i].Receipt()))
+		s.answer = wire.Append(s.answer, &decisions[i], a.config.Issuer.Issue(decisions[i].Receipt()))
 	}
-	w.answer = append(w.answer, `]}`...)
-	writeJSON(rw, w.answer)
+	s.answer = append(s.answer, `]}`...)
+	writeJSON(w, s.answer)
 }
 
-// guarded is decide on a goroutine of ours, where a panic would end the
-// process: net/http catches only those of a request's own.
+// guarded is decide with a recover: on a goroutine of its own a panic would end
+// the process.
 func (a *API) guarded(ctx context.Context, asked *wire.Request, request *fluxgate.Request) (d fluxgate.Decision, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -63,7 +63,7 @@ func deskOf(t testing.TB, engine *fluxgate.Engine, limiter httplimit.Limiter) *d
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := check.New(check.Config{Limiter: limiter, Office: office, Failed: func(_ *http.Request, err error) { d.failed = append(d.failed, err) }})
+	api, err := check.New(check.Config{Limiter: limiter, Issuer: office, Failed: func(_ *http.Request, err error) { d.failed = append(d.failed, err) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/fluxgate/fluxgate/server/slots"
 )
 
-// read reads a body as JSON into asked, strictly: a field that is not known is
-// a field that would not be looked at.
-func (a *API) read(w *work, r *http.Request, most int64, asked any) *problem {
+// read decodes the JSON body of a request. Unknown fields are errors, since they
+// would have no effect.
+func (a *API) read(s *scratch, r *http.Request, most int64, asked any) *problem {
 	if !isJSON(r.Header.Get("Content-Type")) {
 		return newProblem(http.StatusUnsupportedMediaType, "The body must be application/json.")
 	}
@@ -29,39 +29,39 @@ func (a *API) read(w *work, r *http.Request, most int64, asked any) *problem {
 	}
 	err := error(nil)
 	if r.ContentLength > smallBody {
-		err = a.hold(w, r)
+		err = a.takeSlot(s, r)
 	}
 	if err == nil {
-		err = a.readBody(w, r, most)
+		err = a.readBody(s, r, most)
 	}
 	switch {
 	case errors.Is(err, errTooLarge):
 		return tooLarge(most)
 	case errors.Is(err, slots.ErrFull):
-		p := newProblem(http.StatusServiceUnavailable, "The server is busy with other large requests, most of them perhaps of the same caller. Nothing was taken: try again.")
+		p := newProblem(http.StatusServiceUnavailable, "The server is busy with other large requests, perhaps of the same caller. No tokens were taken: try again.")
 		p.retryAfter = "1"
 		return p
 	case err != nil:
-		return badRequest("the body could not be read")
+		return badRequest("cannot read the body")
 	}
-	if start := bytes.TrimLeft(w.body, " \t\r\n"); len(start) > 0 && start[0] != '{' {
-		return badRequest("the body must be an object") // null would be read as one that is empty
+	if start := bytes.TrimLeft(s.body, " \t\r\n"); len(start) > 0 && start[0] != '{' {
+		return badRequest("the body must be an object") // null would decode as an empty one
 	}
-	if !unambiguous(w.body) {
-		return badRequest("the body has characters that are not UTF-8, or halves of them")
+	if !unambiguous(s.body) {
+		return badRequest("the body contains invalid UTF-8 or unpaired surrogates")
 	}
-	dec := json.NewDecoder(bytes.NewReader(w.body))
+	dec := json.NewDecoder(bytes.NewReader(s.body))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(asked); err != nil {
 		return badRequest("%s", describe(err))
 	}
-	if len(bytes.TrimSpace(w.body[dec.InputOffset():])) > 0 {
-		return badRequest("something stands behind the closing brace")
+	if len(bytes.TrimSpace(s.body[dec.InputOffset():])) > 0 {
+		return badRequest("unexpected data after the JSON value")
 	}
 	return nil
 }
 
-// isJSON reports whether a body that is said to be of a type is read.
+// isJSON reports whether a content type is accepted.
 func isJSON(contentType string) bool {
 	if contentType == "application/json" || contentType == "" {
 		return true
@@ -72,13 +72,13 @@ func isJSON(contentType string) bool {
 
 var errTooLarge = errors.New("the body is too large")
 
-// smallBody is how many bytes of a body are read without a slot: less than the
-// header of a request may have.
+// smallBody is how many bytes of a body are read without a slot: less than a
+// header may have.
 const smallBody = 16 << 10
 
-// readBody reads a body that is not longer than most.
-func (a *API) readBody(w *work, r *http.Request, most int64) error {
-	b := w.body[:0]
+// readBody reads a body of at most so many bytes.
+func (a *API) readBody(s *scratch, r *http.Request, most int64) error {
+	b := s.body[:0]
 	if cap(b) == 0 {
 		b = make([]byte, 0, 1024)
 	}
@@ -88,7 +88,7 @@ func (a *API) readBody(w *work, r *http.Request, most int64) error {
 		}
 		n, err := r.Body.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
-		w.body = b
+		s.body = b
 		switch {
 		case int64(len(b)) > most:
 			return errTooLarge
@@ -96,22 +96,22 @@ func (a *API) readBody(w *work, r *http.Request, most int64) error {
 			return nil
 		case err != nil:
 			return err
-		case len(b) >= smallBody && w.free == nil:
-			if err := a.hold(w, r); err != nil {
+		case len(b) >= smallBody && s.free == nil:
+			if err := a.takeSlot(s, r); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// hold takes a slot for the large body of a request.
-func (a *API) hold(w *work, r *http.Request) (err error) {
-	w.free, err = a.slots.Take(r.Context(), callerName(r))
+// takeSlot takes a slot for the large body of a request.
+func (a *API) takeSlot(s *scratch, r *http.Request) (err error) {
+	s.free, err = a.slots.Take(r.Context(), callerName(r))
 	return err
 }
 
-// callerName is who sent a request, or the network of its address if that is
-// not known.
+// callerName returns the name of a caller, or the network of its address if it has
+// none.
 func callerName(r *http.Request) string {
 	if who := access.From(r.Context()); who != nil && who.Name != access.Anonymous {
 		return who.Name
@@ -127,8 +127,7 @@ func callerName(r *http.Request) string {
 	return addr.String()
 }
 
-// describe says what is wrong with a body without showing values: they may be
-// secrets.
+// describe returns what is wrong with a body, without values, which may be secrets.
 func describe(err error) string {
 	var kind *json.UnmarshalTypeError
 	switch {
@@ -137,7 +136,7 @@ func describe(err error) string {
 	case errors.As(err, &kind):
 		return "the body must be an object"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return "the body ends too early"
+		return "the body is incomplete"
 	}
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
@@ -148,13 +147,13 @@ func describe(err error) string {
 		if name := strings.Trim(quoted, `"`); isFieldName(name) {
 			return fmt.Sprintf("unknown field %q", name)
 		}
-		return "the body has an unknown field, whose name is not shown since it may be a secret"
+		return "the body has an unknown field; its name is not shown because it may be a secret"
 	}
-	return "the body has a value that cannot be read"
+	return "the body has an invalid value"
 }
 
-// isFieldName reports whether a name is one that a person gives to a field:
-// letters and underscores. Keys and tokens have digits.
+// isFieldName reports whether a name looks like that of a field: letters and
+// underscores. Keys and tokens have digits.
 func isFieldName(name string) bool {
 	for _, c := range []byte(name) {
 		if letter := 'a' <= c|0x20 && c|0x20 <= 'z'; !letter && c != '_' {
@@ -175,10 +174,10 @@ func kindName(err *json.UnmarshalTypeError) string {
 	case "slice":
 		return "list"
 	}
-	return "text"
+	return "string"
 }
 
-// writeJSON answers. net/http adds the length of what is short.
+// writeJSON answers with JSON. net/http adds the length of a short answer.
 func writeJSON(w http.ResponseWriter, body []byte) {
 	w.Header()["Content-Type"] = jsonType
 	_, _ = w.Write(body) // the caller may have gone
@@ -200,14 +199,14 @@ func badRequest(format string, args ...any) *problem {
 	return newProblem(http.StatusBadRequest, format, args...)
 }
 
-// notTheirs is the answer to who may ask about other rule sets than the one at a
-// place, or has not said which.
-func notTheirs(place string) *problem {
-	return newProblem(http.StatusForbidden, "%s: the caller may not ask about this rule set", place)
+// forbidden is the answer to a caller without the role check on the rule set in
+// the field place.
+func forbidden(place string) *problem {
+	return newProblem(http.StatusForbidden, "%s: the caller does not have the role check on this rule set", place)
 }
 
 func tooLarge(most int64) *problem {
-	return newProblem(http.StatusRequestEntityTooLarge, "The body can have %d bytes.", most)
+	return newProblem(http.StatusRequestEntityTooLarge, "The body must have at most %d bytes.", most)
 }
 
 func refused(status int, err error) *problem { return newProblem(status, "%v", err) }
@@ -219,7 +218,7 @@ func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 	(&httplimit.Rejection{Problem: p.Problem}).Write(w, r)
 }
 
-// failure is the answer where there is no decision.
+// failure returns the answer without a decision.
 func (a *API) failure(r *http.Request, err error) *problem {
 	if end := r.Context().Err(); end != nil && errors.Is(err, end) {
 		return newProblem(httplimit.StatusClientClosedRequest, "The caller has gone.")

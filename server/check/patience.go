@@ -5,24 +5,23 @@ import (
 	"time"
 )
 
-// grace is how long a decision may take beyond what its caller waits for the
-// answer. It is for stores, not for callers: those have gone by then.
+// grace is how long a decision may take beyond the caller's timeout, so that the
+// store can finish.
 const grace = time.Second
 
-// patience is a context that says of itself that it ends a little before it
-// does. The engine holds no request beyond the deadline of its context: one
-// whose tokens come later is rejected at once, and its caller is still there
-// to hear it. If the deadline were also the end, a request held until just
-// then would have neither its tokens nor an answer.
+// patience is a context whose deadline is earlier than its end. The engine holds
+// no request beyond the deadline of its context: one whose tokens come later is
+// rejected at once, while its caller still waits. If the context ended at the
+// deadline, a request held until then would get neither tokens nor an answer.
 type patience struct {
 	context.Context
 	until time.Time
 }
 
-// Deadline is how long the caller waits.
+// Deadline returns when the caller stops waiting.
 func (p patience) Deadline() (time.Time, bool) { return p.until, true }
 
-// patient is ctx for a caller that waits so long.
+// patient returns ctx with the timeout of a caller.
 func patient(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	until := time.Now().Add(timeout)
 	if sooner, ok := ctx.Deadline(); ok && sooner.Before(until) {

@@ -16,57 +16,57 @@ import (
 // settleTimeout bounds settling.
 const settleTimeout = time.Second
 
-// settle corrects what a request cost. A receipt is spent before it is
-// settled: if that fails it is not settled twice. Callers settle receipts of
-// rule sets that they may check.
-func (a *API) settle(rw http.ResponseWriter, r *http.Request) {
-	w := works.Get().(*work)
-	defer w.release()
+// settle corrects the cost of a request. A receipt is spent before it is settled,
+// so that it is never settled twice. Callers need the role check on the rule set
+// of the receipt.
+func (a *API) settle(w http.ResponseWriter, r *http.Request) {
+	s := scratches.Get().(*scratch)
+	defer s.release()
 	var asked wire.Settle
-	if p := a.read(w, r, max(a.config.MaxBody, 512<<10), &asked); p != nil {
-		p.write(rw, r)
+	if p := a.read(s, r, max(a.config.MaxBody, 512<<10), &asked); p != nil {
+		p.write(w, r)
 		return
 	}
 	if asked.Actual < 0 {
-		badRequest("actual: cannot be negative").write(rw, r)
+		badRequest("actual: cannot be negative").write(w, r)
 		return
 	}
-	// A caller that has gone has used what it has used, and its receipt is
-	// spent: this does not end with the request.
+	// Settling does not end with the request: a caller that has gone has used
+	// its tokens, and its receipt is spent.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), settleTimeout)
 	defer cancel()
 	who := access.From(r.Context())
-	taken, err := a.config.Office.RedeemFor(ctx, asked.Receipt, func(ruleSet string) bool { return a.may(who, ruleSet) })
+	taken, err := a.config.Issuer.RedeemFor(ctx, asked.Receipt, func(ruleSet string) bool { return a.allowed(who, ruleSet) })
 	switch {
 	case errors.Is(err, receipt.ErrExpired):
-		refused(http.StatusGone, err).write(rw, r)
+		refused(http.StatusGone, err).write(w, r)
 		return
 	case errors.Is(err, receipt.ErrSpent):
-		refused(http.StatusConflict, err).write(rw, r)
+		refused(http.StatusConflict, err).write(w, r)
 		return
 	case errors.Is(err, receipt.ErrForeign):
-		refused(http.StatusForbidden, err).write(rw, r)
+		refused(http.StatusForbidden, err).write(w, r)
 		return
 	case errors.Is(err, receipt.ErrRefused):
-		refused(http.StatusForbidden, receipt.ErrForged).write(rw, r)
+		refused(http.StatusForbidden, receipt.ErrForged).write(w, r)
 		return
 	case err != nil:
 		a.config.Failed(r, err)
-		newProblem(http.StatusServiceUnavailable, "Receipts cannot be looked up right now.").write(rw, r)
+		newProblem(http.StatusServiceUnavailable, "Receipts are unavailable: try again later.").write(w, r)
 		return
 	}
-	s, err := a.config.Limiter.Settle(ctx, taken, asked.Actual)
+	settled, err := a.config.Limiter.Settle(ctx, taken, asked.Actual)
 	if err != nil {
 		a.config.Failed(r, err)
-		newProblem(http.StatusServiceUnavailable, "The receipt was accepted, but could not be settled.").write(rw, r)
+		newProblem(http.StatusServiceUnavailable, "The receipt was accepted, but could not be settled.").write(w, r)
 		return
 	}
-	w.answer = strconv.AppendInt(append(w.answer[:0], `{"returned":`...), s.Returned, 10)
-	w.answer = strconv.AppendInt(append(w.answer, `,"charged":`...), s.Charged, 10)
-	writeJSON(rw, append(w.answer, '}'))
+	s.answer = strconv.AppendInt(append(s.answer[:0], `{"returned":`...), settled.Returned, 10)
+	s.answer = strconv.AppendInt(append(s.answer, `,"charged":`...), settled.Charged, 10)
+	writeJSON(w, append(s.answer, '}'))
 }
 
-// compatibleRequest is what existing clients of FluxGate ask.
+// compatibleRequest is the request of existing FluxGate clients.
 type compatibleRequest struct {
 	RuleSetID string `json:"ruleSetId"`
 	ClientIP  string `json:"clientIp"`
@@ -77,38 +77,26 @@ type compatibleRequest struct {
 }
 
 // compatible is check for existing clients.
-func (a *API) compatible(rw http.ResponseWriter, r *http.Request) {
-	w := works.Get().(*work)
-	defer w.release()
+func (a *API) compatible(w http.ResponseWriter, r *http.Request) {
+	s := scratches.Get().(*scratch)
+	defer s.release()
 	var asked compatibleRequest
-	if p := a.read(w, r, a.config.MaxBody, &asked); p != nil {
-		p.write(rw, r)
+	if p := a.read(s, r, a.config.MaxBody, &asked); p != nil {
+		p.write(w, r)
 		return
 	}
-	w.asked = wire.Request{
+	s.asked = wire.Request{
 		RuleSet: asked.RuleSetID, IP: asked.ClientIP, UserID: asked.UserID, APIKey: asked.APIKey, Path: asked.Endpoint, Method: asked.Method,
 	}
-	if err := w.asked.To(&w.request); err != nil {
-		badRequest("%v", err).write(rw, r)
-		return
+	if d, ok := a.answer(w, r, s, "ruleSetId"); ok {
+		writeJSON(w, appendCompatible(s.answer[:0], &d))
 	}
-	if !a.may(access.From(r.Context()), asked.RuleSetID) {
-		notTheirs("ruleSetId").write(rw, r)
-		return
-	}
-	d, err := a.config.Limiter.Check(r.Context(), &w.request)
-	if err != nil {
-		w.lent = true
-		a.failure(r, err).write(rw, r)
-		return
-	}
-	writeJSON(rw, appendCompatible(w.answer[:0], &d))
 }
 
 func appendCompatible(b []byte, d *fluxgate.Decision) []byte {
 	b = strconv.AppendBool(append(b, `{"allowed":`...), d.Allowed)
 	b = strconv.AppendInt(append(b, `,"remaining":`...), d.Remaining, 10)
-	// Rounded up: who comes again after so many milliseconds must fit.
+	// Rounded up: the request must fit after so many milliseconds.
 	retry := d.RetryAfter.Milliseconds()
 	if d.RetryAfter%1_000_000 > 0 {
 		retry++

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// unambiguous reports whether a body says what it means: encoding/json replaces
-// what is not UTF-8, and halves of surrogate pairs, all with the same
-// character, and two callers would become one.
+// unambiguous reports whether all strings in a body are valid Unicode.
+// encoding/json replaces invalid UTF-8 and unpaired surrogates by one character,
+// and two callers could become one.
 func unambiguous(body []byte) bool {
 	if !utf8.Valid(body) {
 		return false
@@ -30,7 +30,7 @@ func unambiguous(body []byte) bool {
 	}
 }
 
-// escaped is the \uXXXX that a text begins with, or -1.
+// escaped returns the \uXXXX at the start of a text, or -1.
 func escaped(text []byte) rune {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return -1
