@@ -18,24 +18,24 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// Secret is bytes that no log and no error shows.
+// Secret is a text that no log and no error shows.
 type Secret = secret.Bytes
 
-// ClientConfig is how a [Client] works. Its zero value works with a server
-// that asks nobody who they are.
+// ClientConfig configures a [Client]. Its zero value works with a server without
+// authentication.
 type ClientConfig struct {
-	// Token is the bearer token that the server knows us by. Empty means none.
+	// Token is the bearer token of the client. Empty means none.
 	Token Secret
-	// TLS is how a server behind https:// is checked, and who we are if it
-	// asks. Nil means by the system's authorities.
+	// TLS configures https://: the authorities, and a client certificate. Nil
+	// means the authorities of the system.
 	TLS *tls.Config
 	// Timeout bounds one operation. 0 means 3 minutes: a server may take 2 for a
 	// rule set of ten thousand rules.
 	Timeout time.Duration
 }
 
-// Client is an operator over the admin API of a server. The author of its
-// changes is who the server takes it for, whatever a change says.
+// Client is an operator over the admin API of a server. The author of its changes
+// is the identity that the server has authenticated, whatever a change says.
 type Client struct {
 	base    *url.URL
 	http    *http.Client
@@ -47,8 +47,8 @@ type Client struct {
 
 var _ Operator = (*Client)(nil)
 
-// NewClient makes a client of the admin API at a URL, such as
-// http://127.0.0.1:9090. It does not connect: that is for the first operation.
+// NewClient returns a client of the admin API at a URL, such as
+// http://127.0.0.1:9090. The first operation connects.
 func NewClient(address string, config ClientConfig) (*Client, error) {
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
@@ -73,7 +73,7 @@ func NewClient(address string, config ClientConfig) (*Client, error) {
 	return c, nil
 }
 
-// Close gives up the connections that nobody uses.
+// Close closes idle connections.
 func (c *Client) Close() error {
 	c.http.CloseIdleConnections()
 	return nil
@@ -106,7 +106,7 @@ func (c *Client) Load(ctx context.Context, id string) (*rules.Version, error) {
 	return c.Version(ctx, id, last[0].Revision)
 }
 
-// named reports whether an id can stand in a path. What cannot is not there.
+// named reports whether an id can be in a path. Other ids do not exist.
 func named(id string) bool { return fluxgate.ValidID(id) && id != "." && id != ".." }
 
 // Version implements [rules.Editor].
@@ -131,13 +131,13 @@ func (c *Client) Version(ctx context.Context, id string, revision int64) (*rules
 	}
 	var err error
 	if v.RuleSet, err = fluxgate.ParseRuleSet(answer.RuleSet); err != nil {
-		return nil, fmt.Errorf("reading what the server answers: %w", err)
+		return nil, fmt.Errorf("reading the answer: %w", err)
 	}
 	return v, nil
 }
 
-// List implements [rules.Editor]. Who may see some rule sets only can get a
-// page that is shorter than asked for and not the last: that is the empty one.
+// List implements [rules.Editor]. For callers limited to some rule sets a page may
+// be shorter than the limit and not the last one; the last one is empty.
 func (c *Client) List(ctx context.Context, after string, limit int) ([]rules.Entry, error) {
 	var answer Entries
 	ask := call{method: http.MethodGet, path: "/v1/rule-sets", query: url.Values{"limit": {strconv.Itoa(rules.PageSize(limit))}}}
@@ -165,7 +165,7 @@ func (c *Client) History(ctx context.Context, id string, before int64, limit int
 	}
 	err := c.do(ctx, &ask, &answer)
 	if errors.Is(err, rules.ErrNotFound) {
-		return nil, nil // it never existed
+		return nil, nil // it has never existed
 	}
 	if err == nil && answer.Revisions == nil {
 		err = ErrNotAPI
@@ -226,25 +226,19 @@ func (c *Client) Restore(ctx context.Context, id string, revision int64, change 
 
 // Explain implements [Operator].
 func (c *Client) Explain(ctx context.Context, req *fluxgate.Request) (*Explanation, error) {
-	answer := new(Explanation)
-	ask := call{method: http.MethodPost, path: ruleSetPath(req.RuleSet, "explain"), body: wire.FromRequest(req)}
-	if err := c.do(ctx, &ask, answer); err != nil {
-		return nil, err
-	}
-	return answer, nil
+	return fetch[Explanation](ctx, c, &call{method: http.MethodPost, path: ruleSetPath(req.RuleSet, "explain"), body: wire.FromRequest(req)})
 }
 
 // Buckets implements [Operator].
 func (c *Client) Buckets(ctx context.Context, req *fluxgate.Request, rules ...string) ([]Bucket, error) {
-	var answer struct {
-		Buckets []Bucket `json:"buckets"`
-	}
 	body := struct {
 		Request Request  `json:"request"`
 		Rules   []string `json:"rules,omitempty"`
 	}{wire.FromRequest(req), rules}
-	ask := call{method: http.MethodPost, path: ruleSetPath(req.RuleSet, "buckets", "peek"), body: body}
-	if err := c.do(ctx, &ask, &answer); err != nil {
+	answer, err := fetch[struct {
+		Buckets []Bucket `json:"buckets"`
+	}](ctx, c, &call{method: http.MethodPost, path: ruleSetPath(req.RuleSet, "buckets", "peek"), body: body})
+	if err != nil {
 		return nil, err
 	}
 	return answer.Buckets, nil
@@ -252,11 +246,7 @@ func (c *Client) Buckets(ctx context.Context, req *fluxgate.Request, rules ...st
 
 // Whoami implements [Operator].
 func (c *Client) Whoami(ctx context.Context) (*Who, error) {
-	answer := new(Who)
-	if err := c.do(ctx, &call{method: http.MethodGet, path: "/v1/whoami"}, answer); err != nil {
-		return nil, err
-	}
-	return answer, nil
+	return fetch[Who](ctx, c, &call{method: http.MethodGet, path: "/v1/whoami"})
 }
 
 // Reset implements [Operator].

@@ -79,13 +79,13 @@ func TestAnswersThatAreNoneAreErrors(t *testing.T) {
 		handler http.HandlerFunc
 		says    string
 	}{
-		"a page":                     {page(200, "text/html", "<html>It works!</html>"), "not what an admin API answers"},
-		"nothing":                    {page(200, "application/json", ""), "not what an admin API answers"},
-		"half of it":                 {page(200, "application/json", `{"ruleSets":[{"id":`), "not what an admin API answers"},
-		"another type":               {page(200, "application/json", `{"ruleSets":7}`), "not what an admin API answers"},
-		"an answer to another":       {page(200, "application/json", `{"id":"mine"}`), "not what an admin API answers"},
-		"a list":                     {page(200, "application/json", `[]`), "not what an admin API answers"},
-		"the page of another 404":    {page(404, "text/html", "<html>not found</html>"), "answers 404 Not Found: is that the address"},
+		"a page":                     {page(200, "text/html", "<html>It works!</html>"), "not an answer of the admin API"},
+		"nothing":                    {page(200, "application/json", ""), "not an answer of the admin API"},
+		"half of it":                 {page(200, "application/json", `{"ruleSets":[{"id":`), "not an answer of the admin API"},
+		"another type":               {page(200, "application/json", `{"ruleSets":7}`), "not an answer of the admin API"},
+		"an answer to another":       {page(200, "application/json", `{"id":"mine"}`), "not an answer of the admin API"},
+		"a list":                     {page(200, "application/json", `[]`), "not an answer of the admin API"},
+		"the page of another 404":    {page(404, "text/html", "<html>not found</html>"), "answers 404 Not Found; is this the address"},
 		"another's problem":          {page(404, problem, `{"title":"Not Found","status":404}`), "404 Not Found"},
 		"a problem that is none":     {page(404, problem, `{"kind":"not-found","detail":7}`), "answers 404"},
 		"a problem that lies":        {page(500, problem, `{"status":200,"detail":"all is well"}`), "all is well"},
@@ -195,7 +195,7 @@ func TestAServerThatIsAwayIsAnErrorInTime(t *testing.T) {
 		"Explain": func() error { _, err := d.client.Explain(t.Context(), &fluxgate.Request{RuleSet: "mine"}); return err },
 		"Reset":   func() error { return d.client.Reset(t.Context(), admin.Reset{RuleSet: "mine"}) },
 	} {
-		if err := ask(); err == nil || !strings.Contains(err.Error(), "asking the server") || errors.Is(err, rules.ErrNotFound) {
+		if err := ask(); err == nil || !strings.Contains(err.Error(), "calling the server") || errors.Is(err, rules.ErrNotFound) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

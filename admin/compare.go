@@ -8,8 +8,9 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// Compare is how one revision of a rule set became another. To 0 is the current
-// one, from 0 the one before to; before the first there is no rule set.
+// Compare returns the differences between two revisions of a rule set. 0 for to
+// means the current one, 0 for from the one before to; before the first there is
+// no rule set.
 func Compare(ctx context.Context, source rules.Editor, id string, from, to int64) (*Diff, error) {
 	if from == 0 || to == 0 {
 		var err error
@@ -28,11 +29,11 @@ func Compare(ctx context.Context, source rules.Editor, id string, from, to int64
 	return NewDiff(from, to, before, after), nil
 }
 
-// pair finds the revisions that are not named.
+// pair returns the revisions, with those that are 0 replaced.
 func pair(ctx context.Context, source rules.Editor, id string, from, to int64) (before, after int64, err error) {
 	until := to
 	if to != 0 {
-		until++ // with it
+		until++ // History excludes it
 	}
 	last, err := source.History(ctx, id, until, 2)
 	switch {
@@ -54,7 +55,7 @@ func pair(ctx context.Context, source rules.Editor, id string, from, to int64) (
 	return from, to, nil
 }
 
-// version is a rule set at a revision, nil at 0 and where it was taken away.
+// version returns a rule set at a revision, nil at 0 and where it was deleted.
 func version(ctx context.Context, source rules.Editor, id string, revision int64) (*fluxgate.RuleSet, error) {
 	if revision == 0 {
 		return nil, nil
@@ -66,7 +67,7 @@ func version(ctx context.Context, source rules.Editor, id string, revision int64
 	return v.RuleSet, nil
 }
 
-// NewDiff is what differs between two rule sets, either of which may be nil.
+// NewDiff returns the differences between two rule sets. Either may be nil.
 func NewDiff(from, to int64, before, after *fluxgate.RuleSet) *Diff {
 	d := &Diff{From: from, To: to, Changes: rules.Diff(before, after)}
 	if d.Changes == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// Direct is an operator that works on a rule source and an engine, with no
-// server between.
+// Direct is an operator that works on a rule source and an engine, without a
+// server.
 type Direct struct {
 	rules.Editor
 	engine  func() *fluxgate.Engine
@@ -21,39 +21,35 @@ type Direct struct {
 
 var _ Operator = (*Direct)(nil)
 
-// ErrNoEngine is returned where rules can be edited but nothing is decided.
-var ErrNoEngine = errors.New("there is nothing here that decides requests")
+// ErrNoEngine is returned by operations that need an engine, if there is none.
+var ErrNoEngine = errors.New("no engine: only rules can be edited here")
 
-// NewDirect makes an operator. The engine is asked for whenever it is needed,
-// and may be nil where only rules are edited; ruleSet is the one of requests
-// that name none.
+// NewDirect returns an operator. engine returns the current engine, and may be nil
+// if only rules are edited; ruleSet is that of requests that name none.
 func NewDirect(editor rules.Editor, engine func() *fluxgate.Engine, ruleSet string) *Direct {
 	return &Direct{Editor: editor, engine: engine, ruleSet: ruleSet}
 }
 
-// Whoami implements [Operator]: nobody asks here.
+// Whoami implements [Operator]. There is no authentication.
 func (d *Direct) Whoami(context.Context) (*Who, error) {
 	_, files := d.Editor.(*readOnly)
 	return &Who{Name: "direct", Roles: []string{"read", "write"}, DefaultRuleSet: d.ruleSet, ReadOnly: files}, nil
 }
 
-// Changed is what a change has made of a rule set. Before and After are nil
-// where there is none.
+// Changed is the result of a change. Before and After are nil without a rule set.
 type Changed struct {
 	Before, After *fluxgate.RuleSet
-	// Diff is what differs between them.
+	// Diff is the differences between them.
 	Diff []rules.RuleDiff
-	// Revision is the one that there is now: that of the base if there was
-	// nothing to change.
+	// Revision is the current one: that of the base if nothing changed.
 	Revision int64
 }
 
-// Edit says what becomes of a rule set. It gets it as the author of the change
-// has seen it, nil if there was none, and returns what it shall be, nil to take
-// it away.
+// Edit changes a rule set. It gets the rule set at the base revision of the change,
+// nil if there was none, and returns the new one, nil to delete it.
 type Edit func(before *fluxgate.RuleSet) (after *fluxgate.RuleSet, err error)
 
-// Change makes a change to a rule set, and keeps the times of its rules.
+// Change changes a rule set, and keeps the times of its rules.
 func (d *Direct) Change(ctx context.Context, id string, change rules.Change, edit Edit) (Changed, error) {
 	return d.change(ctx, id, change, edit, func(before, after *fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
 		return rules.Stamp(before, after, time.Now())
@@ -66,7 +62,7 @@ func (d *Direct) Restore(ctx context.Context, id string, revision int64, change 
 	return done.Revision, err
 }
 
-// RestoreChange is Restore, and tells what it has changed.
+// RestoreChange is Restore, and returns the changes.
 func (d *Direct) RestoreChange(ctx context.Context, id string, revision int64, change rules.Change) (Changed, error) {
 	if change.Comment == "" {
 		change.Comment = rules.RestoreComment(revision)
@@ -74,7 +70,7 @@ func (d *Direct) RestoreChange(ctx context.Context, id string, revision int64, c
 	return d.change(ctx, id, change, func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
 		v, err := d.Version(ctx, id, revision)
 		if err == nil && v.RuleSet == nil {
-			err = fmt.Errorf("revision %d took the rule set away: %w", revision, rules.ErrNotFound)
+			err = fmt.Errorf("revision %d deleted the rule set: %w", revision, rules.ErrNotFound)
 		}
 		if err != nil {
 			return nil, err
@@ -94,7 +90,7 @@ func (d *Direct) change(ctx context.Context, id string, change rules.Change, edi
 	}
 	done := Changed{Before: before, After: after}
 	if done.Diff = rules.Diff(before, after); before != nil && after != nil && len(done.Diff) == 0 {
-		done.Revision, err = change.Base, d.stands(ctx, id, change)
+		done.Revision, err = change.Base, d.checkCurrent(ctx, id, change)
 		return done, describe(ctx, d.Editor, err)
 	}
 	if after == nil {
@@ -108,9 +104,8 @@ func (d *Direct) change(ctx context.Context, id string, change rules.Change, edi
 	return done, nil
 }
 
-// stands refuses a change that would change nothing if it is not based on what
-// is current.
-func (d *Direct) stands(ctx context.Context, id string, change rules.Change) error {
+// checkCurrent returns an error unless a change is based on the current revision.
+func (d *Direct) checkCurrent(ctx context.Context, id string, change rules.Change) error {
 	if err := change.Check(); err != nil {
 		return err
 	}
@@ -121,8 +116,8 @@ func (d *Direct) stands(ctx context.Context, id string, change rules.Change) err
 	return change.CheckHead(id, heads[id])
 }
 
-// base is the rule set that a change is based on, or nil if there was none. A
-// revision that there is not is a conflict: it cannot be the current one.
+// base returns the rule set that a change is based on, nil if there was none. An
+// unknown revision is a conflict: it cannot be the current one.
 func (d *Direct) base(ctx context.Context, id string, change rules.Change) (*fluxgate.RuleSet, error) {
 	if change.Base == 0 {
 		return nil, nil
@@ -130,7 +125,7 @@ func (d *Direct) base(ctx context.Context, id string, change rules.Change) (*flu
 	v, err := d.Version(ctx, id, change.Base)
 	switch {
 	case errors.Is(err, rules.ErrNotFound):
-		return nil, d.stands(ctx, id, change)
+		return nil, d.checkCurrent(ctx, id, change)
 	case err != nil:
 		return nil, err
 	}
@@ -151,40 +146,40 @@ func (d *Direct) Delete(ctx context.Context, id string, change rules.Change) (in
 
 // Explain implements [Operator].
 func (d *Direct) Explain(ctx context.Context, req *fluxgate.Request) (*Explanation, error) {
-	engine, err := d.decides()
+	engine, err := d.currentEngine()
 	if err != nil {
 		return nil, err
 	}
 	e, err := engine.Explain(ctx, req)
 	if err != nil {
-		return nil, d.truth(ctx, req, err)
+		return nil, d.sourceError(ctx, req, err)
 	}
 	return explained(engine, &e), nil
 }
 
-// Effective says which rules apply to a request, which do not and why. It asks
-// no store.
+// Effective returns which rules apply to a request, which do not, and why. It does
+// not use the store.
 func (d *Direct) Effective(ctx context.Context, req *fluxgate.Request) (*Explanation, error) {
-	engine, err := d.decides()
+	engine, err := d.currentEngine()
 	if err != nil {
 		return nil, err
 	}
 	set, all, err := engine.Effective(ctx, req)
 	if err != nil {
-		return nil, d.truth(ctx, req, err)
+		return nil, d.sourceError(ctx, req, err)
 	}
 	return verdicts(engine, set, all), nil
 }
 
 // Buckets implements [Operator].
 func (d *Direct) Buckets(ctx context.Context, req *fluxgate.Request, rules ...string) ([]Bucket, error) {
-	engine, err := d.decides()
+	engine, err := d.currentEngine()
 	if err != nil {
 		return nil, err
 	}
 	found, err := engine.Buckets(ctx, req, rules...)
 	if err != nil {
-		return nil, d.truth(ctx, req, err)
+		return nil, d.sourceError(ctx, req, err)
 	}
 	all := make([]Bucket, len(found))
 	for i := range found {
@@ -197,9 +192,9 @@ func (d *Direct) Buckets(ctx context.Context, req *fluxgate.Request, rules ...st
 	return all, nil
 }
 
-// truth is why there is no rule set: that its source cannot be asked is another
-// matter than that there is none.
-func (d *Direct) truth(ctx context.Context, req *fluxgate.Request, err error) error {
+// sourceError returns the error of the source instead of ErrNoRuleSet, if the rule
+// set is missing because its source is unavailable.
+func (d *Direct) sourceError(ctx context.Context, req *fluxgate.Request, err error) error {
 	if !errors.Is(err, fluxgate.ErrNoRuleSet) {
 		return err
 	}
@@ -207,13 +202,13 @@ func (d *Direct) truth(ctx context.Context, req *fluxgate.Request, err error) er
 	if id == "" {
 		id = d.ruleSet
 	}
-	if _, away := d.Revisions(ctx, []string{id}); away != nil {
-		return away
+	if _, failure := d.Revisions(ctx, []string{id}); failure != nil {
+		return failure
 	}
 	return err
 }
 
-func (d *Direct) decides() (*fluxgate.Engine, error) {
+func (d *Direct) currentEngine() (*fluxgate.Engine, error) {
 	if d.engine == nil {
 		return nil, ErrNoEngine
 	}

@@ -1,11 +1,10 @@
-// Package admin is what operators do: edit rules with their history, ask why a
-// request is decided as it is, look at buckets and reset them.
+// Package admin is for operators: it edits rules and their history, explains
+// decisions, and shows and resets buckets.
 //
-// An [Operator] is all of it. [Direct] works straight on a rule source and an
-// engine; [Client] does the same over the admin API of a server, where roles
-// and an audit stand between. Who writes a tool for operators writes it once,
-// for both.
+// An [Operator] has all of these operations. [Direct] works on a rule source and
+// an engine; [Client] uses the admin API of a server, with roles and an audit. A
+// tool that is written for an Operator works with both.
 //
-// The types of this package are the JSON of the admin API. Its description is
-// docs/admin-api.md, and every server has it as /openapi.json.
+// The types of this package are the JSON of the admin API. It is described in
+// docs/admin-api.md, and by every server at /openapi.json.
 package admin

@@ -18,13 +18,12 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// maxAnswer bounds what is read of an answer: an explanation of ten thousand
-// rules is less.
+// maxAnswer bounds an answer: an explanation of ten thousand rules is smaller.
 const maxAnswer = 2 * rules.MaxDocument
 
 // ErrNotAPI is wrapped by the error of an answer that does not come from an
 // admin API.
-var ErrNotAPI = errors.New("reading the answer: it is not what an admin API answers: is that the address of server.admin?")
+var ErrNotAPI = errors.New("reading the answer: not an answer of the admin API; is this the address of server.admin?")
 
 // call is one operation.
 type call struct {
@@ -34,7 +33,7 @@ type call struct {
 	body         any // nil if there is none
 }
 
-// ruleSetPath is a path below a rule set.
+// ruleSetPath returns a path below a rule set.
 func ruleSetPath(id string, below ...string) string {
 	path := "/v1/rule-sets/" + url.PathEscape(id)
 	for _, part := range below {
@@ -43,13 +42,22 @@ func ruleSetPath(id string, below ...string) string {
 	return path
 }
 
-// maxPause is how long a server that is asked too often is given at once.
+// maxPause is the longest Retry-After that a call waits for.
 const maxPause = 5 * time.Second
 
-// do makes one call and reads its answer, if there is to be one. A refusal is
-// a [*Problem]. Nothing is sent twice, since a change may have been made though
-// its answer was lost, but for a call that came too often: it is made again when
-// the server says, as long as there is time.
+// fetch makes a call and returns its answer.
+func fetch[T any](ctx context.Context, c *Client, ask *call) (*T, error) {
+	answer := new(T)
+	if err := c.do(ctx, ask, answer); err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// do makes a call and reads its answer into answer unless that is nil. A refusal
+// is a [*Problem]. A call is sent once, since a change may have been made though
+// its answer was lost; only a call that was rate limited is repeated after
+// Retry-After, as long as there is time.
 func (c *Client) do(ctx context.Context, ask *call, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -66,7 +74,7 @@ func (c *Client) do(ctx context.Context, ask *call, answer any) error {
 	}
 }
 
-// once makes a call, and says how long to wait where it came too often.
+// once makes a call, and returns how long to wait if it was rate limited.
 func (c *Client) once(ctx context.Context, ask *call, answer any) (time.Duration, error) {
 	got, err := c.exchange(ctx, ask)
 	switch {
@@ -89,14 +97,14 @@ func (c *Client) once(ctx context.Context, ask *call, answer any) (time.Duration
 	return 0, nil
 }
 
-// reply is what came back.
+// reply is an answer.
 type reply struct {
 	status int
 	header http.Header
 	text   []byte
 }
 
-// exchange sends a call and reads what comes back.
+// exchange sends a call and reads the answer.
 func (c *Client) exchange(ctx context.Context, ask *call) (reply, error) {
 	request, err := c.request(ctx, ask)
 	if err != nil {
@@ -104,11 +112,11 @@ func (c *Client) exchange(ctx context.Context, ask *call) (reply, error) {
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		var told *url.Error
-		if errors.As(err, &told) {
-			err = told.Err // without the address, which the caller knows
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err // without the URL, which the caller knows
 		}
-		return reply{}, fmt.Errorf("asking the server: %w", err)
+		return reply{}, fmt.Errorf("calling the server: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
@@ -126,7 +134,7 @@ func (c *Client) request(ctx context.Context, ask *call) (*http.Request, error) 
 	to.RawPath = strings.TrimSuffix(to.EscapedPath(), "/") + ask.path
 	var err error
 	if to.Path, err = url.PathUnescape(to.RawPath); err != nil {
-		return nil, fmt.Errorf("asking the server: %w", err)
+		return nil, fmt.Errorf("calling the server: %w", err)
 	}
 	to.RawQuery = ask.query.Encode()
 	var body io.Reader
@@ -134,13 +142,13 @@ func (c *Client) request(ctx context.Context, ask *call) (*http.Request, error) 
 	if ask.body != nil {
 		text, err := json.Marshal(ask.body)
 		if err != nil {
-			return nil, fmt.Errorf("writing what to ask: %w", err)
+			return nil, fmt.Errorf("encoding the request: %w", err)
 		}
 		body, large = bytes.NewReader(text), len(text) > 64<<10
 	}
 	request, err := http.NewRequestWithContext(ctx, ask.method, to.String(), body)
 	if err != nil {
-		return nil, fmt.Errorf("asking the server: %w", err)
+		return nil, fmt.Errorf("calling the server: %w", err)
 	}
 	for name, values := range ask.header {
 		request.Header[name] = values
@@ -151,7 +159,7 @@ func (c *Client) request(ctx context.Context, ask *call) (*http.Request, error) 
 		request.Header.Set("Content-Type", "application/json")
 	}
 	if large {
-		// A server that is busy refuses it unread. Without this the refusal
+		// A busy server refuses it unread. Without this header the refusal
 		// could be lost.
 		request.Header.Set("Expect", "100-continue")
 	}
@@ -159,7 +167,7 @@ func (c *Client) request(ctx context.Context, ask *call) (*http.Request, error) 
 	return request, nil
 }
 
-// refusal is the error of an answer that is not 2xx.
+// refusal returns the error of an answer other than 2xx.
 func (r *reply) refusal() error {
 	p := new(Problem)
 	media, _, err := mime.ParseMediaType(r.header.Get("Content-Type"))
@@ -168,7 +176,7 @@ func (r *reply) refusal() error {
 		p.notAPI = true
 		p.Detail = fmt.Sprintf("the server answers %d %s", p.Status, p.Title)
 		if p.Status == http.StatusNotFound {
-			p.Detail += ": is that the address of server.admin?"
+			p.Detail += "; is this the address of server.admin?"
 		}
 		return p
 	}
@@ -182,5 +190,5 @@ func (r *reply) refusal() error {
 	return p
 }
 
-// line is a text of the server for a terminal.
+// line returns a text of the server for a terminal.
 func line(text string) string { return printable.Line(text, 1_000) }

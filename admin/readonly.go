@@ -10,18 +10,17 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// ErrReadOnly is wrapped by the error of a change to rules that cannot be
-// changed here.
-var ErrReadOnly = errors.New("the rules are in files: edit those, they are looked at when they are saved")
+// ErrReadOnly is wrapped by the error of a change to rules in files.
+var ErrReadOnly = errors.New("the rules are in files: edit those, they are loaded when they are saved")
 
-// Files is a source of files: it can be read, and knows what it has.
+// Files is a rule source of files.
 type Files interface {
 	rules.Source
 	IDs(ctx context.Context) ([]string, error)
 }
 
-// ReadOnly makes an editor of files that refuses to edit. Their history is
-// what stands there now.
+// ReadOnly returns an editor of files that refuses changes. Their history is the
+// current revision.
 func ReadOnly(files Files) rules.Editor { return &readOnly{files} }
 
 type readOnly struct{ Files }
@@ -43,7 +42,7 @@ func (r *readOnly) List(ctx context.Context, after string, limit int) ([]rules.E
 		return nil, err
 	}
 	sort.Strings(ids)
-	ids = ids[sort.SearchStrings(ids, after+"\x00"):] // the first beyond it
+	ids = ids[sort.SearchStrings(ids, after+"\x00"):] // those after it
 	var page []rules.Entry
 	for _, id := range ids {
 		if len(page) == rules.PageSize(limit) {
@@ -51,7 +50,7 @@ func (r *readOnly) List(ctx context.Context, after string, limit int) ([]rules.E
 		}
 		v, err := r.Load(ctx, id)
 		if errors.Is(err, rules.ErrNotFound) {
-			continue // gone meanwhile
+			continue // deleted meanwhile
 		}
 		if err != nil {
 			return nil, err

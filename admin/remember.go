@@ -9,26 +9,25 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// rememberFor is how long a version is remembered: long enough to page through
-// it. A source that was emptied and filled anew counts from 1 again, so that
-// the same revision may be another.
+// rememberFor is how long a version is kept: long enough to page through it. A
+// source that was emptied and filled again counts from 1, and the same revision
+// may have other content.
 const rememberFor = 10 * time.Second
 
-// maxRemembered is how many rules are remembered of all versions together: two
-// of the largest rule sets.
+// maxRemembered bounds the rules of all kept versions: two of the largest rule
+// sets.
 const maxRemembered = 20_000
 
-// Remembering is an editor that keeps the versions that were last read in
-// memory for some seconds: who pages through a rule set, or compares two, asks
-// for the same ones again and again. It is for readers. Who changes a rule set
-// reads it anew.
+// Remembering returns an editor that keeps the versions last read in memory for
+// some seconds: paging through a rule set or comparing two reads the same
+// versions repeatedly. It is for reading only.
 func Remembering(editor rules.Editor) rules.Editor { return &remembering{Editor: editor} }
 
 type remembering struct {
 	rules.Editor
 
 	mu   sync.Mutex
-	last []remembered // the one that was read last stands last
+	last []remembered // the one read last is last
 }
 
 type remembered struct {
@@ -83,18 +82,15 @@ func (r *remembering) keep(v *rules.Version) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := time.Now()
-	kept, total := []remembered{{v, now}}, v.RuleSet.Len()
+	r.last = slices.DeleteFunc(r.last, func(old remembered) bool {
+		return time.Since(old.at) >= rememberFor || old.RuleSetID == v.RuleSetID && old.Revision == v.Revision
+	})
+	r.last = append(r.last, remembered{v, time.Now()})
+	total := 0
 	for i := len(r.last) - 1; i >= 0; i-- {
-		old := r.last[i]
-		total += old.RuleSet.Len() + 100 // a small one counts too
-		if total > maxRemembered || now.Sub(old.at) >= rememberFor {
+		if total += r.last[i].RuleSet.Len() + 100; total > maxRemembered+100 && i < len(r.last)-1 { // 100: of the version itself
+			r.last = slices.Delete(r.last, 0, i+1)
 			break
 		}
-		if old.RuleSetID != v.RuleSetID || old.Revision != v.Revision {
-			kept = append(kept, old)
-		}
 	}
-	slices.Reverse(kept)
-	r.last = kept
 }

@@ -10,18 +10,17 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// Reset says which buckets are made full: one caller's under a rule, who is
-// named by a request or by the key of the bucket, or all of a rule or of a rule
-// set, which must be said.
+// Reset names the buckets to fill: one caller's under a rule, named by a request
+// or by the key of the bucket, or all of a rule or of a rule set.
 type Reset struct {
 	RuleSet string   `json:"ruleSet,omitempty" doc:"The rule set."`
-	Rule    string   `json:"rule,omitempty" doc:"A rule. Left out, all rules."`
-	All     bool     `json:"all,omitempty" doc:"The buckets of all callers: needed where none is named."`
+	Rule    string   `json:"rule,omitempty" doc:"A rule. The default is all rules."`
+	All     bool     `json:"all,omitempty" doc:"The buckets of all callers: required if no caller is named."`
 	Key     string   `json:"key,omitempty" pattern:"^[0-9a-f]{48}$" doc:"The bucket of one caller under this rule, as explain and peek show it."`
-	Request *Request `json:"request,omitempty" doc:"A request of that caller, in the place of its key."`
+	Request *Request `json:"request,omitempty" doc:"A request of that caller, instead of its key."`
 }
 
-// maxReset bounds a reset: a store that is away is not waited for.
+// maxReset bounds the time of a reset.
 const maxReset = 10 * time.Second
 
 // Reset implements [Operator].
@@ -30,9 +29,9 @@ func (d *Direct) Reset(ctx context.Context, what Reset) error {
 	return err
 }
 
-// ResetKey is Reset, and returns the key of the bucket if it was one caller's.
+// ResetKey is Reset, and returns the key of the bucket of a single caller.
 func (d *Direct) ResetKey(ctx context.Context, what Reset) (shown string, err error) {
-	engine, err := d.decides()
+	engine, err := d.currentEngine()
 	if err != nil {
 		return "", err
 	}
@@ -40,15 +39,15 @@ func (d *Direct) ResetKey(ctx context.Context, what Reset) (shown string, err er
 	defer cancel()
 	key, err := what.key(ctx, engine)
 	if err != nil {
-		return "", d.truth(ctx, &fluxgate.Request{RuleSet: what.RuleSet}, err)
+		return "", d.sourceError(ctx, &fluxgate.Request{RuleSet: what.RuleSet}, err)
 	}
 	return engine.ShowKey(key), engine.Reset(ctx, key)
 }
 
-// ErrReset is wrapped by errors about resets that say too little or too much.
-var ErrReset = errors.New("which buckets to reset is not clear")
+// ErrReset is wrapped by errors about resets that do not name buckets clearly.
+var ErrReset = errors.New("cannot tell which buckets to reset")
 
-// key is what a reset names.
+// key returns the key that a reset names.
 func (r *Reset) key(ctx context.Context, engine *fluxgate.Engine) (fluxgate.Key, error) {
 	key := fluxgate.Key{RuleSet: r.RuleSet, Rule: r.Rule}
 	one := r.Key != "" || r.Request != nil
@@ -56,11 +55,11 @@ func (r *Reset) key(ctx context.Context, engine *fluxgate.Engine) (fluxgate.Key,
 	case !fluxgate.ValidID(r.RuleSet):
 		return key, fmt.Errorf("%w: name a rule set", ErrReset)
 	case r.Rule != "" && !fluxgate.ValidID(r.Rule):
-		return key, fmt.Errorf("%w: that is not the id of a rule", ErrReset)
+		return key, fmt.Errorf("%w: invalid rule id", ErrReset)
 	case r.Key != "" && r.Request != nil, one && r.All:
-		return key, fmt.Errorf("%w: name all, a key or a request, and one of them alone", ErrReset)
+		return key, fmt.Errorf("%w: name only one of all, a key and a request", ErrReset)
 	case !one && !r.All:
-		return key, fmt.Errorf("%w: name a caller by a request or a key, or say that all callers are meant", ErrReset)
+		return key, fmt.Errorf("%w: name a caller by a request or a key, or all callers", ErrReset)
 	case one && r.Rule == "":
 		return key, fmt.Errorf("%w: name the rule whose bucket it is", ErrReset)
 	}
@@ -74,8 +73,8 @@ func (r *Reset) key(ctx context.Context, engine *fluxgate.Engine) (fluxgate.Key,
 		}
 		return key, nil
 	case len(verdict.Missing) > 0:
-		// Its bucket would be one that it shares with strangers.
-		return key, fmt.Errorf("%w: the request does not say %s, which rule %s counts by; the bucket of callers without can be named by its key",
+		// It would share its bucket with other callers.
+		return key, fmt.Errorf("%w: the request has no %s, which rule %s counts by; use the key of the bucket that is used without it",
 			ErrReset, strings.Join(verdict.Missing, ", "), r.Rule)
 	case verdict.Key == fluxgate.Key{}:
 		return key, fmt.Errorf("%w: rule %s has no buckets", ErrReset, r.Rule)
@@ -83,13 +82,13 @@ func (r *Reset) key(ctx context.Context, engine *fluxgate.Engine) (fluxgate.Key,
 	return verdict.Key, nil
 }
 
-// verdict is that of the rule on the request. It refuses what does not exist: a
-// slip of the pen would reset nothing, and say that it had.
+// verdict returns the verdict of the rule on the request. A rule that does not
+// exist is an error: a typing mistake must not look like a reset.
 func (r *Reset) verdict(ctx context.Context, engine *fluxgate.Engine) (fluxgate.Verdict, error) {
 	var req fluxgate.Request
 	if r.Request != nil {
 		if of := r.Request.RuleSet; of != "" && of != r.RuleSet {
-			return fluxgate.Verdict{}, fmt.Errorf("%w: the request is about another rule set", ErrReset)
+			return fluxgate.Verdict{}, fmt.Errorf("%w: the request names another rule set", ErrReset)
 		}
 		if err := r.Request.To(&req); err != nil {
 			return fluxgate.Verdict{}, fmt.Errorf("%w: %w", ErrReset, err)

@@ -11,10 +11,10 @@ import (
 // port and a zone.
 const maxAddr = 128
 
-// parseAddr reads an address with or without brackets, port and zone, as peers
-// are named and as proxies write them. It returns the address alone. An
-// address that nobody can have, 0.0.0.0 or ::, is not one, nor is any spelling
-// that programs disagree about: octal, hexadecimal and shortened IPv4.
+// parseAddr reads the address of a peer or an entry of a proxy, with or without
+// brackets, port and zone, and returns the address alone. 0.0.0.0 and :: are not
+// accepted, nor are spellings that programs read differently: octal, hexadecimal
+// and shortened IPv4.
 func parseAddr(s string) (addr netip.Addr, ok bool) {
 	if len(s) > maxAddr {
 		return netip.Addr{}, false
@@ -23,7 +23,7 @@ func parseAddr(s string) (addr netip.Addr, ok bool) {
 	if port != "" && !isPort(port) {
 		return netip.Addr{}, false
 	}
-	// The zone is cut before it is parsed, since netip would remember it.
+	// The zone is cut before parsing, since netip would keep it in memory.
 	if before, zone, found := strings.Cut(host, "%"); found {
 		if zone == "" || !strings.Contains(before, ":") {
 			return netip.Addr{}, false
@@ -58,7 +58,7 @@ func splitPort(s string) (host, port string) {
 }
 
 // isPort reports whether s is a colon and a port of RFC 7239: one to five
-// digits, or an underscore and what stands for the number.
+// digits, or an underscore and a name.
 func isPort(s string) bool {
 	s, found := strings.CutPrefix(s, ":")
 	if !found {
@@ -75,14 +75,5 @@ func isPort(s string) bool {
 	return len(s) >= 1 && len(s) <= 5
 }
 
-// trim removes the whitespace that may stand around an entry: spaces and tabs,
-// nothing else.
-func trim(s string) string {
-	for s != "" && (s[0] == ' ' || s[0] == '\t') {
-		s = s[1:]
-	}
-	for s != "" && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
-		s = s[:len(s)-1]
-	}
-	return s
-}
+// trim removes spaces and tabs around an entry.
+func trim(s string) string { return strings.Trim(s, " \t") }

@@ -13,15 +13,14 @@ import (
 // Option changes what a [Middleware] does.
 type Option func(*gate) error
 
-// WithPaths limits only what one of the patterns matches: * is one segment, **
-// any number, as in rules. A path that routers may read in several ways is
-// limited if one of the readings matches. Case counts: in front of a router
-// that ignores it, leave the choice to rules with IgnoreCase. By default every
-// path is limited.
+// WithPaths limits only paths that match one of the patterns: * is one segment,
+// ** any number, as in rules. A path that routers may read in several ways is
+// limited if one of the readings matches. Case matters: in front of a router that
+// ignores it, use rules with IgnoreCase instead. By default every path is limited.
 func WithPaths(patterns ...string) Option {
 	return func(g *gate) error {
 		if len(patterns) == 0 {
-			return errors.New("paths: without a pattern nothing would be limited")
+			return errors.New("paths: at least one pattern is needed")
 		}
 		paths, err := match.CompilePaths(patterns)
 		if err != nil {
@@ -32,10 +31,10 @@ func WithPaths(patterns ...string) Option {
 	}
 }
 
-// WithoutPaths leaves out what one of the patterns matches, whatever
-// [WithPaths] says. A path that routers may read in several ways is left out
-// only if all readings match: /healthz/ is not left out by the pattern /healthz.
-// By default nothing is left out.
+// WithoutPaths skips paths that match one of the patterns, also if [WithPaths]
+// includes them. A path that routers may read in several ways is skipped only if
+// all readings match: the pattern /healthz does not skip /healthz/. By default no
+// path is skipped.
 func WithoutPaths(patterns ...string) Option {
 	return func(g *gate) error {
 		paths, err := match.CompilePaths(patterns)
@@ -47,151 +46,113 @@ func WithoutPaths(patterns ...string) Option {
 	}
 }
 
-// WithRuleSet names the rule set to decide by. The default is the limiter's
-// own.
+// WithRuleSet sets the rule set. The default is the limiter's own.
 func WithRuleSet(id string) Option {
-	return func(g *gate) error {
-		g.ruleSet = id
-		return nil
-	}
+	return set(func(g *gate) { g.ruleSet = id })
 }
 
-// WithRuleSetFunc asks f for the rule set of every request. An empty answer
-// means the limiter's own. If callers can choose the id, see that they cannot
-// choose one that is not known: it limits nothing, unless the engine was made
-// with fluxgate.WithMissingRule(false).
+// WithRuleSetFunc calls f for the rule set of every request. An empty result means
+// the limiter's own. Callers must not be able to choose an unknown id: it limits
+// nothing, unless the engine has fluxgate.WithMissingRule(false).
 func WithRuleSetFunc(f func(*http.Request) string) Option {
-	return func(g *gate) error {
-		g.ruleSetOf = f
-		return needed("a rule set", f == nil)
-	}
+	return needed("the function of WithRuleSetFunc", f == nil, func(g *gate) { g.ruleSetOf = f })
 }
 
-// WithCost is what every request costs, in tokens. The default is 1.
+// WithCost sets the cost of every request in tokens. The default is 1.
 func WithCost(tokens int64) Option {
 	return func(g *gate) error {
 		if tokens < 1 {
-			return fmt.Errorf("a request costs at least one token, not %d", tokens)
+			return fmt.Errorf("the cost of a request must be at least 1 token, not %d", tokens)
 		}
 		g.cost = tokens
 		return nil
 	}
 }
 
-// WithCostFunc asks f what a request costs, in tokens. A cost of 0 takes
-// nothing, and passes unless the caller is in debt; a negative one fails the
+// WithCostFunc calls f for the cost of a request in tokens. A cost of 0 takes no
+// tokens, and passes unless the caller is in debt; a negative one fails the
 // request.
 func WithCostFunc(f func(*http.Request) int64) Option {
-	return func(g *gate) error {
-		g.costOf = f
-		return needed("a cost", f == nil)
-	}
+	return needed("the function of WithCostFunc", f == nil, func(g *gate) { g.costOf = f })
 }
 
-// WithClientIP finds the client's address with resolver, which knows the
-// proxies in front of the server. The default trusts nobody: the address is
-// the peer's.
+// WithClientIP resolves the client's address behind trusted proxies. The default
+// trusts no proxy: the address is the peer's.
 func WithClientIP(resolver *clientip.Resolver) Option {
-	return func(g *gate) error {
-		g.ips = resolver
-		return needed("a client's address", resolver == nil)
-	}
+	return needed("the resolver of WithClientIP", resolver == nil, func(g *gate) { g.ips = resolver })
 }
 
-// WithUserFunc asks f for the user that a request is from. An empty answer
-// means that nobody knows. By default nobody does.
+// WithUserFunc calls f for the user of a request. An empty result means no user,
+// which is the default.
 func WithUserFunc(f func(*http.Request) string) Option {
-	return func(g *gate) error {
-		g.userOf = f
-		return needed("a user", f == nil)
-	}
+	return needed("the function of WithUserFunc", f == nil, func(g *gate) { g.userOf = f })
 }
 
-// WithAPIKeyFunc asks f for a request's API key, such as
-// Header("X-API-Key") or [BearerToken]. An empty answer means that it has none.
-// By default none has. A key counts as given: who may use it is for others to
-// check, best before.
+// WithAPIKeyFunc calls f for the API key of a request, such as Header("X-API-Key")
+// or [BearerToken]. An empty result means no key, which is the default. The key is
+// not verified here: verify it before the middleware.
 func WithAPIKeyFunc(f func(*http.Request) string) Option {
-	return func(g *gate) error {
-		g.apiKeyOf = f
-		return needed("an API key", f == nil)
-	}
+	return needed("the function of WithAPIKeyFunc", f == nil, func(g *gate) { g.apiKeyOf = f })
 }
 
-// WithAttribute asks f for an attribute that rules can match or count by, such
-// as the tenant from Header("X-Tenant"). An empty answer leaves it out. It can
-// be given for any number of attributes.
+// WithAttribute calls f for an attribute that rules can match or count by, such as
+// the tenant from Header("X-Tenant"). An empty result means no attribute. The
+// option can be repeated for other attributes.
 func WithAttribute(name string, f func(*http.Request) string) Option {
-	return func(g *gate) error {
-		if name == "" {
-			return errors.New("an attribute has no name")
-		}
-		g.attributes = append(g.attributes, attribute{name, f})
-		return needed(fmt.Sprintf("attribute %q", name), f == nil)
+	if name == "" {
+		return func(*gate) error { return errors.New("an attribute has no name") }
 	}
+	return needed(fmt.Sprintf("the function of attribute %q", name), f == nil, func(g *gate) { g.attributes = append(g.attributes, attribute{name, f}) })
 }
 
-// WithAmend lets f change what is known about a request, after everything
-// else, before it is decided. It must not keep req, and the headers in it are
-// the request's own: read them only. An error fails the request.
+// WithAmend calls f to change the request before it is decided, after all other
+// functions. f must not keep req or change its headers, which are those of r. An
+// error fails the request.
 func WithAmend(f func(r *http.Request, req *fluxgate.Request) error) Option {
-	return func(g *gate) error {
-		g.amend = f
-		return needed("amending requests", f == nil)
-	}
+	return needed("the function of WithAmend", f == nil, func(g *gate) { g.amend = f })
 }
 
-// WithRejection lets f write the answer to a request that does not pass. The
-// headers about limits and Retry-After are set already. The default is
-// [Rejection.Write].
+// WithRejection calls f to answer a request that does not pass. The rate limit
+// headers and Retry-After are set already. The default is [Rejection.Write].
 func WithRejection(f func(w http.ResponseWriter, r *http.Request, rejection *Rejection)) Option {
-	return func(g *gate) error {
-		g.reject = f
-		return needed("a rejection", f == nil)
-	}
+	return needed("the function of WithRejection", f == nil, func(g *gate) { g.reject = f })
 }
 
-// WithSettling puts an [Admission] into the context of requests that pass, so
-// that handlers can settle what they cost. Without it handlers get the request
-// as it came, and there is nothing for [FromContext] to find.
+// WithSettling adds an [Admission] to the context of requests that pass, so that
+// handlers can settle their cost. Without it [FromContext] finds none.
 func WithSettling(on bool) Option {
-	return func(g *gate) error {
-		g.settling = on
-		return nil
-	}
+	return set(func(g *gate) { g.settling = on })
 }
 
-// WithIETFHeaders is whether responses carry RateLimit-Policy and RateLimit.
-// By default they do.
+// WithIETFHeaders sets whether responses have RateLimit-Policy and RateLimit. The
+// default is true.
 func WithIETFHeaders(on bool) Option {
-	return func(g *gate) error {
-		g.ietfHeaders = on
-		return nil
-	}
+	return set(func(g *gate) { g.ietfHeaders = on })
 }
 
-// WithXHeaders is whether responses carry X-RateLimit-Limit,
-// X-RateLimit-Remaining and X-RateLimit-Reset. By default they do.
+// WithXHeaders sets whether responses have X-RateLimit-Limit,
+// X-RateLimit-Remaining and X-RateLimit-Reset. The default is true.
 func WithXHeaders(on bool) Option {
-	return func(g *gate) error {
-		g.xHeaders = on
-		return nil
-	}
+	return set(func(g *gate) { g.xHeaders = on })
 }
 
-// WithObserver tells o what became of each request. By default failures are
+// WithObserver calls o with the result of each request. By default failures are
 // written to the server's error log.
 func WithObserver(o Observer) Option {
+	return needed("the observer", o == nil, func(g *gate) { g.observer = o })
+}
+
+func set(change func(*gate)) Option {
 	return func(g *gate) error {
-		g.observer = o
-		return needed("observing", o == nil)
+		change(g)
+		return nil
 	}
 }
 
-// needed refuses an option that was given nothing.
-func needed(what string, missing bool) error {
+// needed returns an option that is an error if its value is missing.
+func needed(what string, missing bool, change func(*gate)) Option {
 	if missing {
-		return fmt.Errorf("%s needs something that is not nil", what)
+		return func(*gate) error { return fmt.Errorf("%s must not be nil", what) }
 	}
-	return nil
+	return set(change)
 }

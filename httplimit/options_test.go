@@ -23,21 +23,21 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		want    string
 	}{
 		{"no limiter", nil, httplimit.WithRuleSet("x"), "no limiter"},
-		{"no paths", new(seen), httplimit.WithPaths(), "without a pattern"},
+		{"no paths", new(seen), httplimit.WithPaths(), "at least one pattern"},
 		{"a bad path", new(seen), httplimit.WithPaths("/a", "b"), "paths: "},
 		{"a bad excluded path", new(seen), httplimit.WithoutPaths("/a**"), "excluded paths: "},
-		{"a cost of 0", new(seen), httplimit.WithCost(0), "at least one token, not 0"},
+		{"a cost of 0", new(seen), httplimit.WithCost(0), "at least 1 token, not 0"},
 		{"a negative cost", new(seen), httplimit.WithCost(-1), "not -1"},
-		{"no cost function", new(seen), httplimit.WithCostFunc(nil), "a cost needs"},
-		{"no rule set function", new(seen), httplimit.WithRuleSetFunc(nil), "a rule set needs"},
-		{"no resolver", new(seen), httplimit.WithClientIP(nil), "address needs"},
-		{"no user function", new(seen), httplimit.WithUserFunc(nil), "a user needs"},
-		{"no key function", new(seen), httplimit.WithAPIKeyFunc(nil), "an API key needs"},
-		{"no attribute function", new(seen), httplimit.WithAttribute("tenant", nil), `attribute "tenant" needs`},
+		{"no cost function", new(seen), httplimit.WithCostFunc(nil), "WithCostFunc must not be nil"},
+		{"no rule set function", new(seen), httplimit.WithRuleSetFunc(nil), "WithRuleSetFunc must not be nil"},
+		{"no resolver", new(seen), httplimit.WithClientIP(nil), "WithClientIP must not be nil"},
+		{"no user function", new(seen), httplimit.WithUserFunc(nil), "WithUserFunc must not be nil"},
+		{"no key function", new(seen), httplimit.WithAPIKeyFunc(nil), "WithAPIKeyFunc must not be nil"},
+		{"no attribute function", new(seen), httplimit.WithAttribute("tenant", nil), `attribute "tenant" must not be nil`},
 		{"no attribute name", new(seen), httplimit.WithAttribute("", httplimit.Header("X")), "no name"},
-		{"no amend function", new(seen), httplimit.WithAmend(nil), "amending requests needs"},
-		{"no rejection function", new(seen), httplimit.WithRejection(nil), "a rejection needs"},
-		{"no observer", new(seen), httplimit.WithObserver(nil), "observing needs"},
+		{"no amend function", new(seen), httplimit.WithAmend(nil), "WithAmend must not be nil"},
+		{"no rejection function", new(seen), httplimit.WithRejection(nil), "WithRejection must not be nil"},
+		{"no observer", new(seen), httplimit.WithObserver(nil), "observer must not be nil"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			limit, err := httplimit.New(c.limiter, c.option)
@@ -48,7 +48,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	}
 	t.Run("all at once", func(t *testing.T) {
 		_, err := httplimit.New(nil, httplimit.WithCost(0), httplimit.WithPaths())
-		for _, want := range []string{"no limiter", "at least one token", "without a pattern"} {
+		for _, want := range []string{"no limiter", "at least 1 token", "at least one pattern"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want %q in it", err, want)
 			}

@@ -15,29 +15,29 @@ import (
 type Decision struct {
 	Allowed      bool            `json:"allowed" doc:"Whether the request may pass."`
 	Reason       fluxgate.Reason `json:"reason" doc:"Why: ok, exempt, no-rule, no-rule-set, limited, cost-too-high, denied, bad-path, too-many-rules, missing-identity or store-failure."`
-	Rule         string          `json:"rule,omitempty" doc:"The rule that binds."`
-	Band         string          `json:"band,omitempty" doc:"Its band that binds."`
+	Rule         string          `json:"rule,omitempty" doc:"The binding rule."`
+	Band         string          `json:"band,omitempty" doc:"Its binding band."`
 	Limit        int64           `json:"limit,omitempty" doc:"The capacity of that band."`
 	Remaining    int64           `json:"remaining" doc:"How many whole tokens are left in it."`
 	Owed         int64           `json:"owed,omitempty" doc:"How many tokens are booked beyond its capacity: debt, or reservations of requests that wait."`
 	ResetAfterMs Millis          `json:"resetAfterMs,omitempty" doc:"How long until it is full."`
-	RetryAfterMs Millis          `json:"retryAfterMs,omitempty" doc:"How long until a rejected request would fit."`
+	RetryAfterMs Millis          `json:"retryAfterMs,omitempty" doc:"How long until a rejected request fits."`
 	WaitMs       Millis          `json:"waitMs,omitempty" doc:"How long the request was held, or must be."`
 	TimeMs       Millis          `json:"timeMs,omitempty" doc:"When it was decided, since 1970, by the store's clock."`
-	Source       string          `json:"source,omitempty" doc:"Where the binding answer came from: store, lease, negative cache or fallback. Left out if no band was asked."`
-	Degraded     bool            `json:"degraded,omitempty" doc:"The store could not be asked for every rule."`
+	Source       string          `json:"source,omitempty" doc:"Where the binding answer came from: store, lease, negative cache or fallback. Absent if no band was asked."`
+	Degraded     bool            `json:"degraded,omitempty" doc:"The store was unavailable for at least one rule."`
 	Bands        []Band          `json:"bands,omitempty" nullable:"false" doc:"All bands that were asked."`
-	Receipt      string          `json:"receipt,omitempty" doc:"To settle with."`
+	Receipt      string          `json:"receipt,omitempty" doc:"The receipt for settling."`
 }
 
 // Band is one band that was asked.
 type Band struct {
 	Rule         string `json:"rule" doc:"The rule it belongs to."`
 	Label        string `json:"label,omitempty" doc:"Its label, if it has one."`
-	Shadow       bool   `json:"shadow,omitempty" doc:"The rule is only measured."`
-	Status       string `json:"status" doc:"What came of it: ok, rejected, too costly or unavailable."`
+	Shadow       bool   `json:"shadow,omitempty" doc:"The rule is in shadow mode."`
+	Status       string `json:"status" doc:"The result: ok, rejected, too costly or unavailable."`
 	Source       string `json:"source" doc:"Where the answer came from."`
-	Limit        int64  `json:"limit" doc:"The most tokens there can be; in the fallback, of its share."`
+	Limit        int64  `json:"limit" doc:"The largest number of tokens; in the fallback, its share of that."`
 	Remaining    int64  `json:"remaining" doc:"How many whole tokens are left."`
 	Owed         int64  `json:"owed,omitempty" doc:"How many tokens are booked beyond the limit: debt, or reservations of requests that wait."`
 	WaitMs       Millis `json:"waitMs,omitempty" doc:"This band's part in the wait."`

@@ -199,7 +199,7 @@ func TestWhatCannotBeExplainedIsRefused(t *testing.T) {
 		{"scene/buckets/peek", `{"request":{},"rules":["off"]}`, http.StatusUnprocessableEntity, "disabled"},
 		{"scene/buckets/peek", `{"request":{},"rules":["blocked"]}`, http.StatusUnprocessableEntity, "does not limit"},
 		{"scene/buckets/peek", `{"request":{"path":"/keys"},"rules":["per-key"]}`, http.StatusUnprocessableEntity, "without apiKey"},
-		{"scene/buckets/reset", `{"rule":"per-key","request":{}}`, http.StatusUnprocessableEntity, "does not say apiKey"},
+		{"scene/buckets/reset", `{"rule":"per-key","request":{}}`, http.StatusUnprocessableEntity, "has no apiKey"},
 		{"scene/explain", `{"ruleSet":"mine"}`, http.StatusUnprocessableEntity, "ruleSet"},
 		{"scene/explain", `{"ip":"nowhere"}`, http.StatusUnprocessableEntity, "ip"},
 		{"many/buckets/peek", `{"request":{}}`, http.StatusUnprocessableEntity, "more than 64 rules"},

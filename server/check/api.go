@@ -1,9 +1,11 @@
 package check
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -81,7 +83,8 @@ func (a *API) Routes() map[string]http.Handler {
 
 // scratch is the memory of one request, reused by others.
 type scratch struct {
-	body     []byte
+	body     bytes.Buffer
+	limited  io.LimitedReader
 	answer   []byte
 	asked    wire.Request
 	request  fluxgate.Request
@@ -98,11 +101,12 @@ func (s *scratch) release() {
 	if s.free != nil {
 		s.free()
 	}
-	if s.retained || cap(s.body) > maxKept || cap(s.answer) > maxKept {
+	if s.retained || s.body.Cap() > maxKept || cap(s.answer) > maxKept {
 		return
 	}
-	clear(s.body[:cap(s.body)]) // the next request is another caller's
-	*s = scratch{body: s.body[:0], answer: s.answer[:0]}
+	s.body.Reset()
+	clear(s.body.AvailableBuffer()[:s.body.Available()]) // the next request is another caller's
+	s.answer, s.asked, s.request, s.free, s.limited = s.answer[:0], wire.Request{}, fluxgate.Request{}, nil, io.LimitedReader{}
 	scratches.Put(s)
 }
 

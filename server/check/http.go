@@ -44,18 +44,18 @@ func (a *API) read(s *scratch, r *http.Request, most int64, asked any) *problem 
 	case err != nil:
 		return badRequest("cannot read the body")
 	}
-	if start := bytes.TrimLeft(s.body, " \t\r\n"); len(start) > 0 && start[0] != '{' {
+	if start := bytes.TrimLeft(s.body.Bytes(), " \t\r\n"); len(start) > 0 && start[0] != '{' {
 		return badRequest("the body must be an object") // null would decode as an empty one
 	}
-	if !unambiguous(s.body) {
+	if !unambiguous(s.body.Bytes()) {
 		return badRequest("the body contains invalid UTF-8 or unpaired surrogates")
 	}
-	dec := json.NewDecoder(bytes.NewReader(s.body))
+	dec := json.NewDecoder(bytes.NewReader(s.body.Bytes()))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(asked); err != nil {
 		return badRequest("%s", describe(err))
 	}
-	if len(bytes.TrimSpace(s.body[dec.InputOffset():])) > 0 {
+	if len(bytes.TrimSpace(s.body.Bytes()[dec.InputOffset():])) > 0 {
 		return badRequest("unexpected data after the JSON value")
 	}
 	return nil
@@ -78,30 +78,20 @@ const smallBody = 16 << 10
 
 // readBody reads a body of at most so many bytes.
 func (a *API) readBody(s *scratch, r *http.Request, most int64) error {
-	b := s.body[:0]
-	if cap(b) == 0 {
-		b = make([]byte, 0, 1024)
-	}
-	for {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
+	s.limited = io.LimitedReader{R: r.Body, N: smallBody}
+	_, err := s.body.ReadFrom(&s.limited)
+	if err == nil && s.limited.N == 0 {
+		if s.free == nil {
+			err = a.takeSlot(s, r)
 		}
-		n, err := r.Body.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		s.body = b
-		switch {
-		case int64(len(b)) > most:
-			return errTooLarge
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		case len(b) >= smallBody && s.free == nil:
-			if err := a.takeSlot(s, r); err != nil {
-				return err
-			}
+		if s.limited.N = most + 1 - int64(s.body.Len()); err == nil {
+			_, err = s.body.ReadFrom(&s.limited)
 		}
 	}
+	if err == nil && int64(s.body.Len()) > most {
+		return errTooLarge
+	}
+	return err
 }
 
 // takeSlot takes a slot for the large body of a request.
