@@ -15,30 +15,29 @@ import (
 	"github.com/fluxgate/fluxgate/internal/wire"
 )
 
-// Client decides by asking a server. It is safe for use by any number of
-// goroutines.
+// Client decides requests by calling a server. It is safe for concurrent use.
 type Client struct {
 	config    Config
 	transport *http.Transport
 	check     *url.URL
 	settle    *url.URL
 	travels   func(header string) bool
-	// authorize adds the token, and hide takes it out of a text. They are
-	// functions so that nothing that prints a client prints the token.
+	// authorize adds the token, and hide removes it from a text. They are
+	// functions so that printing a client does not print the token.
 	authorize func(http.Header)
 	hide      func(string) string
 }
 
-// New makes a client of the server at a URL, such as
-// http://127.0.0.1:8080. It does not connect: that is for the first request.
+// New returns a client of the server at a URL, such as http://127.0.0.1:8080. The
+// first request connects.
 func New(address string, config Config) (*Client, error) {
 	config, err := config.withDefaults()
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	server, err := endpoint(address)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	c := &Client{
 		config: config, transport: newTransport(&config), travels: headerFilter(config.Headers),
@@ -53,15 +52,14 @@ func New(address string, config Config) (*Client, error) {
 	return c, nil
 }
 
-// at is a path of the server, below the one that its address may have.
+// at returns the URL of a path, below the path of the server.
 func at(server *url.URL, path string) *url.URL {
 	u := *server
 	u.Path += path
 	return &u
 }
 
-// Close gives up the connections that nobody uses. Requests on their way are
-// answered.
+// Close closes idle connections. Requests under way are answered.
 func (c *Client) Close() error {
 	c.transport.CloseIdleConnections()
 	return nil
@@ -76,47 +74,47 @@ func (c *Client) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Dec
 	if req.Cost < 0 {
 		return fluxgate.Decision{}, fluxgate.ErrCost
 	}
-	d, err := c.ask(ctx, req)
+	d, err := c.checkRemotely(ctx, req)
 	if err == nil {
 		return d, nil
 	}
 	if end := ctx.Err(); end != nil {
 		return fluxgate.Decision{}, end
 	}
-	err = fmt.Errorf("asking the server about a request: %w", err)
+	err = fmt.Errorf("checking a request: %w", err)
 	if errors.Is(err, ErrUndecided) {
 		return fluxgate.Decision{}, err
 	}
 	c.config.Failed(ctx, err)
-	return c.standIn(ctx, req)
+	return c.decideLocally(ctx, req)
 }
 
-func (c *Client) ask(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
+func (c *Client) checkRemotely(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
 	total := c.config.Timeout + c.config.MaxWait
 	if deadline, ok := ctx.Deadline(); ok {
 		total = min(total, time.Until(deadline))
 	}
-	// Half of what is not for waiting is left for the way there and back.
+	// Half of the timeout is left for the network.
 	patience := max(time.Millisecond, total-min(total, c.config.Timeout)/2)
 	body, err := json.Marshal(c.describe(req, patience)) //nolint:gosec // the server has to know the API key
 	if err != nil {
-		return fluxgate.Decision{}, fmt.Errorf("%w: writing it down: %w", ErrUndecided, err)
+		return fluxgate.Decision{}, fmt.Errorf("%w: encoding it: %w", ErrUndecided, err)
 	}
-	if len(body) > maxQuestion {
-		return fluxgate.Decision{}, fmt.Errorf("%w: what is known about it has %d bytes, at most %d can be sent", ErrUndecided, len(body), maxQuestion)
+	if len(body) > maxRequest {
+		return fluxgate.Decision{}, fmt.Errorf("%w: it has %d bytes, at most %d can be sent", ErrUndecided, len(body), maxRequest)
 	}
 	var answer wire.Decision
 	if err := c.post(ctx, c.check, total, body, &answer); err != nil {
 		return fluxgate.Decision{}, err
 	}
-	d, err := answer.Told()
+	d, err := answer.Decision()
 	if err != nil {
 		return fluxgate.Decision{}, fmt.Errorf("reading the answer: %w", err)
 	}
 	return d, nil
 }
 
-// describe is a request as it travels.
+// describe returns a request as JSON.
 func (c *Client) describe(req *fluxgate.Request, patience time.Duration) *wire.Request {
 	some := *req
 	if len(req.Headers) > 0 {
@@ -132,8 +130,8 @@ func (c *Client) describe(req *fluxgate.Request, patience time.Duration) *wire.R
 	return &w
 }
 
-// standIn decides what the server has not.
-func (c *Client) standIn(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
+// decideLocally decides a request that the server has not decided.
+func (c *Client) decideLocally(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
 	if c.config.OnFailure != fluxgate.FailLocal {
 		allowed := c.config.OnFailure == fluxgate.FailOpen
 		return fluxgate.Decision{Allowed: allowed, Reason: fluxgate.ReasonStoreFailure, Degraded: true}, nil
@@ -154,10 +152,10 @@ func (c *Client) standIn(ctx context.Context, req *fluxgate.Request) (fluxgate.D
 	return fluxgate.Told(d, bands, d.Receipt()), nil
 }
 
-// Settle corrects what was taken for a request to the cost that is known now,
-// as [fluxgate.Engine.Settle] does: a receipt is settled once, and one that
-// failed is not settled again, since it may have been. A receipt that neither
-// a server nor the fallback made is an error that wraps fluxgate.ErrReceipt.
+// Settle corrects the tokens taken for a request to its actual cost, as
+// [fluxgate.Engine.Settle] does. A receipt is settled once: after a failure it may
+// have been settled, and is not settled again. A receipt that neither a server nor
+// the fallback issued is an error that wraps fluxgate.ErrReceipt.
 func (c *Client) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
 	switch {
 	case receipt == nil:

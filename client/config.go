@@ -14,48 +14,47 @@ import (
 	"github.com/fluxgate/fluxgate/internal/secret"
 )
 
-// Secret is bytes that no log and no error shows.
+// Secret is a text that no log and no error shows.
 type Secret = secret.Bytes
 
-// Config is how a [Client] works. Its zero value works with a server that asks
-// for no token.
+// Config configures a [Client]. Its zero value works with a server without
+// authentication.
 type Config struct {
-	// Token is the bearer token that the server knows us by. Empty means none.
+	// Token is the bearer token of the client. Empty means none.
 	Token Secret
-	// TLS is how a server behind https:// is checked, and who we are if it
-	// asks. Nil means by the system's authorities.
+	// TLS configures https://: the authorities, and a client certificate. Nil
+	// means the authorities of the system.
 	TLS *tls.Config
 
-	// Timeout bounds a decision without the time that a rule holds it, waiting
-	// for a connection included. 0 means 200ms: twice what a server gives its
-	// store, so that what it decides when the store is away arrives too.
+	// Timeout bounds a decision, with the wait for a connection but without the
+	// time that a rule holds the request. 0 means 200ms: twice the timeout of
+	// the server's store, so that its decision without the store arrives.
 	Timeout time.Duration
-	// MaxWait is how long rules may hold a request beyond that. 0 means that
-	// only waits that fit into half of Timeout are waited for.
+	// MaxWait is how long rules may hold a request beyond that. 0 means that a
+	// request is held only as long as half of Timeout.
 	MaxWait time.Duration
-	// MaxConns is the most connections to the server, in use or kept for the
-	// next request. 0 means 256.
+	// MaxConns bounds the connections to the server, busy and idle. 0 means 256.
 	MaxConns int
-	// IdleTimeout is how long a connection is kept that nobody uses. It must
-	// be shorter than the server's. 0 means 30s.
+	// IdleTimeout is how long an idle connection is kept. It must be shorter
+	// than the server's. 0 means 30s.
 	IdleTimeout time.Duration
 
-	// Headers are the names of the headers that rules look at. Nil means all
-	// but those with credentials; an empty list none.
+	// Headers are the names of the headers that are sent. Nil means all except
+	// those with credentials; an empty list none.
 	Headers []string
 
-	// OnFailure is what happens to requests that the server does not decide.
+	// OnFailure decides requests that the server does not decide.
 	// Empty means FailLocal with a Fallback and FailOpen without one.
 	OnFailure fluxgate.OnFailure
 	// Fallback decides for FailLocal: an engine with a store in memory, and
 	// rules at this process's share.
 	Fallback *fluxgate.Engine
-	// Failed hears why the server has not decided or settled. It is called on
-	// the path of a request and must be quick. Nil means nobody.
+	// Failed is called with the reason if the server has not decided or settled.
+	// It runs during the request and must be fast. Nil means no call.
 	Failed func(ctx context.Context, err error)
 }
 
-// withDefaults fills in what was left out, and refuses what cannot be meant.
+// withDefaults fills in empty fields and returns the first problem.
 func (c Config) withDefaults() (Config, error) {
 	if c.Timeout == 0 {
 		c.Timeout = 200 * time.Millisecond
@@ -84,18 +83,18 @@ func (c Config) withDefaults() (Config, error) {
 	case c.Timeout < time.Millisecond:
 		return c, fmt.Errorf("the timeout must be at least 1ms, not %v", c.Timeout)
 	case c.MaxWait < 0 || c.MaxWait > fluxgate.MaxWait:
-		return c, fmt.Errorf("the longest wait must be 0 to %v, not %v", fluxgate.MaxWait, c.MaxWait)
+		return c, fmt.Errorf("MaxWait must be 0 to %v, not %v", fluxgate.MaxWait, c.MaxWait)
 	case c.MaxConns < 1 || c.IdleTimeout < 0:
-		return c, errors.New("there must be a connection, and a time to keep it")
+		return c, errors.New("MaxConns and IdleTimeout must be positive")
 	case (c.OnFailure == fluxgate.FailLocal) != (c.Fallback != nil):
-		return c, errors.New("a fallback and the failure mode local go together")
+		return c, errors.New("the failure mode local needs a Fallback, and the others must have none")
 	case !isToken68(c.Token):
-		return c, errors.New("the token has characters that a bearer token cannot have")
+		return c, errors.New("the token has characters that are not allowed in a bearer token")
 	}
 	return c, nil
 }
 
-// isToken68 is what HTTP allows as a bearer token.
+// isToken68 reports whether HTTP allows a bearer token.
 func isToken68(token []byte) bool {
 	for _, b := range token {
 		if b <= ' ' || b > '~' {
@@ -105,26 +104,26 @@ func isToken68(token []byte) bool {
 	return true
 }
 
-// endpoint reads a server's address. What it refuses is not shown: there may
-// be a password in it.
+// endpoint parses the address of a server. Errors do not contain it: it may have a
+// password.
 func endpoint(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return nil, errors.New("the server's address must be http://host:port or https://host:port")
 	case u.User != nil:
-		return nil, errors.New("the server's address must be without a user: use a token")
+		return nil, errors.New("the server's address must not have a user: use a token")
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("the server's address must be without a query")
+		return nil, errors.New("the server's address must not have a query")
 	}
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""
 	return u, nil
 }
 
-// credentials are headers that are nobody else's business.
+// credentials are headers that are not sent by default.
 var credentials = map[string]bool{"Authorization": true, "Cookie": true, "Proxy-Authorization": true}
 
-// headerFilter says which headers travel.
+// headerFilter returns whether a header is sent.
 func headerFilter(names []string) func(name string) bool {
 	if names == nil {
 		return func(name string) bool { return !credentials[textproto.CanonicalMIMEHeaderKey(name)] }

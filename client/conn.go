@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// dialTimeout bounds making a connection, which goes on for the next
-	// request when the one it was for has run out of time.
+	// dialTimeout bounds dialing, which continues for the next request after
+	// the timeout of the first one.
 	dialTimeout = 3 * time.Second
 	// maxHeader bounds the header of an answer.
 	maxHeader = 64 << 10
 )
 
-// newTransport makes a pool of connections of our own.
+// newTransport returns a connection pool.
 func newTransport(config *Config) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
 	protocols := new(http.Protocols)
@@ -40,12 +40,12 @@ func newTransport(config *Config) *http.Transport {
 		IdleConnTimeout:        config.IdleTimeout,
 		MaxResponseHeaderBytes: maxHeader,
 		DisableCompression:     true,
-		Protocols:              protocols, // one request on a connection: what was sent of it can be counted
+		Protocols:              protocols, // one request at a time, so that its bytes can be counted
 	}
 }
 
-// secured makes connections over TLS. It is ours so that what is counted is
-// what is sent inside: TLS says goodbye by itself when it is closed.
+// secured dials with TLS. The transport's own would count the bytes outside TLS,
+// which include a close notification.
 func secured(dialer *net.Dialer, config *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
 	if config == nil {
 		config = new(tls.Config)
@@ -60,7 +60,7 @@ func secured(dialer *net.Dialer, config *tls.Config) func(ctx context.Context, n
 			return nil, err
 		}
 		own := config.Clone()
-		own.NextProtos = []string{"http/1.1"} // what we speak
+		own.NextProtos = []string{"http/1.1"}
 		if own.ServerName == "" {
 			own.ServerName = host
 		}
@@ -75,17 +75,16 @@ func secured(dialer *net.Dialer, config *tls.Config) func(ctx context.Context, n
 	}
 }
 
-// connection counts what is sent, so that a request that failed is known not
-// to have been sent, and looks before it is used again: the server may have
-// closed it while it was idle.
+// connection counts the bytes that are sent, to know whether a failed request was
+// sent, and checks before its next use whether the server has closed it.
 type connection struct {
 	net.Conn
-	raw  syscall.RawConn // nil where nobody can look
-	sent atomic.Int64
-	look atomic.Bool // before the next write
+	raw   syscall.RawConn // nil if it cannot be checked
+	sent  atomic.Int64
+	check atomic.Bool // before the next write
 }
 
-// watch watches a connection that may be inside another.
+// watch returns a connection that is counted, inside an outer one.
 func watch(conn, outer net.Conn) *connection {
 	c := &connection{Conn: conn}
 	if s, ok := outer.(syscall.Conn); ok {
@@ -94,13 +93,12 @@ func watch(conn, outer net.Conn) *connection {
 	return c
 }
 
-// errClosed is why nothing was sent.
 var errClosed = errors.New("the server has closed the connection")
 
-// Write sends, unless the server has closed a connection that was idle. A
-// server says nothing unasked, so anything to be read is its goodbye.
+// Write sends, unless the server has closed the idle connection: a server sends
+// nothing before a request, so readable data means the end.
 func (c *connection) Write(b []byte) (int, error) {
-	if c.look.Swap(false) && c.raw != nil && readable(c.raw) {
+	if c.check.Swap(false) && c.raw != nil && readable(c.raw) {
 		return 0, errClosed
 	}
 	n, err := c.Conn.Write(b)
@@ -115,19 +113,19 @@ type use struct {
 	reused bool
 }
 
-// begin is told which connection a request was given.
+// begin records the connection of a request.
 func (u *use) begin(info httptrace.GotConnInfo) {
 	u.conn, _ = info.Conn.(*connection)
 	if u.conn == nil {
 		return
 	}
 	u.before, u.reused = u.conn.sent.Load(), info.Reused
-	u.conn.look.Store(info.Reused)
+	u.conn.check.Store(info.Reused)
 }
 
-// unsent reports whether a request that failed can be sent on another
-// connection, because nothing of it was sent on this one, which was used
-// before. When a request has failed its connection is no longer written to.
+// unsent reports whether a failed request can be sent on another connection: no
+// byte of it was sent on this reused one. A connection is not written to after
+// its request has failed.
 func (u *use) unsent() bool {
 	return u.conn != nil && u.reused && u.conn.sent.Load() == u.before
 }

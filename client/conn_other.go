@@ -4,5 +4,5 @@ package client
 
 import "syscall"
 
-// readable does not know here.
+// readable cannot be implemented here.
 func readable(syscall.RawConn) bool { return false }

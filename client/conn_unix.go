@@ -4,8 +4,8 @@ package client
 
 import "syscall"
 
-// readable reports whether there is something to be read, be it the end. It
-// does not wait for those who read the connection already.
+// readable reports whether data or the end of the connection can be read. It does
+// not wait for concurrent readers.
 func readable(raw syscall.RawConn) bool {
 	var found bool
 	err := raw.Control(func(fd uintptr) {

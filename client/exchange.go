@@ -19,31 +19,30 @@ import (
 )
 
 const (
-	// maxQuestion bounds what is sent. A server reads as much of a body that
-	// is too large for it, so that its answer arrives.
-	maxQuestion = 256 << 10
-	// maxAnswer bounds what is read: 64 rules of 16 bands and their receipt
-	// are less.
+	// maxRequest bounds a body. A server reads as much of a body that is too
+	// large, so that its answer arrives.
+	maxRequest = 256 << 10
+	// maxAnswer bounds an answer: 64 rules of 16 bands and their receipt are
+	// smaller.
 	maxAnswer = 1 << 20
 )
 
-// ErrUndecided is wrapped by the error of a request that the server cannot
-// decide though nothing else is wrong: too large, say, or with more rules than
-// can apply to one.
+// ErrUndecided is wrapped by the error of a request that the server cannot decide
+// because of the request itself: it is too large, or too many rules match it.
 var ErrUndecided = errors.New("the request cannot be decided")
 
-// errTimeout is what the end of our own time is called.
+// errTimeout is the cause of our own timeout.
 var errTimeout = errors.New("no answer in time")
 
 // StatusError is an answer that is neither a decision nor a settlement.
 type StatusError struct {
 	// Status is the HTTP status.
 	Status int
-	// Detail is what the server says about it, if it does.
+	// Detail is the server's description, if there is one.
 	Detail string
 }
 
-// Error is the status, and what the server says.
+// Error returns the status and the detail.
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("the server answers %d", e.Status)
 	if name := http.StatusText(e.Status); name != "" {
@@ -55,7 +54,7 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// Is says which of our errors a status means.
+// Is reports whether the status means ErrUndecided or fluxgate.ErrSettled.
 func (e *StatusError) Is(target error) bool {
 	switch e.Status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusInternalServerError:
@@ -83,12 +82,12 @@ func (c *Client) post(ctx context.Context, to *url.URL, within time.Duration, bo
 		return fmt.Errorf("reading the answer: %w", c.broken(reason(ctx, err)))
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
-		return errors.New("reading the answer: it is not what a server answers")
+		return errors.New("reading the answer: not an answer of a fluxgate server")
 	}
 	return nil
 }
 
-// reason is our own word where it was our time that ended.
+// reason returns errTimeout if our own timeout was the cause.
 func reason(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errTimeout) {
 		return cause
@@ -96,9 +95,8 @@ func reason(ctx context.Context, err error) error {
 	return err
 }
 
-// brokenError is what went wrong on the way. Its text may have what the other
-// side has sent, so it is cut, and without the token: the other side may send
-// back what it gets.
+// brokenError is an error of the exchange. Its text may contain what the other
+// side sent, even our token: it is cut, and the token is removed.
 type brokenError struct {
 	error
 	text string
@@ -111,8 +109,8 @@ func (c *Client) broken(err error) error {
 	return &brokenError{err, line(c.hide(err.Error()))}
 }
 
-// send is one request on one connection. It takes another connection only
-// where nothing was sent on the first: see [connection].
+// send sends one request on one connection. It uses another connection only if
+// no byte was sent on the first: see [connection].
 func (c *Client) send(ctx context.Context, to *url.URL, body []byte) (*http.Response, error) {
 	var use use
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: use.begin})
@@ -121,8 +119,8 @@ func (c *Client) send(ctx context.Context, to *url.URL, body []byte) (*http.Resp
 			Method: http.MethodPost, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 			Header:        http.Header{"Content-Type": jsonType, "Accept": jsonType, "User-Agent": userAgent},
 			ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
-			// Only used where nothing was sent: without an idempotency key
-			// net/http does not send a POST again.
+			// Only used if no byte was sent: without an idempotency key net/http
+			// does not send a POST again.
 			GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
 		}).WithContext(traced)
 		c.authorize(request.Header)
@@ -153,17 +151,17 @@ func readAnswer(response *http.Response) ([]byte, error) {
 	return text, nil
 }
 
-var errTooLong = fmt.Errorf("it has more than %d bytes", maxAnswer)
+var errTooLong = fmt.Errorf("more than %d bytes", maxAnswer)
 
-// refusal is the error of an answer that is not 200. A redirect is one: what
-// is sent to a server is not meant for another.
+// refusal returns the error of an answer other than 200. Redirects are not
+// followed: a request is for this server only.
 func refusal(response *http.Response) error {
 	refused := &StatusError{Status: response.StatusCode}
 	media, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	if err != nil || media != "application/problem+json" {
 		return refused
 	}
-	// Short answers are read to their end, so that the connection is kept.
+	// A short answer is read to its end, so that the connection is reused.
 	text, err := io.ReadAll(io.LimitReader(response.Body, 4<<10))
 	var problem struct {
 		Detail string `json:"detail"`
@@ -174,7 +172,7 @@ func refusal(response *http.Response) error {
 	return refused
 }
 
-// line is a text of the server or the network for a log.
+// line returns a text of the server or the network for a log.
 func line(text string) string {
 	text = printable.Line(text, len(text))
 	if len(text) <= 2*maxPart {

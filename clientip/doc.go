@@ -1,14 +1,13 @@
 // Package clientip finds the address of the client behind the proxies that
 // you run, so that no caller can choose the bucket it is counted in.
 //
-// A [Resolver] starts with the peer, the only address that nobody can make
-// up. While the address at hand is a trusted proxy's, it steps left in the
-// chain that the proxies wrote into one header, and the first address that is
-// not trusted is the client. What stands further left came from the client:
-// it is never looked at. A resolver without trusted proxies, the default,
+// A [Resolver] starts with the peer, the only address that cannot be forged.
+// While the current address is a trusted proxy's, it steps left in the chain that
+// the proxies wrote into one header. The first address that is not trusted is the
+// client. Entries further left came from the client and are never read. A resolver without trusted proxies, the default,
 // takes the peer and reads no header at all.
 //
-// # What goes where
+// # Configurations
 //
 //	deployment                      TrustedProxies                     Header
 //	directly on the internet        none                               none
@@ -34,9 +33,9 @@
 //   - A Kubernetes service with externalTrafficPolicy Cluster may hide the
 //     client behind a node's address before any proxy sees it: use Local.
 //
-// List proxies, not the networks where clients live too: whoever sits in a
-// trusted network can name any address. Networks wider than /8 in IPv4 and
-// /7 in IPv6, 0.0.0.0/0 and ::/0 among them, trust strangers and are refused,
+// List proxies, not networks that have clients too: any host in a trusted network
+// can claim any address. Networks wider than /8 in IPv4 and
+// /7 in IPv6, 0.0.0.0/0 and ::/0 among them, are refused,
 // and there is no switch to allow them: the peers of every hosting platform
 // fit into a smaller one.
 //

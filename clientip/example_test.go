@@ -51,6 +51,6 @@ func ExampleNew_refused() {
 	_, err := clientip.New(clientip.Config{TrustedProxies: []string{"0.0.0.0/0", "10.1.2.3/16"}})
 	fmt.Println(err)
 	// Output:
-	// client addresses: trusted proxy "0.0.0.0/0" would trust strangers: a network of proxies is no wider than /8
-	// trusted proxy "10.1.2.3/16" is an address with the size of a network: write 10.1.0.0/16, or 10.1.2.3 for the one address
+	// client addresses: trusted proxy "0.0.0.0/0" is too wide: the widest network of proxies is /8
+	// trusted proxy "10.1.2.3/16" has bits beyond its prefix: write 10.1.0.0/16, or 10.1.2.3 for the one address
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The widest networks that can be trusted: 10.0.0.0/8 and fc00::/7 are the
-// widest that one owner can have. What is wider has strangers in it.
+// The widest networks that can be trusted: 10.0.0.0/8 and fc00::/7 are the widest
+// of one owner. Wider ones contain other people's clients.
 const (
 	widestIPv4 = 8
 	widestIPv6 = 7
@@ -26,7 +26,7 @@ func parseNetwork(s string) (netip.Prefix, error) {
 	}
 	if addr := network.Addr(); addr.Is4In6() {
 		if network.Bits() < mappedBits {
-			return netip.Prefix{}, errors.New("has all of IPv4 in it and more: write the IPv4 network")
+			return netip.Prefix{}, errors.New("contains all of IPv4: write the IPv4 network")
 		}
 		network = netip.PrefixFrom(addr.Unmap(), network.Bits()-mappedBits)
 	}
@@ -35,20 +35,20 @@ func parseNetwork(s string) (netip.Prefix, error) {
 		widest = widestIPv4
 	}
 	if network.Bits() < widest {
-		return netip.Prefix{}, fmt.Errorf("would trust strangers: a network of proxies is no wider than /%d", widest)
+		return netip.Prefix{}, fmt.Errorf("is too wide: the widest network of proxies is /%d", widest)
 	}
 	if network != network.Masked() {
-		return netip.Prefix{}, fmt.Errorf("is an address with the size of a network: write %v, or %v for the one address", network.Masked(), network.Addr())
+		return netip.Prefix{}, fmt.Errorf("has bits beyond its prefix: write %v, or %v for the one address", network.Masked(), network.Addr())
 	}
 	if network.IsSingleIP() && network.Addr().IsUnspecified() {
-		return netip.Prefix{}, errors.New("is nobody's address")
+		return netip.Prefix{}, errors.New("is not an address of a host")
 	}
 	return network, nil
 }
 
 func parsePrefix(s string) (netip.Prefix, error) {
 	if strings.Contains(s, "%") {
-		return netip.Prefix{}, errors.New("has a zone, which is not looked at: leave it out")
+		return netip.Prefix{}, errors.New("has a zone, which is ignored: remove it")
 	}
 	if strings.Contains(s, "/") {
 		network, err := netip.ParsePrefix(s)

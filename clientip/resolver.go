@@ -19,8 +19,7 @@ const (
 	Forwarded     = "Forwarded" // RFC 7239
 )
 
-// Config is who is trusted to name the client, and where. Its zero value
-// trusts nobody.
+// Config configures a [Resolver]. Its zero value trusts no proxy.
 type Config struct {
 	// TrustedProxies are addresses and networks, such as "192.0.2.10" and
 	// "10.1.0.0/16".
@@ -35,8 +34,8 @@ type Config struct {
 	TrustUnixSocket bool
 }
 
-// Resolver finds the client's address. Its zero value trusts nobody. It can be
-// used by any number of goroutines.
+// Resolver finds the client's address. Its zero value trusts no proxy. It is safe
+// for concurrent use.
 type Resolver struct {
 	trusted   networks
 	trustUnix bool
@@ -45,7 +44,7 @@ type Resolver struct {
 	format        format
 }
 
-// format is how a header is to be read.
+// format is the format of a header.
 type format int
 
 const (
@@ -54,8 +53,7 @@ const (
 	singleAddress
 )
 
-// New makes a resolver. The error has everything that is wrong with the
-// configuration.
+// New returns a resolver. The error lists all problems of the configuration.
 func New(config Config) (*Resolver, error) {
 	r := &Resolver{trustUnix: config.TrustUnixSocket}
 	var problems []error
@@ -69,10 +67,10 @@ func New(config Config) (*Resolver, error) {
 	}
 	r.trusted = r.trusted.disjoint()
 	if config.Header != "" && len(config.TrustedProxies) == 0 && !config.TrustUnixSocket {
-		problems = append(problems, fmt.Errorf("header %q would never be read: say which proxies are trusted to write it", config.Header))
+		problems = append(problems, fmt.Errorf("header %q is never read without trusted proxies: set them", config.Header))
 	}
 	if config.Header != "" && !syntax.IsToken(config.Header) {
-		problems = append(problems, fmt.Errorf("%q is not the name of a header", config.Header))
+		problems = append(problems, fmt.Errorf("invalid header name %q", config.Header))
 	}
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("client addresses: %w", errors.Join(problems...))

@@ -23,8 +23,8 @@ func (e *PanicError) Error() string { return fmt.Sprintf("%v: panic: %v", fluxga
 // Unwrap is [fluxgate.ErrHook].
 func (e *PanicError) Unwrap() error { return fluxgate.ErrHook }
 
-// recoverHook turns a panic into an error. [http.ErrAbortHandler] stays what
-// it is: whoever panics with it wants no answer.
+// recoverHook turns a panic into an error, except [http.ErrAbortHandler], which
+// aborts the answer.
 func recoverHook(err *error) {
 	switch p := recover(); p {
 	case nil:

@@ -8,9 +8,9 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// merge writes the lists where there is more to say than fits, or where
-// an outer limiter has said something. The outer limiter's entries come first;
-// the binding one of this decision is always there.
+// merge writes the lists if there are too many entries, or if an outer limiter has
+// written some. The outer limiter's entries come first; the binding one of this
+// decision is always included.
 func (v *headerValues) merge(h http.Header, d *fluxgate.Decision) {
 	entries := parseEntries(h[headerNames[stateHeader]], h[headerNames[policyHeader]])
 	binding := d.RuleID + "." + d.Band
@@ -20,8 +20,8 @@ func (v *headerValues) merge(h http.Header, d *fluxgate.Decision) {
 		}
 		name := b.Rule.ID + "." + b.Band.Name()
 		quoted := quote(name)
-		entries = slices.DeleteFunc(entries, func(e entry) bool { return e.name == quoted })
-		entries = append(entries, entry{
+		entries = slices.DeleteFunc(entries, func(e headerEntry) bool { return e.name == quoted })
+		entries = append(entries, headerEntry{
 			name: quoted, policy: policyOf(quoted, b.Limit, b.Band),
 			state: quoted + string(appendState(nil, &b, d)), binding: name == binding,
 		})
@@ -45,29 +45,29 @@ func (v *headerValues) merge(h http.Header, d *fluxgate.Decision) {
 	v.set(h, policyHeader, string(policies))
 }
 
-// entry is what the lists say about one band.
-type entry struct {
+// headerEntry is the entry of one band in both lists.
+type headerEntry struct {
 	name, policy, state string
 	binding             bool
 }
 
-// parseEntries reads back what limiters have written. What others have written
-// and is not in both lists is dropped.
-func parseEntries(states, policies []string) []entry {
-	var entries []entry
+// parseEntries parses entries of limiters. Entries that are not in both lists are
+// dropped.
+func parseEntries(states, policies []string) []headerEntry {
+	var entries []headerEntry
 	for item := range items(states) {
-		entries = append(entries, entry{name: nameOf(item), state: item})
+		entries = append(entries, headerEntry{name: nameOf(item), state: item})
 	}
 	for item := range items(policies) {
 		name := nameOf(item)
-		if i := slices.IndexFunc(entries, func(e entry) bool { return e.name == name }); i >= 0 {
+		if i := slices.IndexFunc(entries, func(e headerEntry) bool { return e.name == name }); i >= 0 {
 			entries[i].policy = item
 		}
 	}
-	return slices.DeleteFunc(entries, func(e entry) bool { return e.policy == "" })
+	return slices.DeleteFunc(entries, func(e headerEntry) bool { return e.policy == "" })
 }
 
-// items are the entries of a list's lines.
+// items returns the entries of the lines of a list.
 func items(lines []string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for _, line := range lines {
@@ -80,7 +80,7 @@ func items(lines []string) func(yield func(string) bool) {
 	}
 }
 
-// nameOf is what stands in front of an entry's parameters.
+// nameOf returns the name of an entry, without its parameters.
 func nameOf(item string) string {
 	name, _, _ := strings.Cut(item, ";")
 	return name

@@ -28,9 +28,9 @@ var _ Limiter = (*fluxgate.Engine)(nil)
 // Middleware puts a limiter in front of a handler.
 type Middleware func(next http.Handler) http.Handler
 
-// New makes a middleware that asks limiter about every request that its
-// options do not leave out. One middleware can be put in front of any number
-// of handlers. The error has everything that is wrong with the options.
+// New returns a middleware that decides every request with limiter, except those
+// that its options skip. It can be used for any number of handlers. The error
+// lists all problems of the options.
 func New(limiter Limiter, options ...Option) (Middleware, error) {
 	g := &gate{
 		limiter: limiter, names: newNameCache(), ips: new(clientip.Resolver),
@@ -38,7 +38,7 @@ func New(limiter Limiter, options ...Option) (Middleware, error) {
 	}
 	var problems []error
 	if limiter == nil {
-		problems = append(problems, errors.New("there is no limiter to ask"))
+		problems = append(problems, errors.New("no limiter"))
 	}
 	for _, option := range options {
 		if err := option(g); err != nil {
@@ -46,7 +46,7 @@ func New(limiter Limiter, options ...Option) (Middleware, error) {
 		}
 	}
 	if len(problems) > 0 {
-		return nil, fmt.Errorf("making a middleware: %w", errors.Join(problems...))
+		return nil, fmt.Errorf("creating a middleware: %w", errors.Join(problems...))
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serve(w, r, next) })
@@ -74,8 +74,8 @@ type gate struct {
 	observer              Observer
 }
 
-// serve runs next once, or answers the request itself. Nothing of a user's but
-// next runs here unguarded, and nothing is recovered while next runs.
+// serve runs next once, or answers the request itself. Panics of the user's
+// functions are recovered, those of next are not.
 func (g *gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	path := pathAsSent(r.URL)
 	if g.include != nil && !g.include.MatchAny(path) || g.exclude.MatchAll(path) {
@@ -86,7 +86,7 @@ func (g *gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	d, err := g.decide(r, path, req)
 	if err != nil {
 		g.fail(w, r, err)
-		return // what failed may still hold the request: it is not used again
+		return // the limiter may still hold the request: it is not reused
 	}
 	g.setHeaders(w.Header(), &d)
 	if !d.Allowed {
@@ -103,14 +103,14 @@ func (g *gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	limited := r.WithContext(newPassage(r.Context(), g.limiter, req.RuleSet, d))
 	release(req)
 	next.ServeHTTP(w, limited)
-	// What handlers leave in the request for those outside: the pattern that a
-	// mux found, for logs, and the form whose files the server deletes.
+	// Handlers set these for outer handlers and the server: the pattern of a
+	// mux, for logs, and the form whose files the server deletes.
 	r.Pattern, r.MultipartForm = limited.Pattern, limited.MultipartForm
 }
 
-// pathAsSent is the path as the client sent it. EscapedPath is not where a byte should
-// have been escaped and is not: it escapes the decoded path anew, and %2F becomes a
-// slash. A RawPath that is not the same path is stale and does not count.
+// pathAsSent returns the path as the client sent it. EscapedPath differs if the
+// client did not escape a byte that it should have: it escapes the decoded path
+// again, and %2F becomes a slash. A RawPath of another path is stale and ignored.
 func pathAsSent(u *url.URL) string {
 	path := u.EscapedPath()
 	if u.RawPath == "" || u.RawPath == path {
@@ -122,7 +122,7 @@ func pathAsSent(u *url.URL) string {
 	return path
 }
 
-// skip runs next for a request that is left out.
+// skip runs next for a request whose path is excluded.
 func (g *gate) skip(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if g.observer != nil {
 		if err := guard(func() { g.observer.Skipped(r) }); err != nil {
@@ -133,7 +133,7 @@ func (g *gate) skip(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	next.ServeHTTP(w, r)
 }
 
-// requests are used again: one is needed for each decision and for no longer.
+// requests are reused: each is needed for one decision.
 var requests = sync.Pool{New: func() any { return new(fluxgate.Request) }}
 
 func release(req *fluxgate.Request) {
@@ -141,7 +141,7 @@ func release(req *fluxgate.Request) {
 	requests.Put(req)
 }
 
-// decide asks the limiter. A panic of a user's function is an error.
+// decide decides a request. A panic of a user's function is an error.
 func (g *gate) decide(r *http.Request, path string, req *fluxgate.Request) (d fluxgate.Decision, err error) {
 	defer recoverHook(&err)
 	if err := g.describe(r, path, req); err != nil {
@@ -157,15 +157,15 @@ func (g *gate) decide(r *http.Request, path string, req *fluxgate.Request) (d fl
 	return d, nil
 }
 
-// fail answers a request about which there is no decision.
+// fail answers a request without a decision.
 func (g *gate) fail(w http.ResponseWriter, r *http.Request, err error) {
-	g.tell(r, err)
+	g.report(r, err)
 	g.refuse(w, r, failure(err, r))
 }
 
-// tell tells of a failure. If the observer panics at that nobody is left to
-// hear of it.
-func (g *gate) tell(r *http.Request, err error) {
+// report passes a failure to the observer, or to the log. A panic of the observer
+// is dropped.
+func (g *gate) report(r *http.Request, err error) {
 	if g.observer == nil {
 		if !errors.Is(err, ErrRepeatedHeader) { // a client's mistake is not worth a log line each
 			logFailure(r, err)

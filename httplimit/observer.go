@@ -9,15 +9,14 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// Observer is told what became of each request that reached a middleware: one
-// call for each, before the handler runs. Its methods must be quick, and what
-// they are given is theirs to read until they return. What the engine does is
-// for a fluxgate.Observer to hear.
+// Observer gets the result of each request of a middleware: one call for each,
+// before the handler runs. Its methods must be fast, and must not keep or change
+// their arguments. A fluxgate.Observer gets what the engine does.
 type Observer interface {
 	// Decided is called when there is a decision, to pass or not.
 	Decided(r *http.Request, d *fluxgate.Decision)
-	// Skipped is called for a request that is left out by its path: it passes
-	// and nobody was asked.
+	// Skipped is called for a request whose path is excluded: it passes without
+	// a decision.
 	Skipped(r *http.Request)
 	// Failed is called when there is no decision because of err. The request
 	// does not pass. If the client has gone err is the error of the request's
@@ -28,7 +27,7 @@ type Observer interface {
 // logFailure writes a failure where net/http writes its own.
 func logFailure(r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) {
-		return // clients go all the time
+		return // the client has gone
 	}
 	logf := log.Printf
 	if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.ErrorLog != nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// ruleNames is what the headers say about a rule that does not change from
-// request to request.
+// ruleNames is the constant part of the headers for a rule.
 type ruleNames struct {
 	id       string
 	bands    []fluxgate.Band
@@ -32,15 +31,14 @@ func newRuleNames(r *fluxgate.Rule) *ruleNames {
 	return n
 }
 
-// describes reports whether the names are those of a rule. A rule that was
-// reloaded is another one in memory and mostly the same in content.
+// describes reports whether the names are those of a rule. A reloaded rule is
+// another one in memory, mostly with the same content.
 func (n *ruleNames) describes(r *fluxgate.Rule) bool {
 	return n.id == r.ID && slices.Equal(n.bands, r.Bands)
 }
 
-// nameCache remembers names. Rules share its slots by their ids, and the last
-// one asked for has the slot, so it stays as large as it is and keeps no rule
-// set alive.
+// nameCache caches names. Rules share its slots by the hashes of their ids, so its
+// size is fixed and it keeps no rule set in memory.
 type nameCache struct {
 	seed  maphash.Seed
 	slots [1024]atomic.Pointer[ruleNames]
@@ -58,8 +56,8 @@ func (c *nameCache) of(r *fluxgate.Rule) *ruleNames {
 	return names
 }
 
-// policyOf is an entry of the RateLimit-Policy list: so many tokens in the
-// time in which they all come back.
+// policyOf returns an entry of the RateLimit-Policy list: the limit, and the time
+// in which an empty band becomes full.
 func policyOf(name string, limit int64, b *fluxgate.Band) string {
 	text := append([]byte(name), ";q="...)
 	text = strconv.AppendInt(text, min(limit, maxInteger), 10)
@@ -67,9 +65,9 @@ func policyOf(name string, limit int64, b *fluxgate.Band) string {
 	return string(strconv.AppendInt(text, window(b), 10))
 }
 
-// window is how long an empty band takes to be full, in seconds, rounded up:
-// who keeps to the quota in this window is never refused. Rules are checked to
-// be full within decades.
+// window returns how long an empty band takes to become full, in seconds, rounded
+// up: a caller within the quota in this window is never rejected. Valid rules are
+// full within decades.
 func window(b *fluxgate.Band) int64 {
 	high, low := bits.Mul64(uint64(b.Capacity), uint64(b.Refill))
 	full, _ := bits.Div64(high, low, uint64(b.Tokens()))

@@ -12,8 +12,8 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// StatusClientClosedRequest is what a request whose client has gone is
-// answered with. Nobody reads it, but the logs of handlers outside do.
+// StatusClientClosedRequest is the status of a request whose client has gone, for
+// the logs of outer handlers.
 const StatusClientClosedRequest = 499
 
 // The problem type of the IETF's draft, and its title.
@@ -28,8 +28,8 @@ type Rejection struct {
 	Problem Problem
 	// Decision is why. It is zero if there is none because of Err.
 	Decision fluxgate.Decision
-	// Err is why there is no decision: the caller's end, or a failure that
-	// must not be shown to the client.
+	// Err is why there is no decision: the client has gone, or a failure that
+	// must not be shown to it.
 	Err error
 }
 
@@ -41,7 +41,7 @@ type Problem struct {
 	Title string `json:"title"`
 	// Status is the HTTP status.
 	Status int `json:"status"`
-	// Detail says in words what happened and what to do.
+	// Detail is what happened and what to do.
 	Detail string `json:"detail,omitempty"`
 	// Reason is the decision's.
 	Reason fluxgate.Reason `json:"reason,omitempty"`
@@ -50,12 +50,12 @@ type Problem struct {
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 }
 
-// Write writes the problem as the answer to a request: as JSON, or without a
-// body if nobody would read it.
+// Write writes the problem as the answer to a request: as JSON, or without a body
+// if the client has gone.
 func (rejection *Rejection) Write(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	for _, stale := range []string{"Content-Encoding", "Etag", "Last-Modified"} {
-		h.Del(stale) // said about another body
+		h.Del(stale) // of another body
 	}
 	h.Set("Cache-Control", "no-store")
 	if rejection.Problem.Status == StatusClientClosedRequest {
@@ -72,9 +72,8 @@ func (rejection *Rejection) Write(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse answers a request that does not pass, with the user's function if
-// there is one. If that panics the request gets a 500, or an end if its answer
-// has begun.
+// refuse answers a request that does not pass, with the user's function if there
+// is one. If that panics the answer is 500, or is aborted if it has begun.
 func (g *gate) refuse(w http.ResponseWriter, r *http.Request, rejection *Rejection) {
 	if seconds := ceilSeconds(rejection.Decision.RetryAfter); seconds > 0 {
 		w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
@@ -88,15 +87,14 @@ func (g *gate) refuse(w http.ResponseWriter, r *http.Request, rejection *Rejecti
 	if err == nil {
 		return
 	}
-	g.tell(r, err)
+	g.report(r, err)
 	if watched.begun {
 		panic(http.ErrAbortHandler)
 	}
 	failure(err, r).Write(w, r)
 }
 
-// watchedWriter knows whether the answer has begun. Only a user's rejection
-// gets one.
+// watchedWriter records whether the answer has begun.
 type watchedWriter struct {
 	http.ResponseWriter
 	begun bool
@@ -114,11 +112,11 @@ func (w *watchedWriter) Write(b []byte) (int, error) {
 
 // Unwrap is for [http.ResponseController].
 func (w *watchedWriter) Unwrap() http.ResponseWriter {
-	w.begun = true // whoever flushes or hijacks does so past us
+	w.begun = true // flushing and hijacking bypass this writer
 	return w.ResponseWriter
 }
 
-// failure is the answer where there is no decision.
+// failure returns the answer without a decision.
 func failure(err error, r *http.Request) *Rejection {
 	status, detail := http.StatusInternalServerError, ""
 	if errors.Is(err, ErrRepeatedHeader) {
@@ -133,7 +131,7 @@ func failure(err error, r *http.Request) *Rejection {
 	return &Rejection{Problem: plain(status, detail, ""), Err: err}
 }
 
-// rejection is the answer to a decision.
+// rejection returns the answer to a decision.
 func rejection(d *fluxgate.Decision, req *fluxgate.Request) *Rejection {
 	var p Problem
 	switch d.Reason {
@@ -160,12 +158,12 @@ func rejection(d *fluxgate.Decision, req *fluxgate.Request) *Rejection {
 	return &Rejection{Problem: p, Decision: *d}
 }
 
-// plain is a problem that its status says all about.
+// plain returns a problem without a type.
 func plain(status int, detail string, reason fluxgate.Reason) Problem {
 	return Problem{Title: http.StatusText(status), Status: status, Detail: detail, Reason: reason}
 }
 
-// exceeded says in words which policy a request exceeds.
+// exceeded describes which policy a request exceeds.
 func exceeded(d *fluxgate.Decision, cost int64) string {
 	if d.Band == "" {
 		return ""
@@ -190,7 +188,7 @@ func tokens(n int64) string {
 	return fmt.Sprintf("%d tokens", n)
 }
 
-// violated are the policies that a request exceeds, the binding one first.
+// violated returns the policies that a request exceeds, the binding one first.
 func violated(d *fluxgate.Decision, cost int64) []string {
 	if d.Band == "" {
 		return nil
@@ -212,7 +210,7 @@ func violated(d *fluxgate.Decision, cost int64) []string {
 	return names
 }
 
-// cost is what a request takes.
+// cost returns how many tokens a request takes.
 func cost(req *fluxgate.Request) int64 {
 	if req.Peek {
 		return req.Cost

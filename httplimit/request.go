@@ -16,8 +16,8 @@ type attribute struct {
 	of   func(*http.Request) string
 }
 
-// describe fills in what is known about a request. The user's functions have
-// their say in the order of their fields, and amend has the last word.
+// describe fills in the request. The user's functions are called in the order of
+// their fields, amend last.
 func (g *gate) describe(r *http.Request, path string, req *fluxgate.Request) error {
 	req.RuleSet, req.Cost = g.ruleSet, g.cost
 	req.Method, req.Path, req.Host, req.Headers = r.Method, path, r.Host, r.Header
@@ -59,17 +59,17 @@ func (g *gate) describe(r *http.Request, path string, req *fluxgate.Request) err
 	return nil
 }
 
-// ErrRepeatedHeader is why a request is refused that has several lines of a header
-// which [Header] or [BearerToken] reads: one of them may be the client's, and the
-// handler may believe another than the limiter.
+// ErrRepeatedHeader is the error of a request with several lines of a header that
+// [Header] or [BearerToken] reads: the handler may use another line than the
+// limiter.
 var ErrRepeatedHeader = errors.New("a header that names the caller was sent more than once")
 
 // repeated is what Header and BearerToken return for it. No header has this value.
 const repeated = "\x00repeated"
 
 // Header is a function that reads a header, for [WithAPIKeyFunc],
-// [WithUserFunc] and [WithAttribute]. What it returns is as trustworthy as who
-// wrote the header. A request with several lines of it is refused with 400.
+// [WithUserFunc] and [WithAttribute]. Clients can set the header unless a proxy
+// overwrites it. A request with several lines of it is refused with 400.
 func Header(name string) func(*http.Request) string {
 	name = textproto.CanonicalMIMEHeaderKey(name)
 	return func(r *http.Request) string { return oneLine(r.Header[name]) }

@@ -50,7 +50,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 		{"GET", "/metrics", "", 200, "fluxgate_build_info"},
 		{"GET", admin + "/metrics", "", 200, "fluxgate_rules_revision"},
 		{"GET", admin + "/v1/health", "", 200, `"kind": "file"`},
-		{"POST", admin + "/v1/check", "{}", 404, "nothing here"},
+		{"POST", admin + "/v1/check", "{}", 404, "No such endpoint"},
 		{"POST", "/v1/check", `{"userId":"u"}`, 200, `"allowed":true`},
 		{"POST", "/v1/check", `{"path":"/denied"}`, 200, `"reason":"denied"`},
 		{"POST", "/v1/check:batch", `{"requests":[{"userId":"b"},{"path":"/denied"}]}`, 200, `{"decisions":[{"allowed":true`},
@@ -58,7 +58,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 		{"POST", "/api/ratelimit/check", `{"ruleSetId":"api-limits","userId":"c","endpoint":"/x","method":"GET"}`, 200, `{"allowed":true,"remaining":4,"retryAfterMs":0}`},
 		{"POST", "/v1/settle", `{"receipt":"forged","actual":0}`, 403, "not made here"},
 		{"GET", "/v1/check", "", 405, "Use POST"},
-		{"GET", "/nowhere", "", 404, "nothing here"},
+		{"GET", "/nowhere", "", 404, "No such endpoint"},
 		{"POST", "/v1/check", `{"user":"typo"}`, 400, `unknown field \"user\"`},
 	} {
 		a := r.do(t, c.method, c.path, c.body)

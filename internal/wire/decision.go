@@ -47,7 +47,7 @@ type Band struct {
 	RefillMs     Millis `json:"refillMs" doc:"The period."`
 }
 
-// Millis is a time in microseconds that travels as milliseconds.
+// Millis is a time in microseconds, in JSON in milliseconds.
 type Millis int64
 
 // MarshalJSON writes it with as many decimals as it needs.
@@ -83,8 +83,8 @@ func millis(d time.Duration) Millis {
 
 func (m Millis) duration() time.Duration { return time.Duration(m) * time.Microsecond }
 
-// Append writes a decision as JSON. It is on the path of every request, and
-// writes by hand what encoding/json would.
+// Append writes a decision as JSON. It runs for every request, and is faster than
+// encoding/json.
 func Append(b []byte, d *fluxgate.Decision, receipt string) []byte {
 	b = append(b, `{"allowed":`...)
 	b = strconv.AppendBool(b, d.Allowed)
@@ -183,24 +183,24 @@ func appendMillis(b []byte, field string, m Millis) []byte {
 	return m.append(append(b, field...))
 }
 
-// From is a decision as it travels, for those who need not be quick.
+// From returns a decision as JSON. It is slower than Append.
 func From(d *fluxgate.Decision) Decision {
 	var w Decision
 	_ = json.Unmarshal(Append(nil, d, ""), &w) // what Append has written
 	return w
 }
 
-// FromBand is a band as it travels.
+// FromBand returns a band as JSON.
 func FromBand(s *fluxgate.BandStatus) Band {
 	var w Band
 	_ = json.Unmarshal(appendBand(nil, s), &w) // what appendBand has written
 	return w
 }
 
-// Told is the decision as the engine would have made it here. A receipt has
-// the server's token in it. What no engine decides is an error: those who use
-// decisions rely on rules that were checked.
-func (w *Decision) Told() (fluxgate.Decision, error) {
+// Decision returns the decision as an engine would return it. Its receipt has the
+// server's token. A decision that no engine makes is an error: users of decisions
+// rely on valid rules.
+func (w *Decision) Decision() (fluxgate.Decision, error) {
 	if err := w.check(); err != nil {
 		return fluxgate.Decision{}, err
 	}
@@ -225,8 +225,8 @@ func (w *Decision) Told() (fluxgate.Decision, error) {
 				rule.Mode = fluxgate.ModeShadow
 			}
 		}
-		// The rule's list grows under those that point into it, so each entry
-		// has a band of its own.
+		// The rule's list of bands is reallocated, so each entry points to a
+		// band of its own.
 		own := fluxgate.Band{Label: band.Label, Capacity: band.Capacity, RefillTokens: band.RefillTokens, Refill: band.RefillMs.duration()}
 		rule.Bands = append(rule.Bands, own)
 		bands[i] = fluxgate.BandStatus{
@@ -247,27 +247,27 @@ func (w *Decision) Told() (fluxgate.Decision, error) {
 	return fluxgate.Told(d, bands, receipt), nil
 }
 
-// check refuses what no engine decides.
+// check returns why no engine makes such a decision.
 func (w *Decision) check() error {
 	switch {
 	case w.Reason == "":
 		return errors.New("a decision without a reason")
 	case w.Rule != "" && !fluxgate.ValidID(w.Rule):
-		return errors.New("a rule whose id cannot be one")
+		return errors.New("an invalid rule id")
 	case w.ResetAfterMs < 0 || w.RetryAfterMs < 0 || w.WaitMs < 0 || w.TimeMs < 0:
-		return errors.New("a time that is negative")
+		return errors.New("a negative time")
 	}
 	for i := range w.Bands {
 		b := &w.Bands[i]
 		band := fluxgate.Band{Label: b.Label, Capacity: b.Capacity, RefillTokens: b.RefillTokens, Refill: b.RefillMs.duration()}
 		if !fluxgate.ValidID(b.Rule) || b.Label != "" && !fluxgate.ValidID(b.Label) {
-			return errors.New("a band whose names cannot be ones")
+			return errors.New("a band with an invalid rule id or label")
 		}
 		if _, err := band.Exact(i); err != nil || b.Limit < 1 {
-			return errors.New("a band whose numbers cannot be ones")
+			return errors.New("a band with invalid numbers")
 		}
 		if b.WaitMs < 0 || b.FullAfterMs < 0 {
-			return errors.New("a time that is negative")
+			return errors.New("a negative time")
 		}
 	}
 	return nil

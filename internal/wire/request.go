@@ -30,24 +30,24 @@ type Request struct {
 	Bytes bool `json:"bytes,omitempty" doc:"The texts are bytes, each as the character with its number."`
 }
 
-// Batch are requests to be decided, each for itself.
+// Batch is several requests, each decided by itself.
 type Batch struct {
 	Requests []Request `json:"requests"`
 }
 
-// Settle is what a request turned out to cost.
+// Settle is the actual cost of a request.
 type Settle struct {
 	Receipt string `json:"receipt"`
 	Actual  int64  `json:"actual"`
 }
 
-// Settlement is what came of it.
+// Settlement is the result of settling.
 type Settlement struct {
 	Returned int64 `json:"returned"`
 	Charged  int64 `json:"charged"`
 }
 
-// FromRequest is a request as it travels.
+// FromRequest returns a request as JSON.
 func FromRequest(r *fluxgate.Request) Request {
 	w := Request{
 		RuleSet: r.RuleSet, UserID: r.UserID, APIKey: r.APIKey, Method: r.Method, Path: r.Path, Host: r.Host,
@@ -63,8 +63,8 @@ func FromRequest(r *fluxgate.Request) Request {
 	return w
 }
 
-// canonical is a header under canonical names. Callers may send names as their clients
-// have spelled them.
+// canonical returns headers under canonical names. Callers may send the spelling
+// of their clients.
 func canonical(headers map[string][]string) map[string][]string {
 	for name := range headers {
 		if textproto.CanonicalMIMEHeaderKey(name) != name {
@@ -79,15 +79,14 @@ func canonical(headers map[string][]string) map[string][]string {
 	return headers
 }
 
-// SetTimeout says how long the answer is waited for.
+// SetTimeout sets how long the caller waits for the answer.
 func (w *Request) SetTimeout(d time.Duration) { w.TimeoutMs = millis(d) }
 
-// Timeout is how long the caller waits for the answer, or 0 if it did not say.
+// Timeout returns how long the caller waits for the answer, 0 if it is not set.
 func (w *Request) Timeout() time.Duration { return w.TimeoutMs.duration() }
 
-// To fills in a request to be decided. The rule set, if it is named, must be
-// one that can exist. Errors do not show what a field holds: it may be a
-// secret that stands in the wrong one.
+// To fills in a request to be decided. Errors do not contain values: one may be a
+// secret in the wrong field.
 func (w *Request) To(r *fluxgate.Request) error {
 	if w.Bytes {
 		if err := w.each(toBytes); err != nil {
@@ -100,7 +99,7 @@ func (w *Request) To(r *fluxgate.Request) error {
 	}
 	r.Headers = canonical(r.Headers)
 	if w.RuleSet != "" && !fluxgate.ValidID(w.RuleSet) {
-		return errors.New("ruleSet: is not the id of a rule set")
+		return errors.New("ruleSet: not a valid id")
 	}
 	if w.Cost < 0 {
 		return errors.New("cost: cannot be negative")
@@ -111,7 +110,7 @@ func (w *Request) To(r *fluxgate.Request) error {
 	if w.IP != "" {
 		ip, err := netip.ParseAddr(w.IP)
 		if err != nil {
-			return errors.New("ip: is not an address")
+			return errors.New("ip: not an address")
 		}
 		r.IP = ip.Unmap().WithZone("")
 	}

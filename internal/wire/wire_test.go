@@ -63,7 +63,7 @@ func TestADecisionArrivesAsItWasMade(t *testing.T) {
 		if err := json.Unmarshal(text, &w); err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		again, err := w.Told()
+		again, err := w.Decision()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func FuzzDecision(f *testing.F) {
 		if json.Unmarshal([]byte(text), &w) != nil {
 			return
 		}
-		d, err := w.Told()
+		d, err := w.Decision()
 		if err != nil {
 			return
 		}

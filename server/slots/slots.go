@@ -37,7 +37,7 @@ type waiter struct {
 	ready  chan struct{} // closed when the waiter has a slot
 }
 
-// New makes a pool. At most perCaller of its slots go to one caller. Take waits
+// New returns a pool. At most perCaller of its slots go to one caller. Take waits
 // for a free slot for as long as wait says.
 func New(total, perCaller int, wait time.Duration) *Pool {
 	return &Pool{total: total, perCaller: perCaller, wait: wait, callers: map[string]*caller{}}
@@ -62,7 +62,7 @@ func (p *Pool) Take(ctx context.Context, name string) (release func(), err error
 		err = ctx.Err()
 	}
 	if !p.leave(w) {
-		return release, nil // it got its slot at the last moment
+		return release, nil // a slot became free in the meantime
 	}
 	return nil, err
 }
@@ -118,7 +118,7 @@ func (p *Pool) leave(w *waiter) bool {
 	return true
 }
 
-// release frees a slot, and gives it to the first waiter that may have it.
+// release frees a slot, and gives it to the first waiter below its share.
 func (p *Pool) release(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
