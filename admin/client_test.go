@@ -19,7 +19,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules/memrules"
 )
 
-func TestAnAddressThatCannotBeIsRefused(t *testing.T) {
+// An invalid address is refused.
+func TestClient_InvalidAddress(t *testing.T) {
 	for _, address := range []string{
 		"", "localhost:9090", "//localhost", "ftp://localhost", "http://", "http://user:pass-word@localhost", "http://localhost/?a=b", "http://localhost/#a", "http://[::1", "http://a b/", "unix:///socket",
 	} {
@@ -35,8 +36,8 @@ func TestAnAddressThatCannotBeIsRefused(t *testing.T) {
 	}
 }
 
-// TestAClientSaysWhatItMustAndKeepsToItsPaths looks at what is sent.
-func TestAClientSaysWhatItMustAndKeepsToItsPaths(t *testing.T) {
+// TestClient_Requests looks at what is sent.
+func TestClient_Requests(t *testing.T) {
 	var sent []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -66,7 +67,8 @@ func TestAClientSaysWhatItMustAndKeepsToItsPaths(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreNoneAreErrors(t *testing.T) {
+// Invalid answers are errors.
+func TestClient_InvalidAnswers(t *testing.T) {
 	page := func(status int, media, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", media)
@@ -124,7 +126,8 @@ func TestAnswersThatAreNoneAreErrors(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsTooLongIsGivenUp(t *testing.T) {
+// An answer that is too long is an error.
+func TestClient_LongAnswer(t *testing.T) {
 	var sent atomic.Int64
 	c := clientTo(t, func(w http.ResponseWriter, _ *http.Request) {
 		spaces := []byte(strings.Repeat(" ", 1<<20))
@@ -140,7 +143,8 @@ func TestAnAnswerThatIsTooLongIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestARedirectIsNotFollowed(t *testing.T) {
+// A redirect is not followed.
+func TestClient_Redirect(t *testing.T) {
 	var elsewhere atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
 	defer other.Close()
@@ -160,7 +164,8 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-func TestTheTokenIsShownNowhere(t *testing.T) {
+// The token is shown nowhere.
+func TestClient_TokenNotShown(t *testing.T) {
 	d := newDesk(t)
 	config := admin.ClientConfig{Token: admin.Secret(word)}
 	shown := fmt.Sprintf("%v %+v %#v %s %v %+v %#v", d.client, d.client, d.client, text(t, config), config, &config, config)
@@ -186,7 +191,8 @@ func TestTheTokenIsShownNowhere(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsAwayIsAnErrorInTime(t *testing.T) {
+// An unavailable server is an error.
+func TestClient_ServerUnavailable(t *testing.T) {
 	d := newDesk(t)
 	d.Close()
 	for name, ask := range map[string]func() error{
@@ -218,7 +224,8 @@ func TestAServerThatIsAwayIsAnErrorInTime(t *testing.T) {
 	}
 }
 
-func TestAClientWithoutTheRightTokenIsTold(t *testing.T) {
+// A wrong token is an error of the client.
+func TestClient_WrongToken(t *testing.T) {
 	d := newDesk(t)
 	c, err := admin.NewClient(d.URL, admin.ClientConfig{Token: admin.Secret("wrong")})
 	do(t, err)
@@ -239,7 +246,8 @@ func (refusing) Put(_ context.Context, set *fluxgate.RuleSet, _ rules.Change) (i
 	return 0, &fluxgate.ValidationError{RuleSetID: set.ID(), Problems: []fluxgate.Problem{problem}}
 }
 
-func TestProblemsWithRulesReachTheClient(t *testing.T) {
+// Problems with rules reach the client.
+func TestClient_ValidationProblems(t *testing.T) {
 	d := newDesk(t, refusing{memrules.New(memrules.Config{})})
 	_, err := d.client.Put(t.Context(), setOf(t, "mine", 5), by(0, ""))
 	var p *admin.Problem

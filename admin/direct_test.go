@@ -16,7 +16,8 @@ func edit(set *fluxgate.RuleSet) func(*fluxgate.RuleSet) (*fluxgate.RuleSet, err
 	return func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) { return set, nil }
 }
 
-func TestAChangeGetsWhatItsAuthorHasSeen(t *testing.T) {
+// An edit gets the rule set at the base revision.
+func TestDirect_ChangeBase(t *testing.T) {
 	source := memrules.New(memrules.Config{})
 	d := admin.NewDirect(source, nil, "")
 	var seen []string
@@ -62,7 +63,8 @@ func TestAChangeGetsWhatItsAuthorHasSeen(t *testing.T) {
 	}
 }
 
-func TestWhatChangesNothingMustStillBeCurrent(t *testing.T) {
+// A change without differences must be based on the current revision.
+func TestDirect_UnchangedConflict(t *testing.T) {
 	source := memrules.New(memrules.Config{})
 	d := admin.NewDirect(source, nil, "")
 	for base, capacity := range []int64{1, 2} {
@@ -81,7 +83,8 @@ func TestWhatChangesNothingMustStillBeCurrent(t *testing.T) {
 	}
 }
 
-func TestTheTimesOfRulesAreKept(t *testing.T) {
+// The times of rules are kept.
+func TestDirect_RuleTimes(t *testing.T) {
 	source := memrules.New(memrules.Config{})
 	d := admin.NewDirect(source, nil, "")
 	lie := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
@@ -121,7 +124,8 @@ func TestTheTimesOfRulesAreKept(t *testing.T) {
 	}
 }
 
-func TestWithoutAnEngineNothingIsDecided(t *testing.T) {
+// Operations that need an engine are errors without one.
+func TestDirect_NoEngine(t *testing.T) {
 	for name, engine := range map[string]func() *fluxgate.Engine{"none": nil, "none yet": func() *fluxgate.Engine { return nil }} {
 		d := admin.NewDirect(memrules.New(memrules.Config{}), engine, "")
 		req := &fluxgate.Request{RuleSet: "mine"}

@@ -19,9 +19,9 @@ var habits = map[string]string{
 	"what is put is signed, explained and dated wherever it is told":      "the author is who the server takes the client for",
 }
 
-// TestAClientIsAnEditor runs the suite of editors over a client, the admin API
+// TestClient_Editor runs the suite of editors over a client, the admin API
 // and rules in memory.
-func TestAClientIsAnEditor(t *testing.T) {
+func TestClient_Editor(t *testing.T) {
 	d, other := newDesk(t), 0
 	for _, c := range rulestest.Checks() {
 		t.Run(c.Name, func(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"github.com/fluxgate/fluxgate/admin"
 )
 
-// TestAClientThatAsksTooOftenWaits is answered 429 at first, with several words
+// TestClient_RateLimited is answered 429 at first, with several words
 // about how long to wait.
-func TestAClientThatAsksTooOftenWaits(t *testing.T) {
+func TestClient_RateLimited(t *testing.T) {
 	for after, wantAsked := range map[string]int64{"1": 2, "0": 1, "-5": 1, "3600": 1, "soon": 1, "": 1} {
 		var asked atomic.Int64
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

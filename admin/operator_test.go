@@ -26,7 +26,8 @@ func each(t *testing.T, test func(t *testing.T, d *desk, op admin.Operator)) {
 	})
 }
 
-func TestAnOperatorEditsRules(t *testing.T) {
+// An operator edits rules.
+func TestOperator_Edit(t *testing.T) {
 	each(t, func(t *testing.T, _ *desk, op admin.Operator) {
 		ctx := t.Context()
 		revision, err := op.Put(ctx, setOf(t, "mine", 5), by(0, "the first"))
@@ -86,7 +87,8 @@ func TestAnOperatorEditsRules(t *testing.T) {
 	})
 }
 
-func TestAnOperatorIsToldOfAConflict(t *testing.T) {
+// An operator gets the changes in a conflict.
+func TestOperator_Conflict(t *testing.T) {
 	each(t, func(t *testing.T, d *desk, op admin.Operator) {
 		ctx := t.Context()
 		_, err := op.Put(ctx, setOf(t, "mine", 5, 6), by(0, ""))
@@ -135,7 +137,8 @@ func TestAnOperatorIsToldOfAConflict(t *testing.T) {
 	})
 }
 
-func TestAnOperatorSeesAndResetsBuckets(t *testing.T) {
+// An operator sees and resets buckets.
+func TestOperator_Buckets(t *testing.T) {
 	each(t, func(t *testing.T, d *desk, op admin.Operator) {
 		ctx := t.Context()
 		_, err := op.Put(ctx, setOf(t, "mine", 5, 50), by(0, ""))
@@ -178,7 +181,8 @@ func TestAnOperatorSeesAndResetsBuckets(t *testing.T) {
 	})
 }
 
-func TestAResetThatIsNotClearIsRefused(t *testing.T) {
+// A reset that is not clear is refused.
+func TestOperator_UnclearReset(t *testing.T) {
 	each(t, func(t *testing.T, _ *desk, op admin.Operator) {
 		_, err := op.Put(t.Context(), setOf(t, "mine", 5), by(0, ""))
 		do(t, err)

@@ -32,7 +32,8 @@ func write(t testing.TB, dir, id string, capacity int) {
 	do(t, os.WriteFile(filepath.Join(dir, id+".yaml"), []byte(text), 0o600))
 }
 
-func TestFilesAreReadAndNotEdited(t *testing.T) {
+// Files are read and not edited.
+func TestReadOnly_Files(t *testing.T) {
 	dir, files := folder(t, map[string]int{"b": 2, "a": 1, "c": 3})
 	ctx := t.Context()
 	v, err := files.Load(ctx, "a")
@@ -101,8 +102,8 @@ func TestFilesAreReadAndNotEdited(t *testing.T) {
 	}
 }
 
-// TestFilesBehindAServerSayWhereToEdit asks a server whose rules are files.
-func TestFilesBehindAServerSayWhereToEdit(t *testing.T) {
+// TestReadOnly_OverServer asks a server whose rules are files.
+func TestReadOnly_OverServer(t *testing.T) {
 	_, files := folder(t, map[string]int{"mine": 5})
 	d := newDesk(t, files)
 	ctx := t.Context()

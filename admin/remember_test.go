@@ -58,7 +58,8 @@ func (c *counting) wantAsked(t *testing.T, when string, want map[string]int) {
 
 type asked = map[string]int
 
-func TestVersionsAreRememberedForAWhile(t *testing.T) {
+// Versions are kept for some seconds.
+func TestRemembering_Expiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, source := t.Context(), memrules.New(memrules.Config{})
 		counted := &counting{Editor: source}
@@ -111,9 +112,9 @@ func TestVersionsAreRememberedForAWhile(t *testing.T) {
 	})
 }
 
-// TestWhatIsRememberedIsBounded reads many rule sets: the last are known, and
+// TestRemembering_Bound reads many rule sets: the last are known, and
 // the first are not.
-func TestWhatIsRememberedIsBounded(t *testing.T) {
+func TestRemembering_Bound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, source := t.Context(), memrules.New(memrules.Config{})
 		counted := &counting{Editor: source}
@@ -148,7 +149,8 @@ func (s *same) Version(_ context.Context, id string, revision int64) (*rules.Ver
 	return &rules.Version{Entry: rules.Entry{RuleSetID: id, Head: rules.Head{Revision: revision}}, RuleSet: s.set}, nil
 }
 
-func TestTwoOfTheLargestAreRemembered(t *testing.T) {
+// Two of the largest rule sets are kept.
+func TestRemembering_TwoLargest(t *testing.T) {
 	large := make([]int64, 9_000)
 	for i := range large {
 		large[i] = 1

@@ -9,7 +9,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-func TestARestoredRuleSetIsWhatItWasToTheByte(t *testing.T) {
+// A restored rule set equals the former one byte by byte.
+func TestRestore_Exact(t *testing.T) {
 	each(t, func(t *testing.T, _ *desk, op admin.Operator) {
 		text := func(revision int64) string {
 			t.Helper()
@@ -45,7 +46,8 @@ func TestARestoredRuleSetIsWhatItWasToTheByte(t *testing.T) {
 	})
 }
 
-func TestTwoRevisionsAreCompared(t *testing.T) {
+// Two revisions are compared.
+func TestCompare_Revisions(t *testing.T) {
 	each(t, func(t *testing.T, _ *desk, op admin.Operator) {
 		for i, capacity := range []int64{5, 6, 7} {
 			_, err := op.Put(t.Context(), setOf(t, "mine", capacity), by(int64(i), ""))

@@ -24,7 +24,8 @@ func onRedis(t testing.TB, rules []fluxgate.Rule, options ...fluxgate.Option) *g
 	return newGate(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), rules, options...)
 }
 
-func TestExactlyAsManyPassAsTheBandHolds(t *testing.T) {
+// Exactly as many pass as the band holds.
+func TestClient_ExactLimit(t *testing.T) {
 	const capacity, callers, each = 50, 16, 10
 	store := newRedis(t, testenv.SharedStandalone(t).URI(), patient)
 	rules := []fluxgate.Rule{perHour("r", capacity)}
@@ -50,7 +51,8 @@ func TestExactlyAsManyPassAsTheBandHolds(t *testing.T) {
 	}
 }
 
-func TestARequestTakesFromEveryRuleOrFromNone(t *testing.T) {
+// A request takes from every rule or from none.
+func TestClient_AllOrNothing(t *testing.T) {
 	g := onRedis(t, []fluxgate.Rule{
 		{ID: "wide", Bands: []fluxgate.Band{{Label: "hour", Capacity: 100, Refill: time.Hour}, {Label: "day", Capacity: 200, Refill: 24 * time.Hour}}},
 		with(perHour("narrow", 3), func(r *fluxgate.Rule) { r.Paths = []string{"/narrow"} }),
@@ -69,7 +71,8 @@ func TestARequestTakesFromEveryRuleOrFromNone(t *testing.T) {
 	}
 }
 
-func TestShadowRulesMeasureAndNeverReject(t *testing.T) {
+// Shadow rules measure and never reject.
+func TestClient_ShadowRules(t *testing.T) {
 	g := onRedis(t, []fluxgate.Rule{with(perHour("measured", 2), func(r *fluxgate.Rule) { r.Mode, r.Priority = fluxgate.ModeShadow, 9 }), perHour("enforced", 4)})
 	for i, want := range []string{
 		"measured.hour ok 1 of 2 shadow", "measured.hour ok 0 of 2 shadow",
@@ -85,7 +88,8 @@ func TestShadowRulesMeasureAndNeverReject(t *testing.T) {
 	}
 }
 
-func TestGroupsActionsAndIdentities(t *testing.T) {
+// Groups, actions and identities are decided as by an engine.
+func TestClient_GroupsActionsIdentities(t *testing.T) {
 	plan := func(id string, priority int, n int64, when fluxgate.When) fluxgate.Rule {
 		return fluxgate.Rule{
 			ID: id, Priority: priority, Group: "plan", Scope: fluxgate.ScopeUser, When: when,
@@ -127,7 +131,8 @@ func TestGroupsActionsAndIdentities(t *testing.T) {
 	}
 }
 
-func TestCostsAndPeeks(t *testing.T) {
+// Costs and peeks are decided as by an engine.
+func TestClient_CostsAndPeeks(t *testing.T) {
 	g := onRedis(t, []fluxgate.Rule{perHour("r", 10)})
 	if d := g.check(fluxgate.Request{Cost: 7}); !d.Allowed || d.Remaining != 3 {
 		t.Errorf("7 of 10: %+v", d)
@@ -152,7 +157,8 @@ func TestCostsAndPeeks(t *testing.T) {
 	}
 }
 
-func TestSettlingGivesBackAndCharges(t *testing.T) {
+// Settling returns or charges the difference.
+func TestClient_Settle(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		cost, actual int64
@@ -226,7 +232,8 @@ func queue(every time.Duration) fluxgate.Rule {
 	return fluxgate.Rule{ID: "queue", OnLimitExceed: fluxgate.WaitForRefill, Bands: []fluxgate.Band{{Label: "one", Capacity: 1, Refill: every}}}
 }
 
-func TestARequestIsHeldUntilItsTokensAreThere(t *testing.T) {
+// A request is held until its tokens are available.
+func TestClient_Wait(t *testing.T) {
 	const every = 100 * time.Millisecond
 	g := onRedis(t, []fluxgate.Rule{queue(every)}, fluxgate.WithWaiting(20*time.Second, 100))
 	start := time.Now()
@@ -244,9 +251,9 @@ func TestARequestIsHeldUntilItsTokensAreThere(t *testing.T) {
 	}
 }
 
-// TestACallerThatLeavesGivesItsTokensBack leaves while it is held on the
+// TestClient_WaitCanceled leaves while it is held on the
 // server: its place in the queue is free again.
-func TestACallerThatLeavesGivesItsTokensBack(t *testing.T) {
+func TestClient_WaitCanceled(t *testing.T) {
 	const every = 5 * time.Minute
 	g := onRedis(t, []fluxgate.Rule{queue(every)}, fluxgate.WithWaiting(fluxgate.MaxWait, 100))
 	patient := newClient(t, g.server.URL, client.Config{MaxWait: fluxgate.MaxWait})
@@ -274,10 +281,10 @@ func TestACallerThatLeavesGivesItsTokensBack(t *testing.T) {
 	testenv.Eventually(t, "its token is given back", func() bool { return fullAfter() <= every })
 }
 
-// TestWhatWouldBeHeldTooLongIsRejectedAtOnce has a client that does not wait
+// TestClient_WaitTooLong has a client that does not wait
 // as long as the server would hold its request. It must not time out: it would
 // take that for a failure, and let the request pass.
-func TestWhatWouldBeHeldTooLongIsRejectedAtOnce(t *testing.T) {
+func TestClient_WaitTooLong(t *testing.T) {
 	const every = 5 * time.Minute
 	g := onRedis(t, []fluxgate.Rule{queue(every)}, fluxgate.WithWaiting(fluxgate.MaxWait, 100))
 	if d := g.check(fluxgate.Request{}); !d.Allowed {
@@ -303,9 +310,9 @@ func TestWhatWouldBeHeldTooLongIsRejectedAtOnce(t *testing.T) {
 	}
 }
 
-// TestTheStoreIsAway has a server whose Redis goes away: what its rules say
+// TestClient_StoreUnavailable has a server whose Redis goes away: what its rules say
 // then is what the client hears, and it is not the client's failure.
-func TestTheStoreIsAway(t *testing.T) {
+func TestClient_StoreUnavailable(t *testing.T) {
 	redis := testenv.SharedStandalone(t)
 	proxy := testenv.StartProxy(t, redis.Addr())
 	on := func(id string, mode fluxgate.OnFailure) fluxgate.Rule {
@@ -339,8 +346,8 @@ func TestTheStoreIsAway(t *testing.T) {
 	}
 }
 
-// TestTheClientsOwnFallback decides and settles while the server is away.
-func TestTheClientsOwnFallback(t *testing.T) {
+// TestClient_Fallback decides and settles while the server is away.
+func TestClient_Fallback(t *testing.T) {
 	fallback := engineOver(t, newStore(t), []fluxgate.Rule{perHour("r", 5)})
 	var heard failures
 	limiter := newClient(t, nobody(t), client.Config{Fallback: fallback, Failed: heard.hear})

@@ -70,9 +70,9 @@ func reply(status, contentType, body string) string {
 	return fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", status, contentType, len(body), body)
 }
 
-// TestWhatIsNotADecisionIsAFailure has servers that do not decide. The client
+// TestClient_InvalidAnswer has servers that do not decide. The client
 // lets pass or refuses, as it was told to, and asks each exactly once.
-func TestWhatIsNotADecisionIsAFailure(t *testing.T) {
+func TestClient_InvalidAnswer(t *testing.T) {
 	const yes = `{"allowed":true,"reason":"ok","remaining":1,"source":"store"`
 	const jsonType = "application/json"
 	band := func(fields string) string {
@@ -134,7 +134,8 @@ func TestWhatIsNotADecisionIsAFailure(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsAwayIsAFailure(t *testing.T) {
+// An unavailable server is a failure.
+func TestClient_ServerUnavailable(t *testing.T) {
 	var heard failures
 	limiter := newClient(t, nobody(t), client.Config{Failed: heard.hear})
 	d, err := limiter.Check(t.Context(), &fluxgate.Request{})
@@ -143,9 +144,9 @@ func TestAServerThatIsAwayIsAFailure(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrongWithOneRequestIsNotLetPass has requests that the server
+// TestClient_InvalidRequest has requests that the server
 // refuses to decide: whoever sends one must not pass because of it.
-func TestWhatIsWrongWithOneRequestIsNotLetPass(t *testing.T) {
+func TestClient_InvalidRequest(t *testing.T) {
 	g := newGate(t, newStore(t), []fluxgate.Rule{perHour("r", 5)})
 	for name, req := range map[string]fluxgate.Request{
 		"a rule set that cannot be":     {RuleSet: "not an id"},
@@ -169,7 +170,8 @@ func TestWhatIsWrongWithOneRequestIsNotLetPass(t *testing.T) {
 	}
 }
 
-func TestACallerThatEndsGetsItsOwnError(t *testing.T) {
+// A caller whose context ends gets the error of the context.
+func TestClient_ContextEnds(t *testing.T) {
 	address, _ := scripted(t, "", true)
 	limiter := newClient(t, address, client.Config{OnFailure: fluxgate.FailOpen})
 	canceled, cancel := context.WithCancel(t.Context())
@@ -187,8 +189,8 @@ func TestACallerThatEndsGetsItsOwnError(t *testing.T) {
 	}
 }
 
-// TestWhatTravels looks at a request as a server gets it.
-func TestWhatTravels(t *testing.T) {
+// TestClient_SentFields looks at a request as a server gets it.
+func TestClient_SentFields(t *testing.T) {
 	type body struct {
 		Headers   map[string][]string
 		TimeoutMs float64
@@ -244,7 +246,8 @@ func TestWhatTravels(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeMeantIsRefused(t *testing.T) {
+// An invalid configuration is refused.
+func TestNew_InvalidConfig(t *testing.T) {
 	engine := engineOver(t, newStore(t), []fluxgate.Rule{perHour("r", 1)})
 	for name, config := range map[string]client.Config{
 		"a negative timeout":          {Timeout: -1},

@@ -10,18 +10,18 @@ import (
 	"github.com/fluxgate/fluxgate/httplimit/limittest"
 )
 
-// TestTheMiddlewareAnswersAsWithAnEngine puts a client and a server between
+// TestClient_Middleware puts a client and a server between
 // the middleware and its engine.
-func TestTheMiddlewareAnswersAsWithAnEngine(t *testing.T) {
+func TestClient_Middleware(t *testing.T) {
 	limittest.Run(t, func(t *testing.T, engine *fluxgate.Engine) httplimit.Limiter {
 		server := serve(t, handler(t, engine))
 		return newClient(t, server.URL, client.Config{MaxWait: time.Second})
 	})
 }
 
-// TestTheMiddlewareAnswersAsIfTheStoreWereAway has no server at all: what a
+// TestClient_MiddlewareStoreUnavailable has no server at all: what a
 // client does then is what an engine does without its store.
-func TestTheMiddlewareAnswersAsIfTheStoreWereAway(t *testing.T) {
+func TestClient_MiddlewareStoreUnavailable(t *testing.T) {
 	share := func() *fluxgate.Engine { return engineOver(t, newStore(t), []fluxgate.Rule{perHour("orders", 2)}) }
 	for _, c := range []struct {
 		golden   string

@@ -19,9 +19,9 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// TestACheckWhoseAnswerIsLostTakesOnce loses answers in every way there is: the
+// TestClient_LostAnswer loses answers in every way there is: the
 // check has run, and must not run again.
-func TestACheckWhoseAnswerIsLostTakesOnce(t *testing.T) {
+func TestClient_LostAnswer(t *testing.T) {
 	const capacity = 1_000
 	for _, c := range []struct {
 		name string
@@ -140,10 +140,10 @@ func (s *closing) closeIdle() int {
 	return closed
 }
 
-// TestIdleConnectionsThatTheServerClosedCostNothing has callers find again and
+// TestClient_ClosedIdleConnections has callers find again and
 // again that all connections they could use were closed in the moment before:
 // none of them notices, and not one token is taken twice.
-func TestIdleConnectionsThatTheServerClosedCostNothing(t *testing.T) {
+func TestClient_ClosedIdleConnections(t *testing.T) {
 	for name, encrypted := range map[string]bool{"plain": false, "TLS": true} {
 		t.Run(name, func(t *testing.T) {
 			const capacity, callers = 100_000, 8
@@ -187,8 +187,8 @@ func TestIdleConnectionsThatTheServerClosedCostNothing(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreKeptAndBounded counts the connections of many callers.
-func TestConnectionsAreKeptAndBounded(t *testing.T) {
+// TestClient_Connections counts the connections of many callers.
+func TestClient_Connections(t *testing.T) {
 	const most = 4
 	engine := engineOver(t, newStore(t), []fluxgate.Rule{perHour("r", 100_000)})
 	server := newClosing(t, handler(t, engine), false)
@@ -214,8 +214,8 @@ func TestConnectionsAreKeptAndBounded(t *testing.T) {
 	testenv.Eventually(t, "the connections are closed", func() bool { return proxy.Connections() == 0 })
 }
 
-// TestAnUnknownServerIsNotTold has a certificate that nobody has signed.
-func TestAnUnknownServerIsNotTold(t *testing.T) {
+// TestClient_UnknownServer has a certificate that nobody has signed.
+func TestClient_UnknownServer(t *testing.T) {
 	server := newClosing(t, http.NotFoundHandler(), true)
 	var heard failures
 	limiter := newClient(t, server.URL, client.Config{Token: []byte("hush"), Failed: heard.hear, OnFailure: fluxgate.FailClosed})

@@ -35,7 +35,8 @@ func requestOf(config clientip.Config, peer, line string) *http.Request {
 	return req
 }
 
-func TestEverydayRequestsAllocateNothing(t *testing.T) {
+// Everyday requests allocate nothing.
+func TestResolver_Allocations(t *testing.T) {
 	for _, c := range everyday {
 		t.Run(c.name, func(t *testing.T) {
 			r, req, want := newResolver(t, c.config), requestOf(c.config, c.peer, c.line), address(t, c.is)

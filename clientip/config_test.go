@@ -9,7 +9,8 @@ import (
 	"github.com/fluxgate/fluxgate/clientip"
 )
 
-func TestAConfigurationThatIsRefusedSaysWhy(t *testing.T) {
+// An invalid configuration is refused with a reason.
+func TestNew_InvalidConfig(t *testing.T) {
 	trust := func(proxies ...string) clientip.Config { return clientip.Config{TrustedProxies: proxies} }
 	for _, c := range []struct {
 		name   string
@@ -63,7 +64,8 @@ func TestAConfigurationThatIsRefusedSaysWhy(t *testing.T) {
 	})
 }
 
-func TestWhoIsTrusted(t *testing.T) {
+// Trusted proxies are addresses and networks.
+func TestResolver_Trusted(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		proxies    []string
@@ -98,8 +100,8 @@ func TestWhoIsTrusted(t *testing.T) {
 	}
 }
 
-// TestALongListOfProxiesIsSearchedRight has every other network of a range.
-func TestALongListOfProxiesIsSearchedRight(t *testing.T) {
+// TestResolver_LongList has every other network of a range.
+func TestResolver_LongList(t *testing.T) {
 	var list []string
 	for i := 510; i >= 0; i -= 2 {
 		list = append(list, fmt.Sprintf("172.%d.%d.0/24", 16+i/256, i%256), fmt.Sprintf("2001:db8:%x::/48", i))

@@ -7,7 +7,8 @@ import (
 	"github.com/fluxgate/fluxgate/clientip"
 )
 
-func TestForwarded(t *testing.T) {
+// The header Forwarded is parsed as in RFC 7239.
+func TestResolver_Forwarded(t *testing.T) {
 	one := func(line string) []string { return []string{line} }
 	resolve(t, clientip.Config{TrustedProxies: proxies, Header: clientip.Forwarded}, []resolution{
 		{"one proxy names its client", nearest, one("for=192.0.2.7"), "192.0.2.7"},

@@ -10,10 +10,10 @@ import (
 	"github.com/fluxgate/fluxgate/clientip"
 )
 
-// TestAClientCannotChooseItsBucket sends requests of random clients through
+// TestResolver_HonestChain sends requests of random clients through
 // random chains of honest proxies. Whatever the client writes into any header,
 // the answer is the one that the proxies' own words give.
-func TestAClientCannotChooseItsBucket(t *testing.T) {
+func TestResolver_HonestChain(t *testing.T) {
 	for _, header := range []string{clientip.XForwardedFor, clientip.Forwarded, "CF-Connecting-IP"} {
 		t.Run(header, func(t *testing.T) {
 			r := newResolver(t, clientip.Config{TrustedProxies: proxies, Header: header})

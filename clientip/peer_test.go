@@ -10,7 +10,8 @@ import (
 	"github.com/fluxgate/fluxgate/clientip"
 )
 
-func TestThePeerIsTheClientWhereNobodyIsTrusted(t *testing.T) {
+// The peer is the client without trusted proxies.
+func TestResolver_PeerOnly(t *testing.T) {
 	resolve(t, clientip.Config{}, []resolution{
 		{"an IPv4 peer", "192.0.2.7:4711", nil, "192.0.2.7"},
 		{"an IPv6 peer", "[2001:db8::7]:4711", nil, "2001:db8::7"},
@@ -32,7 +33,8 @@ func TestThePeerIsTheClientWhereNobodyIsTrusted(t *testing.T) {
 	})
 }
 
-func TestTheZeroResolverTrustsNobody(t *testing.T) {
+// The zero resolver trusts no proxy.
+func TestResolver_Zero(t *testing.T) {
 	var r clientip.Resolver
 	header := http.Header{"X-Forwarded-For": {"198.51.100.1"}, "": {"198.51.100.1"}}
 	if got := r.Resolve("10.0.0.1:80", header); got != address(t, "10.0.0.1") {
@@ -43,7 +45,8 @@ func TestTheZeroResolverTrustsNobody(t *testing.T) {
 	}
 }
 
-func TestOnlyTheConfiguredHeaderIsRead(t *testing.T) {
+// Only the configured header is read.
+func TestResolver_OtherHeaders(t *testing.T) {
 	values := map[string]string{
 		"X-Forwarded-For": "198.51.100.1", "Forwarded": "for=198.51.100.2", "Cf-Connecting-Ip": "198.51.100.3",
 		"True-Client-Ip": "198.51.100.4", "X-Real-Ip": "198.51.100.5", "X-Client-Ip": "198.51.100.6", "X-Forwarded": "198.51.100.7",
@@ -79,7 +82,8 @@ func TestOnlyTheConfiguredHeaderIsRead(t *testing.T) {
 	}
 }
 
-func TestAPeerOnAUnixSocketThatIsTrusted(t *testing.T) {
+// A trusted unix socket names its client.
+func TestResolver_UnixSocket(t *testing.T) {
 	resolve(t, clientip.Config{TrustUnixSocket: true}, []resolution{
 		{"is a proxy where it is nameless", "@", []string{"192.0.2.7"}, "192.0.2.7"},
 		{"is a proxy where it has nothing", "", []string{"192.0.2.7"}, "192.0.2.7"},
@@ -96,9 +100,9 @@ func TestAPeerOnAUnixSocketThatIsTrusted(t *testing.T) {
 	})
 }
 
-// TestTheSocketSaysWhetherThePeerHasAnAddress runs both kinds of peer under
+// TestResolver_UnixPeerName runs both kinds of peer under
 // the names that each of them could make up.
-func TestTheSocketSaysWhetherThePeerHasAnAddress(t *testing.T) {
+func TestResolver_UnixPeerName(t *testing.T) {
 	r := newResolver(t, clientip.Config{TrustedProxies: proxies, TrustUnixSocket: true})
 	nobody := newResolver(t, clientip.Config{TrustedProxies: proxies})
 	for _, c := range []struct {
@@ -126,7 +130,8 @@ func TestTheSocketSaysWhetherThePeerHasAnAddress(t *testing.T) {
 	}
 }
 
-func TestRequestsOfARealServer(t *testing.T) {
+// Requests of a real server.
+func TestResolver_RealServer(t *testing.T) {
 	r := newResolver(t, clientip.Config{TrustedProxies: []string{"127.0.0.1", "::1"}})
 	answers := make(chan netip.Addr, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { answers <- r.Addr(req) }))

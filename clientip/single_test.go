@@ -7,7 +7,8 @@ import (
 	"github.com/fluxgate/fluxgate/clientip"
 )
 
-func TestAHeaderOfASingleAddress(t *testing.T) {
+// A header with a single address is the client.
+func TestResolver_SingleAddress(t *testing.T) {
 	one := func(line string) []string { return []string{line} }
 	for _, name := range []string{"CF-Connecting-IP", "True-Client-IP", "Fastly-Client-IP", "X-Real-IP"} {
 		t.Run(name, func(t *testing.T) {

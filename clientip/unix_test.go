@@ -22,10 +22,10 @@ func requestOn(t *testing.T, network string) *http.Request {
 	return req.WithContext(context.WithValue(req.Context(), http.LocalAddrContextKey, local))
 }
 
-// TestAClientOnARealUnixSocketCannotPoseAsAnAddress binds the client's end to
+// TestResolver_RealUnixSocket binds the client's end to
 // a file that is named like a trusted proxy, which is what the server then
 // calls its peer.
-func TestAClientOnARealUnixSocketCannotPoseAsAnAddress(t *testing.T) {
+func TestResolver_RealUnixSocket(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const posed = "10.0.0.1:80"
 	r := newResolver(t, clientip.Config{TrustedProxies: proxies})

@@ -10,7 +10,8 @@ import (
 
 const nearest = "10.0.0.1:80" // the proxy that most requests come from
 
-func TestXForwardedFor(t *testing.T) {
+// The header X-Forwarded-For is walked from the right.
+func TestResolver_XForwardedFor(t *testing.T) {
 	one := func(line string) []string { return []string{line} }
 	resolve(t, clientip.Config{TrustedProxies: proxies}, []resolution{
 		// Who is believed.
@@ -124,7 +125,8 @@ func TestXForwardedFor(t *testing.T) {
 	})
 }
 
-func TestTheWalkIsBounded(t *testing.T) {
+// The number of entries and bytes that are read is bounded.
+func TestResolver_Bounds(t *testing.T) {
 	// hops are the entries of n proxies, 10.1.0.n on the left.
 	hops := func(n int) string {
 		var entries []string

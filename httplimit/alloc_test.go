@@ -53,8 +53,8 @@ func apiRequest() *http.Request {
 	return r
 }
 
-// TestAnAllowedRequestAllocatesLittle has all headers on.
-func TestAnAllowedRequestAllocatesLittle(t *testing.T) {
+// TestMiddleware_Allocations has all headers on.
+func TestMiddleware_Allocations(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		rules []fluxgate.Rule

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestEveryOptionIsDocumented wants a row for every option in the table of
+// TestDocs_Options wants a row for every option in the table of
 // docs/middleware.md.
-func TestEveryOptionIsDocumented(t *testing.T) {
+func TestDocs_Options(t *testing.T) {
 	page, err := os.ReadFile("../docs/middleware.md")
 	if err != nil {
 		t.Fatal(err)

@@ -68,7 +68,8 @@ func xHeaders(h http.Header) [3]string {
 	return [3]string{h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Remaining"), h.Get("X-RateLimit-Reset")}
 }
 
-func TestTheListsAreStructuredFields(t *testing.T) {
+// The IETF headers are valid structured fields.
+func TestHeaders_StructuredFields(t *testing.T) {
 	year := 366 * 24 * time.Hour
 	for _, c := range []struct {
 		name string
@@ -100,7 +101,8 @@ func TestTheListsAreStructuredFields(t *testing.T) {
 	}
 }
 
-func TestTheOlderHeadersAreTheBindingBands(t *testing.T) {
+// The X-RateLimit headers are those of the binding band.
+func TestHeaders_BindingBand(t *testing.T) {
 	rules := []fluxgate.Rule{{ID: "a", Bands: []fluxgate.Band{fluxgate.PerMinute(10), fluxgate.PerHour(5)}}, perHour("b", 100)}
 	handler := newLimit(t, newEngine(t, rules))(hello)
 	// The clock stands at 1,700,000,000.123457: what is not whole is rounded up.
@@ -111,7 +113,8 @@ func TestTheOlderHeadersAreTheBindingBands(t *testing.T) {
 	}
 }
 
-func TestNoMoreThanEightEntries(t *testing.T) {
+// No more than eight entries.
+func TestHeaders_EightEntries(t *testing.T) {
 	var rules []fluxgate.Rule
 	for i := range 5 {
 		rules = append(rules, fluxgate.Rule{
@@ -130,7 +133,8 @@ func TestNoMoreThanEightEntries(t *testing.T) {
 	}
 }
 
-func TestEntriesOfAsManyBandsAsARuleCanHave(t *testing.T) {
+// A rule with the most bands has valid headers.
+func TestHeaders_ManyBands(t *testing.T) {
 	for _, bands := range []int{7, 8, 9, 16} {
 		rule := fluxgate.Rule{ID: "r"}
 		for i := range bands {
@@ -153,7 +157,8 @@ func chain(t *testing.T, sets ...[]fluxgate.Rule) http.Handler {
 	return handler
 }
 
-func TestLimitersOfOneChainShareTheHeaders(t *testing.T) {
+// Limiters in a chain merge their headers.
+func TestHeaders_Chain(t *testing.T) {
 	many := func(id string, n int) []fluxgate.Rule {
 		rule := fluxgate.Rule{ID: id}
 		for i := range n {
@@ -202,7 +207,8 @@ func TestLimitersOfOneChainShareTheHeaders(t *testing.T) {
 	}
 }
 
-func TestHeadersOfOthersDoNotConfuse(t *testing.T) {
+// Headers of other software are merged or dropped.
+func TestHeaders_ForeignEntries(t *testing.T) {
 	limit := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 10)}))
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-RateLimit-Limit", "many")
@@ -220,8 +226,8 @@ func TestHeadersOfOthersDoNotConfuse(t *testing.T) {
 	}
 }
 
-// TestAHandlerCanChangeTheHeaders of its own response and of no other.
-func TestAHandlerCanChangeTheHeaders(t *testing.T) {
+// TestHeaders_ChangedByHandler of its own response and of no other.
+func TestHeaders_ChangedByHandler(t *testing.T) {
 	handler := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 10)}))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
 		h.Add("X-RateLimit-Limit", "a second one")
@@ -239,8 +245,8 @@ func TestAHandlerCanChangeTheHeaders(t *testing.T) {
 	}
 }
 
-// TestARuleThatChangesIsToldAnew although its id is the same.
-func TestARuleThatChangesIsToldAnew(t *testing.T) {
+// TestHeaders_ChangedRule although its id is the same.
+func TestHeaders_ChangedRule(t *testing.T) {
 	var limiters [2]httplimit.Limiter
 	for i, n := range []int64{10, 20} {
 		limiters[i] = newEngine(t, []fluxgate.Rule{perHour("r", n)})
@@ -257,8 +263,8 @@ func TestARuleThatChangesIsToldAnew(t *testing.T) {
 
 type switching struct{ httplimit.Limiter }
 
-// TestManyRulesKeepTheirNames has more of them than are remembered.
-func TestManyRulesKeepTheirNames(t *testing.T) {
+// TestHeaders_ManyRules has more of them than are remembered.
+func TestHeaders_ManyRules(t *testing.T) {
 	var rules []fluxgate.Rule
 	for i := range 3_000 {
 		rules = append(rules, with(perHour(fmt.Sprint("rule-", i), 10), func(r *fluxgate.Rule) { r.Paths = []string{fmt.Sprint("/", i)} }))
@@ -274,7 +280,8 @@ func TestManyRulesKeepTheirNames(t *testing.T) {
 	}
 }
 
-func TestTheTimeOfAHeldRequestIsCountedFromItsAnswer(t *testing.T) {
+// The time of a held request is counted from its answer.
+func TestHeaders_HeldRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule := fluxgate.Rule{ID: "q", OnLimitExceed: fluxgate.WaitForRefill, Bands: []fluxgate.Band{{Label: "b", Capacity: 1, Refill: 1200 * time.Millisecond}}}
 		handler := newLimit(t, newEngine(t, []fluxgate.Rule{rule}, fluxgate.WithWaiting(time.Minute, 10)))(hello)
@@ -291,7 +298,8 @@ func TestTheTimeOfAHeldRequestIsCountedFromItsAnswer(t *testing.T) {
 	})
 }
 
-func TestRoundingUp(t *testing.T) {
+// Seconds in headers are rounded up.
+func TestHeaders_RoundingUp(t *testing.T) {
 	for _, c := range []struct {
 		refill time.Duration
 		want   string
@@ -326,7 +334,8 @@ func (p partly) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 	return nil
 }
 
-func TestBandsThatWereNotDecidedAreNotShown(t *testing.T) {
+// Bands that were not decided are not shown.
+func TestHeaders_UndecidedBands(t *testing.T) {
 	open := with(perHour("gone", 10), func(r *fluxgate.Rule) { r.OnFailure = fluxgate.FailOpen })
 	engine := engineOver(t, partly{newStore(t), "gone"}, []fluxgate.Rule{open, perHour("here", 20)})
 	response := record(newLimit(t, engine)(hello), get("/"))

@@ -46,7 +46,8 @@ func (o *recorder) Failed(r *http.Request, err error) {
 	o.errs = append(o.errs, err)
 }
 
-func TestAnObserverTellsLimitedSkippedAndFailedRequestsApart(t *testing.T) {
+// An observer is called for limited, skipped and failed requests.
+func TestObserver_Calls(t *testing.T) {
 	observer := new(recorder)
 	handler := newLimit(t, newEngine(t, []fluxgate.Rule{with(perHour("r", 1), func(r *fluxgate.Rule) { r.Paths = []string{"/a"} })}),
 		httplimit.WithoutPaths("/health"), httplimit.WithObserver(observer),
@@ -68,7 +69,8 @@ func TestAnObserverTellsLimitedSkippedAndFailedRequestsApart(t *testing.T) {
 	}
 }
 
-func TestFailuresAreLoggedUnlessAnObserverIsTold(t *testing.T) {
+// Failures are logged without an observer.
+func TestObserver_DefaultLog(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		options []httplimit.Option
@@ -94,7 +96,8 @@ func TestFailuresAreLoggedUnlessAnObserverIsTold(t *testing.T) {
 	}
 }
 
-func TestClientsThatGoAreNotLogged(t *testing.T) {
+// Requests of clients that have gone are not logged.
+func TestObserver_CanceledNotLogged(t *testing.T) {
 	var logged bytes.Buffer
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), http.ServerContextKey, &http.Server{ErrorLog: log.New(&logged, "", 0)}))
 	cancel()

@@ -15,7 +15,8 @@ import (
 	"github.com/fluxgate/fluxgate/httplimit"
 )
 
-func TestNewRefusesWhatCannotWork(t *testing.T) {
+// New refuses invalid options.
+func TestNew_InvalidOptions(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		limiter httplimit.Limiter
@@ -56,7 +57,8 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	})
 }
 
-func TestWhichPathsAreLimited(t *testing.T) {
+// Paths are included and excluded by patterns.
+func TestOptions_Paths(t *testing.T) {
 	api, health := httplimit.WithPaths("/api/**", "/v2/*"), httplimit.WithoutPaths("/health", "/api/health/**")
 	for _, c := range []struct {
 		name    string
@@ -98,7 +100,8 @@ func TestWhichPathsAreLimited(t *testing.T) {
 	}
 }
 
-func TestWhatTheLimiterIsAsked(t *testing.T) {
+// The limiter gets the properties of the request.
+func TestMiddleware_Request(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "http://api.example.com:8080/a%2Fb/../c?page=2", http.NoBody)
 	r.RemoteAddr = "192.0.2.7:4711"
 	r.Header.Set("X-Tenant", "acme")
@@ -112,7 +115,8 @@ func TestWhatTheLimiterIsAsked(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftFromTheRequestBefore(t *testing.T) {
+// A reused request has no fields of the former one.
+func TestMiddleware_RequestReuse(t *testing.T) {
 	limiter := new(seen)
 	handler := newLimit(t, limiter, httplimit.WithAmend(func(r *http.Request, req *fluxgate.Request) error {
 		if r.URL.Path == "/first" {
@@ -128,7 +132,8 @@ func TestNothingIsLeftFromTheRequestBefore(t *testing.T) {
 	}
 }
 
-func TestOptionsThatDescribeARequest(t *testing.T) {
+// Options set the fields of a request.
+func TestOptions_Request(t *testing.T) {
 	resolver, err := clientip.New(clientip.Config{TrustedProxies: []string{"192.0.2.1"}})
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +172,8 @@ func TestOptionsThatDescribeARequest(t *testing.T) {
 	}
 }
 
-func TestAmendHasTheLastWord(t *testing.T) {
+// WithAmend is called last.
+func TestOptions_Amend(t *testing.T) {
 	got := ask(t, get("/", "X-User: ann", "X-Tenant: acme"), httplimit.WithAmend(func(_ *http.Request, req *fluxgate.Request) error {
 		req.UserID += "@" + req.Attributes["tenant"]
 		req.Cost *= 2
@@ -178,7 +184,8 @@ func TestAmendHasTheLastWord(t *testing.T) {
 	}
 }
 
-func TestHeadersThatAreOff(t *testing.T) {
+// Headers can be switched off.
+func TestOptions_HeadersOff(t *testing.T) {
 	x, ietf := []string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}, []string{"Ratelimit", "Ratelimit-Policy"}
 	for _, c := range []struct {
 		name    string
@@ -200,7 +207,8 @@ func TestHeadersThatAreOff(t *testing.T) {
 	}
 }
 
-func TestSeveralLimitersWithTheirOwnRuleSets(t *testing.T) {
+// Several limiters with their own rule sets.
+func TestMiddleware_SeveralRuleSets(t *testing.T) {
 	engine, err := fluxgate.New(newStore(t), fluxgate.Static(ruleSet(t, "everyone", perHour("all", 3)), ruleSet(t, "exports", perHour("export", 4))))
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +225,8 @@ func TestSeveralLimitersWithTheirOwnRuleSets(t *testing.T) {
 	}
 }
 
-func TestACostOfNothingPassesWhenTheRestDoesNot(t *testing.T) {
+// A request with cost 0 passes an empty band.
+func TestOptions_ZeroCost(t *testing.T) {
 	handler := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 1)}), httplimit.WithCostFunc(func(r *http.Request) int64 {
 		if r.URL.Path == "/free" {
 			return 0
@@ -230,7 +239,8 @@ func TestACostOfNothingPassesWhenTheRestDoesNot(t *testing.T) {
 	}
 }
 
-func TestAFunctionThatFailsFailsTheRequest(t *testing.T) {
+// An error of a user's function fails the request.
+func TestHook_Error(t *testing.T) {
 	for name, option := range map[string]httplimit.Option{
 		"an amendment that fails":   httplimit.WithAmend(func(*http.Request, *fluxgate.Request) error { return errors.New("no plan") }),
 		"a cost that is impossible": httplimit.WithCostFunc(func(*http.Request) int64 { return -1 }),

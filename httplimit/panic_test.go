@@ -41,7 +41,8 @@ func (o *panicky) panicAt(where string) {
 	}
 }
 
-func TestAPanicInAUsersFunctionIsThatRequests500(t *testing.T) {
+// A panic in a user's function is a 500 of that request.
+func TestHook_Panic(t *testing.T) {
 	text := func(*http.Request) string { panic("secret") }
 	denied := decided(fluxgate.Decision{Reason: fluxgate.ReasonDenied})
 	for _, c := range []struct {
@@ -79,7 +80,8 @@ func TestAPanicInAUsersFunctionIsThatRequests500(t *testing.T) {
 	}
 }
 
-func TestAPanicErrorSaysWhatAndWhere(t *testing.T) {
+// A panic error has the value and the stack.
+func TestPanicError_Text(t *testing.T) {
 	observer := new(recorder)
 	record(newLimit(t, new(seen), httplimit.WithObserver(observer), httplimit.WithUserFunc(func(*http.Request) string { panic("no session") }))(hello), get("/"))
 	var p *httplimit.PanicError
@@ -91,7 +93,8 @@ func TestAPanicErrorSaysWhatAndWhere(t *testing.T) {
 	}
 }
 
-func TestARejectionThatPanicsHalfWayEndsTheConnection(t *testing.T) {
+// A rejection that panics after its start aborts the connection.
+func TestHook_PanicInRejection(t *testing.T) {
 	for name, begin := range map[string]func(http.ResponseWriter){
 		"in the body":   func(w http.ResponseWriter) { _, _ = io.WriteString(w, "half") },
 		"in the header": func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) },
@@ -120,7 +123,8 @@ func TestARejectionThatPanicsHalfWayEndsTheConnection(t *testing.T) {
 	}
 }
 
-func TestWhoeverAbortsGetsNoAnswer(t *testing.T) {
+// A panic with http.ErrAbortHandler aborts the answer.
+func TestHook_AbortHandler(t *testing.T) {
 	abort := func(http.ResponseWriter, *http.Request, *httplimit.Rejection) { panic(http.ErrAbortHandler) }
 	for name, handler := range map[string]http.Handler{
 		"a rejection": newLimit(t, decided(fluxgate.Decision{Reason: fluxgate.ReasonDenied}), httplimit.WithRejection(abort))(hello),
@@ -138,7 +142,8 @@ func TestWhoeverAbortsGetsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestAPanicOfTheHandlerPassesThrough(t *testing.T) {
+// A panic of the handler passes through.
+func TestMiddleware_HandlerPanic(t *testing.T) {
 	observer := new(recorder)
 	for name, options := range map[string][]httplimit.Option{
 		"by default": nil, "when settling": {httplimit.WithSettling(true)}, "when skipped": {httplimit.WithoutPaths("/**")},

@@ -41,7 +41,8 @@ func problemOf(t *testing.T, response answer) httplimit.Problem {
 	return p
 }
 
-func TestTheStatusOfEveryReason(t *testing.T) {
+// The status of every reason.
+func TestRejection_StatusOfReasons(t *testing.T) {
 	for reason, want := range map[fluxgate.Reason]int{
 		fluxgate.ReasonLimited: 429, fluxgate.ReasonCostTooHigh: 429, fluxgate.ReasonDenied: 403, fluxgate.ReasonMissingIdentity: 403,
 		fluxgate.ReasonNoRule: 403, fluxgate.ReasonNoRuleSet: 503, fluxgate.ReasonStoreFailure: 503, "a reason of tomorrow": 429,
@@ -58,7 +59,8 @@ func TestTheStatusOfEveryReason(t *testing.T) {
 	}
 }
 
-func TestTheStatusOfEveryFailure(t *testing.T) {
+// The status of every failure.
+func TestRejection_StatusOfFailures(t *testing.T) {
 	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
 	gone, cancel := context.WithCancel(t.Context())
@@ -94,7 +96,8 @@ func TestTheStatusOfEveryFailure(t *testing.T) {
 	}
 }
 
-func TestAClientCanTellWhichPolicyItHit(t *testing.T) {
+// A rejection names the violated policies.
+func TestRejection_ViolatedPolicies(t *testing.T) {
 	shadow := with(perHour("planned", 1), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow })
 	rules := []fluxgate.Rule{shadow, perHour("wide", 100), {
 		ID: "narrow", Bands: []fluxgate.Band{fluxgate.PerMinute(50), fluxgate.PerSecond(2), {Label: "day", Capacity: 3, Refill: 24 * time.Hour}},
@@ -132,7 +135,8 @@ func TestRejection_Debt(t *testing.T) {
 	}
 }
 
-func TestViolatedPoliciesAreBounded(t *testing.T) {
+// Violated policies are bounded.
+func TestRejection_BoundedPolicies(t *testing.T) {
 	var rules []fluxgate.Rule
 	for i := range 20 {
 		rules = append(rules, perHour(fmt.Sprint("r", i), 1))
@@ -144,7 +148,8 @@ func TestViolatedPoliciesAreBounded(t *testing.T) {
 	}
 }
 
-func TestARejectionByTheUser(t *testing.T) {
+// A user's function writes the rejection.
+func TestRejection_ByUser(t *testing.T) {
 	var got *httplimit.Rejection
 	limit := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 1)}), httplimit.WithRejection(func(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejection) {
 		got = rejection
@@ -171,7 +176,8 @@ func TestARejectionByTheUser(t *testing.T) {
 	}
 }
 
-func TestARejectionByTheUserIsAlsoForFailures(t *testing.T) {
+// A user's rejection also answers failures.
+func TestRejection_ByUserForFailures(t *testing.T) {
 	limiter := limiterFunc(func(context.Context) (fluxgate.Decision, error) { return fluxgate.Decision{}, fluxgate.ErrTooManyRules })
 	handler := newLimit(t, limiter, httplimit.WithObserver(new(recorder)), httplimit.WithRejection(func(w http.ResponseWriter, _ *http.Request, rejection *httplimit.Rejection) {
 		if !errors.Is(rejection.Err, fluxgate.ErrTooManyRules) || rejection.Decision.Reason != "" {
@@ -184,7 +190,8 @@ func TestARejectionByTheUserIsAlsoForFailures(t *testing.T) {
 	}
 }
 
-func TestWhatWasSaidAboutAnotherBodyIsTakenBack(t *testing.T) {
+// Headers of another body are removed.
+func TestRejection_StaleHeaders(t *testing.T) {
 	limit := newLimit(t, decided(fluxgate.Decision{Reason: fluxgate.ReasonDenied}))
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
@@ -198,7 +205,8 @@ func TestWhatWasSaidAboutAnotherBodyIsTakenBack(t *testing.T) {
 	}
 }
 
-func TestAHeadRequestGetsNoBody(t *testing.T) {
+// A HEAD request gets no body.
+func TestRejection_HeadRequest(t *testing.T) {
 	handler := newLimit(t, decided(fluxgate.Decision{Reason: fluxgate.ReasonDenied}))(hello)
 	r := get("/")
 	want := record(handler, r)

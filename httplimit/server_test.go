@@ -33,7 +33,8 @@ func eachServer(t *testing.T, handler http.HandlerFunc, test func(*testing.T, *h
 	}
 }
 
-func TestRealServersLimit(t *testing.T) {
+// Requests are limited on real servers, over HTTP/1.1 and HTTP/2.
+func TestServer_Protocols(t *testing.T) {
 	eachServer(t, hello.ServeHTTP, func(t *testing.T, server *httptest.Server) {
 		for i, want := range []int{200, 200, 429} {
 			response, err := server.Client().Get(server.URL)
@@ -57,7 +58,7 @@ func TestRealServersLimit(t *testing.T) {
 
 // TestAStreamIsFlushedWhileTheHandlerRuns: the handler does not go on before
 // the client has read what was flushed.
-func TestAStreamIsFlushedWhileTheHandlerRuns(t *testing.T) {
+func TestServer_Flush(t *testing.T) {
 	goOn := make(chan struct{})
 	eachServer(t, func(w http.ResponseWriter, r *http.Request) {
 		for i := range 3 {
@@ -88,7 +89,8 @@ func TestAStreamIsFlushedWhileTheHandlerRuns(t *testing.T) {
 	})
 }
 
-func TestAHijackedConnectionIsTheHandlers(t *testing.T) {
+// A handler can hijack the connection.
+func TestServer_Hijack(t *testing.T) {
 	for _, settle := range []bool{false, true} {
 		t.Run(fmt.Sprint("settling ", settle), func(t *testing.T) {
 			limit := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 1)}), httplimit.WithSettling(settle))
@@ -131,7 +133,7 @@ func TestAHijackedConnectionIsTheHandlers(t *testing.T) {
 
 // TestTheWriterIsTheServersOwn, with every interface that it has: sendfile
 // through ReadFrom, deadlines and full duplex through a ResponseController.
-func TestTheWriterIsTheServersOwn(t *testing.T) {
+func TestServer_Writer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "large")
 	content := strings.Repeat("0123456789", 100_000)
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
@@ -172,7 +174,8 @@ func TestTheWriterIsTheServersOwn(t *testing.T) {
 	}
 }
 
-func TestAnUploadThatIsRejectedIsNotRead(t *testing.T) {
+// An upload that is rejected is not read.
+func TestServer_RejectedUpload(t *testing.T) {
 	server := serve(t, newLimit(t, decided(fluxgate.Decision{Reason: fluxgate.ReasonDenied}))(hello))
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {

@@ -35,7 +35,8 @@ func left(t *testing.T, engine *fluxgate.Engine) int64 {
 	return d.Remaining
 }
 
-func TestSettling(t *testing.T) {
+// A request is settled once.
+func TestSettle_Once(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		actual int64
@@ -65,7 +66,8 @@ func TestSettling(t *testing.T) {
 	}
 }
 
-func TestSettlingWhereNothingWasTaken(t *testing.T) {
+// Settling does nothing if no tokens were taken.
+func TestSettle_NothingTaken(t *testing.T) {
 	engine := newEngine(t, []fluxgate.Rule{{ID: "friends", Action: fluxgate.ActionAllow}})
 	record(settling(t, engine, func(r *http.Request) {
 		for range 2 {
@@ -76,7 +78,8 @@ func TestSettlingWhereNothingWasTaken(t *testing.T) {
 	}), get("/"))
 }
 
-func TestSettlingWithoutAMiddlewareThatLetsIt(t *testing.T) {
+// Settling without WithSettling is an error.
+func TestSettle_NoAdmission(t *testing.T) {
 	engine := newEngine(t, []fluxgate.Rule{perHour("r", 100)})
 	for name, options := range map[string][]httplimit.Option{
 		"by default": nil, "on a path that is left out": {httplimit.WithSettling(true), httplimit.WithoutPaths("/**")},
@@ -98,7 +101,7 @@ func TestSettlingWithoutAMiddlewareThatLetsIt(t *testing.T) {
 
 // TestAClientThatGoesHasUsedWhatItHasUsed: the context of a stream's request
 // has ended when the stream has.
-func TestAClientThatGoesHasUsedWhatItHasUsed(t *testing.T) {
+func TestSettle_ClientGone(t *testing.T) {
 	engine := newEngine(t, []fluxgate.Rule{perHour("r", 100)})
 	ctx, cancel := context.WithCancel(t.Context())
 	record(settling(t, engine, func(r *http.Request) {
@@ -124,7 +127,8 @@ func (s stuck) Settle(ctx context.Context, _ *fluxgate.Receipt, _ int64) (fluxga
 
 type userKey struct{}
 
-func TestSettlingIsBounded(t *testing.T) {
+// Settling is bounded.
+func TestSettle_Timeout(t *testing.T) {
 	limiter := stuck{newEngine(t, []fluxgate.Rule{perHour("r", 100)})}
 	handler := newLimit(t, limiter, httplimit.WithSettling(true))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if _, err := httplimit.Settle(r.Context(), 5); err != nil {
@@ -134,7 +138,8 @@ func TestSettlingIsBounded(t *testing.T) {
 	record(handler, get("/").WithContext(context.WithValue(t.Context(), userKey{}, "ann")))
 }
 
-func TestAHandlerSeesItsAdmissions(t *testing.T) {
+// A handler finds the admissions of all middlewares.
+func TestAdmission_All(t *testing.T) {
 	engine, err := fluxgate.New(newStore(t), fluxgate.Static(ruleSet(t, "requests", perHour("all", 10)), ruleSet(t, "tokens", perHour("model", 1000))))
 	if err != nil {
 		t.Fatal(err)
@@ -170,8 +175,8 @@ func TestAHandlerSeesItsAdmissions(t *testing.T) {
 	}
 }
 
-// TestTheContextOfASettlingRequestIsTheCallers in all but the admission.
-func TestTheContextOfASettlingRequestIsTheCallers(t *testing.T) {
+// TestAdmission_Context in all but the admission.
+func TestAdmission_Context(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), userKey{}, "ann"), time.Hour)
 	defer cancel()
 	record(settling(t, newEngine(t, []fluxgate.Rule{perHour("r", 1)}), func(r *http.Request) {
@@ -191,7 +196,8 @@ func TestTheContextOfASettlingRequestIsTheCallers(t *testing.T) {
 	}), get("/").WithContext(ctx))
 }
 
-func TestWhatASettlingHandlerLeavesIsSeenOutside(t *testing.T) {
+// Fields that the handler sets are visible to outer handlers.
+func TestAdmission_RequestFields(t *testing.T) {
 	mux := http.NewServeMux()
 	var file string
 	mux.HandleFunc("POST /upload/{id}", func(_ http.ResponseWriter, r *http.Request) {

@@ -226,7 +226,8 @@ func rate(times []time.Time) float64 {
 	return float64(half) / spans[len(spans)/2].Seconds()
 }
 
-func TestFourHundredCallersAreServedAtTheRateOfTheRule(t *testing.T) {
+// Four hundred callers are served at the rate of the rule.
+func TestWait_FourHundredCallers(t *testing.T) {
 	t.Parallel()
 	both := newGateways(t, queue, 10*time.Second, 400)
 	var callers, arrivals sync.WaitGroup
@@ -261,7 +262,8 @@ func TestFourHundredCallersAreServedAtTheRateOfTheRule(t *testing.T) {
 	}
 }
 
-func TestCallersThatHangUpGiveBackWhatTheyCan(t *testing.T) {
+// Callers that hang up give their tokens back.
+func TestWait_Canceled(t *testing.T) {
 	t.Parallel()
 	both := newGateways(t, queue, 10*time.Second, 400)
 	var callers sync.WaitGroup
@@ -309,9 +311,9 @@ func TestCallersThatHangUpGiveBackWhatTheyCan(t *testing.T) {
 	}
 }
 
-// TestTheDefaultBoundsOfWaiting are 5 s and 100 waits. Every user has a
+// TestWait_DefaultBounds are 5 s and 100 waits. Every user has a
 // bucket, so that all of them wait for as long.
-func TestTheDefaultBoundsOfWaiting(t *testing.T) {
+func TestWait_DefaultBounds(t *testing.T) {
 	t.Parallel()
 	perUser := func(refill time.Duration) fluxgate.Rule {
 		rule := queue

@@ -9,9 +9,9 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// TestTheServerNeedsNoMoreThanItsACL does what a server does as the user that
+// TestServer_ACL does what a server does as the user that
 // docs/redis.md shows.
-func TestTheServerNeedsNoMoreThanItsACL(t *testing.T) {
+func TestServer_ACL(t *testing.T) {
 	page, err := os.ReadFile("../docs/redis.md")
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,8 @@ func inRedis(t testing.TB, others ...string) []string {
 
 func (r *running) adminURL() string { return "http://" + r.Addr("admin") }
 
-func TestAChangeIsInEffectWhenItIsAnsweredAndSoonElsewhere(t *testing.T) {
+// A change is in effect on this server when it is answered, and soon on others.
+func TestAdmin_ChangeInEffect(t *testing.T) {
 	// Nobody polls in time: the others hear of it, or do not.
 	set := inRedis(t, "reload.polling-interval=10m")
 	one, other := start(t, set...), start(t, set...)
@@ -60,7 +61,8 @@ func TestAChangeIsInEffectWhenItIsAnsweredAndSoonElsewhere(t *testing.T) {
 	}
 }
 
-func TestAPageInABrowserGetsNowhere(t *testing.T) {
+// Requests of web pages are refused.
+func TestAdmin_BrowserPage(t *testing.T) {
 	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 1), "server.admin-hosts=limits.example.com")
 	ask := func(host string, headers ...string) int {
 		t.Helper()
@@ -100,7 +102,8 @@ func TestAPageInABrowserGetsNowhere(t *testing.T) {
 	}
 }
 
-func TestRulesInFilesCanBeReadAndNotChanged(t *testing.T) {
+// Rules in files can be read and not changed.
+func TestAdmin_RulesInFiles(t *testing.T) {
 	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 4))
 	if a := r.do(t, http.MethodGet, r.adminURL()+"/v1/rule-sets/api-limits", ""); a.status != http.StatusOK || !strings.Contains(a.body, `"capacity":4`) {
 		t.Errorf("%d %s", a.status, a.body)
@@ -113,7 +116,8 @@ func TestRulesInFilesCanBeReadAndNotChanged(t *testing.T) {
 	}
 }
 
-func TestTheAuditIsKeptInAFileThatCanBeMovedAway(t *testing.T) {
+// The audit file can be moved while the server runs.
+func TestAudit_MovedFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	r := start(t, inRedis(t, "server.audit.file="+file)...)
 	lines := func(name string) []map[string]any {
@@ -169,7 +173,8 @@ func TestTheAuditIsKeptInAFileThatCanBeMovedAway(t *testing.T) {
 	}
 }
 
-func TestWhatTellsOfAllRuleSetsIsForThoseWhoMayReadAll(t *testing.T) {
+// Health and metrics need the role read on all rule sets.
+func TestAdmin_AllRuleSets(t *testing.T) {
 	token := func(name, ruleSets string) string {
 		return fmt.Sprintf("{name: %s, sha256: %s, roles: [read], rule-sets: [%s]}", name, hashOf(name), ruleSets)
 	}
@@ -183,7 +188,8 @@ func TestWhatTellsOfAllRuleSetsIsForThoseWhoMayReadAll(t *testing.T) {
 	}
 }
 
-func TestNobodySaysForTheAdminListenerWhereTheyComeFrom(t *testing.T) {
+// The admin listener ignores forwarded addresses of untrusted peers.
+func TestAdmin_ClientAddress(t *testing.T) {
 	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 1), "ratelimit.trusted-proxies=127.0.0.0/8", "server.admin-rate=20",
 		"server.auth.tokens=[{name: all, sha256: "+hashOf("all")+", roles: [read]}]")
 	refused := 0
@@ -198,7 +204,8 @@ func TestNobodySaysForTheAdminListenerWhereTheyComeFrom(t *testing.T) {
 	}
 }
 
-func TestAClientCertificateSaysWhoChangesTheRules(t *testing.T) {
+// A client certificate identifies the author of a change.
+func TestAdmin_ClientCertificate(t *testing.T) {
 	certs := testenv.NewCertificates(t)
 	r := start(t, inRedis(t, "server.tls.cert-file="+certs.CertFile, "server.tls.key-file="+certs.KeyFile, "server.tls.client-ca-file="+certs.CAFile,
 		"server.auth.certificates=[{name: ops, subject: localhost, roles: [write], rule-sets: [mine]}]")...)
@@ -221,9 +228,9 @@ func TestAClientCertificateSaysWhoChangesTheRules(t *testing.T) {
 	}
 }
 
-// TestAnOperatorNeedsNoServer is for the first rules of all, and for the day on
+// TestOperator_WithoutServer is for the first rules of all, and for the day on
 // which no server starts.
-func TestAnOperatorNeedsNoServer(t *testing.T) {
+func TestOperator_WithoutServer(t *testing.T) {
 	c, err := config.Load(config.Sources{Set: inRedis(t, "mongo.enabled=false")})
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,8 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-func TestARuleThatIsEditedIsInEffectWhileTheServerRuns(t *testing.T) {
+// A rule that is edited is in effect while the server runs.
+func TestServer_EditedRule(t *testing.T) {
 	file := rulesFile(t, 2)
 	r := start(t, "redis.enabled=false", "rules.file="+file)
 	for i, want := range []bool{true, true, false} {
@@ -36,7 +37,8 @@ func TestARuleThatIsEditedIsInEffectWhileTheServerRuns(t *testing.T) {
 	}
 }
 
-func TestEveryRouteAnswers(t *testing.T) {
+// Every route answers.
+func TestServer_Routes(t *testing.T) {
 	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 5))
 	admin := "http://" + r.Addr("admin")
 	for _, c := range []struct {
@@ -72,7 +74,8 @@ func TestEveryRouteAnswers(t *testing.T) {
 	}
 }
 
-func TestAReceiptSettlesOnce(t *testing.T) {
+// A receipt settles once.
+func TestServer_ReceiptOnce(t *testing.T) {
 	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 100))
 	a := r.do(t, http.MethodPost, "/v1/check", `{"userId":"u","cost":60}`)
 	receipt, _ := a.object(t)["receipt"].(string)
@@ -90,7 +93,8 @@ func TestAReceiptSettlesOnce(t *testing.T) {
 	}
 }
 
-func TestTokensSayWhoMayDoWhat(t *testing.T) {
+// Tokens have roles.
+func TestServer_TokenRoles(t *testing.T) {
 	folder := t.TempDir()
 	file := folder + "/tokens.yaml"
 	tokens := func(names ...string) {
@@ -158,9 +162,9 @@ func TestTokensSayWhoMayDoWhat(t *testing.T) {
 	}
 }
 
-// TestAServerStartsWithoutItsRedis has a Redis that comes later. Until then
+// TestServer_StartWithoutRedis has a Redis that comes later. Until then
 // rules fail as they say, here locally.
-func TestAServerStartsWithoutItsRedis(t *testing.T) {
+func TestServer_StartWithoutRedis(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
 	proxy := testenv.StartProxy(t, redis.Addr())
 	proxy.Refuse()
@@ -183,7 +187,8 @@ func TestAServerStartsWithoutItsRedis(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatCannotWorkDoesNotStart(t *testing.T) {
+// A server with an invalid configuration does not start.
+func TestServer_InvalidConfiguration(t *testing.T) {
 	for name, set := range map[string][]string{
 		"no rules":           {"redis.enabled=false", "mongo.enabled=false"},
 		"no such address":    {"redis.enabled=false", "mongo.enabled=false", "rules.file=" + rulesFile(t, 1), "server.http=256.0.0.1:1"},
@@ -203,7 +208,8 @@ func TestAConfigurationThatCannotWorkDoesNotStart(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutRulesIsNotReady(t *testing.T) {
+// A server without rules is not ready.
+func TestServer_NotReadyWithoutRules(t *testing.T) {
 	file := rulesFile(t, 3)
 	r := start(t, "redis.enabled=false", "rules.file="+file, "ratelimit.default-rule-set-id=others")
 	if a := r.do(t, http.MethodGet, "/readyz", ""); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "no rules") {
@@ -217,7 +223,8 @@ func TestAServerWithoutRulesIsNotReady(t *testing.T) {
 	}
 }
 
-func TestReloadingCanBeSwitchedOff(t *testing.T) {
+// Reloading can be switched off.
+func TestServer_ReloadOff(t *testing.T) {
 	file := rulesFile(t, 2)
 	r := start(t, "redis.enabled=false", "rules.file="+file, "reload.enabled=false")
 	r.check(t, "ada")
@@ -228,7 +235,8 @@ func TestReloadingCanBeSwitchedOff(t *testing.T) {
 	}
 }
 
-func TestBucketsInMemoryAreResetOnReload(t *testing.T) {
+// Buckets in memory are reset on reload.
+func TestServer_ResetOnReload(t *testing.T) {
 	file := rulesFile(t, 2)
 	r := start(t, "redis.enabled=false", "rules.file="+file, "reload.reset-buckets-on-reload=true")
 	for range 3 {
@@ -241,7 +249,8 @@ func TestBucketsInMemoryAreResetOnReload(t *testing.T) {
 	})
 }
 
-func TestShutdownEndsRunWell(t *testing.T) {
+// Shutdown ends run well.
+func TestShutdown_EndsRun(t *testing.T) {
 	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 2))
 	for range 2 {
 		if err := r.Shutdown(t.Context()); err != nil {
@@ -254,7 +263,8 @@ func TestShutdownEndsRunWell(t *testing.T) {
 	r.ended <- nil
 }
 
-func TestTheAdminListenerIsForThisMachine(t *testing.T) {
+// The admin listener is on loopback by default.
+func TestAdmin_Loopback(t *testing.T) {
 	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 2))
 	for host, want := range map[string]int{"": 200, "localhost": 200, "127.0.0.1:80": 200, "[::1]:80": 200, "evil.example": 403, "evil.example:9090": 403} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.Addr("admin")+"/v1/health", http.NoBody)

@@ -27,8 +27,8 @@ func timesAway(value any) any {
 	return value
 }
 
-// TestTheAPIAnswersAsDocumented asks what docs/api.md asks, in its order.
-func TestTheAPIAnswersAsDocumented(t *testing.T) {
+// TestDocs_API asks what docs/api.md asks, in its order.
+func TestDocs_API(t *testing.T) {
 	text, err := os.ReadFile("../docs/api.md")
 	if err != nil {
 		t.Fatal(err)

@@ -15,10 +15,10 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// TestTheConfigurationOfTheDocumentsStarts runs a server with the configuration
+// TestDocs_SourceConfiguration runs a server with the configuration
 // that the documents print, unchanged but for where the servers of this test
 // are, on a real Redis and with rules in MongoDB.
-func TestTheConfigurationOfTheDocumentsStarts(t *testing.T) {
+func TestDocs_SourceConfiguration(t *testing.T) {
 	redis, mongo := testenv.StartStandalone(t, testenv.Config{}), testenv.StartMongo(t)
 	c, err := config.Load(config.Sources{File: "config/testdata/documents.yaml", Set: []string{
 		"redis.uri=" + redis.URI(), "redis.cluster-nodes=", "mongo.uri=" + mongo.URI(),

@@ -12,10 +12,10 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// TestNoRequestIsLostWhenTheServerEnds has clients on connections that they
+// TestShutdown_Drain has clients on connections that they
 // keep, as fast as they can, while the server is told to end. A client that is
 // told to close its connection goes elsewhere, as a load balancer would.
-func TestNoRequestIsLostWhenTheServerEnds(t *testing.T) {
+func TestShutdown_Drain(t *testing.T) {
 	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 1_000_000), "server.drain.delay=2s")
 	var served, failed, told atomic.Int64
 	var clients sync.WaitGroup

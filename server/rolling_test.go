@@ -68,9 +68,9 @@ listen fluxgate
 	return addr
 }
 
-// TestARollingRestartLosesNothing restarts two servers that share a Redis one
+// TestShutdown_RollingRestart restarts two servers that share a Redis one
 // after the other, behind a real load balancer and under load.
-func TestARollingRestartLosesNothing(t *testing.T) {
+func TestShutdown_RollingRestart(t *testing.T) {
 	testenv.SkipShort(t)
 	defer http.DefaultClient.CloseIdleConnections()
 	redis := testenv.StartStandalone(t, testenv.Config{})

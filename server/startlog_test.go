@@ -15,7 +15,7 @@ import (
 
 // One line says what runs: version, configuration, Redis, rules, reloading,
 // listeners and authentication, and no secret.
-func TestStartLog(t *testing.T) {
+func TestServer_StartLog(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{Password: "hush-hush"})
 	folder := t.TempDir()
 	file := filepath.Join(folder, "fluxgate.yaml")

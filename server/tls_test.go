@@ -69,10 +69,10 @@ func (a *authority) issue(t *testing.T, serial int64) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }
 
-// TestCertificatesAreFollowedAndAskedFor replaces the server's certificate
+// TestTLS_CertificateReload replaces the server's certificate
 // while it runs, by a good one and by a bad one, and connects with and without
 // one of the client's.
-func TestCertificatesAreFollowedAndAskedFor(t *testing.T) {
+func TestTLS_CertificateReload(t *testing.T) {
 	ours, strangers := newAuthority(t), newAuthority(t)
 	folder := t.TempDir()
 	file := func(name string) string { return filepath.Join(folder, name) }

@@ -8,7 +8,8 @@ import (
 	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
-func TestLine(t *testing.T) {
+// A line is cut and has no control characters.
+func TestLine_Cases(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		max  int

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-func TestClusterAnswersWithTLSAndUsers(t *testing.T) {
+// Cluster answers with TLS and users.
+func TestCluster_TLSAndUsers(t *testing.T) {
 	c := StartCluster(t, Config{TLS: true, Users: []User{{Name: "gate", Password: "pw"}}})
 	for _, n := range c.Nodes() {
 		ping(t, n)
@@ -18,7 +19,8 @@ func TestClusterAnswersWithTLSAndUsers(t *testing.T) {
 	migrate(t, c) // MIGRATE connects on its own: it needs the credentials too
 }
 
-func TestClusterMigration(t *testing.T) { migrate(t, StartCluster(t, Config{})) }
+// Cluster migration.
+func TestCluster_Migration(t *testing.T) { migrate(t, StartCluster(t, Config{})) }
 
 // migrate moves a slot with keys and looks at what clients see on the way.
 func migrate(t *testing.T, c *Cluster) {
@@ -63,7 +65,8 @@ func replyError(t *testing.T, s *Server, prefix string, args ...any) {
 	}
 }
 
-func TestClusterSurvivesTheLossOfAMaster(t *testing.T) {
+// Cluster survives the loss of a master.
+func TestCluster_MasterLost(t *testing.T) {
 	ctx := testContext(t)
 	c := StartCluster(t, Config{})
 	const slot = 0
@@ -104,7 +107,8 @@ func TestClusterSurvivesTheLossOfAMaster(t *testing.T) {
 	}
 }
 
-func TestClusterFailover(t *testing.T) {
+// Cluster failover.
+func TestCluster_Failover(t *testing.T) {
 	ctx := testContext(t)
 	c := StartCluster(t, Config{})
 	masters, err := c.Masters(ctx)
@@ -137,7 +141,8 @@ func keyOf(t *testing.T, slot int) string {
 	return ""
 }
 
-func TestSlot(t *testing.T) {
+// Keys fall into the slots of Redis Cluster.
+func TestSlot_KnownKeys(t *testing.T) {
 	n := SharedCluster(t).Nodes()[0]
 	for _, key := range []string{"", "123456789", "foo", "{user}.a", "a{user}b{other}", "{}a", "a{b", "}{x}", "\xff\x00"} {
 		if want := run(t, n, "CLUSTER", "KEYSLOT", key); int64(Slot(key)) != want {

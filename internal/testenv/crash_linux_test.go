@@ -16,9 +16,9 @@ import (
 
 const crashVariable = "TESTENV_TO_BE_KILLED"
 
-// TestServersEndWithAKilledTestBinary kills a second copy of this test that has
+// TestServer_TestBinaryKilled kills a second copy of this test that has
 // started servers.
-func TestServersEndWithAKilledTestBinary(t *testing.T) {
+func TestServer_TestBinaryKilled(t *testing.T) {
 	skipShort(t)
 	if os.Getenv(crashVariable) != "" {
 		fmt.Printf("\npid=%d\n", StartStandalone(t, Config{}).Pid())
@@ -57,9 +57,9 @@ func TestServersEndWithAKilledTestBinary(t *testing.T) {
 	}))
 }
 
-// TestServerOutlivesTheThreadThatAsked starts a server from a thread that then
+// TestServer_OutlivesThread starts a server from a thread that then
 // ends, which must not end the server.
-func TestServerOutlivesTheThreadThatAsked(t *testing.T) {
+func TestServer_OutlivesThread(t *testing.T) {
 	skipShort(t)
 	var s *Server
 	var err error

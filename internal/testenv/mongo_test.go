@@ -34,7 +34,8 @@ func hello(ctx context.Context, addr string) error {
 	return err
 }
 
-func TestMongoAnswersAndEndsWithTheTest(t *testing.T) {
+// Mongo answers and ends with the test.
+func TestMongo_EndsWithTest(t *testing.T) {
 	skipShort(t)
 	var m *Mongo
 	o := observe(func(tb testing.TB) {
@@ -54,7 +55,8 @@ func TestMongoAnswersAndEndsWithTheTest(t *testing.T) {
 	}
 }
 
-func TestMongoIsKilledFrozenAndRestarted(t *testing.T) {
+// Mongo is killed frozen and restarted.
+func TestMongo_KillFreezeRestart(t *testing.T) {
 	m := StartMongo(t)
 	must(t, m.Freeze())
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -75,7 +77,8 @@ func TestMongoIsKilledFrozenAndRestarted(t *testing.T) {
 	must(t, hello(testContext(t), m.Addr()))
 }
 
-func TestMongoIsSkippedWhenShort(t *testing.T) {
+// Mongo is skipped when short.
+func TestMongo_Short(t *testing.T) {
 	f := flag.Lookup("test.short")
 	was := f.Value.String()
 	must(t, f.Value.Set("true"))
@@ -90,7 +93,8 @@ func TestMongoIsSkippedWhenShort(t *testing.T) {
 	}
 }
 
-func TestSharedMongoStartsOnce(t *testing.T) {
+// Shared Mongo starts once.
+func TestMongo_SharedOnce(t *testing.T) {
 	t.Setenv(mongoVariable, "")
 	a, b := SharedMongo(t), SharedMongo(t)
 	if a != b || !a.Owned() {
@@ -99,7 +103,8 @@ func TestSharedMongoStartsOnce(t *testing.T) {
 	must(t, hello(testContext(t), a.Addr()))
 }
 
-func TestForeignMongoIsLeftAlone(t *testing.T) {
+// A foreign MongoDB is used and never stopped.
+func TestMongo_Foreign(t *testing.T) {
 	m := &Mongo{uri: "mongodb://elsewhere/"}
 	if m.home() != nil || m.Owned() {
 		t.Error("it counts as ours")

@@ -60,7 +60,8 @@ func echo(t *testing.T, conn net.Conn, text string) {
 	}
 }
 
-func TestProxyForwardsAndCounts(t *testing.T) {
+// Proxy forwards and counts.
+func TestProxy_Counts(t *testing.T) {
 	p := StartProxy(t, echoServer(t))
 	a, b := dialProxy(t, p), dialProxy(t, p)
 	echo(t, a, "hello")
@@ -84,7 +85,8 @@ func TestProxyForwardsAndCounts(t *testing.T) {
 	}))
 }
 
-func TestProxyLatencyKeepsOrderAndThroughput(t *testing.T) {
+// Proxy latency keeps order and throughput.
+func TestProxy_Latency(t *testing.T) {
 	const latency, messages = 100 * time.Millisecond, 200
 	p := StartProxy(t, echoServer(t))
 	p.SetLatency(latency, latency)
@@ -134,7 +136,8 @@ func TestProxyLatencyKeepsOrderAndThroughput(t *testing.T) {
 	}
 }
 
-func TestProxySwallowsReplies(t *testing.T) {
+// Proxy swallows replies.
+func TestProxy_SwallowedReplies(t *testing.T) {
 	s := StartStandalone(t, Config{})
 	p := StartProxy(t, s.Addr())
 	through, err := connect(testContext(t), p.Addr(), nil)
@@ -167,7 +170,8 @@ func TestProxySwallowsReplies(t *testing.T) {
 	must(t, err)
 }
 
-func TestProxyCutsConnections(t *testing.T) {
+// Proxy cuts connections.
+func TestProxy_Cut(t *testing.T) {
 	p := StartProxy(t, echoServer(t))
 	conn := dialProxy(t, p)
 	echo(t, conn, "before")
@@ -185,7 +189,8 @@ func TestProxyCutsConnections(t *testing.T) {
 	echo(t, dialProxy(t, p), "after")
 }
 
-func TestProxyRefusesNewConnections(t *testing.T) {
+// Proxy refuses new connections.
+func TestProxy_Refuse(t *testing.T) {
 	p := StartProxy(t, echoServer(t))
 	open := dialProxy(t, p)
 	echo(t, open, "before")
@@ -201,7 +206,8 @@ func TestProxyRefusesNewConnections(t *testing.T) {
 	echo(t, dialProxy(t, p), "after")
 }
 
-func TestProxyWithoutAServer(t *testing.T) {
+// Proxy without a server.
+func TestProxy_NoServer(t *testing.T) {
 	port, err := reservePort()
 	must(t, err)
 	defer releasePort(port)
@@ -216,7 +222,8 @@ func TestProxyWithoutAServer(t *testing.T) {
 	}
 }
 
-func TestProxyPassesTLS(t *testing.T) {
+// Proxy passes TLS.
+func TestProxy_TLS(t *testing.T) {
 	s := StartStandalone(t, Config{MutualTLS: true})
 	p := StartProxy(t, s.Addr())
 	conn, err := connect(testContext(t), p.Addr(), s.TLSConfig())

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-func TestSentinelAnswersWithTLSAndUsers(t *testing.T) {
+// Sentinel answers with TLS and users.
+func TestSentinel_TLSAndUsers(t *testing.T) {
 	s := StartSentinel(t, Config{TLS: true, Users: []User{{Name: "gate", Password: "pw", Rules: "~fg:* +@all"}}})
 	for _, x := range append(s.Servers(), s.Sentinels()...) {
 		ping(t, x)
@@ -21,7 +22,8 @@ func TestSentinelAnswersWithTLSAndUsers(t *testing.T) {
 	failOver(t, s)
 }
 
-func TestOpenSentinels(t *testing.T) {
+// Sentinels may have no password.
+func TestSentinel_Open(t *testing.T) {
 	s := StartSentinel(t, Config{Password: "pw", OpenSentinels: true})
 	for _, x := range append(s.Servers(), s.Sentinels()...) {
 		ping(t, x)
@@ -52,7 +54,8 @@ func failOver(t *testing.T, s *Sentinel) {
 	}
 }
 
-func TestSentinelSurvivesTheLossOfTheMaster(t *testing.T) {
+// Sentinel survives the loss of the master.
+func TestSentinel_MasterLost(t *testing.T) {
 	ctx := testContext(t)
 	s := StartSentinel(t, Config{})
 	first, err := s.Master(ctx)
@@ -91,7 +94,8 @@ func TestSentinelSurvivesTheLossOfTheMaster(t *testing.T) {
 	}
 }
 
-func TestSentinelItselfRestarts(t *testing.T) {
+// Sentinel itself restarts.
+func TestSentinel_Restart(t *testing.T) {
 	ctx := testContext(t)
 	s := StartSentinel(t, Config{})
 	w := s.Sentinels()[0]

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-func TestSharedServersStartOnce(t *testing.T) {
+// Shared servers start once.
+func TestShared_Once(t *testing.T) {
 	t.Setenv(uriVariable, "")
 	a, b := SharedStandalone(t), SharedStandalone(t)
 	if a != b || !a.Owned() {
@@ -22,7 +23,8 @@ func TestSharedServersStartOnce(t *testing.T) {
 	}
 }
 
-func TestShortSkips(t *testing.T) {
+// Tests are skipped under -short.
+func TestShared_Short(t *testing.T) {
 	f := flag.Lookup("test.short")
 	was := f.Value.String()
 	must(t, f.Value.Set("true"))
@@ -34,7 +36,8 @@ func TestShortSkips(t *testing.T) {
 	}
 }
 
-func TestMissingProgramFails(t *testing.T) {
+// Missing program fails.
+func TestShared_MissingProgram(t *testing.T) {
 	skipShort(t)
 	t.Setenv("PATH", t.TempDir())
 	for name, ask := range askAll {
@@ -57,7 +60,8 @@ var askAll = map[string]func(testing.TB){
 	"SharedSentinel":   func(tb testing.TB) { SharedSentinel(tb) },
 }
 
-func TestSharedStartIsNotRepeatedAfterFailure(t *testing.T) {
+// Shared start is not repeated after failure.
+func TestShared_StartFailure(t *testing.T) {
 	skipShort(t)
 	var slot shared[*Server]
 	starts := 0
@@ -78,7 +82,8 @@ func TestSharedStartIsNotRepeatedAfterFailure(t *testing.T) {
 	must(t, slot.close())
 }
 
-func TestForeignServerIsUsedAndLeftAlone(t *testing.T) {
+// A foreign server is used and never stopped.
+func TestShared_ForeignServer(t *testing.T) {
 	server := StartStandalone(t, Config{Password: "pw"})
 	t.Setenv(uriVariable, "redis://:pw@"+server.Addr()+"/3")
 	var slot shared[*Server]
@@ -105,7 +110,8 @@ func TestForeignServerIsUsedAndLeftAlone(t *testing.T) {
 	ping(t, server)
 }
 
-func TestForeignServerURI(t *testing.T) {
+// The URI of a foreign server may have a user and TLS.
+func TestShared_ForeignURI(t *testing.T) {
 	for name, tc := range map[string]struct{ uri, addr, err string }{
 		"the port defaults":        {uri: "redis://example.test", addr: "example.test:6379"},
 		"IPv6":                     {uri: "rediss://user:pw@[::1]:7000/2", addr: "[::1]:7000"},

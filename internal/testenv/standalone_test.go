@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-func TestStandaloneAnswers(t *testing.T) {
+// Standalone answers.
+func TestStandalone_Answers(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"plain":                      {},
 		"with a password":            {Password: "s3cret @:/"},
@@ -40,7 +41,8 @@ func TestStandaloneAnswers(t *testing.T) {
 	}
 }
 
-func TestServerRefusesStrangers(t *testing.T) {
+// A server with users refuses other clients.
+func TestStandalone_Users(t *testing.T) {
 	ctx := testContext(t)
 	s := StartStandalone(t, Config{
 		MutualTLS: true,
@@ -87,7 +89,8 @@ func TestServerRefusesStrangers(t *testing.T) {
 	}
 }
 
-func TestKillLosesDataUnlessPersistent(t *testing.T) {
+// Kill loses data unless persistent.
+func TestStandalone_Kill(t *testing.T) {
 	for name, tc := range map[string]struct {
 		persist bool
 		want    any
@@ -120,7 +123,8 @@ func TestKillLosesDataUnlessPersistent(t *testing.T) {
 	}
 }
 
-func TestStopAndRestart(t *testing.T) {
+// Stop and restart.
+func TestStandalone_Restart(t *testing.T) {
 	s := StartStandalone(t, Config{})
 	pid := s.Pid()
 	must(t, s.Stop())
@@ -133,7 +137,8 @@ func TestStopAndRestart(t *testing.T) {
 	ping(t, s)
 }
 
-func TestFreezeAndThaw(t *testing.T) {
+// A frozen server answers again after thawing.
+func TestStandalone_Freeze(t *testing.T) {
 	s := StartStandalone(t, Config{})
 	run(t, s, "SET", "key", "value")
 	must(t, s.Freeze())
@@ -153,7 +158,8 @@ func TestFreezeAndThaw(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftAfterTheTest(t *testing.T) {
+// Nothing is left after the test.
+func TestStandalone_Cleanup(t *testing.T) {
 	skipShort(t)
 	var s *Server
 	var pid int
@@ -175,7 +181,8 @@ func TestNothingIsLeftAfterTheTest(t *testing.T) {
 	}
 }
 
-func TestRepliesAndStatistics(t *testing.T) {
+// Replies and statistics.
+func TestStandalone_Statistics(t *testing.T) {
 	s := StartStandalone(t, Config{})
 	for _, tc := range []struct {
 		script string
@@ -206,7 +213,8 @@ func TestRepliesAndStatistics(t *testing.T) {
 	}
 }
 
-func TestStartFailureShowsTheLog(t *testing.T) {
+// Start failure shows the log.
+func TestStandalone_StartFailure(t *testing.T) {
 	skipShort(t)
 	o := observe(func(tb testing.TB) { StartStandalone(tb, Config{Directives: []string{"no-such-directive 1"}}) })
 	if !strings.Contains(o.failed, "no-such-directive") {
@@ -214,7 +222,8 @@ func TestStartFailureShowsTheLog(t *testing.T) {
 	}
 }
 
-func TestConfigIsValidated(t *testing.T) {
+// Config is validated.
+func TestConfig_Validation(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"a user without a password":   {Users: []User{{Name: "gate"}}},
 		"a user with a space":         {Users: []User{{Name: "ga te", Password: "x"}}},

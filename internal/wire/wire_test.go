@@ -54,7 +54,8 @@ func told(d *fluxgate.Decision) string {
 	return text
 }
 
-func TestADecisionArrivesAsItWasMade(t *testing.T) {
+// A decision is the same after encoding and decoding.
+func TestDecision_RoundTrip(t *testing.T) {
 	kinds := map[fluxgate.Reason]int{}
 	for _, d := range decisions(t) {
 		kinds[d.Reason]++
@@ -88,7 +89,8 @@ func TestADecisionArrivesAsItWasMade(t *testing.T) {
 	}
 }
 
-func TestARequestArrivesAsItWasSent(t *testing.T) {
+// A request is the same after encoding and decoding.
+func TestRequest_RoundTrip(t *testing.T) {
 	sent := fluxgate.Request{
 		RuleSet: "set", IP: netip.MustParseAddr("2001:db8::1"), UserID: "u", APIKey: "k", Method: "GET", Path: "/a%2Fb", Host: "h",
 		Headers: map[string][]string{"X": {"1", "2"}}, Attributes: map[string]string{"a": "b"}, Cost: 5, Peek: true,
@@ -116,9 +118,9 @@ func TestARequestArrivesAsItWasSent(t *testing.T) {
 	}
 }
 
-// TestTextsThatAreNotUTF8ArriveAsTheyWereSent has callers that JSON would make
+// TestRequest_InvalidUTF8 has callers that JSON would make
 // one.
-func TestTextsThatAreNotUTF8ArriveAsTheyWereSent(t *testing.T) {
+func TestRequest_InvalidUTF8(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	text := func() string {
 		b := make([]byte, 1+rng.IntN(6))
@@ -153,7 +155,8 @@ func TestTextsThatAreNotUTF8ArriveAsTheyWereSent(t *testing.T) {
 	}
 }
 
-func TestMillisKeepTheMicrosecond(t *testing.T) {
+// Milliseconds keep microseconds exactly.
+func TestMillis_Exact(t *testing.T) {
 	for _, us := range []int64{0, 1, 10, 999, 1_000, 1_001, 1_500, 123_456_789, time.Now().UnixMicro()} {
 		text, err := json.Marshal(wire.Millis(us))
 		if err != nil {

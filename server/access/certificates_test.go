@@ -149,7 +149,8 @@ func uri(t testing.TB, text string) []*url.URL {
 	return []*url.URL{u}
 }
 
-func TestACertificateIsKnownByWhomItIsFor(t *testing.T) {
+// A certificate is identified by its names.
+func TestCertificates_Subjects(t *testing.T) {
 	ours, strangers := newAuthority(t), newAuthority(t)
 	guard := guardOf(t, append(ours.tlsFiles(t),
 		"server.auth.tokens=[{name: ci, sha256: "+hashOf("secret")+", roles: [check]}]",
@@ -197,7 +198,7 @@ func TestACertificateIsKnownByWhomItIsFor(t *testing.T) {
 }
 
 // What is not verified is no certificate, whatever put it there.
-func TestACertificateMustBeVouchedFor(t *testing.T) {
+func TestCertificates_Authority(t *testing.T) {
 	ours := newAuthority(t)
 	guard := guardOf(t, append(ours.tlsFiles(t), "server.auth.certificates=[{name: ops, subject: ops, roles: [write]}]")...)
 	leaf, err := x509.ParseCertificate(ours.issue(t, x509.Certificate{Subject: pkix.Name{CommonName: "ops"}}).Certificate[0])
@@ -222,7 +223,8 @@ func TestACertificateMustBeVouchedFor(t *testing.T) {
 	}
 }
 
-func TestWithAnAuthorityAloneEveryoneItVouchesForMay(t *testing.T) {
+// With client authorities only, every verified certificate has all roles.
+func TestCertificates_AuthorityOnly(t *testing.T) {
 	ours := newAuthority(t)
 	guard := guardOf(t, ours.tlsFiles(t)...)
 	door := openDoor(t, ours, guard)

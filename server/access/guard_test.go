@@ -14,7 +14,8 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-func TestRolesAreForRuleSets(t *testing.T) {
+// Roles are for rule sets.
+func TestIdentity_RuleSets(t *testing.T) {
 	guard := guardOf(t, "server.auth.tokens=[{name: w, sha256: "+hashOf("w")+", roles: [write]}, {name: r, sha256: "+hashOf("r")+", roles: [read]},"+
 		"{name: c, sha256: "+hashOf("c")+", roles: [check]}, {name: all, sha256: "+hashOf("all")+", roles: [check, write]},"+
 		"{name: some, sha256: "+hashOf("some")+", roles: [check, write], rule-sets: [b, a]}]")
@@ -45,7 +46,8 @@ func TestRolesAreForRuleSets(t *testing.T) {
 	}
 }
 
-func TestATokenIsKnownByItsHash(t *testing.T) {
+// A token is identified by its hash.
+func TestTokens_Hash(t *testing.T) {
 	guard := guardOf(t, "server.auth.tokens=[{name: ci, sha256: "+strings.ToUpper(hashOf("secret"))+", roles: [check]}]")
 	for _, c := range []struct {
 		sent []string
@@ -74,7 +76,8 @@ func TestATokenIsKnownByItsHash(t *testing.T) {
 	}
 }
 
-func TestWhereNobodyIsAskedEveryoneMay(t *testing.T) {
+// Without authentication all callers have all roles.
+func TestGuard_Open(t *testing.T) {
 	guard := guardOf(t)
 	for _, r := range []*http.Request{with(), with("Bearer anything")} {
 		who, err := guard.Identify(r)
@@ -89,7 +92,8 @@ func TestWhereNobodyIsAskedEveryoneMay(t *testing.T) {
 	}
 }
 
-func TestReloadTakesGoodTokensAlone(t *testing.T) {
+// Reload changes nothing if the tokens are invalid.
+func TestGuard_Reload(t *testing.T) {
 	entry := func(name string) string {
 		return "  - {name: " + name + ", sha256: " + hashOf(name) + ", roles: [read]}\n"
 	}
@@ -131,7 +135,8 @@ type refused struct {
 	detail, who string
 }
 
-func TestOnlySaysWhoItLetsThrough(t *testing.T) {
+// Only passes the identity of the caller on.
+func TestGuard_Only(t *testing.T) {
 	guard := guardOf(t, "server.auth.tokens=[{name: w, sha256: "+hashOf("w")+", roles: [write]}, {name: c, sha256: "+hashOf("c")+", roles: [check], rule-sets: [a]}]")
 	for _, c := range []struct {
 		guard     *access.Guard
@@ -172,7 +177,8 @@ func TestOnlySaysWhoItLetsThrough(t *testing.T) {
 	}
 }
 
-func TestAnIdentityTravelsInAContext(t *testing.T) {
+// An identity is passed in a context.
+func TestIdentity_Context(t *testing.T) {
 	who := &access.Identity{Name: "ada"}
 	if got := access.From(access.With(context.Background(), who)); got != who {
 		t.Errorf("%v", got)
@@ -182,7 +188,8 @@ func TestAnIdentityTravelsInAContext(t *testing.T) {
 	}
 }
 
-func TestHostsMustBeListedUnlessTheyAreAddresses(t *testing.T) {
+// Hosts must be listed unless they are addresses.
+func TestHost_Listed(t *testing.T) {
 	handler := access.Host("server.admin-hosts", []string{"Admin.Example.com", "dotted.example."}, func(w http.ResponseWriter, _ *http.Request, status int, _ string) { w.WriteHeader(status) },
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 	for host, want := range map[string]int{
@@ -199,7 +206,8 @@ func TestHostsMustBeListedUnlessTheyAreAddresses(t *testing.T) {
 	}
 }
 
-func TestManyAskWhileTokensChange(t *testing.T) {
+// Tokens can be reloaded during requests.
+func TestGuard_ConcurrentReload(t *testing.T) {
 	file := write(t, "tokens.yaml", "tokens: [{name: a, sha256: "+hashOf("a")+", roles: [read]}]")
 	guard := guardOf(t, "server.auth.tokens-file="+file)
 	var all sync.WaitGroup

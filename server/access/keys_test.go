@@ -30,9 +30,9 @@ func drive(guard *access.Guard) *clock {
 	return c
 }
 
-// TestGarbageDoesNotMakeTheServerAskItsIssuer sends tokens of many keys that
+// TestKeys_Garbage sends tokens of many keys that
 // nobody has, from many at once.
-func TestGarbageDoesNotMakeTheServerAskItsIssuer(t *testing.T) {
+func TestKeys_Garbage(t *testing.T) {
 	issuer, guard := issued(t)
 	clock := drive(guard)
 	storm := func() {
@@ -65,7 +65,8 @@ func TestGarbageDoesNotMakeTheServerAskItsIssuer(t *testing.T) {
 	}
 }
 
-func TestAWrongSignatureOfAKnownKeyAsksNobody(t *testing.T) {
+// A wrong signature by a known key fetches no keys.
+func TestKeys_WrongSignature(t *testing.T) {
 	issuer, guard := issued(t)
 	for range 10 {
 		if got, err := bear(guard, issuer.Forged(nil)); got != "refused" {
@@ -77,7 +78,8 @@ func TestAWrongSignatureOfAKnownKeyAsksNobody(t *testing.T) {
 	}
 }
 
-func TestNewKeysAreFollowed(t *testing.T) {
+// New keys of the issuer are used.
+func TestKeys_Rotation(t *testing.T) {
 	issuer, guard := issued(t)
 	clock := drive(guard)
 	for generation := range 6 {
@@ -93,7 +95,8 @@ func TestNewKeysAreFollowed(t *testing.T) {
 	}
 }
 
-func TestAnIssuerThatComesBackIsAskedAgain(t *testing.T) {
+// Keys are fetched again when the issuer is back.
+func TestKeys_IssuerReturns(t *testing.T) {
 	issuer := accesstest.NewIssuer(t)
 	guard, log := loggedGuard(t, "server.auth.oidc.issuer="+issuer.URL, "server.auth.oidc.audience="+accesstest.Audience)
 	clock := drive(guard)
@@ -122,9 +125,9 @@ func TestAnIssuerThatComesBackIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestKnownKeysServeWhileTheIssuerIsAway has an issuer that is away for longer
+// TestKeys_IssuerUnavailable has an issuer that is away for longer
 // and longer.
-func TestKnownKeysServeWhileTheIssuerIsAway(t *testing.T) {
+func TestKeys_IssuerUnavailable(t *testing.T) {
 	issuer, guard := issued(t)
 	clock := drive(guard)
 	token := func() string {
@@ -170,7 +173,8 @@ func text(format string, args ...any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, format, args...) }
 }
 
-func TestWhatAnIssuerSaysIsBounded(t *testing.T) {
+// Answers of an issuer are bounded.
+func TestKeys_BoundedAnswer(t *testing.T) {
 	good := accesstest.NewIssuer(t)
 	padding := strings.Repeat(" ", 1<<20)
 	document := func(self, keys string) http.HandlerFunc {
@@ -227,7 +231,7 @@ func TestWhatAnIssuerSaysIsBounded(t *testing.T) {
 
 // A key for encryption, one that is secret and one of an unknown kind stand
 // beside the one that signs.
-func TestKeysThatDoNotSignAreLeftOut(t *testing.T) {
+func TestKeys_OtherUses(t *testing.T) {
 	good := accesstest.NewIssuer(t)
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -255,9 +259,9 @@ func TestKeysThatDoNotSignAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestAnIssuerThatHangsIsNotWaitedForLong has many callers at once, who wait
+// TestKeys_IssuerHangs has many callers at once, who wait
 // together.
-func TestAnIssuerThatHangsIsNotWaitedForLong(t *testing.T) {
+func TestKeys_IssuerHangs(t *testing.T) {
 	var asked atomic.Int64
 	end := make(chan struct{})
 	guard := hostile(t, func(string) map[string]http.HandlerFunc {
@@ -286,7 +290,8 @@ func TestAnIssuerThatHangsIsNotWaitedForLong(t *testing.T) {
 	}
 }
 
-func TestAnIssuerWithItsOwnAuthority(t *testing.T) {
+// An issuer may have a certificate authority of its own.
+func TestKeys_OwnAuthority(t *testing.T) {
 	good := accesstest.NewIssuer(t)
 	mux := http.NewServeMux()
 	server := httptest.NewTLSServer(mux)
@@ -305,8 +310,8 @@ func TestAnIssuerWithItsOwnAuthority(t *testing.T) {
 	}
 }
 
-// TestManyAskAtOnce has callers with good tokens while keys change.
-func TestManyAskAtOnce(t *testing.T) {
+// TestKeys_Concurrent has callers with good tokens while keys change.
+func TestKeys_Concurrent(t *testing.T) {
 	issuer, guard := issued(t)
 	tokens := make([]string, 40)
 	for i := range tokens {

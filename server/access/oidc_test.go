@@ -28,7 +28,8 @@ func bear(guard *access.Guard, token string) (string, error) {
 	return outcome(who, err), err
 }
 
-func TestTokensOfTheIssuerAreAccepted(t *testing.T) {
+// Tokens of the issuer are accepted.
+func TestOIDC_Accepted(t *testing.T) {
 	issuer, guard := issued(t)
 	for _, algorithm := range []jose.SignatureAlgorithm{jose.RS256, jose.ES256} {
 		who, err := guard.Identify(with("Bearer " + issuer.Signed(algorithm, claims{"roles": []string{"fluxgate-write", "offline", "check", "fluxgate-", "fluxgate-admin"}})))
@@ -52,7 +53,8 @@ func tampered(token string) string {
 	return strings.Join(parts, ".")
 }
 
-func TestTokensThatAreNoGoodAreRefused(t *testing.T) {
+// Invalid tokens are refused.
+func TestOIDC_Refused(t *testing.T) {
 	issuer, guard := issued(t)
 	now := time.Now()
 	good := issuer.Token(nil)
@@ -119,7 +121,8 @@ func TestTokensThatAreNoGoodAreRefused(t *testing.T) {
 	}
 }
 
-func TestClaimsSayWhoMayWhat(t *testing.T) {
+// Claims set roles and rule sets.
+func TestOIDC_Claims(t *testing.T) {
 	issuer := accesstest.NewIssuer(t)
 	type rights struct {
 		name           string
@@ -171,7 +174,7 @@ func TestClaimsSayWhoMayWhat(t *testing.T) {
 
 // A token that was accepted is not verified again for a minute, and never after
 // its end.
-func TestAcceptedTokensAreRememberedForAMinute(t *testing.T) {
+func TestOIDC_Cache(t *testing.T) {
 	issuer, guard := issued(t)
 	var since time.Duration
 	begin := time.Now()
@@ -208,7 +211,8 @@ func TestAcceptedTokensAreRememberedForAMinute(t *testing.T) {
 	}
 }
 
-func TestABoundedNumberOfTokensIsRemembered(t *testing.T) {
+// The number of cached tokens is bounded.
+func TestOIDC_CacheBound(t *testing.T) {
 	issuer, guard := issued(t)
 	for i := range access.MaxCached + 5 {
 		if got, err := bear(guard, issuer.Signed(jose.ES256, claims{"jti": i})); got != "oidc:ada" {
@@ -220,7 +224,8 @@ func TestABoundedNumberOfTokensIsRemembered(t *testing.T) {
 	}
 }
 
-func TestAStaticTokenNeedsNoIssuer(t *testing.T) {
+// A static token needs no issuer.
+func TestOIDC_StaticToken(t *testing.T) {
 	issuer, guard := issued(t, "server.auth.tokens=[{name: dotted, sha256: "+hashOf("a.b.c")+", roles: [read]}]")
 	issuer.Away(true)
 	if got, err := bear(guard, "a.b.c"); got != "token:dotted" || issuer.Asked() != 0 {

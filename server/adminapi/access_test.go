@@ -82,9 +82,9 @@ func (s *somebody) verdict(role config.Role, ruleSet string) int {
 	return 0 // whatever comes of it
 }
 
-// TestEveryOperationIsForThoseWhoMay takes the operations, and what each of
+// TestAccess_Roles takes the operations, and what each of
 // them needs, from the document that is served: one that says nothing fails.
-func TestEveryOperationIsForThoseWhoMay(t *testing.T) {
+func TestAccess_Roles(t *testing.T) {
 	issuer := accesstest.NewIssuer(t)
 	r := start(t, func(s *settings) {
 		s.server.Auth.OIDC = config.OIDC{Issuer: config.URI(issuer.URL), Audience: accesstest.Audience, NameClaim: "sub", RolesClaim: "roles", RuleSetsClaim: ""}

@@ -35,7 +35,8 @@ func records(t *testing.T, file string) []audit.Record {
 	return all
 }
 
-func TestEveryChangeAndEveryRefusalIsOnRecord(t *testing.T) {
+// Every change and every refusal is in the audit.
+func TestAudit_AllAttempts(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	r := start(t, func(s *settings) { s.audit.File = file })
 	as := func(token string) string { return "Bearer " + token }
@@ -112,7 +113,8 @@ func TestEveryChangeAndEveryRefusalIsOnRecord(t *testing.T) {
 	}
 }
 
-func TestWithoutAnAuditNothingIsChanged(t *testing.T) {
+// Changes are refused while the audit is broken.
+func TestAudit_Broken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	r := start(t, func(s *settings) { s.audit.File = file })
 	r.create(t, mine, setOf("mine", 5))
@@ -138,8 +140,8 @@ func TestWithoutAnAuditNothingIsChanged(t *testing.T) {
 	}
 }
 
-// TestStrangersCannotFloodTheAudit lets a stranger ask some thousand times.
-func TestStrangersCannotFloodTheAudit(t *testing.T) {
+// TestAudit_Flood lets a stranger ask some thousand times.
+func TestAudit_Flood(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	r := start(t, func(s *settings) { s.audit.File, s.rate = file, 100 })
 	answers := map[int]int{}

@@ -67,7 +67,8 @@ type closedStore struct{ fluxgate.Store }
 func (closedStore) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
 func (closedStore) Reset(context.Context, fluxgate.Key) error                        { return errAway }
 
-func TestWhatIsAwayIsForTheLogAndNotForTheCaller(t *testing.T) {
+// The error of an unavailable part is logged and not sent to the caller.
+func TestUnavailable_DetailsInLog(t *testing.T) {
 	var log testenv.LogBuffer
 	source := &leaving{Source: memrules.New(memrules.Config{})}
 	inner, err := memstore.New(memstore.Config{})

@@ -37,7 +37,8 @@ func wantStanding(t *testing.T, r *rig, after string) {
 	}
 }
 
-func TestAChangeSaysWhatItIsBasedOn(t *testing.T) {
+// A change must name the revision that it is based on.
+func TestCondition_Required(t *testing.T) {
 	r := standing(t)
 	for _, change := range changes {
 		for _, c := range []struct {
@@ -89,7 +90,8 @@ func TestAChangeSaysWhatItIsBasedOn(t *testing.T) {
 	}
 }
 
-func TestAnyRevisionMayBeTheBaseIfOneSaysSo(t *testing.T) {
+// A change with If-Match: * is based on the current revision.
+func TestCondition_AnyRevision(t *testing.T) {
 	r := standing(t)
 	r.ask(t, http.MethodPut, mine, setOf("mine", 7), "If-Match", "*").want(t, http.StatusOK)
 	if set, tag := r.read(t, mine); tag != `"3"` || first(t, set).Bands[0].Capacity != 7 {
@@ -107,7 +109,8 @@ func TestAnyRevisionMayBeTheBaseIfOneSaysSo(t *testing.T) {
 	}
 }
 
-func TestWhoComesSecondIsToldWhatTheOtherChanged(t *testing.T) {
+// A conflict has the changes of the other author.
+func TestConflict_Changes(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, setOf("mine", 5, 6))
 	_, seen := r.read(t, mine)
@@ -142,7 +145,8 @@ func TestWhoComesSecondIsToldWhatTheOtherChanged(t *testing.T) {
 	r.ask(t, http.MethodPut, mine, setOf("mine", 50, 60), "If-Match", fmt.Sprintf(`"%d"`, c.Current)).want(t, http.StatusOK)
 }
 
-func TestWhatAConflictTellsIsBounded(t *testing.T) {
+// The changes in a conflict are bounded.
+func TestConflict_Bounded(t *testing.T) {
 	r := start(t)
 	many := make([]int, 3_000)
 	for i := range many {
@@ -155,7 +159,8 @@ func TestWhatAConflictTellsIsBounded(t *testing.T) {
 	}
 }
 
-func TestAConflictWithWhatWasTakenAwaySaysSo(t *testing.T) {
+// A conflict with a deleted rule set is reported as such.
+func TestConflict_Deleted(t *testing.T) {
 	r := standing(t)
 	r.ask(t, http.MethodDelete, mine, "", "If-Match", `"2"`).want(t, http.StatusOK)
 	c := r.ask(t, http.MethodPut, mine, setOf("mine", 7), "If-Match", `"2"`).want(t, http.StatusPreconditionFailed).problem(t).Conflict
@@ -166,9 +171,9 @@ func TestAConflictWithWhatWasTakenAwaySaysSo(t *testing.T) {
 	r.ask(t, http.MethodDelete, yours, "", "If-None-Match", "*").want(t, http.StatusNotFound)
 }
 
-// TestOfManyWhoChangeAtOnceEachLosesOrIsKept lets operators add a rule each,
+// TestConflict_Concurrent lets operators add a rule each,
 // based on what they have read, until all are in.
-func TestOfManyWhoChangeAtOnceEachLosesOrIsKept(t *testing.T) {
+func TestConflict_Concurrent(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, setOf("mine", 5))
 	const operators, each = 4, 5

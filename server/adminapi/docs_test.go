@@ -34,9 +34,9 @@ func varying(value any) any {
 	return value
 }
 
-// TestTheAdminAPIAnswersAsDocumented asks what docs/admin.md asks, in its order.
+// TestDocs_AdminAPI asks what docs/admin.md asks, in its order.
 // The line of the audit that it shows is one of what comes of that.
-func TestTheAdminAPIAnswersAsDocumented(t *testing.T) {
+func TestDocs_AdminAPI(t *testing.T) {
 	text, err := os.ReadFile("../../docs/admin.md")
 	do(t, err)
 	r := start(t, func(s *settings) {

@@ -71,7 +71,8 @@ func wantLines(t *testing.T, rules []admin.Verdict, want ...string) {
 	}
 }
 
-func TestAnExplanationSaysWhyAndWhatIsLeft(t *testing.T) {
+// An explanation has the reasons and the decision.
+func TestExplain_Decision(t *testing.T) {
 	r := onScene(t)
 	const request = `{"userId":"ann","path":"/","headers":{"x-plan":["gold"]},"cost":2}`
 	got := r.explain(t, "scene", request)
@@ -115,7 +116,8 @@ func TestAnExplanationSaysWhyAndWhatIsLeft(t *testing.T) {
 	)
 }
 
-func TestDecisionsThatAskNoBucketAreExplained(t *testing.T) {
+// Decisions without a bucket are explained.
+func TestExplain_WithoutBucket(t *testing.T) {
 	r := onScene(t)
 	for request, want := range map[string]string{
 		`{"path":"/blocked","userId":"ann"}`:            "false denied blocked",
@@ -131,7 +133,8 @@ func TestDecisionsThatAskNoBucketAreExplained(t *testing.T) {
 	}
 }
 
-func TestEffectiveRulesAskNoStore(t *testing.T) {
+// Effective rules do not use the store.
+func TestEffective_NoStore(t *testing.T) {
 	r := onScene(t)
 	var got admin.Explanation
 	r.ask(t, http.MethodPost, "/v1/rule-sets/scene/effective?applying=true", `{"apiKey":"k","path":"/keys"}`).want(t, http.StatusOK).into(t, &got)
@@ -145,7 +148,8 @@ func TestEffectiveRulesAskNoStore(t *testing.T) {
 	}
 }
 
-func TestAPeekSaysWhatACallerHasLeft(t *testing.T) {
+// A peek returns what a caller has left.
+func TestPeek_Remaining(t *testing.T) {
 	r := onScene(t)
 	for range 3 {
 		r.check(t, &fluxgate.Request{RuleSet: "scene", UserID: "ann", Path: "/"})
@@ -176,8 +180,8 @@ func TestAPeekSaysWhatACallerHasLeft(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeExplainedIsRefused are questions about what there is not.
-func TestWhatCannotBeExplainedIsRefused(t *testing.T) {
+// TestExplain_Invalid are questions about what there is not.
+func TestExplain_Invalid(t *testing.T) {
 	r := onScene(t)
 	var many []string
 	for i := range fluxgate.MaxMatches + 1 {

@@ -8,9 +8,9 @@ import (
 	"github.com/fluxgate/fluxgate/server/audit"
 )
 
-// TestAChangeIsOnRecordWhateverFailsAfterIt has the server fail when the change
+// TestAudit_FailureAfterChange has the server fail when the change
 // is made and not yet answered.
-func TestAChangeIsOnRecordWhateverFailsAfterIt(t *testing.T) {
+func TestAudit_FailureAfterChange(t *testing.T) {
 	r := start(t, func(s *settings) { s.changed = func() { panic("a fault of ours") } })
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodPut, r.URL+mine, strings.NewReader(setOf("mine", 5)))
 	do(t, err)
@@ -26,7 +26,8 @@ func TestAChangeIsOnRecordWhateverFailsAfterIt(t *testing.T) {
 	}
 }
 
-func TestAChangeBasedOnWhatIsNotThereIsAConflict(t *testing.T) {
+// A change based on an unknown revision is a conflict.
+func TestConflict_UnknownBase(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, setOf("mine", 5))
 	for _, ask := range [][3]string{

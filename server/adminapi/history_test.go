@@ -25,7 +25,8 @@ func eventful(t *testing.T) *rig {
 	return r
 }
 
-func TestARuleSetIsReadAsItWas(t *testing.T) {
+// A rule set is read at a former revision.
+func TestRevision_Read(t *testing.T) {
 	r := eventful(t)
 	for revision, want := range map[int]string{1: "[1]", 2: "[2]", 3: "gone", 4: "[4]", 5: "[4 5]", 6: "[6 5]"} {
 		var got struct {
@@ -52,7 +53,8 @@ func TestARuleSetIsReadAsItWas(t *testing.T) {
 	r.ask(t, http.MethodGet, yours+"/revisions", "").want(t, http.StatusNotFound)
 }
 
-func TestRevisionsAreCompared(t *testing.T) {
+// Revisions are compared.
+func TestRevision_Diff(t *testing.T) {
 	r := eventful(t)
 	for query, want := range map[string]string{
 		"":                              "5 to 6: mine-0 changed",
@@ -93,7 +95,8 @@ func TestRevisionsAreCompared(t *testing.T) {
 	r.ask(t, http.MethodGet, yours+"/diff", "").want(t, http.StatusNotFound)
 }
 
-func TestARevisionIsRestoredUnderANewOne(t *testing.T) {
+// A revision is restored as a new revision.
+func TestRevision_Restore(t *testing.T) {
 	r := eventful(t)
 	r.ask(t, http.MethodPost, mine+"/revisions/3/restore", "", "If-Match", `"6"`).want(t, http.StatusNotFound)
 	r.ask(t, http.MethodPost, mine+"/revisions/9/restore", "", "If-Match", `"6"`).want(t, http.StatusNotFound)

@@ -12,10 +12,10 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// TestACallerWhoAsksTooOftenHasToWait has limits of 20 for callers and 2 for
+// TestLimit_Caller has limits of 20 for callers and 2 for
 // strangers. A minute gives back one token in 3 and in 30 seconds: the test
 // allows for what comes back while it runs.
-func TestACallerWhoAsksTooOftenHasToWait(t *testing.T) {
+func TestLimit_Caller(t *testing.T) {
 	r := start(t, func(s *settings) { s.rate = 20 })
 	began := time.Now()
 	ask := func(token string) answer {
@@ -72,7 +72,8 @@ func TestACallerWhoAsksTooOftenHasToWait(t *testing.T) {
 	ask("Bearer "+tokenWrite).want(t, http.StatusOK)
 }
 
-func TestWhereNobodyIsAskedTheLimitIsByAddress(t *testing.T) {
+// Without authentication the limit is by address.
+func TestLimit_Address(t *testing.T) {
 	r := start(t, func(s *settings) {
 		s.server.Auth = config.Auth{}
 		s.rate = 30

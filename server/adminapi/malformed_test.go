@@ -61,7 +61,8 @@ func malformed() [][]string {
 	return all
 }
 
-func TestNothingThatIsSentIsOurFault(t *testing.T) {
+// No malformed request is answered with 500.
+func TestMalformed_Never500(t *testing.T) {
 	var log testenv.LogBuffer
 	r := start(t, listening(&log))
 	r.create(t, mine, setOf("mine", 5))
@@ -92,7 +93,8 @@ func TestNothingThatIsSentIsOurFault(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooLongIsRefused(t *testing.T) {
+// Bodies that are too long are refused.
+func TestMalformed_TooLong(t *testing.T) {
 	r := start(t)
 	for path, most := range map[string]int{mine: 16 << 20, mine + "/rules/r": 16 << 20, mine + "/explain": 1 << 20, mine + "/buckets/reset": 1 << 20} {
 		method := http.MethodPut

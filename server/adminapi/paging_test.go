@@ -42,7 +42,8 @@ func walk[T any](t *testing.T, r *rig, path, list, turn string, limit int, heade
 // limits are sizes of pages, for lists of up to 30.
 var limits = []int{1, 2, 3, 5, 7, 10, 29, 30, 31, 1_000}
 
-func TestPagesOfRuleSetsMissAndRepeatNone(t *testing.T) {
+// Pages of rule sets miss and repeat none.
+func TestPaging_RuleSets(t *testing.T) {
 	seen := []string{"set-03", "set-04", "set-11", "set-29"}
 	r := start(t, func(s *settings) {
 		s.server.Auth.Tokens = append(s.server.Auth.Tokens,
@@ -79,7 +80,8 @@ func TestPagesOfRuleSetsMissAndRepeatNone(t *testing.T) {
 	}
 }
 
-func TestPagesOfRulesMissAndRepeatNone(t *testing.T) {
+// Pages of rules miss and repeat none.
+func TestPaging_Rules(t *testing.T) {
 	r := start(t)
 	capacities := make([]int, 30)
 	for i := range capacities {
@@ -106,7 +108,8 @@ func TestPagesOfRulesMissAndRepeatNone(t *testing.T) {
 	}
 }
 
-func TestPagesOfRevisionsMissAndRepeatNone(t *testing.T) {
+// Pages of revisions miss and repeat none.
+func TestPaging_Revisions(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, setOf("mine", 1))
 	var want []int64
@@ -130,7 +133,8 @@ func TestPagesOfRevisionsMissAndRepeatNone(t *testing.T) {
 	}
 }
 
-func TestPagesOfTheAuditMissAndRepeatNone(t *testing.T) {
+// Pages of the audit miss and repeat none.
+func TestPaging_Audit(t *testing.T) {
 	r := start(t)
 	var all, visible []uint64
 	for i := range 30 {

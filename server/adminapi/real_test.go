@@ -17,11 +17,11 @@ import (
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
-// TestAnExplanationOverTheAPIIsWhatARealRequestGets explains 10,000 random
+// TestExplain_RealRequest explains 10,000 random
 // requests to 500 random rule sets, with the buckets in a real Redis, and then
 // lets them be decided: by the same rules and from the same buckets, with the
 // same outcome, and the same tokens left.
-func TestAnExplanationOverTheAPIIsWhatARealRequestGets(t *testing.T) {
+func TestExplain_RealRequest(t *testing.T) {
 	const sets, requests, parts = 500, 20, 4
 	store := openRedis(t)
 	r := start(t, func(s *settings) { s.store = store })

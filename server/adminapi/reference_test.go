@@ -50,9 +50,9 @@ type (
 	}
 )
 
-// TestTheReferenceIsThatOfTheDocument renders docs/admin-api.md from the
+// TestReference_Golden renders docs/admin-api.md from the
 // document that is served. UPDATE_GOLDEN=1 writes it.
-func TestTheReferenceIsThatOfTheDocument(t *testing.T) {
+func TestReference_Golden(t *testing.T) {
 	served := start(t).ask(t, http.MethodGet, "/openapi.json", "").want(t, http.StatusOK).body
 	var doc reference
 	do(t, json.Unmarshal([]byte(served), &doc))

@@ -20,9 +20,9 @@ import (
 	"github.com/fluxgate/fluxgate/server/slots"
 )
 
-// TestAnOperationThatSaysNoRoleIsForNobody registers operations as they might
+// TestAccess_NoRole registers operations as they might
 // be written in haste: whoever asks is refused, and it is on record.
-func TestAnOperationThatSaysNoRoleIsForNobody(t *testing.T) {
+func TestAccess_NoRole(t *testing.T) {
 	const word = "a token that may everything"
 	sum := sha256.Sum256([]byte(word))
 	var server config.Server

@@ -12,9 +12,9 @@ import (
 	"github.com/fluxgate/fluxgate/server/audit"
 )
 
-// TestAResetFillsWhatItNamesAndNothingElse uses up tokens of two callers under
+// TestReset_Scope uses up tokens of two callers under
 // two rules, and resets some of them.
-func TestAResetFillsWhatItNamesAndNothingElse(t *testing.T) {
+func TestReset_Scope(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, `{"id":"mine","rules":[
 		{"id":"a","limitScope":"USER_ID","bands":[{"label":"day","capacity":10,"refill":"24h"}]},
@@ -63,7 +63,8 @@ func TestAResetFillsWhatItNamesAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestCountersAreThoseOfTheServer(t *testing.T) {
+// Counters are those of this server.
+func TestCounters_OfServer(t *testing.T) {
 	r := start(t, func(s *settings) {
 		s.counters = func(ruleSet string) []admin.Counter {
 			if ruleSet != "mine" {

@@ -10,7 +10,8 @@ import (
 	"github.com/fluxgate/fluxgate/admin"
 )
 
-func TestARuleLives(t *testing.T) {
+// A rule is created, read, replaced and deleted.
+func TestRule_Lifecycle(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, setOf("mine", 5))
 	const one = mine + "/rules/extra"
@@ -52,7 +53,8 @@ func TestARuleLives(t *testing.T) {
 	}
 }
 
-func TestTheFirstRuleMakesItsRuleSet(t *testing.T) {
+// The first rule makes its rule set.
+func TestRule_First(t *testing.T) {
 	r := start(t)
 	r.ask(t, http.MethodPost, mine+"/rules", ruleOf("a", 5), "If-None-Match", "*").want(t, http.StatusCreated)
 	r.ask(t, http.MethodPut, yours+"/rules/b", ruleOf("b", 5), "If-None-Match", "*").want(t, http.StatusCreated)
@@ -65,7 +67,8 @@ func TestTheFirstRuleMakesItsRuleSet(t *testing.T) {
 	}
 }
 
-func TestARuleThatCannotBeIsRefusedWithItsPlaces(t *testing.T) {
+// An invalid rule is refused with the places of its problems.
+func TestRule_Invalid(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, setOf("mine", 5, 6, 7))
 	r.create(t, yours, setOf("yours", 5))
@@ -116,7 +119,8 @@ func TestARuleThatCannotBeIsRefusedWithItsPlaces(t *testing.T) {
 	}
 }
 
-func TestARuleSetIsValidatedWithoutBeingSaved(t *testing.T) {
+// A rule set is validated without being saved.
+func TestRuleSet_Validate(t *testing.T) {
 	r := start(t)
 	validate := func(body string) (v admin.Validation) {
 		t.Helper()
@@ -149,7 +153,8 @@ func TestARuleSetIsValidatedWithoutBeingSaved(t *testing.T) {
 	}
 }
 
-func TestAProposedRuleSetIsComparedWithoutBeingSaved(t *testing.T) {
+// A proposed rule set is compared without being saved.
+func TestRuleSet_DiffUnsaved(t *testing.T) {
 	r := start(t)
 	diff := func(body string) (d admin.Diff) {
 		t.Helper()

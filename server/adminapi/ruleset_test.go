@@ -55,7 +55,8 @@ func first(t testing.TB, set *fluxgate.RuleSet) *fluxgate.Rule {
 	return nil
 }
 
-func TestARuleSetLives(t *testing.T) {
+// A rule set is created, read, replaced and deleted.
+func TestRuleSet_Lifecycle(t *testing.T) {
 	r := start(t)
 	made := r.create(t, mine+"?comment=the+first", setOf("mine", 5))
 	var entry admin.Entry
@@ -110,7 +111,8 @@ func TestARuleSetLives(t *testing.T) {
 	}
 }
 
-func TestAReaderWhoHasItIsToldSo(t *testing.T) {
+// A reader with the current revision gets 304.
+func TestRuleSet_NotModified(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, setOf("mine", 5))
 	for _, has := range []string{`"1"`, `W/"1"`, `"7", "1"`, "*"} {
@@ -124,7 +126,8 @@ func TestAReaderWhoHasItIsToldSo(t *testing.T) {
 	}
 }
 
-func TestAChangeThatChangesNothingMakesNoRevision(t *testing.T) {
+// A change that changes nothing makes no revision.
+func TestRuleSet_Unchanged(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, setOf("mine", 5))
 	was, _ := r.read(t, mine)
@@ -150,7 +153,8 @@ func TestAChangeThatChangesNothingMakesNoRevision(t *testing.T) {
 	r.ask(t, http.MethodPut, mine, setOf("mine", 5), "If-Match", `"1"`).want(t, http.StatusPreconditionFailed)
 }
 
-func TestTimesOfRulesAreOurs(t *testing.T) {
+// Times of rules in a request are ignored.
+func TestRuleSet_RuleTimes(t *testing.T) {
 	r := start(t)
 	const lie = `"createdAt":"2001-02-03T04:05:06Z","updatedAt":"2099-02-03T04:05:06Z",`
 	before := time.Now().Add(-time.Second)
@@ -191,7 +195,8 @@ func waitForClock(than time.Time) {
 	}
 }
 
-func TestWhoMayChangeDoesSoUnderItsOwnName(t *testing.T) {
+// The author of a change is the caller.
+func TestRuleSet_Author(t *testing.T) {
 	r := start(t)
 	r.ask(t, http.MethodPut, mine, setOf("mine", 5), "If-None-Match", "*", "Authorization", "Bearer "+tokenOne).want(t, http.StatusCreated)
 	v, err := r.rules.Load(t.Context(), "mine")

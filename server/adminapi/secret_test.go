@@ -9,9 +9,9 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// TestSecretsThatAreSentAreShownNowhere sends an API key in every place where
+// TestSecret_NotShown sends an API key in every place where
 // one may come to stand, and in such where it should not.
-func TestSecretsThatAreSentAreShownNowhere(t *testing.T) {
+func TestSecret_NotShown(t *testing.T) {
 	const key = "sk-live-4f9a8b7c6d5e"
 	var log testenv.LogBuffer
 	r := start(t, listening(&log))

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestWhoIsKeptToOneRuleSetLearnsNothingOfOthers asks everything that could tell
+// TestTenant_OtherRuleSets asks everything that could tell
 // of them.
-func TestWhoIsKeptToOneRuleSetLearnsNothingOfOthers(t *testing.T) {
+func TestTenant_OtherRuleSets(t *testing.T) {
 	r := start(t)
 	for _, id := range []string{"aaa-secret", "mine", "zzz-secret"} {
 		r.create(t, "/v1/rule-sets/"+id, setOf(id, 5))
@@ -44,7 +44,8 @@ func TestWhoIsKeptToOneRuleSetLearnsNothingOfOthers(t *testing.T) {
 	}
 }
 
-func TestWhatStrangersWriteStaysOutOfTheAudit(t *testing.T) {
+// Texts in paths that are no ids are not in the audit.
+func TestAudit_InvalidIDs(t *testing.T) {
 	r := start(t)
 	r.ask(t, http.MethodGet, "/v1/rule-sets/"+strings.Repeat("%01", 900)+"/rules/"+strings.Repeat("%22", 900), "", "Authorization", "").want(t, http.StatusUnauthorized)
 	last := r.audit.Recent(0, 1, nil)[0]
@@ -53,7 +54,8 @@ func TestWhatStrangersWriteStaysOutOfTheAudit(t *testing.T) {
 	}
 }
 
-func TestLongQuestionsAreRefused(t *testing.T) {
+// Long requests are refused.
+func TestExplain_TooLong(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, setOf("mine", 5))
 	path := "/" + strings.Repeat("a/", 5_000)

@@ -10,7 +10,8 @@ import (
 	"github.com/fluxgate/fluxgate/server/audit"
 )
 
-func TestAFileThatWasTakenAwayIsMadeAnew(t *testing.T) {
+// A file that was moved or deleted is created again.
+func TestFile_Moved(t *testing.T) {
 	reload := func(l *audit.Log) error { return l.Reload() }
 	nothing := func(*audit.Log) error { return nil }
 	for name, c := range map[string]struct {
@@ -49,7 +50,8 @@ func TestAFileThatWasTakenAwayIsMadeAnew(t *testing.T) {
 	}
 }
 
-func TestAFileThatCannotBeMadeAnewIsBroken(t *testing.T) {
+// A file that cannot be created again breaks the log.
+func TestFile_NotCreated(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	log := open(t, audit.Config{File: file})
 	if err := errors.Join(log.Write(t.Context(), change(1)), os.Rename(file, file+".1"), os.Mkdir(file, 0o700)); err != nil {
@@ -72,7 +74,8 @@ func TestAFileThatCannotBeMadeAnewIsBroken(t *testing.T) {
 	}
 }
 
-func TestALineThatWasBrokenOffStaysAlone(t *testing.T) {
+// An incomplete line stays a line of its own.
+func TestFile_TornLine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	if err := os.WriteFile(file, []byte("{\"seq\":1}\n{\"seq\":2,\"wh"), 0o600); err != nil {
 		t.Fatal(err)
@@ -89,7 +92,8 @@ func TestALineThatWasBrokenOffStaysAlone(t *testing.T) {
 	}
 }
 
-func TestAFileThatCannotBeOpenedIsAnError(t *testing.T) {
+// A file that cannot be opened is an error.
+func TestFile_NotOpened(t *testing.T) {
 	folder := t.TempDir()
 	for name, config := range map[string]audit.Config{
 		"a folder": {File: folder}, "nowhere": {File: filepath.Join(folder, "no", "audit.log")}, "a device": {File: os.DevNull},
@@ -101,7 +105,8 @@ func TestAFileThatCannotBeOpenedIsAnError(t *testing.T) {
 	}
 }
 
-func TestAClosedLogIsBroken(t *testing.T) {
+// A write to a closed log is an error.
+func TestLog_Closed(t *testing.T) {
 	log := open(t, audit.Config{File: filepath.Join(t.TempDir(), "audit.log")})
 	for range 2 {
 		if err := log.Close(); err != nil {

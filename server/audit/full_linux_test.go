@@ -33,8 +33,8 @@ func full(t *testing.T, size int) func() {
 	return mend
 }
 
-// TestAFullDiskIsToldOf breaks a record off in the middle of its line.
-func TestAFullDiskIsToldOf(t *testing.T) {
+// TestFile_FullDisk breaks a record off in the middle of its line.
+func TestFile_FullDisk(t *testing.T) {
 	for name, mended := range map[string]func(*audit.Log) error{
 		"mended by the next record": func(*audit.Log) error { return nil },
 		"mended by a reload":        (*audit.Log).Reload,

@@ -13,8 +13,8 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// TestADiskThatHangsIsBroken has a pipe that nobody reads for a disk.
-func TestADiskThatHangsIsBroken(t *testing.T) {
+// TestFile_DiskHangs has a pipe that nobody reads for a disk.
+func TestFile_DiskHangs(t *testing.T) {
 	log, err := New(Config{File: filepath.Join(t.TempDir(), "audit.log")})
 	if err != nil {
 		t.Fatal(err)

@@ -29,9 +29,9 @@ func (h stuck) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestAWriteThatHangsHoldsNobodyElseUp sees what is asked for in the meantime
+// TestLog_HangingWrite sees what is asked for in the meantime
 // answered: at once, or after the five seconds that a write may take.
-func TestAWriteThatHangsHoldsNobodyElseUp(t *testing.T) {
+func TestLog_HangingWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file, letGo := filepath.Join(t.TempDir(), "audit.log"), make(chan struct{})
 		log := open(t, audit.Config{File: file, Logger: slog.New(stuck{slog.DiscardHandler, 1, letGo})})
@@ -83,7 +83,8 @@ func TestAWriteThatHangsHoldsNobodyElseUp(t *testing.T) {
 	})
 }
 
-func TestAWriteThatHangsIsBrokenThoughNobodyElseWrites(t *testing.T) {
+// A write that hangs breaks the log without another write.
+func TestLog_HangingWriteAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		letGo := make(chan struct{})
 		log := open(t, audit.Config{File: filepath.Join(t.TempDir(), "audit.log"), Logger: slog.New(stuck{slog.DiscardHandler, 1, letGo})})
@@ -104,9 +105,9 @@ func TestAWriteThatHangsIsBrokenThoughNobodyElseWrites(t *testing.T) {
 	})
 }
 
-// TestClosingDoesNotHang lets the record hang that is written when the log is
+// TestLog_CloseDoesNotHang lets the record hang that is written when the log is
 // closed, or reloaded.
-func TestClosingDoesNotHang(t *testing.T) {
+func TestLog_CloseDoesNotHang(t *testing.T) {
 	for name, end := range map[string]func(*audit.Log) error{"Close": (*audit.Log).Close, "Reload": (*audit.Log).Reload} {
 		synctest.Test(t, func(t *testing.T) {
 			letGo := make(chan struct{})

@@ -61,7 +61,8 @@ func change(n int64) audit.Record {
 	}
 }
 
-func TestARecordIsInTheFileTheLogAndMemory(t *testing.T) {
+// A record is in the file, the log and memory.
+func TestLog_Write(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	var said bytes.Buffer
 	log := open(t, audit.Config{File: file, Logger: slog.New(slog.NewJSONHandler(&said, nil))})
@@ -106,7 +107,8 @@ func TestARecordIsInTheFileTheLogAndMemory(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreWarnedOf(t *testing.T) {
+// Refusals are logged as warnings.
+func TestLog_Levels(t *testing.T) {
 	var said bytes.Buffer
 	log := open(t, audit.Config{Logger: slog.New(slog.NewTextHandler(&said, nil))})
 	for _, outcome := range []audit.Outcome{audit.Changed, audit.Unchanged, audit.Refused, audit.Failed} {
@@ -122,7 +124,8 @@ func TestRefusalsAreWarnedOf(t *testing.T) {
 	}
 }
 
-func TestRecentGoesBackPageByPage(t *testing.T) {
+// Recent returns pages from the newest on.
+func TestRecent_Pages(t *testing.T) {
 	log := open(t, audit.Config{Keep: 50})
 	for n := range 120 {
 		set := "a"
@@ -159,7 +162,8 @@ func TestRecentGoesBackPageByPage(t *testing.T) {
 	}
 }
 
-func TestEverythingInARecordIsBounded(t *testing.T) {
+// Everything in a record is bounded.
+func TestRecord_Bounds(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	log := open(t, audit.Config{File: file})
 	long := strings.Repeat("é", 1_000) + "\n\x1b[31m\x00\xff"
@@ -219,7 +223,8 @@ func TestRecord_LongTexts(t *testing.T) {
 	}
 }
 
-func TestRefusalsPushNoChangeOut(t *testing.T) {
+// Refusals do not displace changes in memory.
+func TestRecent_ChangesKept(t *testing.T) {
 	log := open(t, audit.Config{Keep: 20})
 	for n := range int64(30) {
 		if err := log.Write(t.Context(), change(n)); err != nil {
@@ -249,8 +254,8 @@ func TestRefusalsPushNoChangeOut(t *testing.T) {
 	}
 }
 
-// TestRecordsAreLoggedWhateverTheLevelIs asks for as little as can be.
-func TestRecordsAreLoggedWhateverTheLevelIs(t *testing.T) {
+// TestLog_AnyLevel asks for as little as can be.
+func TestLog_AnyLevel(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		for _, level := range []string{"debug", "info", "warn", "error"} {
 			var said bytes.Buffer
@@ -269,7 +274,8 @@ func TestRecordsAreLoggedWhateverTheLevelIs(t *testing.T) {
 	}
 }
 
-func TestMemoryIsBoundedInBytesToo(t *testing.T) {
+// Memory is bounded in bytes too.
+func TestRecent_BoundedBytes(t *testing.T) {
 	log := open(t, audit.Config{})
 	changes, _ := json.Marshal(strings.Repeat("x", 60_000))
 	for range 300 {
@@ -294,7 +300,8 @@ func TestMemoryIsBoundedInBytesToo(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptIsTheLogsOwn(t *testing.T) {
+// Records in memory are copies.
+func TestRecent_Copy(t *testing.T) {
 	log := open(t, audit.Config{})
 	r := change(1)
 	if err := log.Write(t.Context(), r); err != nil {
@@ -306,7 +313,8 @@ func TestWhatIsKeptIsTheLogsOwn(t *testing.T) {
 	}
 }
 
-func TestManyWriteWholeLines(t *testing.T) {
+// Concurrent writers write whole lines.
+func TestLog_Concurrent(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	logs := []*audit.Log{open(t, audit.Config{File: file}), open(t, audit.Config{File: file})} // as two servers would
 	const each = 200

@@ -41,7 +41,8 @@ func told(records []audit.Record) string {
 	return strings.Join(all, "\n")
 }
 
-func TestWhatAStrangerTriesTooOftenIsCounted(t *testing.T) {
+// Attempts of unauthenticated callers beyond the bound are counted.
+func TestAnonymousThrottle_Counts(t *testing.T) {
 	for name, end := range map[string]func(*audit.Log) error{
 		"told by the next record of anybody": nil,
 		"told by a reload":                   (*audit.Log).Reload,
@@ -92,9 +93,9 @@ func TestWhatAStrangerTriesTooOftenIsCounted(t *testing.T) {
 	}
 }
 
-// TestManyStrangersFillNothing comes from more addresses than can be told
+// TestAnonymousThrottle_ManyAddresses comes from more addresses than can be told
 // apart.
-func TestManyStrangersFillNothing(t *testing.T) {
+func TestAnonymousThrottle_ManyAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := open(t, audit.Config{Keep: 5_000, MaxAnonymous: 3})
 		for n := range 1_000 {
@@ -123,7 +124,8 @@ func TestManyStrangersFillNothing(t *testing.T) {
 	})
 }
 
-func TestOnlyStrangersAreCounted(t *testing.T) {
+// Only attempts of unauthenticated callers are counted.
+func TestAnonymousThrottle_OthersNotCounted(t *testing.T) {
 	log := open(t, audit.Config{})
 	for n := range 50 {
 		if err := log.Write(t.Context(), audit.Record{Who: "token:ci", From: "192.0.2.7", Outcome: audit.Refused}); err != nil {

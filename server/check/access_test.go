@@ -42,7 +42,8 @@ func guarded(t *testing.T, ruleSet string, limiter httplimit.Limiter) http.Handl
 	return mux
 }
 
-func TestATokenIsForItsRuleSetsAlone(t *testing.T) {
+// A token is limited to its rule sets.
+func TestCheck_RuleSetsOfToken(t *testing.T) {
 	var asked atomic.Int64 // a batch decides all at once
 	limiter := broken{func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
 		asked.Add(1)

@@ -10,9 +10,9 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// TestTwoCallersAreNeverOne has bodies that encoding/json would read as the
+// TestCheck_InvalidUnicode has bodies that encoding/json would read as the
 // same caller.
-func TestTwoCallersAreNeverOne(t *testing.T) {
+func TestCheck_InvalidUnicode(t *testing.T) {
 	d := newDesk(t, newStore(t))
 	for body, status := range map[string]int{
 		`{"userId":"\ud83d\ude00"}`:        200, // a whole pair
@@ -37,7 +37,8 @@ func TestTwoCallersAreNeverOne(t *testing.T) {
 	}
 }
 
-func TestOtherBodiesAndMethods(t *testing.T) {
+// Other bodies and methods are refused.
+func TestCheck_BodiesAndMethods(t *testing.T) {
 	d := newDesk(t, newStore(t))
 	for _, c := range []struct {
 		method, contentType string
@@ -56,9 +57,9 @@ func TestOtherBodiesAndMethods(t *testing.T) {
 	}
 }
 
-// TestNoAnswerHasASecret asks in every way with a key that only the caller
+// TestCheck_NoSecrets asks in every way with a key that only the caller
 // knows, also where it does not belong.
-func TestNoAnswerHasASecret(t *testing.T) {
+func TestCheck_NoSecrets(t *testing.T) {
 	const key = "sk-live-0123456789"
 	d := newDesk(t, newStore(t))
 	for path, bodies := range map[string][]string{

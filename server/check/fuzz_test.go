@@ -13,8 +13,8 @@ import (
 	"github.com/fluxgate/fluxgate/httplimit"
 )
 
-// TestAllocations prints and bounds what a check costs, without net/http.
-func TestAllocations(t *testing.T) {
+// TestCheck_Allocations prints and bounds what a check costs, without net/http.
+func TestCheck_Allocations(t *testing.T) {
 	d := newDesk(t, newStore(t))
 	body := []byte(`{"ruleSet":"api","ip":"192.0.2.1","userId":"ann","method":"GET","path":"/orders","peek":true}`)
 	reader := bytes.NewReader(body)

@@ -21,8 +21,8 @@ func shown(d *desk, path, body string) string {
 	return fmt.Sprintf("POST %s\n%s\n\n%d %s\n%s\n", path, body, w.Code, w.Header().Get("Content-Type"), answer)
 }
 
-// TestGoldenAnswers compares answers with those in testdata.
-func TestGoldenAnswers(t *testing.T) {
+// TestCheck_Golden compares answers with those in testdata.
+func TestCheck_Golden(t *testing.T) {
 	const checking, batch, settle, compatible = "/v1/check", "/v1/check:batch", "/v1/settle", "/api/ratelimit/check"
 	held := func() *desk {
 		rule := fluxgate.Rule{ID: "queue", OnLimitExceed: fluxgate.WaitForRefill, Bands: []fluxgate.Band{{Capacity: 1, Refill: 20 * time.Millisecond}}}
@@ -87,7 +87,8 @@ func (broken) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settle
 	return fluxgate.Settlement{}, errors.New("redis://user:hush@h: away")
 }
 
-func TestWhereThereIsNoDecisionNobodyIsToldWhy(t *testing.T) {
+// The answer without a decision does not contain the error.
+func TestCheck_NoDecision(t *testing.T) {
 	for name, c := range map[string]struct {
 		check  func(context.Context, *fluxgate.Request) (fluxgate.Decision, error)
 		status int
@@ -124,8 +125,8 @@ func TestWhereThereIsNoDecisionNobodyIsToldWhy(t *testing.T) {
 	})
 }
 
-// TestWhatAnEngineIsToldOfItsTime is what a request may be held for.
-func TestWhatAnEngineIsToldOfItsTime(t *testing.T) {
+// TestCheck_Deadline is what a request may be held for.
+func TestCheck_Deadline(t *testing.T) {
 	var told time.Duration
 	var bounded bool
 	d := deskOf(t, nil, broken{func(ctx context.Context, _ *fluxgate.Request) (fluxgate.Decision, error) {

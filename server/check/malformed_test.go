@@ -110,10 +110,10 @@ func memory() uint64 {
 	return m.HeapAlloc
 }
 
-// TestMalformedBodies sends 10,000 bodies that are malformed, mutated, too
+// TestCheck_MalformedBodies sends 10,000 bodies that are malformed, mutated, too
 // large or nested, half of them over real connections: the answers are 4xx, or a decision
 // where a mutation has left a good body, and nothing is left behind.
-func TestMalformedBodies(t *testing.T) {
+func TestCheck_MalformedBodies(t *testing.T) {
 	const bodies, callers = 10_000, 4
 	d := newDesk(t, newStore(t))
 	server := serve(t, d, 30*time.Second)
@@ -213,9 +213,9 @@ func send(t *testing.T, browser *http.Client, url, body string) (int, []byte) {
 	return response.StatusCode, answer
 }
 
-// TestSlowBodies has callers that send a part of a body and then nothing: the
+// TestCheck_SlowBodies has callers that send a part of a body and then nothing: the
 // server's read timeout ends them, with a 4xx.
-func TestSlowBodies(t *testing.T) {
+func TestCheck_SlowBodies(t *testing.T) {
 	d := newDesk(t, newStore(t))
 	server := serve(t, d, 200*time.Millisecond)
 	var all sync.WaitGroup

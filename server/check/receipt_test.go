@@ -31,7 +31,8 @@ func settleBody(token string, actual int) string {
 	return fmt.Sprintf(`{"receipt":%q,"actual":%d}`, token, actual)
 }
 
-func TestAReceiptIsSettled(t *testing.T) {
+// A receipt is settled.
+func TestSettle_Receipt(t *testing.T) {
 	d := newDesk(t, newStore(t))
 	for _, c := range []struct {
 		cost, actual int
@@ -51,9 +52,9 @@ func TestAReceiptIsSettled(t *testing.T) {
 	}
 }
 
-// TestAReceiptThatIsNoGoodChangesNothing tries receipts that are forged, spent
+// TestSettle_InvalidReceipt tries receipts that are forged, spent
 // and expired: each would be a refill.
-func TestAReceiptThatIsNoGoodChangesNothing(t *testing.T) {
+func TestSettle_InvalidReceipt(t *testing.T) {
 	d := newDesk(t, newStore(t))
 	spent := d.token(`{"userId":"ann","cost":1}`)
 	if w := d.post("/v1/settle", settleBody(spent, 1)); w.Code != 200 {
@@ -92,7 +93,8 @@ func TestAReceiptThatIsNoGoodChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAReceiptIsSettledOnceByManyAtOnce(t *testing.T) {
+// Concurrent calls settle a receipt once.
+func TestSettle_ConcurrentOnce(t *testing.T) {
 	d := newDesk(t, newStore(t))
 	token := d.token(`{"userId":"ann","cost":3}`)
 	var settled, refused atomic.Int64
@@ -115,8 +117,8 @@ func TestAReceiptIsSettledOnceByManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestNothingTakenHasNoReceipt looks at answers that nothing was taken for.
-func TestNothingTakenHasNoReceipt(t *testing.T) {
+// TestSettle_NothingTaken looks at answers that nothing was taken for.
+func TestSettle_NothingTaken(t *testing.T) {
 	d := newDesk(t, newStore(t), fluxgate.WithOnFailure(fluxgate.FailOpen))
 	for _, body := range []string{`{"peek":true,"cost":1}`, `{"path":"/blocked"}`, `{"path":"/friends"}`, `{"cost":11}`, `{"ruleSet":"unknown"}`} {
 		if w := d.post("/v1/check", body); w.Code != 200 || strings.Contains(w.Body.String(), "receipt") {

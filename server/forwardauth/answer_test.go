@@ -38,7 +38,8 @@ func newEngine(t *testing.T) *fluxgate.Engine {
 	return engine
 }
 
-func TestAnswersHaveTheLimitsHeaders(t *testing.T) {
+// Answers have the rate limit headers.
+func TestHandler_LimitHeaders(t *testing.T) {
 	handler := newHandler(t, newEngine(t), forwardauth.Config{})
 	allowed, rejected := record(handler, asking("")), record(handler, asking(""))
 	if allowed.Code != http.StatusNoContent || rejected.Code != http.StatusTooManyRequests {
@@ -59,7 +60,8 @@ func TestAnswersHaveTheLimitsHeaders(t *testing.T) {
 	}
 }
 
-func TestRejections(t *testing.T) {
+// Rejections have the status that the proxy wants.
+func TestHandler_Rejections(t *testing.T) {
 	for _, rejected := range []struct {
 		decision fluxgate.Decision
 		own      int
@@ -97,14 +99,16 @@ func TestRejections(t *testing.T) {
 	}
 }
 
-func TestTheMarkCanHaveAnotherName(t *testing.T) {
+// The header with the status can have another name.
+func TestHandler_DenyHeader(t *testing.T) {
 	handler := newHandler(t, deciding(fluxgate.Decision{Reason: fluxgate.ReasonDenied}), forwardauth.Config{DenyHeader: "x-mark"})
 	if answer := record(handler, asking("")); answer.Header().Get("X-Mark") != "403" || answer.Header().Get("X-Fluxgate-Status") != "" {
 		t.Errorf("%v", answer.Header())
 	}
 }
 
-func TestWithoutADecisionTheAnswerIsA5xxWithoutAMark(t *testing.T) {
+// Without a decision the answer is 5xx without the status header.
+func TestHandler_NoDecision(t *testing.T) {
 	failing := limiterFunc(func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
 		return fluxgate.Decision{}, errors.New("secret of the house")
 	})
@@ -129,7 +133,8 @@ func (*failures) Decided(*http.Request, *fluxgate.Decision) {}
 func (*failures) Skipped(*http.Request)                     {}
 func (f *failures) Failed(r *http.Request, _ error)         { f.failed = r.Method + " " + r.URL.Path }
 
-func TestOptionsSeeTheClientsRequest(t *testing.T) {
+// Options see the client's request.
+func TestHandler_Options(t *testing.T) {
 	handler := newHandler(t, deciding(fluxgate.Decision{Reason: fluxgate.ReasonDenied}), forwardauth.Config{
 		Options: []httplimit.Option{httplimit.WithPaths("/api/**"), httplimit.WithoutPaths("/api/health")},
 	})
@@ -142,9 +147,9 @@ func TestOptionsSeeTheClientsRequest(t *testing.T) {
 	}
 }
 
-// TestTheClientsMethodDoesNotCutTheAnswer asks about a HEAD with a GET, as
+// TestHandler_ClientMethod asks about a HEAD with a GET, as
 // nginx does: its answer has a body.
-func TestTheClientsMethodDoesNotCutTheAnswer(t *testing.T) {
+func TestHandler_ClientMethod(t *testing.T) {
 	server := httptest.NewServer(newHandler(t, deciding(fluxgate.Decision{Reason: fluxgate.ReasonDenied}), forwardauth.Config{}))
 	defer server.Close()
 	transport := new(http.Transport)
@@ -164,7 +169,8 @@ func TestTheClientsMethodDoesNotCutTheAnswer(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithAConfigurationIsSaid(t *testing.T) {
+// An invalid configuration is refused with all problems.
+func TestNew_InvalidConfig(t *testing.T) {
 	for _, test := range []struct {
 		config forwardauth.Config
 		said   string

@@ -18,9 +18,9 @@ const (
 	traefik = folder + "/traefik.yaml"
 )
 
-// TestThePageShowsTheFilesThatAreTested keeps docs/proxies.md and
+// TestDocs_TestedFiles keeps docs/proxies.md and
 // deploy/proxies equal, in both directions.
-func TestThePageShowsTheFilesThatAreTested(t *testing.T) {
+func TestDocs_TestedFiles(t *testing.T) {
 	text := readFile(t, page)
 	var shown []string
 	for _, block := range regexp.MustCompile("(?s)```([a-z]+)\n(.*?)```\n").FindAllStringSubmatch(text, -1) {
@@ -49,9 +49,9 @@ func TestThePageShowsTheFilesThatAreTested(t *testing.T) {
 	}
 }
 
-// TestTraefiksSnippetNamesOurEndpoint is all that can be said without a
+// TestDocs_Traefik is all that can be said without a
 // Traefik.
-func TestTraefiksSnippetNamesOurEndpoint(t *testing.T) {
+func TestDocs_Traefik(t *testing.T) {
 	var config struct {
 		HTTP struct {
 			Routers map[string]struct {

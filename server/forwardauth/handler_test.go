@@ -14,7 +14,8 @@ import (
 	"github.com/fluxgate/fluxgate/server/forwardauth"
 )
 
-func TestTheQuestionIsAboutTheClientsRequest(t *testing.T) {
+// The decision is about the client's request.
+func TestHandler_ClientRequest(t *testing.T) {
 	got := described(t, forwardauth.Config{}, asking("",
 		"X-Forwarded-Method: PATCH", "X-Forwarded-Uri: /a%2Fb//c?path=/other", "X-Forwarded-Host: api.example.org", "X-Forwarded-For: 198.51.100.7", "Accept: text/html"))
 	if got.Method != http.MethodPatch || got.Path != "/a%2Fb//c" || got.Host != "api.example.org" || got.IP != netip.MustParseAddr("198.51.100.7") {
@@ -28,7 +29,8 @@ func TestTheQuestionIsAboutTheClientsRequest(t *testing.T) {
 	}
 }
 
-func TestPathsAreTakenAsTheyWereSent(t *testing.T) {
+// Paths are taken as they were sent.
+func TestHandler_PathAsSent(t *testing.T) {
 	for uri, path := range map[string]string{
 		"/":                          "/",
 		"//evil.example.org/a":       "//evil.example.org/a",
@@ -43,7 +45,8 @@ func TestPathsAreTakenAsTheyWereSent(t *testing.T) {
 	}
 }
 
-func TestEachThingHasOneHeader(t *testing.T) {
+// Each property is read from one header.
+func TestHandler_OneHeaderEach(t *testing.T) {
 	forged := []string{"X-Original-Method: PUT", "X-Original-Uri: /forged", "X-Original-Host: forged", "X-Real-Ip: 192.0.2.9", "Forwarded: for=192.0.2.9"}
 	got := described(t, forwardauth.Config{}, asking("", append(forged, "X-Forwarded-Host: honest")...))
 	if got.Method != http.MethodGet || got.Path != "/items" || got.Host != "honest" || got.IP != netip.MustParseAddr("127.0.0.1") {
@@ -57,7 +60,8 @@ func TestEachThingHasOneHeader(t *testing.T) {
 	}
 }
 
-func TestIdentitiesComeFromConfiguredHeadersOnly(t *testing.T) {
+// Identities come from configured headers only.
+func TestHandler_IdentityHeaders(t *testing.T) {
 	headers := []string{"X-User-Id: alice", "X-API-Key: secret", "X-Tenant: acme", "X-Fluxgate-Rule-Set: partners"}
 	got := described(t, forwardauth.Config{}, asking("", headers...))
 	if got.UserID != "" || got.APIKey != "" || len(got.Attributes) > 0 || got.RuleSet != "" {
@@ -75,7 +79,8 @@ func TestIdentitiesComeFromConfiguredHeadersOnly(t *testing.T) {
 	}
 }
 
-func TestOnlyTrustedProxiesMayAsk(t *testing.T) {
+// Only trusted proxies are answered.
+func TestHandler_TrustedProxies(t *testing.T) {
 	networks := clientip.Config{TrustedProxies: []string{"10.1.0.0/16", "2001:db8::1"}}
 	for _, test := range []struct {
 		proxies clientip.Config
@@ -118,7 +123,8 @@ func TestOnlyTrustedProxiesMayAsk(t *testing.T) {
 	}
 }
 
-func TestAProxyOnAUnixSocketIsTrustedBySocketNotByName(t *testing.T) {
+// A proxy on a unix socket is trusted by the socket, not by its name.
+func TestHandler_UnixSocket(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
@@ -149,7 +155,8 @@ func TestAProxyOnAUnixSocketIsTrustedBySocketNotByName(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsRefused(t *testing.T) {
+// Malformed requests of a proxy are refused.
+func TestHandler_Malformed(t *testing.T) {
 	handler := newHandler(t, limiterFunc(func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
 		t.Error("the limiter is asked")
 		return fluxgate.Decision{}, nil

@@ -17,7 +17,8 @@ var proxies = []*proxy{&nginx, &haproxy, &caddy}
 // slow is the patience of proxies in tests that are not about it.
 const slow = "30s"
 
-func TestARealProxyInFrontOfABackend(t *testing.T) {
+// Real proxies pass and reject requests.
+func TestProxy_Backend(t *testing.T) {
 	for _, p := range proxies {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -197,10 +198,10 @@ func head(t *testing.T, w *world) {
 	}
 }
 
-// TestLargeHeadersLetNobodyIn asks with as much as the proxy takes, and more:
+// TestProxy_LargeHeaders asks with as much as the proxy takes, and more:
 // what fluxgate does not get it cannot decide, and the request must not pass for
 // that, also where the proxy fails open.
-func TestLargeHeadersLetNobodyIn(t *testing.T) {
+func TestProxy_LargeHeaders(t *testing.T) {
 	for _, p := range proxies {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -248,7 +249,8 @@ func failsClosed(t *testing.T, w *world) {
 	c.get("/free").passes(t)
 }
 
-func TestAProxyFailsAsItIsConfigured(t *testing.T) {
+// A proxy fails as it is configured.
+func TestProxy_FailureMode(t *testing.T) {
 	for _, p := range proxies {
 		for _, mode := range []string{"closed", "open"} {
 			t.Run(p.name+" "+mode, func(t *testing.T) {
@@ -313,9 +315,9 @@ func TestAProxyFailsAsItIsConfigured(t *testing.T) {
 	}
 }
 
-// TestAnErrorInTheScriptOfHAProxyLetsNobodyIn breaks the script: HAProxy itself
+// TestProxy_HAProxyScriptError breaks the script: HAProxy itself
 // would go on with the next line.
-func TestAnErrorInTheScriptOfHAProxyLetsNobodyIn(t *testing.T) {
+func TestProxy_HAProxyScriptError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	broken := haproxy

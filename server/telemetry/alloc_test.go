@@ -37,7 +37,8 @@ type seen struct {
 	err error
 }
 
-func TestADecisionIsCountedWithoutAnAllocation(t *testing.T) {
+// A decision is counted without an allocation.
+func TestMetrics_Allocations(t *testing.T) {
 	m := telemetry.New(telemetry.Config{RuleSet: "api", MaxRules: 1})
 	// The one label there is is taken: what does not fit must not cost more.
 	m.Decided(t.Context(), &fluxgate.Request{}, &fluxgate.Decision{Reason: fluxgate.ReasonLimited, RuleID: "first", Band: "b"}, nil)
@@ -60,7 +61,8 @@ func TestADecisionIsCountedWithoutAnAllocation(t *testing.T) {
 	}
 }
 
-func TestTracingThatIsOffIsNotThere(t *testing.T) {
+// Without an endpoint nothing is wrapped for tracing.
+func TestTracing_Off(t *testing.T) {
 	off, err := telemetry.NewTracing(t.Context(), telemetry.TracingConfig{SampleRatio: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -90,7 +90,8 @@ func alerts(t *testing.T) []alert {
 	return all
 }
 
-func TestDashboardAndAlertsNameOnlyMetricsThatExist(t *testing.T) {
+// Dashboard and alerts name only metrics that exist.
+func TestDeploy_KnownMetrics(t *testing.T) {
 	exist := existing(t)
 	for _, file := range []string{
 		deployed + "grafana/dashboards/fluxgate.json", deployed + "prometheus/alerts.yaml", deployed + "prometheus/alerts_test.yaml", operations,
@@ -107,7 +108,8 @@ func TestDashboardAndAlertsNameOnlyMetricsThatExist(t *testing.T) {
 	}
 }
 
-func TestEveryMetricIsInTheTableAndOnTheDashboard(t *testing.T) {
+// Every metric is in the table and on the dashboard.
+func TestDeploy_AllMetrics(t *testing.T) {
 	w := newWorld(t, telemetry.Config{WaitSlots: 10})
 	w.watchEverything(t)
 	w.exercise(t)
@@ -132,7 +134,8 @@ func TestEveryMetricIsInTheTableAndOnTheDashboard(t *testing.T) {
 	}
 }
 
-func TestTheTableNamesTheLabelsThatAreThere(t *testing.T) {
+// The documented labels are those of the metrics.
+func TestDeploy_Labels(t *testing.T) {
 	w := newWorld(t, telemetry.Config{WaitSlots: 10})
 	w.watchEverything(t)
 	w.exercise(t)
@@ -164,7 +167,8 @@ func TestTheTableNamesTheLabelsThatAreThere(t *testing.T) {
 	}
 }
 
-func TestEveryAlertSaysWhatToDoAndIsInTheTable(t *testing.T) {
+// Every alert has a remedy and is in the table.
+func TestDeploy_Alerts(t *testing.T) {
 	text := readFile(t, operations)
 	for _, a := range alerts(t) {
 		if a.Annotations["summary"] == "" || len(a.Annotations["runbook"]) < 30 {

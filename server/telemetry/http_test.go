@@ -18,7 +18,8 @@ func newMetrics(tb testing.TB) *telemetry.Metrics {
 	return telemetry.New(telemetry.Config{Logger: slog.New(slog.DiscardHandler)})
 }
 
-func TestRequestsAreCountedByRouteMethodAndStatus(t *testing.T) {
+// Requests are counted by route, method and status.
+func TestRoute_Labels(t *testing.T) {
 	m := newMetrics(t)
 	mux := http.NewServeMux()
 	for pattern, h := range map[string]http.HandlerFunc{

@@ -13,7 +13,8 @@ import (
 	"github.com/fluxgate/fluxgate/server/telemetry"
 )
 
-func TestALoggerWritesTheFormatFromTheLevelOn(t *testing.T) {
+// A logger writes in its format, from its level on.
+func TestLogger_FormatAndLevel(t *testing.T) {
 	for _, c := range []struct{ format, level, want string }{
 		{"text", "warn", "level=WARN msg=two"},
 		{"json", "warn", `"level":"WARN","msg":"two"`},
@@ -37,7 +38,8 @@ func TestALoggerWritesTheFormatFromTheLevelOn(t *testing.T) {
 	}
 }
 
-func TestALineAboutATracedRequestNamesItsTrace(t *testing.T) {
+// A log line about a traced request has its trace id.
+func TestLogger_TraceID(t *testing.T) {
 	var out bytes.Buffer
 	logger, err := telemetry.NewLogger(&out, "json", "info")
 	if err != nil {
@@ -54,7 +56,8 @@ func TestALineAboutATracedRequestNamesItsTrace(t *testing.T) {
 	}
 }
 
-func TestADecisionIsLoggedWithoutWhoAsked(t *testing.T) {
+// A logged decision has no identity of the caller.
+func TestLog_NoIdentity(t *testing.T) {
 	var out bytes.Buffer
 	logger, err := telemetry.NewLogger(&out, "text", "debug")
 	if err != nil {
@@ -81,7 +84,8 @@ func TestADecisionIsLoggedWithoutWhoAsked(t *testing.T) {
 	}
 }
 
-func TestAStoreThatFailsOnEveryRequestDoesNotFillTheLog(t *testing.T) {
+// A store that fails on every request does not fill the log.
+func TestLog_StoreFailures(t *testing.T) {
 	var out bytes.Buffer
 	logger, err := telemetry.NewLogger(&out, "text", "info")
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/fluxgate/fluxgate/server/telemetry"
 )
 
-func TestEveryOutcomeIsCounted(t *testing.T) {
+// Every outcome is counted.
+func TestMetrics_Outcomes(t *testing.T) {
 	w := newWorld(t, telemetry.Config{WaitSlots: 10, Version: "1.2.3"})
 	w.exercise(t)
 	got := scrape(t, w.metrics)
@@ -66,7 +67,8 @@ func TestEveryOutcomeIsCounted(t *testing.T) {
 	}
 }
 
-func TestTimeThatARequestIsHeldIsNotTimeToDecide(t *testing.T) {
+// The time that a request is held does not count as time to decide.
+func TestMetrics_HeldTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMetrics(t)
 		for _, c := range []struct {
@@ -104,7 +106,8 @@ func (a answers) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Set
 	return fluxgate.Settlement{}, a.err
 }
 
-func TestRequestsThatWaitAreSeenWhileTheyDo(t *testing.T) {
+// Requests that wait are counted while they wait.
+func TestMetrics_Waiting(t *testing.T) {
 	w := newWorld(t, telemetry.Config{WaitSlots: 10})
 	w.check(t, fluxgate.Request{Path: "/long"})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -126,7 +129,8 @@ func TestRequestsThatWaitAreSeenWhileTheyDo(t *testing.T) {
 	}
 }
 
-func TestLabelsAreBounded(t *testing.T) {
+// Labels are bounded.
+func TestMetrics_BoundedLabels(t *testing.T) {
 	const sets, most, mostRules = 20, 5, 7
 	w := newWorld(t, telemetry.Config{MaxRuleSets: most, MaxRules: mostRules})
 	for i := range sets {
@@ -176,7 +180,8 @@ func labelOf(series, label string) (string, bool) {
 	return "", false
 }
 
-func TestNothingIsLostWhenManyCount(t *testing.T) {
+// Concurrent decisions are all counted.
+func TestMetrics_Concurrent(t *testing.T) {
 	w := newWorld(t, telemetry.Config{})
 	const callers, each = 8, 500
 	var all sync.WaitGroup

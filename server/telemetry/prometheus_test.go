@@ -134,7 +134,8 @@ func (p *prometheus) query(t *testing.T, expr string) []string {
 	return values
 }
 
-func TestARealPrometheusScrapesAndUnderstandsAll(t *testing.T) {
+// A real Prometheus scrapes all metrics.
+func TestPrometheus_Scrape(t *testing.T) {
 	t.Parallel() // it mostly waits
 	w := newWorld(t, telemetry.Config{WaitSlots: 10, Version: "1.2.3"})
 	w.watchEverything(t)

@@ -30,7 +30,8 @@ func promtool(t *testing.T, input string, args ...string) string {
 	return out.String()
 }
 
-func TestPromtoolHasNothingToSayAboutTheMetrics(t *testing.T) {
+// Promtool accepts the metrics.
+func TestPromtool_Metrics(t *testing.T) {
 	w := newWorld(t, telemetry.Config{WaitSlots: 10})
 	w.watchEverything(t)
 	w.exercise(t)
@@ -39,7 +40,8 @@ func TestPromtoolHasNothingToSayAboutTheMetrics(t *testing.T) {
 	}
 }
 
-func TestPromtoolAcceptsWhatWeShip(t *testing.T) {
+// Promtool accepts what we ship.
+func TestPromtool_Rules(t *testing.T) {
 	for _, c := range []struct {
 		want string
 		args []string

@@ -29,7 +29,8 @@ func (f *failing) Revisions(ctx context.Context, ids []string) (map[string]rules
 	return f.Source.Revisions(ctx, ids)
 }
 
-func TestHowItStandsWithTheRulesIsTold(t *testing.T) {
+// The metrics show the state of the rules.
+func TestWatchRules_Status(t *testing.T) {
 	source := &failing{Source: memrules.New(memrules.Config{})}
 	if _, err := source.Put(t.Context(), ruleSet(t, "api"), rules.Change{Author: "test"}); err != nil {
 		t.Fatal(err)

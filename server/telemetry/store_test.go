@@ -13,7 +13,8 @@ import (
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
-func TestARedisThatGoesAwayIsTold(t *testing.T) {
+// A Redis that was killed is reported as down.
+func TestWatchStore_RedisKilled(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	store, err := redisstore.Open(t.Context(), server.URI(), redisstore.Config{})
 	if err != nil {
@@ -41,7 +42,8 @@ func TestARedisThatGoesAwayIsTold(t *testing.T) {
 	}
 }
 
-func TestHoweverOftenAnyoneScrapesTheStoreIsAskedSeldom(t *testing.T) {
+// Scrapes check the store at most once in five seconds.
+func TestWatchStore_Throttled(t *testing.T) {
 	m := newMetrics(t)
 	var asked atomic.Int64
 	m.WatchStore(func(ctx context.Context) redisstore.Health {
@@ -69,7 +71,8 @@ func TestHoweverOftenAnyoneScrapesTheStoreIsAskedSeldom(t *testing.T) {
 	}
 }
 
-func TestAScrapeDoesNotWaitForAStoreThatHangs(t *testing.T) {
+// A scrape does not wait for a store that hangs.
+func TestWatchStore_Hangs(t *testing.T) {
 	t.Parallel() // it mostly waits
 	m := newMetrics(t)
 	release, asked := make(chan struct{}), atomic.Int64{}

@@ -69,7 +69,8 @@ func attributes(s *otlp.Span) map[string]string {
 	return all
 }
 
-func TestARequestAndItsDecisionAreOneTrace(t *testing.T) {
+// A request and its decision are one trace.
+func TestTracing_OneTrace(t *testing.T) {
 	sink := newSink(t)
 	tracing, err := telemetry.NewTracing(t.Context(), telemetry.TracingConfig{
 		Endpoint: strings.Replace(sink.URL, "//", "//user:hidden@", 1), Version: "1.2.3", RuleSet: "api",
@@ -132,7 +133,8 @@ func TestARequestAndItsDecisionAreOneTrace(t *testing.T) {
 	}
 }
 
-func TestSpansTellFailuresAndNoNamesOfCallers(t *testing.T) {
+// Spans have failures and no identities.
+func TestTracing_NoIdentity(t *testing.T) {
 	sink := newSink(t)
 	tracing, err := telemetry.NewTracing(t.Context(), telemetry.TracingConfig{Endpoint: sink.URL + "/v1/traces", SampleRatio: 1})
 	if err != nil {
@@ -161,7 +163,8 @@ func TestSpansTellFailuresAndNoNamesOfCallers(t *testing.T) {
 	}
 }
 
-func TestACollectorThatHangsHoldsNobodyUp(t *testing.T) {
+// A collector that hangs delays no request.
+func TestTracing_CollectorHangs(t *testing.T) {
 	t.Parallel() // it mostly waits
 	for name, patience := range map[string]time.Duration{"its caller's patience": 100 * time.Millisecond, "its own": time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -204,7 +207,8 @@ func TestACollectorThatHangsHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-func TestAnEndpointThatCannotBeIsRefusedWithoutShowingIt(t *testing.T) {
+// An invalid endpoint is refused, and the error does not contain it.
+func TestTracing_InvalidEndpoint(t *testing.T) {
 	for _, config := range []telemetry.TracingConfig{
 		{Endpoint: "localhost:4318"}, {Endpoint: "grpc://u:hidden@localhost:4317"}, {Endpoint: "http://"},
 		{Endpoint: "http://u:hidden@host:port"}, {Endpoint: "http://host?key=hidden"}, {Endpoint: "http://host", SampleRatio: 1.5},
