@@ -108,7 +108,7 @@ func New(config Config) (*API, error) {
 }
 
 // register adds an operation. Its errors become problems.
-func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) (*O, error)) { //nolint:gocritic // huma takes it by value
+func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) (*O, error)) {
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := do(ctx, in)
 		if err != nil {
@@ -124,7 +124,7 @@ func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) 
 type body[T any] struct{ Body *T }
 
 // answer adds an operation that answers with a body only.
-func answer[I, T any](a *API, op huma.Operation, do func(context.Context, *I) (*T, error)) { //nolint:gocritic // huma takes it by value
+func answer[I, T any](a *API, op huma.Operation, do func(context.Context, *I) (*T, error)) {
 	register(a, op, func(ctx context.Context, in *I) (*body[T], error) {
 		out, err := do(ctx, in)
 		return &body[T]{out}, err
