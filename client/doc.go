@@ -8,10 +8,9 @@
 // # Time
 //
 // A decision takes at most Config.Timeout, plus Config.MaxWait where rules hold
-// requests (WAIT_FOR_REFILL). The server is told how long its answer is waited
-// for: a request that would have to be held longer is rejected at once, with
-// its Retry-After, instead of being held for nobody and then counted as a
-// failure. A caller that leaves ends its request on the server too, which gives
+// requests (WAIT_FOR_REFILL). Each request carries that time:
+// one that would have to be held longer is rejected at once, with its
+// Retry-After, instead of ending as a failure. A caller that leaves ends its request on the server too, which gives
 // back what can be given back.
 //
 // # A check is sent at most once

@@ -55,8 +55,7 @@
 //
 // Where there is no decision the answer is 500 if a function of the user's
 // failed, 503 if the request's deadline is over, and
-// 499, which nobody reads, if the client has gone. What went wrong is for the
-// [Observer], or the server's error log, and never in the answer.
+// 499, for logs only, if the client has gone. The error goes to the [Observer], or the server's error log, and never in the answer.
 // [WithRejection] writes all of these differently.
 //
 // # What a handler can rely on

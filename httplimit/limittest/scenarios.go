@@ -16,7 +16,7 @@ type scenario struct {
 	away    bool // the store
 	engine  []fluxgate.Option
 	options []httplimit.Option
-	before  int // requests whose responses nobody looks at
+	before  int // requests whose responses are not checked
 	method  string
 }
 

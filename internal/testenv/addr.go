@@ -2,7 +2,7 @@ package testenv
 
 import "testing"
 
-// FreeAddr is an address on which nobody listens, for a program that a test
+// FreeAddr is an address without a listener, for a program that a test
 // starts itself. No other server of this process gets it until the test ends.
 func FreeAddr(tb testing.TB) string {
 	tb.Helper()

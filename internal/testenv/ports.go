@@ -22,7 +22,7 @@ var ports = struct {
 	taken map[int]bool
 }{taken: make(map[int]bool)}
 
-// reservePort picks a port that nobody listens on, the cluster bus's included,
+// reservePort picks a port without a listener, the cluster bus's included,
 // and keeps it from other servers of this process until releasePort, so that a
 // killed server finds its port again. Another process may still take it before
 // the server does; the server then fails to start and the caller tries again.

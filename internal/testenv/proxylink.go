@@ -148,7 +148,7 @@ const mostUnderWay = 64 << 20
 
 func (q *delayQueue) init() { q.changed.L = &q.mu }
 
-// push adds a chunk; false means that nobody is going to take it.
+// push adds a chunk; false means that it will not be read.
 func (q *delayQueue) push(c chunk) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -108,7 +108,7 @@ func hurry(conn *session) error {
 // MasterName is the name under which the sentinels know the master.
 func (s *Sentinel) MasterName() string { return sentinelMasterName }
 
-// Servers are the master and its replicas, whoever is which at the moment.
+// Servers are the master and its replicas, whichever is the master now.
 func (s *Sentinel) Servers() []*Server { return slices.Clone(s.watched) }
 
 // Sentinels are the sentinels.

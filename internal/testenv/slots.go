@@ -119,7 +119,7 @@ func (m *Migration) Finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The target first: it takes a new epoch, and the slot is never nobody's.
+	// The target first: it takes a new epoch, and the slot always has an owner.
 	owners := []*Server{m.To, m.From}
 	for _, s := range masters {
 		if s != m.To && s != m.From {
