@@ -117,7 +117,7 @@ func TestBucket_PeekAndReset(t *testing.T) {
 		left("per-user", 7, "after an unconfirmed reset")
 		at.runLines(t, "", []line{{command: "bucket reset --rule-set api-limits --rule per-user", stdin: &terminal{answer: "no\n"}, code: exitDrift, stderr: "Reset all buckets of rule per-user in api-limits, for all callers, PLACE? [y/N] "}})
 		left("per-user", 7, "after a no")
-		reset(exitError, "", "does not say userId, which rule per-user counts by", "--rule", "per-user", "--ip", "192.0.2.7")
+		reset(exitError, "", "has no userId, which rule per-user counts by", "--rule", "per-user", "--ip", "192.0.2.7")
 		left("per-user", 7, "after a reset without a user")
 		reset(exitOK, "reset all buckets of rule per-user in api-limits; other servers follow within seconds", "", "--rule", "per-user", "--yes")
 		left("per-user", 10, "after the reset of a rule")
