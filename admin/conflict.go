@@ -16,11 +16,11 @@ type Conflict struct {
 	rules.ConflictError
 	// Author, Comment and At are those of the current revision. They are empty
 	// if the rule set does not exist.
-	Author  string    `json:"author,omitempty" doc:"Who made it."`
-	Comment string    `json:"comment,omitempty" doc:"Why."`
+	Author  string    `json:"author,omitempty" doc:"The author."`
+	Comment string    `json:"comment,omitempty" doc:"The reason."`
 	At      time.Time `json:"at,omitzero" doc:"When."`
 	// Changes are what differs between the base and what is current.
-	Changes []rules.RuleDiff `json:"changes,omitempty" nullable:"false" doc:"What differs between the base and what is current, as much as goes into 64 KiB."`
+	Changes []rules.RuleDiff `json:"changes,omitempty" nullable:"false" doc:"The differences between the base and the current revision, at most 64 KiB."`
 }
 
 func (c *Conflict) Error() string {

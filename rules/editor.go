@@ -128,9 +128,9 @@ func (c Change) CheckHead(id string, head Head) error {
 type ConflictError struct {
 	RuleSetID string `json:"ruleSet" doc:"The rule set."`
 	// Base is the revision that the change was based on.
-	Base int64 `json:"base" doc:"The revision that the change was based on; 0 if it was to be the first."`
+	Base int64 `json:"base" doc:"The revision that the change was based on; 0 for a new rule set."`
 	// Current is the revision that exists, 0 if the rule set does not.
-	Current int64 `json:"current" doc:"The revision that there is; 0 if the rule set does not exist."`
+	Current int64 `json:"current" doc:"The current revision; 0 if the rule set does not exist."`
 }
 
 func (e *ConflictError) Error() string {
