@@ -2,18 +2,19 @@ package fluxgate
 
 import "time"
 
-// decide reads the decision off the outcome. failed is a rule that fails
-// closed because the store could not decide, or nil.
-func (m *making) decide(failed *compiledRule) Decision {
-	d := Decision{made: m}
+// decision is what follows from the outcome once failure modes are applied.
+// failed is a rule that fails closed because the store could not decide, or
+// nil. What is undecided then fails open.
+func (v *evaluation) decision(failed *compiledRule) Decision {
+	d := Decision{evaluation: v}
 	switch {
 	case failed != nil:
 		d.Reason, d.RuleID = ReasonStoreFailure, failed.ID
-	case m.outcome.Admitted:
-		d.Allowed, d.Reason = true, ReasonOK
-		m.bindAllowed(&d)
+	case v.outcome.Admission == NotAdmitted:
+		v.bindRejected(&d)
 	default:
-		m.bindRejected(&d)
+		d.Allowed, d.Reason = true, ReasonOK
+		v.bindAllowed(&d)
 	}
 	return d
 }
@@ -21,23 +22,23 @@ func (m *making) decide(failed *compiledRule) Decision {
 // bindAllowed names the band with the smallest share left, and the longest
 // wait until all tokens are due. Where nothing was taken it names the band
 // that would have the smallest share left, so that a peek and a take agree.
-func (m *making) bindAllowed(d *Decision) {
+func (v *evaluation) bindAllowed(d *Decision) {
 	smallest := 2.0
-	for i := range m.demands {
-		result := &m.outcome.Results[i]
-		if m.demands[i].Shadow || result.Status != OK {
+	for i := range v.demands {
+		result := &v.outcome.Results[i]
+		if v.demands[i].Shadow || result.Status != OK {
 			continue
 		}
 		d.Wait = max(d.Wait, result.Wait)
 		for j := range result.Bands {
 			left := result.Bands[j].Remaining
-			if m.peek {
-				left = max(0, left-m.demands[i].Cost)
+			if v.peek {
+				left = max(0, left-v.demands[i].Cost)
 			}
-			share := float64(left) / float64(m.demands[i].Bands[j].Capacity)
+			share := float64(left) / float64(v.demands[i].Bands[j].Capacity)
 			if share < smallest {
 				smallest = share
-				m.bind(d, i, j)
+				v.bind(d, i, j)
 			}
 		}
 	}
@@ -48,33 +49,33 @@ func (m *making) bindAllowed(d *Decision) {
 
 // bindRejected names the band with the longest wait. A band that the cost can
 // never fit comes before all others.
-func (m *making) bindRejected(d *Decision) {
+func (v *evaluation) bindRejected(d *Decision) {
 	d.Reason = ReasonLimited
 	longest := time.Duration(-1)
-	for i := range m.demands {
-		demand, result := &m.demands[i], &m.outcome.Results[i]
+	for i := range v.demands {
+		demand, result := &v.demands[i], &v.outcome.Results[i]
 		if demand.Shadow || result.Status == OK || result.Status == Unavailable {
 			continue
 		}
 		for j := range result.Bands {
 			if demand.Cost > demand.Bands[j].Capacity {
 				d.Reason, d.RetryAfter = ReasonCostTooHigh, 0
-				m.bind(d, i, j)
+				v.bind(d, i, j)
 				return
 			}
 			if wait := result.Bands[j].Wait; result.Status == Rejected && wait > longest {
 				longest = wait
-				m.bind(d, i, j)
+				v.bind(d, i, j)
 				d.RetryAfter = wait
 			}
 		}
 	}
 }
 
-func (m *making) bind(d *Decision, i, j int) {
-	rule, result := m.rules[i], &m.outcome.Results[i]
+func (v *evaluation) bind(d *Decision, i, j int) {
+	rule, result := v.rules[i], &v.outcome.Results[i]
 	d.RuleID, d.Band, d.Source = rule.ID, rule.names[j], result.Source
-	d.Limit = m.demands[i].Bands[j].Capacity
+	d.Limit = v.demands[i].Bands[j].Capacity
 	d.Remaining, d.Owed = result.Bands[j].Remaining, result.Bands[j].Owed
 	d.ResetAfter = result.Bands[j].FullAfter
 	d.Time = time.UnixMicro(result.Now)

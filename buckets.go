@@ -48,8 +48,8 @@ func (e *Engine) Buckets(ctx context.Context, req *Request, rules ...string) ([]
 	if err != nil {
 		return nil, err
 	}
-	m := newMaking(len(chosen))
-	m.peek = true
+	v := newEvaluation(len(chosen))
+	v.peek = true
 	plan := e.planOf(set)
 	for _, r := range chosen {
 		key, err := e.keyOf(plan, r, asked)
@@ -57,20 +57,20 @@ func (e *Engine) Buckets(ctx context.Context, req *Request, rules ...string) ([]
 		case err != nil:
 			return nil, err
 		case key != (Key{}):
-			m.rules = append(m.rules, r)
-			m.demands = append(m.demands, Demand{Key: key, Bands: r.bands, Shadow: r.shadow})
+			v.rules = append(v.rules, r)
+			v.demands = append(v.demands, Demand{Key: key, Bands: r.bands, Shadow: r.shadow})
 		case len(rules) > 0:
 			_, missing := e.keyer.identify(r, asked)
 			return nil, noBucket(r.Rule, "refuses a request without "+strings.Join(missing, ", "))
 		}
 	}
-	if len(m.demands) == 0 {
+	if len(v.demands) == 0 {
 		return nil, nil
 	}
-	if err := e.store.Peek(ctx, m.demands, &m.outcome); err != nil {
+	if err := e.store.Peek(ctx, v.demands, &v.outcome); err != nil {
 		return nil, fmt.Errorf("asking the store for buckets: %w", err)
 	}
-	return m.buckets(), nil
+	return v.buckets(), nil
 }
 
 // choose are the enabled rules that limit of those that are named, or if none
@@ -125,17 +125,17 @@ func noBucket(r *Rule, why string) error {
 }
 
 // buckets are the answers of a store, one for each demand.
-func (m *making) buckets() []Bucket {
-	buckets := make([]Bucket, len(m.demands))
+func (v *evaluation) buckets() []Bucket {
+	buckets := make([]Bucket, len(v.demands))
 	for i := range buckets {
-		result := &m.outcome.Results[i]
-		buckets[i] = Bucket{Rule: m.rules[i].Rule, Key: m.demands[i].Key, Status: result.Status, Source: result.Source}
+		result := &v.outcome.Results[i]
+		buckets[i] = Bucket{Rule: v.rules[i].Rule, Key: v.demands[i].Key, Status: result.Status, Source: result.Source}
 		if result.Status == Unavailable {
 			continue
 		}
 		buckets[i].Time = time.UnixMicro(result.Now)
 		for j := range result.Bands {
-			buckets[i].Bands = append(buckets[i].Bands, m.band(i, j))
+			buckets[i].Bands = append(buckets[i].Bands, v.band(i, j))
 		}
 	}
 	return buckets

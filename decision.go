@@ -1,8 +1,9 @@
 package fluxgate
 
 import (
+	"context"
 	"iter"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,7 +15,7 @@ type Decision struct {
 	Reason Reason
 	// RuleID and Band name what binds: when allowed the band with the
 	// smallest share of its capacity left, else the one with the longest
-	// wait. They are empty where no band was asked.
+	// wait. They are empty where no band was evaluated.
 	RuleID, Band string
 	// Limit, Remaining and ResetAfter are the binding band's capacity, whole
 	// tokens left and time until it is full; in the fallback, of its share.
@@ -23,7 +24,7 @@ type Decision struct {
 	// Owed is how many tokens the binding band is in debt, as in [BandResult].
 	Owed int64
 	// RetryAfter is how long until a rejected request would fit; 0 if it
-	// never will or nobody knows.
+	// never will or it is not known.
 	RetryAfter time.Duration
 	// Wait is how long the request was held, or must be.
 	Wait time.Duration
@@ -31,23 +32,25 @@ type Decision struct {
 	Time time.Time
 	// Source is where the binding answer came from.
 	Source Source
-	// Degraded is set where the store could not be asked for every rule.
+	// Degraded is set where the store could not decide for every rule.
 	Degraded bool
 
-	made *making
-	told *told
+	// One of these has the bands and the receipt: evaluation where an engine of
+	// this process has decided, remote where a server has.
+	evaluation *evaluation
+	remote     *remote
 }
 
-// told is what a decision that was made elsewhere is made of.
-type told struct {
+// remote is what a server answered beside the decision.
+type remote struct {
 	bands   []BandStatus
 	receipt *Receipt
 }
 
-// Told is a decision that was made elsewhere, with its bands and the receipt
-// to settle it with: what a client of a server gives its caller.
-func Told(d Decision, bands []BandStatus, receipt *Receipt) Decision {
-	d.made, d.told = nil, &told{bands: bands, receipt: receipt}
+// NewDecision is a decision that a server made, with its bands and the receipt
+// to settle it with: what a client returns.
+func NewDecision(d Decision, bands []BandStatus, receipt *Receipt) Decision {
+	d.evaluation, d.remote = nil, &remote{bands: bands, receipt: receipt}
 	return d
 }
 
@@ -56,7 +59,7 @@ type Reason string
 
 // The reasons.
 const (
-	// ReasonOK means that every band that could be asked admitted it.
+	// ReasonOK means that every band that could be evaluated admitted it.
 	ReasonOK Reason = "ok"
 	// ReasonExempt means that a rule allows it without limit.
 	ReasonExempt Reason = "exempt"
@@ -81,7 +84,8 @@ const (
 	// identity it counts by.
 	ReasonMissingIdentity Reason = "missing-identity"
 	// ReasonStoreFailure means that the store could not decide: the request
-	// is refused if a rule fails closed, and else allowed with no band asked.
+	// is refused if a rule fails closed, and otherwise allowed with no band
+	// evaluated.
 	ReasonStoreFailure Reason = "store-failure"
 )
 
@@ -100,24 +104,24 @@ type BandStatus struct {
 // Shadow reports whether the rule is only measured.
 func (b *BandStatus) Shadow() bool { return b.Rule.Mode == ModeShadow }
 
-// Bands are all bands that were asked, in the order of their rules. The rules
-// and bands it points to are not to be changed.
+// Bands are all bands that were evaluated, in the order of their rules. The
+// rules and bands it points to are not to be changed.
 func (d *Decision) Bands() iter.Seq[BandStatus] {
 	return func(yield func(BandStatus) bool) {
-		if d.told != nil {
-			for i := range d.told.bands {
-				if !yield(d.told.bands[i]) {
+		if d.remote != nil {
+			for i := range d.remote.bands {
+				if !yield(d.remote.bands[i]) {
 					return
 				}
 			}
 			return
 		}
-		if d.made == nil {
+		if d.evaluation == nil {
 			return
 		}
-		for i := range d.made.rules {
-			for j := range d.made.outcome.Results[i].Bands {
-				if !yield(d.made.band(i, j)) {
+		for i := range d.evaluation.rules {
+			for j := range d.evaluation.outcome.Results[i].Bands {
+				if !yield(d.evaluation.band(i, j)) {
 					return
 				}
 			}
@@ -127,71 +131,81 @@ func (d *Decision) Bands() iter.Seq[BandStatus] {
 
 // Receipt is what [Engine.Settle] needs, or nil if nothing was taken.
 func (d *Decision) Receipt() *Receipt {
-	if d.told != nil {
-		return d.told.receipt
+	if d.remote != nil {
+		return d.remote.receipt
 	}
-	if d.made == nil || !d.Allowed {
+	if d.evaluation == nil || !d.Allowed {
 		return nil
 	}
-	return d.made.receipt()
+	return d.evaluation.receipt()
 }
 
-// making is what a decision is made of. The decision's details and receipt
-// are read from it when somebody asks.
-type making struct {
+// evaluation is the rules that limit a request, what it demands of them, and
+// what the store answered. The bands and the receipt of a decision are read
+// from it when they are asked for.
+type evaluation struct {
 	rules   []*compiledRule
 	demands []Demand
 	outcome Outcome
 	peek    bool
 
-	once  sync.Once
-	taken *Receipt
+	taken atomic.Pointer[Receipt]
 }
 
-// newMaking makes a making for so many rules. It is one allocation for the
-// usual number of rules and bands, and no larger than it has to be: it is most
-// of what a request leaves to the garbage collector.
-func newMaking(rules int) *making {
+// newEvaluation has room for so many rules. It is one allocation for the usual
+// number of rules and bands, and no larger than it has to be: it is most of
+// what a request leaves to the garbage collector.
+func newEvaluation(rules int) *evaluation {
 	if rules == 1 {
-		m := new(struct {
-			making
+		v := new(struct {
+			evaluation
 			rules   [1]*compiledRule
 			demands [1]Demand
 			results [1]Result
 			bands   [2]BandResult
 		})
-		return m.use(m.rules[:0], m.demands[:0], m.results[:0], m.bands[:0])
+		return v.use(v.rules[:0], v.demands[:0], v.results[:0], v.bands[:0])
 	}
-	m := new(struct {
-		making
+	v := new(struct {
+		evaluation
 		rules   [3]*compiledRule
 		demands [3]Demand
 		results [3]Result
 		bands   [6]BandResult
 	})
-	return m.use(m.rules[:0], m.demands[:0], m.results[:0], m.bands[:0])
+	return v.use(v.rules[:0], v.demands[:0], v.results[:0], v.bands[:0])
 }
 
-func (m *making) use(rules []*compiledRule, demands []Demand, results []Result, bands []BandResult) *making {
-	m.rules, m.demands = rules, demands
-	m.outcome.Results, m.outcome.bands = results, bands
-	return m
+func (v *evaluation) use(rules []*compiledRule, demands []Demand, results []Result, bands []BandResult) *evaluation {
+	v.rules, v.demands = rules, demands
+	v.outcome.Results, v.outcome.bands = results, bands
+	return v
+}
+
+// decideIn has a store decide demands of the evaluation.
+func (v *evaluation) decideIn(ctx context.Context, store Store, demands []Demand, out *Outcome) error {
+	if v.peek {
+		return store.Peek(ctx, demands, out)
+	}
+	return store.Take(ctx, demands, out)
 }
 
 // band is one band of one demand.
-func (m *making) band(i, j int) BandStatus {
-	rule, result := m.rules[i], &m.outcome.Results[i]
+func (v *evaluation) band(i, j int) BandStatus {
+	rule, result := v.rules[i], &v.outcome.Results[i]
 	return BandStatus{
 		Rule: rule.Rule, Band: &rule.Bands[j], Status: result.Status, Source: result.Source,
-		Limit: m.demands[i].Bands[j].Capacity, BandResult: result.Bands[j],
+		Limit: v.demands[i].Bands[j].Capacity, BandResult: result.Bands[j],
 	}
 }
 
-func (m *making) receipt() *Receipt {
-	m.once.Do(func() {
-		if !m.peek {
-			m.taken = NewReceipt(m.demands, &m.outcome)
-		}
-	})
-	return m.taken
+// receipt is the same receipt on every call, so that it is settled once.
+func (v *evaluation) receipt() *Receipt {
+	if v.peek {
+		return nil
+	}
+	if v.taken.Load() == nil {
+		v.taken.CompareAndSwap(nil, NewReceipt(v.demands, &v.outcome))
+	}
+	return v.taken.Load()
 }

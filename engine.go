@@ -156,8 +156,8 @@ func (e *Engine) apply(ctx context.Context, req *Request, plan *plan, found *mat
 		result.exemptedBy = last.ID
 	}
 
-	m := newMaking(len(found.Rules))
-	m.peek = req.Peek
+	v := newEvaluation(len(found.Rules))
+	v.peek = req.Peek
 	for _, i := range found.Rules {
 		r := &plan.set.active[i]
 		if !r.limits() {
@@ -182,13 +182,13 @@ func (e *Engine) apply(ctx context.Context, req *Request, plan *plan, found *mat
 			result.waits = result.waits || !r.shadow
 		}
 		result.enforced = result.enforced || !r.shadow
-		m.rules = append(m.rules, r)
-		m.demands = append(m.demands, demand)
+		v.rules = append(v.rules, r)
+		v.demands = append(v.demands, demand)
 	}
-	if len(m.demands) == 0 {
+	if len(v.demands) == 0 {
 		return e.unlimited(result.exemptedBy), nil
 	}
-	return e.take(ctx, m, plan, result)
+	return e.take(ctx, v, plan, result)
 }
 
 // applyResult is what the rules that apply add up to.
@@ -198,16 +198,13 @@ type applyResult struct {
 	exemptedBy string // the rule that exempts the request, if one does
 }
 
-// take asks the store, or what stands in for it, and holds the request.
-func (e *Engine) take(ctx context.Context, m *making, plan *plan, a applyResult) (Decision, error) {
-	if a.waits && e.waits.enter(m, plan) {
-		defer e.waits.leave(m, plan)
+// take has the store decide, applies the failure modes of the rules that it
+// could not decide, and holds the request.
+func (e *Engine) take(ctx context.Context, v *evaluation, plan *plan, a applyResult) (Decision, error) {
+	if a.waits && e.waits.enter(v, plan) {
+		defer e.waits.leave(v, plan)
 	}
-	ask := e.store.Take
-	if m.peek {
-		ask = e.store.Peek
-	}
-	if err := ask(ctx, m.demands, &m.outcome); err != nil {
+	if err := v.decideIn(ctx, e.store, v.demands, &v.outcome); err != nil {
 		if ctx.Err() != nil {
 			return Decision{}, ctx.Err()
 		}
@@ -215,23 +212,23 @@ func (e *Engine) take(ctx context.Context, m *making, plan *plan, a applyResult)
 			return Decision{}, err
 		}
 		e.storeFailed(ctx, err)
-		m.outcome.Prepare(m.demands)
-		m.outcome.Admitted = true
-		for i := range m.outcome.Results {
-			m.outcome.Results[i].Status = Unavailable
+		v.outcome.Prepare(v.demands)
+		for i := range v.outcome.Results {
+			v.outcome.Results[i].Status = Unavailable
 		}
+		v.outcome.Decide(v.demands)
 	}
-	failed, degraded := e.standIn(ctx, m, plan)
+	failed, degraded := e.applyFailureModes(ctx, v, plan)
 	if failed != nil && ctx.Err() != nil {
 		return Decision{}, ctx.Err()
 	}
-	d := m.decide(failed)
+	d := v.decision(failed)
 	if d.Allowed && !a.enforced {
 		d = e.unlimited(a.exemptedBy)
-		d.made = m
+		d.evaluation = v
 	}
 	d.Degraded = degraded
-	if d.Allowed && d.Wait > 0 && !m.peek {
+	if d.Allowed && d.Wait > 0 && !v.peek {
 		return e.hold(ctx, d)
 	}
 	return d, nil

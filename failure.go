@@ -3,24 +3,20 @@ package fluxgate
 import (
 	"context"
 	"math"
-	"slices"
 	"time"
 )
 
-// standIn decides the demands that the store could not, each as its rule
-// says. It returns the rule that fails closed, if one does, and whether there
-// was anything that the store could not decide.
-func (e *Engine) standIn(ctx context.Context, m *making, plan *plan) (failed *compiledRule, degraded bool) {
-	if !m.outcome.Admitted {
-		return nil, slices.ContainsFunc(m.outcome.Results, func(r Result) bool { return r.Status == Unavailable })
-	}
+// applyFailureModes decides the demands that the store could not, each as its
+// rule says. It returns the rule that fails closed, if one does, and whether
+// there was anything that the store could not decide.
+func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, plan *plan) (failed *compiledRule, degraded bool) {
 	var local []int
-	for i := range m.demands {
-		if m.outcome.Results[i].Status != Unavailable {
+	for i := range v.demands {
+		if v.outcome.Results[i].Status != Unavailable {
 			continue
 		}
 		degraded = true
-		r := m.rules[i]
+		r := v.rules[i]
 		switch mode := e.onFailureOf(r); {
 		case r.shadow || mode == FailOpen || mode == FailLocal && e.fallback == nil:
 		case mode == FailClosed:
@@ -29,56 +25,54 @@ func (e *Engine) standIn(ctx context.Context, m *making, plan *plan) (failed *co
 			local = append(local, i)
 		}
 	}
+	if v.outcome.Admission != Undecided {
+		return nil, degraded
+	}
+	rejected := false
 	if failed == nil && len(local) > 0 {
-		failed = e.takeLocally(ctx, m, plan, local)
+		failed, rejected = e.takeFromFallback(ctx, v, plan, local)
 	}
-	if failed != nil || !m.outcome.Admitted {
-		e.withdraw(ctx, m)
+	if failed != nil || rejected {
+		e.withdraw(ctx, v)
 	}
+	v.outcome.Decide(v.demands)
 	return failed, degraded
 }
 
-// takeLocally asks the fallback for the demands at these indices and puts its
-// answers in their place.
-func (e *Engine) takeLocally(ctx context.Context, m *making, plan *plan, indices []int) (failed *compiledRule) {
+// takeFromFallback has the fallback decide the demands at these indices, puts
+// its results in their place, and reports whether it rejects the request. If
+// it fails, failed is a rule that it could not decide.
+func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan *plan, indices []int) (failed *compiledRule, rejected bool) {
 	demands := make([]Demand, len(indices))
 	for k, i := range indices {
-		m.demands[i].Bands = plan.rules[m.rules[i].index].local
-		demands[k] = m.demands[i]
-	}
-	ask := e.fallback.Take
-	if m.peek {
-		ask = e.fallback.Peek
+		v.demands[i].Bands = plan.rules[v.rules[i].index].local
+		demands[k] = v.demands[i]
 	}
 	var out Outcome
-	if err := ask(ctx, demands, &out); err != nil {
+	if err := v.decideIn(ctx, e.fallback, demands, &out); err != nil {
 		if ctx.Err() == nil {
 			e.storeFailed(ctx, err)
 		}
-		return m.rules[indices[0]]
+		return v.rules[indices[0]], false
 	}
 	for k, i := range indices {
-		m.outcome.Results[i] = out.Results[k]
-		m.outcome.Results[i].Source = FromFallback
+		v.outcome.Results[i] = out.Results[k]
+		v.outcome.Results[i].Source = FromFallback
 	}
-	m.outcome.Admitted = out.Admitted
-	return nil
+	return nil, out.Admission == NotAdmitted
 }
 
 // withdraw gives back what the store has taken for a request that does not
-// pass after all. The fallback was asked last and took nothing then.
-func (e *Engine) withdraw(ctx context.Context, m *making) {
-	if m.peek {
+// pass after all. The fallback, which is asked last, has taken nothing then.
+func (e *Engine) withdraw(ctx context.Context, v *evaluation) {
+	if v.peek {
 		return
 	}
-	taken := m.outcome
-	taken.Admitted = true
-	r := NewReceipt(m.demands, &taken)
-	if r == nil {
-		return
+	if r := NewReceipt(v.demands, &v.outcome); r != nil {
+		e.giveBack(ctx, r)
 	}
-	if part := r.from(false); len(part.Takes) > 0 {
-		e.giveBack(ctx, part)
+	for i := range v.outcome.Results {
+		v.outcome.Results[i].Granted = 0
 	}
 }
 

@@ -189,14 +189,13 @@ func (f *faulty) ask(
 			reached = append(reached, d)
 		}
 	}
-	part := fluxgate.Outcome{Admitted: true}
+	var part fluxgate.Outcome
 	if len(reached) > 0 {
 		if err := store(ctx, reached, &part); err != nil {
 			return err
 		}
 	}
 	out.Prepare(demands)
-	out.Admitted = part.Admitted
 	for i := range demands {
 		if f.away[demands[i].Key.Rule] {
 			out.Results[i].Status = fluxgate.Unavailable
@@ -205,5 +204,6 @@ func (f *faulty) ask(
 		out.Results[i] = part.Results[0]
 		part.Results = part.Results[1:]
 	}
+	out.Decide(demands)
 	return nil
 }

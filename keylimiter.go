@@ -111,20 +111,16 @@ func (l *KeyLimiter) ask(ctx context.Context, key string, d Demand, peek bool) (
 	}
 	sum := sha256.Sum256(identity)
 	d.Key, d.Bands = Key{RuleSet: keyLimiterSet, Rule: l.rule.ID, ID: KeyID(sum[:len(KeyID{})])}, l.rule.bands
-	m := newMaking(1)
-	m.peek, m.rules, m.demands = peek, append(m.rules, l.rule), append(m.demands, d)
-	ask := l.store.Take
-	if peek {
-		ask = l.store.Peek
-	}
-	if err := ask(ctx, m.demands, &m.outcome); err != nil {
+	v := newEvaluation(1)
+	v.peek, v.rules, v.demands = peek, append(v.rules, l.rule), append(v.demands, d)
+	if err := v.decideIn(ctx, l.store, v.demands, &v.outcome); err != nil {
 		if ctx.Err() != nil || errors.Is(err, ErrDemand) {
 			return Decision{}, fmt.Errorf("limiter %s: %w", l.rule.ID, err)
 		}
 		return Decision{}, fmt.Errorf("limiter %s: %w: %w", l.rule.ID, ErrUndecided, err)
 	}
-	if m.outcome.Results[0].Status == Unavailable {
+	if v.outcome.Admission == Undecided {
 		return Decision{}, fmt.Errorf("limiter %s: %w", l.rule.ID, ErrUndecided)
 	}
-	return m.decide(nil), nil
+	return v.decision(nil), nil
 }

@@ -49,19 +49,19 @@ type Settlement struct {
 	Charged int64
 }
 
-// NewReceipt is the receipt for demands that were taken. It is nil if nothing
-// was.
+// NewReceipt is the receipt for what a Take granted, or nil if it granted
+// nothing.
 func NewReceipt(demands []Demand, out *Outcome) *Receipt {
-	if !out.Admitted {
-		return nil
-	}
-	r := &Receipt{Takes: make([]Taken, 0, len(demands))}
+	var r *Receipt
 	for i := range demands {
 		d, result := &demands[i], &out.Results[i]
-		if result.Status != OK || d.Cost == 0 {
+		if result.Granted == 0 {
 			continue
 		}
-		taken := Taken{Key: d.Key, Bands: d.Bands, Cost: d.Cost, Source: result.Source, At: result.Now}
+		if r == nil {
+			r = &Receipt{Takes: make([]Taken, 0, len(demands)-i)}
+		}
+		taken := Taken{Key: d.Key, Bands: d.Bands, Cost: result.Granted, Source: result.Source, At: result.Now}
 		if result.Wait > 0 {
 			taken.Due = make([]int64, len(result.Bands))
 			for j := range result.Bands {
@@ -69,9 +69,6 @@ func NewReceipt(demands []Demand, out *Outcome) *Receipt {
 			}
 		}
 		r.Takes = append(r.Takes, taken)
-	}
-	if len(r.Takes) == 0 {
-		return nil
 	}
 	return r
 }

@@ -156,11 +156,27 @@ func ParseSource(s string) (Source, bool) {
 	return Source(max(0, i)), i >= 0
 }
 
+// Admission is what a Take or a Peek decided for its demands together.
+type Admission uint8
+
+// The admissions.
+const (
+	// Undecided means that the store could not decide an enforced demand, and
+	// that none of the others keeps the request from passing. Those with
+	// status OK were taken.
+	Undecided Admission = iota
+	// Admitted means that every enforced demand fits. Those with status OK
+	// were taken.
+	Admitted
+	// NotAdmitted means that an enforced demand does not fit. Nothing was
+	// taken.
+	NotAdmitted
+)
+
 // Outcome is what came of a Take or a Peek.
 type Outcome struct {
-	// Admitted is whether the demands with status OK were taken, or in a Peek
-	// would have been.
-	Admitted bool
+	// Admission is what the results add up to: see [Outcome.Decide].
+	Admission Admission
 	// Results has one entry per demand.
 	Results []Result
 
@@ -171,6 +187,8 @@ type Outcome struct {
 type Result struct {
 	Status Status
 	Source Source
+	// Granted is how many tokens were taken, or in a Peek would have been.
+	Granted int64
 	// Now is the clock that decided, in microseconds since 1970. The shards
 	// of a cluster each have their own.
 	Now int64
@@ -201,7 +219,7 @@ func (o *Outcome) Prepare(demands []Demand) {
 	for i := range demands {
 		total += len(demands[i].Bands)
 	}
-	o.Admitted = false
+	o.Admission = Undecided
 	o.Results = slices.Grow(o.Results[:0], len(demands))[:len(demands)]
 	o.bands = slices.Grow(o.bands[:0], total)[:total]
 	rest := o.bands
@@ -212,3 +230,27 @@ func (o *Outcome) Prepare(demands []Demand) {
 		rest = rest[n:]
 	}
 }
+
+// Decide sets the admission from the statuses of the results, and Granted to 0
+// where nothing is taken for it. Stores call it once every result has its
+// status and what it could be granted.
+func (o *Outcome) Decide(demands []Demand) {
+	o.Admission = Admitted
+	for i := range demands {
+		switch status := o.Results[i].Status; {
+		case status == OK || demands[i].Shadow:
+		case status != Unavailable:
+			o.Admission = NotAdmitted
+		case o.Admission == Admitted:
+			o.Admission = Undecided
+		}
+	}
+	for i := range o.Results {
+		if o.Admission == NotAdmitted || o.Results[i].Status != OK {
+			o.Results[i].Granted = 0
+		}
+	}
+}
+
+// Admitted reports whether the demands were admitted.
+func (o *Outcome) Admitted() bool { return o.Admission == Admitted }

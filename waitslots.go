@@ -27,49 +27,49 @@ type waitSlots struct {
 // enter takes a slot for a request that may be held, and reports whether it
 // did: the request then calls leave. If there is none, no rule may hold the
 // request. A peek takes no slot.
-func (w *waitSlots) enter(m *making, plan *plan) (entered bool) {
+func (w *waitSlots) enter(v *evaluation, plan *plan) (entered bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.free(m, plan) {
-		for i := range m.demands {
-			m.demands[i].MaxWait = 0
+	if !w.free(v, plan) {
+		for i := range v.demands {
+			v.demands[i].MaxWait = 0
 		}
 		return false
 	}
-	if m.peek {
+	if v.peek {
 		return false
 	}
-	w.count(m, plan, +1)
+	w.count(v, plan, +1)
 	return true
 }
 
-func (w *waitSlots) leave(m *making, plan *plan) {
+func (w *waitSlots) leave(v *evaluation, plan *plan) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.count(m, plan, -1)
+	w.count(v, plan, -1)
 }
 
 // free reports whether there is a slot for a request.
-func (w *waitSlots) free(m *making, plan *plan) bool {
+func (w *waitSlots) free(v *evaluation, plan *plan) bool {
 	share := (w.most + WaitShare - 1) / WaitShare
-	for i := range m.demands {
-		if m.hasWaitShare(i, plan) && w.buckets[m.demands[i].Key.ID] >= share {
+	for i := range v.demands {
+		if v.hasWaitShare(i, plan) && w.buckets[v.demands[i].Key.ID] >= share {
 			return false
 		}
 	}
 	return w.taken < w.most
 }
 
-func (w *waitSlots) count(m *making, plan *plan, change int) {
+func (w *waitSlots) count(v *evaluation, plan *plan, change int) {
 	if w.buckets == nil {
 		w.buckets = make(map[KeyID]int)
 	}
 	w.taken += change
-	for i := range m.demands {
-		if !m.hasWaitShare(i, plan) {
+	for i := range v.demands {
+		if !v.hasWaitShare(i, plan) {
 			continue
 		}
-		id := m.demands[i].Key.ID
+		id := v.demands[i].Key.ID
 		if w.buckets[id] += change; w.buckets[id] == 0 {
 			delete(w.buckets, id)
 		}
@@ -78,8 +78,8 @@ func (w *waitSlots) count(m *making, plan *plan, change int) {
 
 // hasWaitShare is whether the demand at i may hold its request and its bucket
 // is not one that all callers share.
-func (m *making) hasWaitShare(i int, plan *plan) bool {
-	d := &m.demands[i]
-	everyone := plan.rules[m.rules[i].index].everyone
+func (v *evaluation) hasWaitShare(i int, plan *plan) bool {
+	d := &v.demands[i]
+	everyone := plan.rules[v.rules[i].index].everyone
 	return d.MaxWait > 0 && !d.Shadow && (everyone == nil || d.Key.ID != *everyone)
 }

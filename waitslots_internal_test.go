@@ -16,7 +16,7 @@ type waitSeen struct {
 func (s *waitSeen) Take(_ context.Context, demands []Demand, out *Outcome) error {
 	s.seen()
 	out.Prepare(demands)
-	out.Admitted = true
+	out.Decide(demands)
 	return nil
 }
 

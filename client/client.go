@@ -149,7 +149,7 @@ func (c *Client) decideLocally(ctx context.Context, req *fluxgate.Request) (flux
 	if len(bands) > 0 {
 		d.Source = fluxgate.FromFallback
 	}
-	return fluxgate.Told(d, bands, d.Receipt()), nil
+	return fluxgate.NewDecision(d, bands, d.Receipt()), nil
 }
 
 // Settle corrects the tokens taken for a request to its actual cost, as

@@ -244,7 +244,7 @@ func (w *Decision) Decision() (fluxgate.Decision, error) {
 	if w.Receipt != "" {
 		receipt = &fluxgate.Receipt{Token: w.Receipt}
 	}
-	return fluxgate.Told(d, bands, receipt), nil
+	return fluxgate.NewDecision(d, bands, receipt), nil
 }
 
 // check returns why no engine makes such a decision.

@@ -117,7 +117,7 @@ func TestAFloodNeverExceedsTheBound(t *testing.T) {
 		t.Run(fmt.Sprint("of ", most), func(t *testing.T) {
 			f := newFixture(t, most, fluxgate.PerHour(100))
 			for caller := range 10 * most {
-				if !f.take(f.demand(caller, 1)).Admitted {
+				if !f.take(f.demand(caller, 1)).Admitted() {
 					t.Fatal("a new caller is rejected")
 				}
 				if got := f.Stats().Buckets; (most <= 100 || caller%997 == 0) && got > most {
@@ -195,7 +195,7 @@ func TestShortLimitsHoldInAStoreFullOfLongOnes(t *testing.T) {
 	for range 1_000 {
 		d := f.demand(1_000_000, 1)
 		d.Bands = []fluxgate.ExactBand{login}
-		if f.take(d).Admitted {
+		if f.take(d).Admitted() {
 			passed++
 		}
 	}
@@ -220,7 +220,7 @@ func TestARequestThatEvictsItsOwnBucket(t *testing.T) {
 			f.take(f.demand(old, 10))
 			f.take(f.demand(light, 1)) // the nearest to full
 			out := f.take(f.demand(c.order[0], 50), f.demand(c.order[1], 50))
-			if !out.Admitted {
+			if !out.Admitted() {
 				t.Fatal("rejected")
 			}
 			for caller, want := range []int64{100, 49, 50} {

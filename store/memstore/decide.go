@@ -52,7 +52,6 @@ func (s *Store) decideOn(scales []weighed, demands []fluxgate.Demand, out *fluxg
 	// The clock is read under the locks: read before, another request could
 	// have written a later moment, and time would seem to step back.
 	now := s.clock()
-	out.Admitted = true
 	for i := range scales {
 		w, d, result := &scales[i], &demands[i], &out.Results[i]
 		w.entry = w.shard.find(w.id)
@@ -61,16 +60,14 @@ func (s *Store) decideOn(scales []weighed, demands []fluxgate.Demand, out *fluxg
 		}
 		w.entry.look(d.Bands, now, &w.view)
 		weigh.Demand(d, &w.view, result)
-		if result.Status != fluxgate.OK && !d.Shadow {
-			out.Admitted = false
-		}
 	}
+	out.Decide(demands)
 	added := false
 	for i := range scales {
 		w, d, result := &scales[i], &demands[i], &out.Results[i]
-		taken := take && out.Admitted && result.Status == fluxgate.OK && d.Cost > 0
+		taken := take && result.Granted > 0
 		if taken {
-			w.view.Take(d.Bands, d.Cost)
+			w.view.Take(d.Bands, result.Granted)
 		}
 		full := weigh.Report(d.Bands, &w.view, result)
 		if !taken {

@@ -155,7 +155,7 @@ func checkTaken(t *testing.T, demands []fluxgate.Demand, out *fluxgate.Outcome) 
 		admitted = admitted && (d.Shadow || result.Status == fluxgate.OK)
 		for j, left := range result.Bands {
 			most := d.Bands[j].Capacity
-			if out.Admitted && result.Status == fluxgate.OK {
+			if out.Admitted() && result.Status == fluxgate.OK {
 				most -= d.Cost
 			}
 			if left.Remaining < 0 || left.Remaining > most {
@@ -166,7 +166,7 @@ func checkTaken(t *testing.T, demands []fluxgate.Demand, out *fluxgate.Outcome) 
 			t.Fatalf("rejected, though it would wait %v of %v", result.Wait, d.MaxWait)
 		}
 	}
-	if admitted != out.Admitted {
-		t.Fatalf("admitted %t, by its results %t", out.Admitted, admitted)
+	if admitted != out.Admitted() {
+		t.Fatalf("admitted %t, by its results %t", out.Admitted(), admitted)
 	}
 }

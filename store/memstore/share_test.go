@@ -32,7 +32,7 @@ func (f *fixture) under(ruleSet, rule string, b fluxgate.Band, caller int) fluxg
 func (f *fixture) passes(requests int, next func(i int) fluxgate.Demand) (passed int) {
 	f.Helper()
 	for i := range requests {
-		if f.take(next(i)).Admitted {
+		if f.take(next(i)).Admitted() {
 			passed++
 		}
 	}
@@ -117,7 +117,7 @@ func TestShare_Equal(t *testing.T) {
 				if of.rule == "modest" {
 					band = fluxgate.PerMinute(1)
 				}
-				return !f.take(f.under(of.ruleSet, of.rule, band, caller)).Admitted
+				return !f.take(f.under(of.ruleSet, of.rule, band, caller)).Admitted()
 			}
 			for caller := range modest {
 				limited(name{"b", "modest"}, caller)
@@ -262,8 +262,8 @@ func TestShare_ComeAndGoAllocs(t *testing.T) {
 		if err := f.Peek(t.Context(), demands, &out); err != nil || f.Stats().Buckets != 0 {
 			t.Fatal("the full bucket is not dropped", err)
 		}
-		if err := f.Take(t.Context(), demands, &out); err != nil || !out.Admitted {
-			t.Fatal(out.Admitted, err)
+		if err := f.Take(t.Context(), demands, &out); err != nil || !out.Admitted() {
+			t.Fatal(out.Admitted(), err)
 		}
 	})
 	if allocs != 0 {

@@ -106,9 +106,6 @@ func (q *question) read(reply string) (rest string, err error) {
 // that people read off them is computed here, by the same arithmetic.
 func (a *ask) fill(out *fluxgate.Outcome, places []int) {
 	levels := a.levels
-	if places == nil {
-		out.Admitted = a.admitted
-	}
 	for i := range a.demands {
 		place := i
 		if places != nil {

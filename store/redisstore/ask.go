@@ -105,11 +105,12 @@ func (a *ask) isAbandoned() bool { return a.state.Load() == abandoned }
 
 // receipt is what was taken for a caller that has left.
 func (a *ask) receipt() *fluxgate.Receipt {
-	if a.op != opTake || a.err != nil || !a.admitted {
+	if a.op != opTake || a.err != nil {
 		return nil
 	}
 	var out fluxgate.Outcome
 	out.Prepare(a.demands)
 	a.fill(&out, nil)
+	out.Decide(a.demands)
 	return fluxgate.NewReceipt(a.demands, &out)
 }

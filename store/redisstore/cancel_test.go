@@ -87,7 +87,7 @@ func TestACallerThatLeavesASharedCallHarmsNobody(t *testing.T) {
 	for i := range stay {
 		wg.Go(func() {
 			out, err := tr.take(d)
-			if err == nil && !out.Admitted {
+			if err == nil && !out.Admitted() {
 				err = errors.New("rejected")
 			}
 			errs[i] = err
@@ -240,8 +240,8 @@ func frozenShard(tr clusterTrial) {
 		tr.Fatal(err)
 	}
 	tr.Logf("admitted %t: the living shard is %v, the frozen one %v, after %v with a timeout of %v",
-		out.Admitted, out.Results[0].Status, out.Results[1].Status, took.Round(time.Millisecond), tr.config.Timeout)
-	if !out.Admitted || out.Results[0].Status != fluxgate.OK || out.Results[1].Status != fluxgate.Unavailable {
+		out.Admitted(), out.Results[0].Status, out.Results[1].Status, took.Round(time.Millisecond), tr.config.Timeout)
+	if !out.Admitted() || out.Results[0].Status != fluxgate.OK || out.Results[1].Status != fluxgate.Unavailable {
 		tr.Errorf("%+v", out)
 	}
 	if took > tr.config.Timeout+slack {

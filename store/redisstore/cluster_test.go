@@ -311,7 +311,7 @@ func blockedCaller(tr clusterTrial) {
 	part := global
 	part.Cost = band.Capacity / 2
 	began, err := tr.take(part)
-	if err != nil || !began.Admitted {
+	if err != nil || !began.Admitted() {
 		tr.Fatal(began, err)
 	}
 	start := time.Now()

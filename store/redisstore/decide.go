@@ -27,7 +27,7 @@ func (s *Store) decide(ctx context.Context, op byte, demands []fluxgate.Demand, 
 	}
 	out.Prepare(demands)
 	if len(demands) == 0 {
-		out.Admitted = true
+		out.Decide(demands)
 		return nil
 	}
 	deadline := time.Now().Add(s.config.Timeout)
@@ -38,6 +38,7 @@ func (s *Store) decide(ctx context.Context, op byte, demands []fluxgate.Demand, 
 		err := s.await(ctx, a)
 		if err == nil {
 			a.fill(out, nil)
+			out.Decide(demands)
 			a.recycle()
 			return nil
 		}
@@ -108,11 +109,11 @@ func (s *Store) decideParts(ctx context.Context, op byte, demands []fluxgate.Dem
 	}
 	half := deadline.Add(-time.Until(deadline) / 2)
 	parts, err := s.askParts(ctx, opPeek, demands, out, parts, half)
-	if err != nil || !out.Admitted {
+	if err != nil || out.Admission == fluxgate.NotAdmitted {
 		return err
 	}
 	parts, err = s.askParts(ctx, opTake, demands, out, parts, deadline)
-	if err != nil || !out.Admitted {
+	if err != nil || out.Admission == fluxgate.NotAdmitted {
 		s.withdraw(ctx, parts)
 	}
 	return err
@@ -133,7 +134,6 @@ func (s *Store) askParts(ctx context.Context, op byte, demands []fluxgate.Demand
 		}
 	}
 	out.Prepare(demands)
-	out.Admitted = true
 	asked := make([]*part, 0, len(parts))
 	var failed []error
 	for len(parts) > 0 {
@@ -159,8 +159,8 @@ func (s *Store) askParts(ctx context.Context, op byte, demands []fluxgate.Demand
 			continue
 		}
 		p.ask.fill(out, p.places)
-		out.Admitted = out.Admitted && p.ask.admitted
 	}
+	out.Decide(demands)
 	if err := ctx.Err(); err != nil {
 		return asked, err
 	}

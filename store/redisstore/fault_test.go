@@ -128,7 +128,7 @@ func (tr trial) take(demands ...fluxgate.Demand) (fluxgate.Outcome, error) {
 
 func (tr trial) mustTake(demands ...fluxgate.Demand) {
 	tr.Helper()
-	if out, err := tr.take(demands...); err != nil || !out.Admitted {
+	if out, err := tr.take(demands...); err != nil || !out.Admitted() {
 		tr.Fatalf("Take: %v, %+v", err, out)
 	}
 }
@@ -242,7 +242,7 @@ func (c *crowd) note(i int, start time.Time, out *fluxgate.Outcome, err error) {
 	if w.lastFailure.Before(start) {
 		w.lastOK = start
 	}
-	if out.Admitted {
+	if out.Admitted() {
 		w.admitted++
 		if first := out.Results[0]; first.Status == fluxgate.OK {
 			w.passes = append(w.passes, first.Now)

@@ -178,7 +178,7 @@ func (p probe) everything() error {
 	other := p.demand("other", 2, fluxgate.PerHour(10))
 	demands := []fluxgate.Demand{d, other}
 	var out, after fluxgate.Outcome
-	if err := p.Take(ctx, demands, &out); err != nil || !out.Admitted {
+	if err := p.Take(ctx, demands, &out); err != nil || !out.Admitted() {
 		return fmt.Errorf("taking: %w, %+v", err, out)
 	}
 	if err := p.Peek(ctx, demands, &after); err != nil || after.Results[1].Bands[0].Remaining != 8 {
@@ -225,7 +225,7 @@ func TestStateOfAnotherVersionIsAnErrorThatNamesIt(t *testing.T) {
 			// Beside others it is unavailable and counts as if it were not there.
 			good := p.demand("rule", 1, year)
 			both := p.take(bad, good)
-			if !both.Admitted || both.Results[0].Status != fluxgate.Unavailable || both.Results[1].Status != fluxgate.OK || p.left(good) != 2 {
+			if both.Admission != fluxgate.Undecided || both.Results[0].Status != fluxgate.Unavailable || both.Results[1].Status != fluxgate.OK || p.left(good) != 2 {
 				t.Errorf("beside another bucket: %+v", both)
 			}
 			if got := client.Get(ctx, p.name(bad)).Val(); got != value {
@@ -234,7 +234,7 @@ func TestStateOfAnotherVersionIsAnErrorThatNamesIt(t *testing.T) {
 			if err := p.Reset(ctx, bad.Key); err != nil {
 				t.Fatal(err)
 			}
-			if out := p.take(bad); !out.Admitted {
+			if out := p.take(bad); !out.Admitted() {
 				t.Errorf("rejected after a reset of the key: %+v", out)
 			}
 		})
@@ -377,7 +377,7 @@ func TestRejectionWritesNothing(t *testing.T) {
 	p.take(d)
 	value, ttl := client.Get(t.Context(), p.name(d)).Val(), client.PExpireTime(t.Context(), p.name(d)).Val()
 	for range 50 {
-		if p.take(d).Admitted {
+		if p.take(d).Admitted() {
 			t.Fatal("admitted")
 		}
 	}
@@ -403,7 +403,7 @@ func TestFullestCallFits(t *testing.T) {
 	start := time.Now()
 	out := p.take(demands...)
 	t.Logf("%d demands of %d bands each in one call: %v", len(demands), len(bands), time.Since(start))
-	if !out.Admitted {
+	if !out.Admitted() {
 		t.Fatal("rejected")
 	}
 	if _, err := p.Settle(t.Context(), fluxgate.NewReceipt(demands, out), 0); err != nil {
@@ -418,7 +418,7 @@ func TestFullestCallFits(t *testing.T) {
 	for _, d := range slices.Concat(demands, demands) {
 		wg.Go(func() {
 			var out fluxgate.Outcome
-			if err := p.Take(context.Background(), []fluxgate.Demand{d}, &out); err != nil || !out.Admitted {
+			if err := p.Take(context.Background(), []fluxgate.Demand{d}, &out); err != nil || !out.Admitted() {
 				t.Errorf("Take: %v, %+v", err, out)
 			}
 		})

@@ -45,14 +45,14 @@ func peekChangesNothing(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	d := f.demand(3, band("", 5, 1, time.Second))
 	for range 10 {
-		if out := f.peek(d); !out.Admitted || out.Results[0].Bands[0].Remaining != 5 {
+		if out := f.peek(d); !out.Admitted() || out.Results[0].Bands[0].Remaining != 5 {
 			t.Fatalf("a peek at a full bucket of 5 says %+v", out)
 		}
 	}
 	f.mustTake(d)
 	for range 10 {
 		f.Advance(10 * time.Millisecond)
-		if out := f.peek(d); out.Admitted || out.Results[0].Bands[0].Remaining != 2 {
+		if out := f.peek(d); out.Admitted() || out.Results[0].Bands[0].Remaining != 2 {
 			t.Fatalf("a peek for 3 of 2 tokens says %+v", out)
 		}
 	}

@@ -35,7 +35,7 @@ func (f *fixture) tryTake(out *fluxgate.Outcome, demands ...fluxgate.Demand) boo
 		f.Errorf("Take: %v", err)
 		return false
 	}
-	return out.Admitted
+	return out.Admitted()
 }
 
 func concurrentBurst(t testing.TB, b Backend) {

@@ -124,8 +124,8 @@ func compare(f *fixture, step int, applying []*twin, demands []fluxgate.Demand, 
 		}
 		admitted = admitted && (d.Shadow || want == fluxgate.OK)
 	}
-	if out.Admitted != admitted {
-		f.Fatalf("step %d: admitted %t, the ideal buckets say %t", step, out.Admitted, admitted)
+	if out.Admitted() != admitted {
+		f.Fatalf("step %d: admitted %t, the ideal buckets say %t", step, out.Admitted(), admitted)
 	}
 	for i, tw := range applying {
 		result := &out.Results[i]
@@ -193,7 +193,7 @@ func fractionsAreKept(t testing.TB, b Backend) {
 		d := f.demand(1, band("", c.capacity, c.capacity, c.period))
 		admitted := 0
 		for range c.asks {
-			if f.take(d).Admitted {
+			if f.take(d).Admitted() {
 				admitted++
 			}
 			f.Advance(c.every)

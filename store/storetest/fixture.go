@@ -68,7 +68,7 @@ func (f *fixture) peek(demands ...fluxgate.Demand) *fluxgate.Outcome {
 func (f *fixture) mustTake(demands ...fluxgate.Demand) *fluxgate.Outcome {
 	f.Helper()
 	out := f.take(demands...)
-	if !out.Admitted {
+	if !out.Admitted() {
 		f.Fatalf("rejected, though there are tokens: %+v", out.Results)
 	}
 	return out
@@ -78,7 +78,7 @@ func (f *fixture) mustTake(demands ...fluxgate.Demand) *fluxgate.Outcome {
 func (f *fixture) mustReject(demands ...fluxgate.Demand) *fluxgate.Outcome {
 	f.Helper()
 	out := f.take(demands...)
-	if out.Admitted {
+	if out.Admitted() {
 		f.Fatalf("admitted, though there are no tokens: %+v", out.Results)
 	}
 	return out
@@ -89,7 +89,7 @@ func (f *fixture) drain(d fluxgate.Demand) int64 {
 	f.Helper()
 	d.Cost = 1
 	for n := int64(0); ; n++ {
-		if !f.take(d).Admitted {
+		if !f.take(d).Admitted() {
 			return n
 		}
 		if n > 100_000 {

@@ -107,7 +107,7 @@ func (p *plain) decide(_ context.Context, demands []fluxgate.Demand, out *fluxga
 	defer p.mu.Unlock()
 	now := p.clock.Now().UnixMicro()
 	out.Prepare(demands)
-	out.Admitted = true
+	vetoed := false
 	views := make([]*bucket.View, len(demands))
 	for i := range demands {
 		d, result := &demands[i], &out.Results[i]
@@ -119,9 +119,13 @@ func (p *plain) decide(_ context.Context, demands []fluxgate.Demand, out *fluxga
 		views[i] = p.view(d.Key, d.Bands, now)
 		result.Now = now
 		p.weigh(d, views[i], result)
-		if result.Status != fluxgate.OK && (!d.Shadow || p.is("lets shadow rules veto")) {
-			out.Admitted = false
+		if d.Shadow && p.is("lets shadow rules veto") && result.Status != fluxgate.OK {
+			vetoed = true
 		}
+	}
+	out.Decide(demands)
+	if vetoed {
+		out.Admission = fluxgate.NotAdmitted
 	}
 	if p.is("reads and writes apart") {
 		p.mu.Unlock()
@@ -129,7 +133,7 @@ func (p *plain) decide(_ context.Context, demands []fluxgate.Demand, out *fluxga
 		p.mu.Lock()
 	}
 	for i := range demands {
-		p.commit(&demands[i], views[i], &out.Results[i], out.Admitted, take)
+		p.commit(&demands[i], views[i], &out.Results[i], out.Admitted(), take)
 	}
 	return nil
 }
@@ -153,7 +157,9 @@ func (p *plain) weigh(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Resul
 	}
 	if result.Wait > d.MaxWait && (d.MaxWait == 0 || !p.is("accepts any wait")) {
 		result.Status = fluxgate.Rejected
+		return
 	}
+	result.Granted = cost
 }
 
 func (p *plain) commit(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Result, admitted, take bool) {

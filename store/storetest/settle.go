@@ -206,7 +206,7 @@ func settleNeverCreates(t testing.TB, b Backend) {
 			}
 			d.Cost = 1 + r.Int64N(capacity)
 			d.MaxWait = time.Duration(r.Int64N(int64(10 * time.Second)))
-			if out := f.take(d); out.Admitted {
+			if out := f.take(d); out.Admitted() {
 				result := out.Results[0]
 				events = append(events, handedOut{result.Now + result.Wait.Microseconds(), d.Cost})
 				outs, demands = append(outs, out), append(demands, d)

@@ -9,8 +9,9 @@
 //	var view weigh.View
 //	state.View(demand.Bands, now, &view)
 //	weigh.Demand(&demand, &view, &result)
-//	if admitted && result.Status == fluxgate.OK && demand.Cost > 0 {
-//		view.Take(demand.Bands, demand.Cost)
+//	outcome.Decide(demands) // once all of them are weighed
+//	if result.Granted > 0 {
+//		view.Take(demand.Bands, result.Granted)
 //		state.Store(demand.Bands, &view)
 //	}
 //	full := weigh.Report(demand.Bands, &view, &result) // forget it from then on
@@ -60,7 +61,9 @@ func Demand(d *fluxgate.Demand, view *View, result *fluxgate.Result) {
 	}
 	if result.Wait > d.MaxWait {
 		result.Status = fluxgate.Rejected
+		return
 	}
+	result.Granted = d.Cost
 }
 
 // Report writes what is left into the result. It returns how long until every

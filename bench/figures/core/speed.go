@@ -105,7 +105,7 @@ func newStore(maxBuckets int) *memstore.Store {
 
 func take(store fluxgate.Store, demands []fluxgate.Demand, out *fluxgate.Outcome) {
 	must(store.Take(context.Background(), demands, out))
-	if !out.Admitted {
+	if !out.Admitted() {
 		panic("the store rejects")
 	}
 }

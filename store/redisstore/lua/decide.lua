@@ -287,9 +287,10 @@ local function decide(op, asked, d)
       end
     end
     if status == OK and longest > demands[e + 5] then status = REJECTED end
-    if status ~= OK and demands[e + 3] == 0 then admitted = 0 end
     if unreadable[k] then
       status, levels[n - list.count + 1] = UNREADABLE, unreadable[k]
+    elseif status ~= OK and demands[e + 3] == 0 then
+      admitted = 0
     end
     statuses[j] = status
     e = e + 5
