@@ -50,9 +50,8 @@ func (e *Engine) Buckets(ctx context.Context, req *Request, rules ...string) ([]
 	}
 	v := newEvaluation(len(chosen))
 	v.peek = true
-	plan := e.planOf(set)
 	for _, r := range chosen {
-		key, err := e.keyOf(plan, r, asked)
+		key, err := e.keyOf(set, r, asked)
 		switch {
 		case err != nil:
 			return nil, err

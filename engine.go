@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/match"
@@ -26,6 +27,7 @@ type Engine struct {
 	store Store
 	rules RuleSets
 	keyer keyer
+	plans sync.Map // *token of a rule set → *plan
 
 	ruleSetID    string
 	allowMissing bool
@@ -129,17 +131,17 @@ func (e *Engine) decide(ctx context.Context, req *Request, set *RuleSet) (Decisi
 	if len(found.Rules) > MaxMatches {
 		return Decision{Reason: ReasonTooManyRules}, nil
 	}
-	return e.apply(ctx, req, e.planOf(set), &found)
+	return e.apply(ctx, req, set, &found)
 }
 
 // apply decides by the rules that apply. A path with several readings is denied if one
 // of them is, and exempt only if all are: a caller must not get around a rule by a
 // spelling that the router behind reads in another way.
-func (e *Engine) apply(ctx context.Context, req *Request, plan *plan, found *match.Matches) (Decision, error) {
+func (e *Engine) apply(ctx context.Context, req *Request, set *RuleSet, found *match.Matches) (Decision, error) {
 	var last *compiledRule // the last rule that allows
 	if found.Ends {
 		for _, i := range found.Rules {
-			switch r := &plan.set.active[i]; {
+			switch r := &set.active[i]; {
 			case r.shadow || r.limits():
 			case r.Action == ActionDeny:
 				return Decision{Reason: ReasonDenied, RuleID: r.ID}, nil
@@ -156,14 +158,15 @@ func (e *Engine) apply(ctx context.Context, req *Request, plan *plan, found *mat
 		result.exemptedBy = last.ID
 	}
 
+	plan := e.planOf(set)
 	v := newEvaluation(len(found.Rules))
 	v.peek = req.Peek
 	for _, i := range found.Rules {
-		r := &plan.set.active[i]
+		r := &set.active[i]
 		if !r.limits() {
 			continue
 		}
-		key, ok, err := plan.rules[i].key(&e.keyer, r, req)
+		key, ok, err := plan[i].key(&e.keyer, r, req)
 		if err != nil {
 			return Decision{}, err
 		}
@@ -174,7 +177,7 @@ func (e *Engine) apply(ctx context.Context, req *Request, plan *plan, found *mat
 			return Decision{Reason: ReasonMissingIdentity, RuleID: r.ID}, nil
 		}
 		demand := Demand{
-			Key:   Key{RuleSet: plan.set.id, Rule: r.ID, ID: key},
+			Key:   Key{RuleSet: set.id, Rule: r.ID, ID: key},
 			Bands: r.bands, Cost: req.cost(), Shadow: r.shadow,
 		}
 		if e.maxWait > 0 && e.policyOf(r) == WaitForRefill {
@@ -200,7 +203,7 @@ type applyResult struct {
 
 // take has the store decide, applies the failure modes of the rules that it
 // could not decide, and holds the request.
-func (e *Engine) take(ctx context.Context, v *evaluation, plan *plan, a applyResult) (Decision, error) {
+func (e *Engine) take(ctx context.Context, v *evaluation, plan plan, a applyResult) (Decision, error) {
 	if a.waits && e.waits.enter(v, plan) {
 		defer e.waits.leave(v, plan)
 	}

@@ -9,7 +9,7 @@ import (
 // applyFailureModes decides the demands that the store could not, each as its
 // rule says. It returns the rule that fails closed, if one does, and whether
 // there was anything that the store could not decide.
-func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, plan *plan) (failed *compiledRule, degraded bool) {
+func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, plan plan) (failed *compiledRule, degraded bool) {
 	var local []int
 	for i := range v.demands {
 		if v.outcome.Results[i].Status != Unavailable {
@@ -42,10 +42,10 @@ func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, plan *pla
 // takeFromFallback has the fallback decide the demands at these indices, puts
 // its results in their place, and reports whether it rejects the request. If
 // it fails, failed is a rule that it could not decide.
-func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan *plan, indices []int) (failed *compiledRule, rejected bool) {
+func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan plan, indices []int) (failed *compiledRule, rejected bool) {
 	demands := make([]Demand, len(indices))
 	for k, i := range indices {
-		v.demands[i].Bands = plan.rules[v.rules[i].index].local
+		v.demands[i].Bands = plan[v.rules[i].index].local
 		demands[k] = v.demands[i]
 	}
 	var out Outcome

@@ -1,11 +1,11 @@
 package fluxgate
 
-// plan is a rule set as one engine uses it: with the store's salt in its keys
-// and the fallback's share in its bands.
-type plan struct {
-	set   *RuleSet
-	rules []plannedRule // as set.active
-}
+import "runtime"
+
+// plan is what an engine needs of a rule set beside the rule set itself: one
+// entry for each active rule, with the store's salt in its keys and the
+// fallback's share in its bands. It does not keep the rule set in memory.
+type plan []plannedRule
 
 type plannedRule struct {
 	prefix keyPrefix
@@ -24,16 +24,16 @@ func (p *plannedRule) key(k *keyer, r *compiledRule, req *Request) (id KeyID, ok
 	return k.key(r, &p.prefix, req)
 }
 
-func newPlan(e *Engine, set *RuleSet) *plan {
-	p := &plan{set: set, rules: make([]plannedRule, len(set.active))}
+func newPlan(e *Engine, set *RuleSet) plan {
+	p := make(plan, len(set.active))
 	salt := e.store.Salt()
 	for i := range set.active {
 		r := &set.active[i]
-		p.rules[i].prefix = newKeyPrefix(salt, set.id, r.ID)
+		p[i].prefix = newKeyPrefix(salt, set.id, r.ID)
 		if r.Scope == ScopeGlobal {
 			// Such a key takes nothing from the request.
-			id, _, _ := new(keyer).key(r, &p.rules[i].prefix, &Request{})
-			p.rules[i].everyone = &id
+			id, _, _ := new(keyer).key(r, &p[i].prefix, &Request{})
+			p[i].everyone = &id
 		}
 		if e.fallback == nil {
 			continue
@@ -48,18 +48,22 @@ func newPlan(e *Engine, set *RuleSet) *plan {
 			if err != nil {
 				exact = r.bands[position]
 			}
-			p.rules[i].local = append(p.rules[i].local, exact)
+			p[i].local = append(p[i].local, exact)
 		}
 	}
 	return p
 }
 
-// planOf is the plan of a rule set, made when the engine first sees it. It is
-// kept with the rule set, and goes with it.
-func (e *Engine) planOf(set *RuleSet) *plan {
-	if known, ok := set.plans.Load(e); ok {
-		return known.(*plan)
+// planOf is the plan of a rule set, made when the engine first sees it and
+// dropped when the rule set is no longer in memory.
+func (e *Engine) planOf(set *RuleSet) plan {
+	if known, ok := e.plans.Load(set.token); ok {
+		return *known.(*plan)
 	}
-	known, _ := set.plans.LoadOrStore(e, newPlan(e, set))
-	return known.(*plan)
+	p := newPlan(e, set)
+	if known, ok := e.plans.LoadOrStore(set.token, &p); ok {
+		return *known.(*plan)
+	}
+	runtime.AddCleanup(set, func(t *token) { e.plans.Delete(t) }, set.token)
+	return p
 }

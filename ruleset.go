@@ -5,7 +5,6 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"sync"
 
 	"github.com/fluxgate/fluxgate/internal/match"
 )
@@ -24,8 +23,12 @@ type RuleSet struct {
 	rules   []Rule         // in the order they are evaluated
 	active  []compiledRule // the enabled ones, in the same order
 	matcher *match.Matcher
-	plans   sync.Map // *Engine → *plan
+	token   *token // unlike that of any other rule set, and does not keep this one in memory
 }
+
+// token is a pointer to tell rule sets apart by. It is not empty: pointers to
+// what is empty may be equal.
+type token struct{ _ byte }
 
 // compiledRule is what the path of a request needs of a rule.
 type compiledRule struct {
@@ -45,7 +48,7 @@ func NewRuleSet(id string, rules ...Rule) (*RuleSet, error) {
 
 // newRuleSet adds to the problems that were found while the rules were read.
 func newRuleSet(id string, rules []Rule, found *problems) (*RuleSet, error) {
-	set := &RuleSet{id: id, rules: make([]Rule, len(rules))}
+	set := &RuleSet{id: id, token: new(token), rules: make([]Rule, len(rules))}
 	for i, r := range rules {
 		set.rules[i] = r.clone()
 		if r.RuleSetID == "" {

@@ -70,7 +70,6 @@ const (
 func (e *Engine) verdicts(set *RuleSet, req *Request) []Verdict {
 	asked := req.matching()
 	found := set.matcher.Explain(&asked)
-	plan := e.planOf(set)
 	verdicts := make([]Verdict, len(set.rules))
 	next := 0 // of the rules that are enabled
 	for i := range set.rules {
@@ -91,7 +90,7 @@ func (e *Engine) verdicts(set *RuleSet, req *Request) []Verdict {
 		}
 		if r.limits() {
 			v.Identity, v.Missing = e.keyer.identify(r, req)
-			v.Key, _ = e.keyOf(plan, r, req)
+			v.Key, _ = e.keyOf(set, r, req)
 			if v.Key == (Key{}) {
 				v.Identity = nil
 			}
@@ -102,12 +101,12 @@ func (e *Engine) verdicts(set *RuleSet, req *Request) []Verdict {
 
 // keyOf is the key of a request under a rule that limits, and zero where the
 // identity is missing and the rule refuses that.
-func (e *Engine) keyOf(plan *plan, r *compiledRule, req *Request) (Key, error) {
-	id, ok, err := plan.rules[r.index].key(&e.keyer, r, req)
+func (e *Engine) keyOf(set *RuleSet, r *compiledRule, req *Request) (Key, error) {
+	id, ok, err := e.planOf(set)[r.index].key(&e.keyer, r, req)
 	if err != nil || !ok {
 		return Key{}, err
 	}
-	return Key{RuleSet: plan.set.id, Rule: r.ID, ID: id}, nil
+	return Key{RuleSet: set.id, Rule: r.ID, ID: id}, nil
 }
 
 // identify names what a request's key under a rule is made of, and what of it

@@ -27,7 +27,7 @@ type waitSlots struct {
 // enter takes a slot for a request that may be held, and reports whether it
 // did: the request then calls leave. If there is none, no rule may hold the
 // request. A peek takes no slot.
-func (w *waitSlots) enter(v *evaluation, plan *plan) (entered bool) {
+func (w *waitSlots) enter(v *evaluation, plan plan) (entered bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.free(v, plan) {
@@ -43,14 +43,14 @@ func (w *waitSlots) enter(v *evaluation, plan *plan) (entered bool) {
 	return true
 }
 
-func (w *waitSlots) leave(v *evaluation, plan *plan) {
+func (w *waitSlots) leave(v *evaluation, plan plan) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.count(v, plan, -1)
 }
 
 // free reports whether there is a slot for a request.
-func (w *waitSlots) free(v *evaluation, plan *plan) bool {
+func (w *waitSlots) free(v *evaluation, plan plan) bool {
 	share := (w.most + WaitShare - 1) / WaitShare
 	for i := range v.demands {
 		if v.hasWaitShare(i, plan) && w.buckets[v.demands[i].Key.ID] >= share {
@@ -60,7 +60,7 @@ func (w *waitSlots) free(v *evaluation, plan *plan) bool {
 	return w.taken < w.most
 }
 
-func (w *waitSlots) count(v *evaluation, plan *plan, change int) {
+func (w *waitSlots) count(v *evaluation, plan plan, change int) {
 	if w.buckets == nil {
 		w.buckets = make(map[KeyID]int)
 	}
@@ -78,8 +78,8 @@ func (w *waitSlots) count(v *evaluation, plan *plan, change int) {
 
 // hasWaitShare is whether the demand at i may hold its request and its bucket
 // is not one that all callers share.
-func (v *evaluation) hasWaitShare(i int, plan *plan) bool {
+func (v *evaluation) hasWaitShare(i int, plan plan) bool {
 	d := &v.demands[i]
-	everyone := plan.rules[v.rules[i].index].everyone
+	everyone := plan[v.rules[i].index].everyone
 	return d.MaxWait > 0 && !d.Shadow && (everyone == nil || d.Key.ID != *everyone)
 }

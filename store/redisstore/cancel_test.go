@@ -239,9 +239,9 @@ func frozenShard(tr clusterTrial) {
 	if err != nil {
 		tr.Fatal(err)
 	}
-	tr.Logf("admitted %t: the living shard is %v, the frozen one %v, after %v with a timeout of %v",
-		out.Admitted(), out.Results[0].Status, out.Results[1].Status, took.Round(time.Millisecond), tr.config.Timeout)
-	if !out.Admitted() || out.Results[0].Status != fluxgate.OK || out.Results[1].Status != fluxgate.Unavailable {
+	tr.Logf("admission %d: the living shard is %v, the frozen one %v, after %v with a timeout of %v",
+		out.Admission, out.Results[0].Status, out.Results[1].Status, took.Round(time.Millisecond), tr.config.Timeout)
+	if out.Admission != fluxgate.Undecided || out.Results[0].Status != fluxgate.OK || out.Results[1].Status != fluxgate.Unavailable {
 		tr.Errorf("%+v", out)
 	}
 	if took > tr.config.Timeout+slack {

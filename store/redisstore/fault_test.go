@@ -242,7 +242,7 @@ func (c *crowd) note(i int, start time.Time, out *fluxgate.Outcome, err error) {
 	if w.lastFailure.Before(start) {
 		w.lastOK = start
 	}
-	if out.Admitted() {
+	if out.Admission != fluxgate.NotAdmitted {
 		w.admitted++
 		if first := out.Results[0]; first.Status == fluxgate.OK {
 			w.passes = append(w.passes, first.Now)

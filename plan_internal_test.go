@@ -1,0 +1,37 @@
+package fluxgate
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// current is a rule set that can be replaced.
+type current struct{ set *RuleSet }
+
+func (c *current) RuleSet(context.Context, string) *RuleSet { return c.set }
+
+// A rule set that was replaced is freed, and its plan with it.
+func TestPlan_FreedWithRuleSet(t *testing.T) {
+	store := &waitSeen{seen: func() {}}
+	rules := new(current)
+	engine := Must(New(store, rules))
+	for range 100 {
+		rules.set = Must(NewRuleSet("api", Rule{ID: "r", Bands: []Band{PerSecond(1)}}))
+		if d, err := engine.Check(t.Context(), &Request{}); err != nil || !d.Allowed {
+			t.Fatal(d.Reason, err)
+		}
+	}
+	plans := 0
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		runtime.GC()
+		plans = 0
+		engine.plans.Range(func(any, any) bool { plans++; return true })
+		if plans == 1 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Errorf("the engine keeps the plans of %d rule sets, of which one is in use", plans)
+}
