@@ -28,6 +28,8 @@ type Client struct {
 	hide      func(string) string
 }
 
+var _ fluxgate.Limiter = (*Client)(nil)
+
 // New returns a client of the server at a URL, such as http://127.0.0.1:8080. The
 // first request connects.
 func New(address string, config Config) (*Client, error) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/client"
-	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
@@ -364,7 +363,7 @@ func TestClient_Fallback(t *testing.T) {
 	if _, err := limiter.Settle(t.Context(), d.Receipt(), 0); !errors.Is(err, fluxgate.ErrSettled) {
 		t.Errorf("settled again: %v", err)
 	}
-	if got := left(t, httplimit.Limiter(fallback), fluxgate.Request{})["r.hour"]; got != 4 {
+	if got := left(t, fluxgate.Limiter(fallback), fluxgate.Request{})["r.hour"]; got != 4 {
 		t.Errorf("%d left, want 4", got)
 	}
 	d, err = limiter.Check(t.Context(), &fluxgate.Request{Cost: 5})

@@ -16,7 +16,6 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/client"
-	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/server/check"
 	"github.com/fluxgate/fluxgate/server/receipt"
@@ -27,8 +26,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
-
-var _ httplimit.Limiter = (*client.Client)(nil)
 
 // patient is what tests wait for a server on a machine with other things to do.
 const patient = 20 * time.Second
@@ -68,7 +65,7 @@ func engineOver(t testing.TB, store fluxgate.Store, rules []fluxgate.Rule, optio
 }
 
 // handler is what a server answers checks with.
-func handler(t testing.TB, limiter httplimit.Limiter) http.Handler {
+func handler(t testing.TB, limiter fluxgate.Limiter) http.Handler {
 	t.Helper()
 	office, err := receipt.NewOffice(receipt.Config{})
 	if err != nil {
@@ -163,7 +160,7 @@ func (g *gate) left(req fluxgate.Request) map[string]int64 {
 	return left(g, g.engine, req)
 }
 
-func left(t testing.TB, limiter httplimit.Limiter, req fluxgate.Request) map[string]int64 {
+func left(t testing.TB, limiter fluxgate.Limiter, req fluxgate.Request) map[string]int64 {
 	t.Helper()
 	req.Peek, req.Cost = true, 0
 	d, err := limiter.Check(context.WithoutCancel(t.Context()), &req)

@@ -6,14 +6,13 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/client"
-	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/httplimit/limittest"
 )
 
 // TestClient_Middleware puts a client and a server between
 // the middleware and its engine.
 func TestClient_Middleware(t *testing.T) {
-	limittest.Run(t, func(t *testing.T, engine *fluxgate.Engine) httplimit.Limiter {
+	limittest.Run(t, func(t *testing.T, engine *fluxgate.Engine) fluxgate.Limiter {
 		server := serve(t, handler(t, engine))
 		return newClient(t, server.URL, client.Config{MaxWait: time.Second})
 	})

@@ -19,7 +19,7 @@ const settleTimeout = time.Second
 // in the request's context.
 type Admission struct {
 	parent   context.Context
-	limiter  Limiter
+	limiter  fluxgate.Limiter
 	ruleSet  string
 	decision fluxgate.Decision
 }
@@ -82,7 +82,7 @@ type passage struct {
 	admission Admission
 }
 
-func newPassage(ctx context.Context, limiter Limiter, ruleSet string, d fluxgate.Decision) *passage {
+func newPassage(ctx context.Context, limiter fluxgate.Limiter, ruleSet string, d fluxgate.Decision) *passage {
 	return &passage{ctx, Admission{parent: ctx, limiter: limiter, ruleSet: ruleSet, decision: d}}
 }
 

@@ -56,7 +56,7 @@ func engineOver(t testing.TB, store fluxgate.Store, rules []fluxgate.Rule, optio
 	return engine
 }
 
-func newLimit(t testing.TB, limiter httplimit.Limiter, options ...httplimit.Option) httplimit.Middleware {
+func newLimit(t testing.TB, limiter fluxgate.Limiter, options ...httplimit.Option) httplimit.Middleware {
 	t.Helper()
 	limit, err := httplimit.New(limiter, options...)
 	if err != nil {

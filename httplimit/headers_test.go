@@ -12,7 +12,6 @@ import (
 
 	"github.com/dunglas/httpsfv"
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/httplimit"
 )
 
 // policies are the entries of the two lists of a response, checked with a
@@ -247,7 +246,7 @@ func TestHeaders_ChangedByHandler(t *testing.T) {
 
 // TestHeaders_ChangedRule although its id is the same.
 func TestHeaders_ChangedRule(t *testing.T) {
-	var limiters [2]httplimit.Limiter
+	var limiters [2]fluxgate.Limiter
 	for i, n := range []int64{10, 20} {
 		limiters[i] = newEngine(t, []fluxgate.Rule{perHour("r", n)})
 	}
@@ -261,7 +260,7 @@ func TestHeaders_ChangedRule(t *testing.T) {
 	}
 }
 
-type switching struct{ httplimit.Limiter }
+type switching struct{ fluxgate.Limiter }
 
 // TestHeaders_ManyRules has more of them than are remembered.
 func TestHeaders_ManyRules(t *testing.T) {

@@ -1,7 +1,6 @@
 package httplimit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,25 +12,13 @@ import (
 	"github.com/fluxgate/fluxgate/internal/match"
 )
 
-// Limiter decides requests. A [*fluxgate.Engine] is one.
-type Limiter interface {
-	// Check decides a request, and holds it where a rule says so. An error
-	// means that there is no decision. The request is the caller's again when
-	// Check returns without one.
-	Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error)
-	// Settle corrects what was taken for a request to its actual cost.
-	Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error)
-}
-
-var _ Limiter = (*fluxgate.Engine)(nil)
-
 // Middleware puts a limiter in front of a handler.
 type Middleware func(next http.Handler) http.Handler
 
 // New returns a middleware that decides every request with limiter, except those
 // that its options skip. It can be used for any number of handlers. The error
 // lists all problems of the options.
-func New(limiter Limiter, options ...Option) (Middleware, error) {
+func New(limiter fluxgate.Limiter, options ...Option) (Middleware, error) {
 	g := &gate{
 		limiter: limiter, names: newNameCache(), ips: new(clientip.Resolver),
 		ietfHeaders: true, xHeaders: true,
@@ -55,7 +42,7 @@ func New(limiter Limiter, options ...Option) (Middleware, error) {
 
 // gate is a limiter as HTTP sees it.
 type gate struct {
-	limiter Limiter
+	limiter fluxgate.Limiter
 	names   *nameCache
 
 	include, exclude *match.Paths // a nil include is every path

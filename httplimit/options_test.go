@@ -19,7 +19,7 @@ import (
 func TestNew_InvalidOptions(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		limiter httplimit.Limiter
+		limiter fluxgate.Limiter
 		option  httplimit.Option
 		want    string
 	}{

@@ -47,7 +47,7 @@ func TestHook_Panic(t *testing.T) {
 	denied := decided(fluxgate.Decision{Reason: fluxgate.ReasonDenied})
 	for _, c := range []struct {
 		name    string
-		limiter httplimit.Limiter
+		limiter fluxgate.Limiter
 		option  httplimit.Option
 		at      string // where the observer panics too
 	}{

@@ -116,7 +116,7 @@ func TestSettle_ClientGone(t *testing.T) {
 }
 
 // stuck is a limiter whose store does not answer.
-type stuck struct{ httplimit.Limiter }
+type stuck struct{ fluxgate.Limiter }
 
 func (s stuck) Settle(ctx context.Context, _ *fluxgate.Receipt, _ int64) (fluxgate.Settlement, error) {
 	if _, bounded := ctx.Deadline(); !bounded || ctx.Value(userKey{}) != "ann" {

@@ -141,7 +141,7 @@ func (a *App) route(mux *http.ServeMux, pattern string, handler http.Handler) {
 	mux.Handle(pattern, a.metrics.Route(pattern, a.tracing.Route(pattern, handler)))
 }
 
-func (a *App) forwardAuth(limiter httplimit.Limiter) (http.Handler, error) {
+func (a *App) forwardAuth(limiter fluxgate.Limiter) (http.Handler, error) {
 	c, f := a.config, &a.config.ForwardAuth
 	if !c.RateLimit.FilterEnabled {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }), nil

@@ -25,7 +25,7 @@ var goldens embed.FS
 
 // Run compares the middleware's responses over a limiter with the golden ones.
 // connect makes the limiter that is tested, which decides by asking the engine.
-func Run(t *testing.T, connect func(t *testing.T, engine *fluxgate.Engine) httplimit.Limiter) {
+func Run(t *testing.T, connect func(t *testing.T, engine *fluxgate.Engine) fluxgate.Limiter) {
 	tried := map[string]bool{}
 	for _, s := range scenarios(t) {
 		tried[s.name+".http"] = true
@@ -76,7 +76,7 @@ func (away) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { 
 
 // Respond is the last of equal requests and its response, through a real server
 // with the middleware in front. An empty method means GET.
-func Respond(t testing.TB, limiter httplimit.Limiter, before int, method string, options ...httplimit.Option) string {
+func Respond(t testing.TB, limiter fluxgate.Limiter, before int, method string, options ...httplimit.Option) string {
 	t.Helper()
 	limit, err := httplimit.New(limiter, options...)
 	if err != nil {

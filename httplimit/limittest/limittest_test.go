@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/httplimit/limittest"
 	"go.uber.org/goleak"
 )
@@ -12,5 +11,5 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestAnEngineGivesTheGoldenResponses(t *testing.T) {
-	limittest.Run(t, func(_ *testing.T, engine *fluxgate.Engine) httplimit.Limiter { return engine })
+	limittest.Run(t, func(_ *testing.T, engine *fluxgate.Engine) fluxgate.Limiter { return engine })
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/check"
 	"github.com/fluxgate/fluxgate/server/config"
@@ -20,7 +19,7 @@ import (
 
 // guarded is an API behind a guard that knows the tokens all, which is for
 // every rule set, some, for api and others, and other, for others.
-func guarded(t *testing.T, ruleSet string, limiter httplimit.Limiter) http.Handler {
+func guarded(t *testing.T, ruleSet string, limiter fluxgate.Limiter) http.Handler {
 	t.Helper()
 	auth := config.Auth{}
 	for name, sets := range map[string][]string{"all": nil, "some": {"api", "others"}, "other": {"others"}} {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/wire"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/config"
@@ -21,7 +20,7 @@ import (
 
 // Config configures an [API]. Limiter and Issuer are required.
 type Config struct {
-	Limiter httplimit.Limiter
+	Limiter fluxgate.Limiter
 	// Issuer issues and redeems receipts.
 	Issuer *receipt.Office
 	// RuleSet is the rule set of requests that name none. Empty means that

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/server/check"
 	"github.com/fluxgate/fluxgate/server/receipt"
 	"github.com/fluxgate/fluxgate/store/memstore"
@@ -56,7 +55,7 @@ func newDesk(t testing.TB, store fluxgate.Store, options ...fluxgate.Option) *de
 	return deskOf(t, engine, engine)
 }
 
-func deskOf(t testing.TB, engine *fluxgate.Engine, limiter httplimit.Limiter) *desk {
+func deskOf(t testing.TB, engine *fluxgate.Engine, limiter fluxgate.Limiter) *desk {
 	t.Helper()
 	d := &desk{TB: t, engine: engine, now: time.Now()}
 	office, err := receipt.NewOffice(receipt.Config{Now: func() time.Time { return d.now }, TTL: time.Minute})

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/httplimit"
 )
 
 // TestCheck_Allocations prints and bounds what a check costs, without net/http.
@@ -45,7 +44,7 @@ func (w *nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (w *nowhere) WriteHeader(status int)      { w.status = status }
 
 // fixed is a limiter that always has the same answer.
-type fixed struct{ httplimit.Limiter }
+type fixed struct{ fluxgate.Limiter }
 
 func (fixed) Check(_ context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
 	if req.Cost < 0 || req.RuleSet != "" && !fluxgate.ValidID(req.RuleSet) {

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/server/forwardauth"
 	"go.uber.org/goleak"
@@ -21,7 +20,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(testenv.Suite{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-func newHandler(t testing.TB, limiter httplimit.Limiter, config forwardauth.Config) *forwardauth.Handler {
+func newHandler(t testing.TB, limiter fluxgate.Limiter, config forwardauth.Config) *forwardauth.Handler {
 	t.Helper()
 	handler, err := forwardauth.New(limiter, config)
 	if err != nil {

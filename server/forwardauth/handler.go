@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/clientip"
 	"github.com/fluxgate/fluxgate/httplimit"
 )
@@ -22,7 +23,7 @@ var _ http.Handler = (*Handler)(nil)
 
 // New returns a handler that decides with limiter. The error lists all problems
 // of the configuration.
-func New(limiter httplimit.Limiter, config Config) (*Handler, error) {
+func New(limiter fluxgate.Limiter, config Config) (*Handler, error) {
 	config, err := config.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("forward-auth: %w", err)

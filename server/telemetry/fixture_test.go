@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/memrules"
@@ -36,7 +35,7 @@ type world struct {
 	rules   *reload.Reloader
 	store   *fickle
 	engine  *fluxgate.Engine
-	limiter httplimit.Limiter
+	limiter fluxgate.Limiter
 }
 
 var here = netip.MustParseAddr("192.0.2.1")

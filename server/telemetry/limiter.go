@@ -7,20 +7,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/httplimit"
 )
 
 // Limiter measures how long next takes to decide.
-func (m *Metrics) Limiter(next httplimit.Limiter) httplimit.Limiter {
+func (m *Metrics) Limiter(next fluxgate.Limiter) fluxgate.Limiter {
 	return &timed{next: next, seconds: m.seconds}
 }
 
 type timed struct {
-	next    httplimit.Limiter
+	next    fluxgate.Limiter
 	seconds prometheus.Observer
 }
 
-// Check implements [httplimit.Limiter].
+// Check implements [fluxgate.Limiter].
 func (t *timed) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
 	start, peek := time.Now(), req.Peek
 	d, err := t.next.Check(ctx, req)
@@ -35,7 +34,7 @@ func (t *timed) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Deci
 	return d, nil
 }
 
-// Settle implements [httplimit.Limiter].
+// Settle implements [fluxgate.Limiter].
 func (t *timed) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
 	return t.next.Settle(ctx, receipt, actual)
 }

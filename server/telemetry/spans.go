@@ -10,7 +10,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/httplimit"
 )
 
 // Route creates a span for each request of a route, as a child of the span in the
@@ -59,7 +58,7 @@ func (t *Tracing) route(pattern string, next http.Handler, public bool) http.Han
 }
 
 // Limiter creates a span for each decision of next.
-func (t *Tracing) Limiter(next httplimit.Limiter) httplimit.Limiter {
+func (t *Tracing) Limiter(next fluxgate.Limiter) fluxgate.Limiter {
 	if !t.Enabled() {
 		return next
 	}
@@ -67,12 +66,12 @@ func (t *Tracing) Limiter(next httplimit.Limiter) httplimit.Limiter {
 }
 
 type tracedLimiter struct {
-	next    httplimit.Limiter
+	next    fluxgate.Limiter
 	tracer  trace.Tracer
 	ruleSet string
 }
 
-// Check implements [httplimit.Limiter].
+// Check implements [fluxgate.Limiter].
 func (t *tracedLimiter) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
 	ctx, span := t.tracer.Start(ctx, "check")
 	defer span.End()
@@ -104,7 +103,7 @@ func (t *tracedLimiter) Check(ctx context.Context, req *fluxgate.Request) (fluxg
 	return d, err
 }
 
-// Settle implements [httplimit.Limiter].
+// Settle implements [fluxgate.Limiter].
 func (t *tracedLimiter) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
 	ctx, span := t.tracer.Start(ctx, "settle")
 	defer span.End()
