@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"store/lease"},
 	{"store/resilient"},
 	{"store/redisstore", "store/memstore", "store/storetest", "clientip"},
-	{"store/weigh"},
+	{"store/bucketmath"},
 	{""}, // the root package: rules, engine, interfaces
 	{"internal/ideal"},
 	{"internal/match", "internal/bucket", "internal/testenv", "internal/secret", "internal/yamltree", "internal/redislog", "internal/redisuri"},

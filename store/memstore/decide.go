@@ -5,7 +5,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
-	"github.com/fluxgate/fluxgate/store/weigh"
+	"github.com/fluxgate/fluxgate/store/bucketmath"
 )
 
 // weighed is one demand on the scales.
@@ -59,7 +59,7 @@ func (s *Store) decideOn(scales []weighed, demands []fluxgate.Demand, out *fluxg
 			w.entry.adopt(now)
 		}
 		w.entry.look(d.Bands, now, &w.view)
-		weigh.Demand(d, &w.view, result)
+		bucketmath.Demand(d, &w.view, result)
 	}
 	out.Decide(demands)
 	added := false
@@ -69,7 +69,7 @@ func (s *Store) decideOn(scales []weighed, demands []fluxgate.Demand, out *fluxg
 		if taken {
 			w.view.Take(d.Bands, result.Granted)
 		}
-		full := weigh.Report(d.Bands, &w.view, result)
+		full := bucketmath.Report(d.Bands, &w.view, result)
 		if !taken {
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
-	"github.com/fluxgate/fluxgate/store/weigh"
+	"github.com/fluxgate/fluxgate/store/bucketmath"
 )
 
 // Config is how a [Store] is made. Its zero value works.
@@ -97,11 +97,11 @@ func (s *Store) settle(t *fluxgate.Taken, actual int64) (done fluxgate.Settlemen
 	e := shard.find(id)
 	var view bucket.View
 	e.look(t.Bands, now, &view)
-	tokens, changed := view.Settle(t.Bands, weigh.Booked(t), actual)
+	tokens, changed := view.Settle(t.Bands, bucketmath.Booked(t), actual)
 	if changed {
 		shard.write(e, id, &t.Key, t.Bands, &view, view.FullAfter(t.Bands))
 	}
-	return weigh.Settlement(tokens)
+	return bucketmath.Settlement(tokens)
 }
 
 // Reset implements [fluxgate.Store].

@@ -7,7 +7,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
-	"github.com/fluxgate/fluxgate/store/weigh"
+	"github.com/fluxgate/fluxgate/store/bucketmath"
 )
 
 // errAnswer is an answer that the script cannot have given.
@@ -120,11 +120,11 @@ func (a *ask) fill(out *fluxgate.Outcome, places []int) {
 		view := bucket.View{Now: a.now}
 		copy(view.Levels[:], levels[:len(d.Bands)])
 		levels = levels[len(d.Bands):]
-		weigh.Demand(d, &view, result)
+		bucketmath.Demand(d, &view, result)
 		result.Status = a.statuses[i]
 		if a.admitted && result.Status == fluxgate.OK && a.op != opPeek {
 			view.Take(d.Bands, d.Cost)
 		}
-		weigh.Report(d.Bands, &view, result)
+		bucketmath.Report(d.Bands, &view, result)
 	}
 }

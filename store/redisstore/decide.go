@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/store/weigh"
+	"github.com/fluxgate/fluxgate/store/bucketmath"
 )
 
 // part is the demands of a request that live in one shard.
@@ -237,7 +237,7 @@ func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual in
 			continue
 		}
 		for _, tokens := range a.tokens {
-			parts = append(parts, weigh.Settlement(tokens))
+			parts = append(parts, bucketmath.Settlement(tokens))
 		}
 	}
 	return fluxgate.Least(parts...), errors.Join(failures...)

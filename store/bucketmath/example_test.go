@@ -1,11 +1,11 @@
-package weigh_test
+package bucketmath_test
 
 import (
 	"fmt"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
-	"github.com/fluxgate/fluxgate/store/weigh"
+	"github.com/fluxgate/fluxgate/store/bucketmath"
 )
 
 // One bucket, decided by hand: what a store does for each key.
@@ -15,20 +15,20 @@ func Example() {
 		panic(err)
 	}
 	demands := []fluxgate.Demand{{Bands: []fluxgate.ExactBand{band}, Cost: 1}}
-	var state weigh.State
+	var state bucketmath.State
 	now := int64(1_700_000_000_000_000) // microseconds of the store's clock
 	for range 3 {
 		var out fluxgate.Outcome
 		out.Prepare(demands)
 		d, result := &demands[0], &out.Results[0]
-		var view weigh.View
+		var view bucketmath.View
 		state.View(d.Bands, now, &view)
-		weigh.Demand(d, &view, result)
+		bucketmath.Demand(d, &view, result)
 		if result.Status == fluxgate.OK {
 			view.Take(d.Bands, d.Cost)
 			state.Store(d.Bands, &view)
 		}
-		weigh.Report(d.Bands, &view, result)
+		bucketmath.Report(d.Bands, &view, result)
 		fmt.Println(result.Status, result.Bands[0].Remaining, "left, full after", result.Bands[0].FullAfter, "wait", result.Wait)
 		now += 250_000
 	}

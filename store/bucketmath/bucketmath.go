@@ -1,4 +1,4 @@
-// Package weigh is the arithmetic of a token bucket for those who write a
+// Package bucketmath is the arithmetic of a token bucket for those who write a
 // store: exact integers, without a clock, a lock or a network. Every store
 // here answers by it, so that they all say the same.
 //
@@ -6,20 +6,20 @@
 // to now, weighs the demand, takes if all demands of the request fit, and
 // reports what is left:
 //
-//	var view weigh.View
+//	var view bucketmath.View
 //	state.View(demand.Bands, now, &view)
-//	weigh.Demand(&demand, &view, &result)
+//	bucketmath.Demand(&demand, &view, &result)
 //	outcome.Decide(demands) // once all of them are weighed
 //	if result.Granted > 0 {
 //		view.Take(demand.Bands, result.Granted)
 //		state.Store(demand.Bands, &view)
 //	}
-//	full := weigh.Report(demand.Bands, &view, &result) // forget it from then on
+//	full := bucketmath.Report(demand.Bands, &view, &result) // forget it from then on
 //
 // A clock that stepped back is followed with [State.Adopt] before that, and a
 // receipt is settled with [View.Settle]. The times are microseconds of the
 // store's clock.
-package weigh
+package bucketmath
 
 import (
 	"time"

@@ -1,0 +1,63 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+// BenchmarkScript is one call with 64 takes, as many as share a call under load.
+func BenchmarkScript(b *testing.B) {
+	minute := fluxgate.Must(bucket.NewBand(0, 1_000_000, 1_000_000, time.Minute))
+	hour := fluxgate.Must(bucket.NewBand(1, 100_000_000, 100_000_000, time.Hour))
+	for _, c := range []struct {
+		name  string
+		keys  int
+		bands []fluxgate.ExactBand
+	}{
+		{"64 keys of one band", 64, []fluxgate.ExactBand{minute}},
+		{"64 keys of two bands", 64, []fluxgate.ExactBand{minute, hour}},
+		{"one key", 1, []fluxgate.ExactBand{minute}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			client := newScriptClient(b, testenv.StartStandalone(b, testenv.Config{}))
+			asks := make([]*ask, 64)
+			for i := range asks {
+				asks[i] = newAsk(opTake, 0, time.Time{})
+				asks[i].demands = []fluxgate.Demand{{Bands: c.bands, Cost: 1}}
+				asks[i].keys = []string{"fluxgate:{0}:" + string(binary.LittleEndian.AppendUint32(nil, uint32(i%c.keys)))}
+			}
+			before := client.cpu()
+			for b.Loop() {
+				if _, err := client.ask(0, asks...); err != nil {
+					b.Fatal(err)
+				}
+			}
+			// What the server computed is steadier than how long it took.
+			b.ReportMetric((client.cpu()-before)*1e9/float64(b.N), "server-ns/op")
+		})
+	}
+}
+
+// cpu is how many seconds the server has computed so far.
+func (c scriptClient) cpu() (seconds float64) {
+	c.t.Helper()
+	info, err := c.Info(c.t.Context(), "cpu").Result()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, line := range strings.Fields(info) {
+		name, value, _ := strings.Cut(line, ":")
+		if name == "used_cpu_user" || name == "used_cpu_sys" {
+			part, _ := strconv.ParseFloat(value, 64)
+			seconds += part
+		}
+	}
+	return seconds
+}
