@@ -33,7 +33,7 @@ func (v *evaluation) bindAllowed(d *Decision) {
 		for j := range result.Bands {
 			left := result.Bands[j].Remaining
 			if v.peek {
-				left = max(0, left-v.demands[i].Cost)
+				left = max(0, left-result.Granted)
 			}
 			share := float64(left) / float64(v.demands[i].Bands[j].Capacity)
 			if share < smallest {
@@ -58,7 +58,7 @@ func (v *evaluation) bindRejected(d *Decision) {
 			continue
 		}
 		for j := range result.Bands {
-			if demand.Cost > demand.Bands[j].Capacity {
+			if result.Status == TooCostly && demand.Minimum() > demand.Bands[j].Capacity {
 				d.Reason, d.RetryAfter = ReasonCostTooHigh, 0
 				v.bind(d, i, j)
 				return

@@ -68,11 +68,13 @@ func (e *Engine) withdraw(ctx context.Context, v *evaluation) {
 	if v.peek {
 		return
 	}
-	if r := NewReceipt(v.demands, &v.outcome); r != nil {
+	if r := Withdrawal(v.demands, &v.outcome); r != nil {
 		e.giveBack(ctx, r)
 	}
-	for i := range v.outcome.Results {
-		v.outcome.Results[i].Granted = 0
+	for i := range v.demands {
+		if !v.demands[i].Overdraft {
+			v.outcome.Results[i].Granted = 0
+		}
 	}
 }
 

@@ -165,9 +165,9 @@ func (f *faulty) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxg
 	return f.ask(ctx, demands, out, f.Store.Peek)
 }
 
-func (f *faulty) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
+func (f *faulty) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
 	if f.settleFails != nil {
-		return fluxgate.Settlement{}, f.settleFails
+		return nil, f.settleFails
 	}
 	return f.Store.Settle(ctx, receipt, actual)
 }

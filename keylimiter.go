@@ -93,13 +93,15 @@ func (l *KeyLimiter) Settle(ctx context.Context, receipt *Receipt, actual int64)
 	if receipt == nil {
 		return Settlement{}, nil
 	}
-	if err := CheckReceipt(receipt, actual); err != nil {
+	costs := receipt.Same(actual)
+	if err := CheckReceipt(receipt, costs); err != nil {
 		return Settlement{}, err
 	}
 	if !receipt.Spend() {
 		return Settlement{}, ErrSettled
 	}
-	return l.store.Settle(ctx, receipt, actual)
+	settled, err := l.store.Settle(ctx, receipt, costs)
+	return MergeSettlements(settled), err
 }
 
 // ask fills in whose bucket it is and by which bands it is measured.

@@ -3,6 +3,7 @@ package fluxgate
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 )
 
@@ -38,8 +39,9 @@ type Taken struct {
 	Due []int64
 }
 
-// Settlement is what came of settling a receipt, in whole tokens. Where a
-// receipt covers several bands it speaks of the one that moved least.
+// Settlement is what came of settling one take of a receipt, or all of them
+// together, in whole tokens. Where several bands were settled it is that of the
+// band that moved least.
 type Settlement struct {
 	// Returned came back. It may be less than the difference: what could
 	// have been handed out twice does not come back.
@@ -73,31 +75,49 @@ func NewReceipt(demands []Demand, out *Outcome) *Receipt {
 	return r
 }
 
-// from is the part of the receipt that one source has to settle.
-func (r *Receipt) from(fallback bool) *Receipt {
-	part := new(Receipt)
-	for _, t := range r.Takes {
-		if (t.Source == FromFallback) == fallback {
-			part.Takes = append(part.Takes, t)
-		}
+// Withdrawal is the receipt for what must be given back if the demands do not
+// pass after all, or nil if nothing must: what a Take granted without its
+// overdrafts.
+func Withdrawal(demands []Demand, out *Outcome) *Receipt {
+	r := NewReceipt(demands, out)
+	if r == nil {
+		return nil
 	}
-	return part
+	overdraft := func(t Taken) bool {
+		return slices.ContainsFunc(demands, func(d Demand) bool { return d.Overdraft && d.Key.ID == t.Key.ID })
+	}
+	if r.Takes = slices.DeleteFunc(r.Takes, overdraft); len(r.Takes) == 0 {
+		return nil
+	}
+	return r
 }
 
-// CheckReceipt refuses receipts that no store can settle, and negative costs.
-// Stores call it first.
-func CheckReceipt(receipt *Receipt, actual int64) error {
+// Same is one actual cost for all takes of the receipt, as [Store.Settle]
+// expects it.
+func (r *Receipt) Same(actual int64) []int64 {
+	if r == nil {
+		return nil
+	}
+	return slices.Repeat([]int64{actual}, len(r.Takes))
+}
+
+// CheckReceipt refuses receipts that no store can settle, and costs that are
+// negative or not one for each take. Stores call it first.
+func CheckReceipt(receipt *Receipt, actual []int64) error {
 	switch {
-	case actual < 0:
-		return fmt.Errorf("%w: a cost of %d", ErrDemand, actual)
 	case receipt != nil && len(receipt.Takes) == 0 && receipt.Token != "":
-		return fmt.Errorf("%w: a server made the decision; settle it with the client that asked the server", ErrReceipt)
+		return fmt.Errorf("%w: a server made the decision; settle it with the client of that server", ErrReceipt)
 	case receipt == nil || len(receipt.Takes) == 0:
 		return fmt.Errorf("%w: it names no bucket", ErrReceipt)
+	case len(actual) != len(receipt.Takes):
+		return fmt.Errorf("%w: %d actual costs for a receipt of %d takes", ErrDemand, len(actual), len(receipt.Takes))
 	}
 	for i := range receipt.Takes {
 		if n := len(receipt.Takes[i].Bands); n == 0 || n > MaxBands {
 			return fmt.Errorf("%w: %d bands", ErrReceipt, n)
+		}
+		if actual[i] < 0 {
+			return fmt.Errorf("%w: a cost of %d", ErrDemand, actual[i])
 		}
 	}
 	return nil

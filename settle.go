@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -15,70 +16,90 @@ var ErrSettled = errors.New("the receipt is already settled")
 const giveBackTimeout = time.Second
 
 // Settle corrects what was taken for a request to the cost that is known now,
-// such as bytes sent or model tokens used. A cost of 0 withdraws it. A nil
-// receipt, which is that of a decision for which nothing was taken, settles
-// nothing. A receipt that this engine cannot settle is an error that wraps
-// ErrReceipt. A receipt can be settled once, and one that failed is not settled
-// again: it may have been.
+// such as bytes sent or model tokens used, which is the same for all rules. A
+// cost of 0 withdraws it. A nil receipt, which is that of a decision for which
+// nothing was taken, settles nothing. A receipt that this engine cannot settle
+// is an error that wraps ErrReceipt. A receipt can be settled once, and one that
+// failed is not settled again: it may have been.
 func (e *Engine) Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error) {
-	if receipt == nil {
-		return Settlement{}, nil
-	}
-	if actual < 0 {
+	if actual < 0 && receipt != nil {
 		return Settlement{}, ErrCost
 	}
+	settled, err := e.SettleEach(ctx, receipt, receipt.Same(actual))
+	return MergeSettlements(settled), err
+}
+
+// SettleEach is [Engine.Settle] with one actual cost for each take of the
+// receipt, where rules count in different measures: a request may cost one
+// request, 900 tokens and 20 cents. It returns one settlement for each take.
+func (e *Engine) SettleEach(ctx context.Context, receipt *Receipt, actual []int64) ([]Settlement, error) {
+	if receipt == nil {
+		return nil, nil
+	}
 	if err := e.checkReceipt(receipt, actual); err != nil {
-		return Settlement{}, err
+		return nil, err
 	}
 	if !receipt.Spend() {
-		return Settlement{}, ErrSettled
+		return nil, ErrSettled
 	}
-	s, err := e.settle(ctx, receipt, actual)
+	settled, err := e.settle(ctx, receipt, actual)
 	if e.observer != nil {
-		e.observer.Settled(ctx, s, err)
+		e.observer.Settled(ctx, MergeSettlements(settled), err)
 	}
-	return s, err
+	return settled, err
 }
 
 // checkReceipt refuses a receipt of which this engine could not settle a part.
-func (e *Engine) checkReceipt(receipt *Receipt, actual int64) error {
+func (e *Engine) checkReceipt(receipt *Receipt, actual []int64) error {
 	if err := CheckReceipt(receipt, actual); err != nil {
 		return err
 	}
-	if e.fallback == nil && len(receipt.from(true).Takes) > 0 {
+	if e.fallback == nil && slices.ContainsFunc(receipt.Takes, fromFallback) {
 		return fmt.Errorf("%w: a fallback store made the decision, and this engine has none", ErrReceipt)
 	}
 	return nil
 }
 
-func (e *Engine) settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error) {
-	var parts []Settlement
+func fromFallback(t Taken) bool { return t.Source == FromFallback }
+
+// settle has each store settle the takes that are its own.
+func (e *Engine) settle(ctx context.Context, receipt *Receipt, actual []int64) ([]Settlement, error) {
+	settled := make([]Settlement, len(receipt.Takes))
 	var failures []error
 	for _, fallback := range []bool{false, true} {
 		store := e.store
 		if fallback {
 			store = e.fallback
 		}
-		part := receipt.from(fallback)
-		if len(part.Takes) == 0 {
+		var part Receipt
+		var costs []int64
+		var places []int
+		for i, t := range receipt.Takes {
+			if fromFallback(t) == fallback {
+				part.Takes, costs, places = append(part.Takes, t), append(costs, actual[i]), append(places, i)
+			}
+		}
+		if len(places) == 0 {
 			continue
 		}
-		s, err := store.Settle(ctx, part, actual)
+		done, err := store.Settle(ctx, &part, costs)
 		if err != nil {
 			failures = append(failures, err)
 		}
-		parts = append(parts, s)
+		for k, s := range done {
+			settled[places[k]] = s
+		}
 	}
-	return Least(parts...), errors.Join(failures...)
+	return settled, errors.Join(failures...)
 }
 
-// Least is the settlement of the part that moved least.
-func Least(parts ...Settlement) Settlement {
-	if len(parts) == 0 {
+// MergeSettlements is the settlement of the take that moved least.
+func MergeSettlements(each []Settlement) Settlement {
+	if len(each) == 0 {
 		return Settlement{}
 	}
-	least := parts[0]
-	for _, s := range parts[1:] {
+	least := each[0]
+	for _, s := range each[1:] {
 		least.Returned = min(least.Returned, s.Returned)
 		least.Charged = min(least.Charged, s.Charged)
 	}
@@ -86,7 +107,7 @@ func Least(parts ...Settlement) Settlement {
 }
 
 // giveBack settles a receipt at 0 for a request that does not pass after all,
-// also when its caller is gone. The observer hears of failures.
+// also when its caller is gone. The observer is called with failures.
 func (e *Engine) giveBack(ctx context.Context, receipt *Receipt) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
 	defer cancel()

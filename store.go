@@ -16,25 +16,27 @@ type Store interface {
 	// what happened into out, which the caller owns and may have used before
 	// (see [Outcome.Prepare]).
 	//
-	// A demand that is not shadow and does not fit, waiting included, keeps
-	// all of them from taking anything. A shadow demand takes where it fits
-	// and never keeps others from it. A demand that could not be decided is
-	// Unavailable and counts as if it were not there. An error means that
-	// nothing could be decided.
+	// An enforced demand that does not fit, waiting included, keeps all of them
+	// from taking anything. A shadow demand takes where it fits and never keeps
+	// others from it. An overdraft is debited whatever becomes of the others. A
+	// demand that could not be decided is Unavailable and counts as if it were
+	// not there. An error means that nothing could be decided.
 	//
 	// At most MaxMatches demands are possible at once. They are the caller's
 	// again when Take returns.
 	Take(ctx context.Context, demands []Demand, out *Outcome) error
 
 	// Peek says whether Take would admit the demands and after which wait,
-	// and changes nothing: what remains and when it is full are told as they
-	// are, with nothing taken.
+	// and changes nothing: what remains and when it is full are the present
+	// state, with nothing taken.
 	Peek(ctx context.Context, demands []Demand, out *Outcome) error
 
 	// Settle corrects what a receipt says was taken to the cost that is known
-	// now: it gives back, as far as that cannot be handed out twice, or
-	// charges, into bounded debt. It calls [CheckReceipt] first.
-	Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error)
+	// now, one for each take: it gives back, as far as that cannot be handed
+	// out twice, or charges, into bounded debt. It calls [CheckReceipt] first,
+	// and returns one settlement for each take. If there is an error, takes
+	// that it concerns have the zero Settlement.
+	Settle(ctx context.Context, receipt *Receipt, actual []int64) ([]Settlement, error)
 
 	// Reset makes buckets full: one caller's, or without an ID all of a rule,
 	// or without a Rule all of a rule set. It costs the same however many
@@ -43,7 +45,8 @@ type Store interface {
 	// [ErrTooManyResets].
 	Reset(ctx context.Context, what Key) error
 
-	// Salt is mixed into every key. All who share the buckets share it.
+	// Salt is mixed into every key. All processes that share the buckets share
+	// it.
 	Salt() []byte
 
 	// Close ends what the store started itself.
@@ -61,10 +64,29 @@ type Demand struct {
 	// Cost is how many tokens to take from each band. A cost of 0 takes
 	// nothing.
 	Cost int64
+	// Min is the least that the demand accepts: it is granted the whole tokens
+	// that all of its bands have now, at most Cost. Where that is less than Min
+	// it is decided as a demand for Min tokens, which may wait: what is granted
+	// beyond Min never does. 0 means Cost, all or nothing.
+	Min int64
 	// MaxWait is how long the caller would wait for its tokens.
 	MaxWait time.Duration
 	// Shadow demands are measured and never reject.
 	Shadow bool
+	// Overdraft demands are debited in any case, also where the request is
+	// rejected: for what has been used already. Each band is debited up to the
+	// largest debt, which is that of settlements. The demand fits while every
+	// band has more than nothing left before the debit. It has no Min and no
+	// MaxWait.
+	Overdraft bool
+}
+
+// Minimum is Min with its default.
+func (d *Demand) Minimum() int64 {
+	if d.Min == 0 {
+		return d.Cost
+	}
+	return d.Min
 }
 
 // ErrDemand is wrapped by errors about demands that no store can answer.
@@ -80,6 +102,10 @@ func CheckDemands(demands []Demand) error {
 		switch {
 		case d.Cost < 0:
 			return fmt.Errorf("%w: a cost of %d", ErrDemand, d.Cost)
+		case d.Min < 0 || d.Min > d.Cost:
+			return fmt.Errorf("%w: at least %d tokens of a cost of %d", ErrDemand, d.Min, d.Cost)
+		case d.Overdraft && (d.Min > 0 || d.MaxWait > 0):
+			return fmt.Errorf("%w: an overdraft has no least cost and does not wait", ErrDemand)
 		case len(d.Bands) == 0 || len(d.Bands) > MaxBands:
 			return fmt.Errorf("%w: %d bands", ErrDemand, len(d.Bands))
 		case d.MaxWait < 0 || d.MaxWait > MaxWait:
@@ -169,7 +195,7 @@ const (
 	// were taken.
 	Admitted
 	// NotAdmitted means that an enforced demand does not fit. Nothing was
-	// taken.
+	// taken but overdrafts.
 	NotAdmitted
 )
 
@@ -187,13 +213,14 @@ type Outcome struct {
 type Result struct {
 	Status Status
 	Source Source
-	// Granted is how many tokens were taken, or in a Peek would have been.
+	// Granted is how many tokens were taken from each band, or in a Peek would
+	// have been. Of an overdraft it is what the band gave that gave least.
 	Granted int64
 	// Now is the clock that decided, in microseconds since 1970. The shards
 	// of a cluster each have their own.
 	Now int64
 	// Wait is how long until the tokens of an OK demand are due, or until a
-	// Rejected one would fit.
+	// Rejected one would fit with its Min.
 	Wait time.Duration
 	// Bands has one entry per band.
 	Bands []BandResult
@@ -245,8 +272,10 @@ func (o *Outcome) Decide(demands []Demand) {
 			o.Admission = Undecided
 		}
 	}
-	for i := range o.Results {
-		if o.Admission == NotAdmitted || o.Results[i].Status != OK {
+	for i := range demands {
+		status := o.Results[i].Status
+		kept := demands[i].Overdraft && status != Unavailable
+		if !kept && (o.Admission == NotAdmitted || status != OK) {
 			o.Results[i].Granted = 0
 		}
 	}

@@ -167,8 +167,8 @@ func (unavailableStore) Take(context.Context, []fluxgate.Demand, *fluxgate.Outco
 func (unavailableStore) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error {
 	return errNotConnected
 }
-func (unavailableStore) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
-	return fluxgate.Settlement{}, errNotConnected
+func (unavailableStore) Settle(context.Context, *fluxgate.Receipt, []int64) ([]fluxgate.Settlement, error) {
+	return nil, errNotConnected
 }
 func (unavailableStore) Reset(context.Context, fluxgate.Key) error { return errNotConnected }
 func (s unavailableStore) Salt() []byte                            { return s.salt }

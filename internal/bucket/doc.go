@@ -40,4 +40,11 @@
 // promised, or now if that is later: what the bucket may have overflowed by
 // since d is gone, and so is what others have queued behind it. [State.Hold]
 // remembers h.
+//
+// # Overdrafts
+//
+// An overdraft is debited whatever is left, up to the largest debt, as a charge
+// is. It adds its units to U at once, so that the inequality above still holds
+// for all other takes: they alone never pass capacity·D + (t − s)·R, whatever
+// is overdrawn beside them. What is overdrawn is given back by the same rule.
 package bucket

@@ -69,6 +69,15 @@ func (b *Band) Wait(level, cost, now int64) int64 {
 	return b.after(over, now)
 }
 
+// PositiveAfter is how long, in microseconds from now, until less than the
+// limit is used; 0 if it is now.
+func (b *Band) PositiveAfter(level, now int64) int64 {
+	if level < b.Limit {
+		return 0
+	}
+	return b.after(level-b.Limit+1, now)
+}
+
 // FullAfter is how long, in microseconds from now, until nothing is used.
 func (b *Band) FullAfter(level, now int64) int64 {
 	if level <= 0 {

@@ -98,6 +98,16 @@ func (s *State) Adopt(now int64) bool {
 	return true
 }
 
+// Grant is how many whole tokens every band has now, but at least least and at
+// most cost.
+func (v *View) Grant(bands []Band, least, cost int64) int64 {
+	grant := cost
+	for i := range bands {
+		grant = min(grant, bands[i].Remaining(v.Levels[i]))
+	}
+	return max(grant, least)
+}
+
 // Affordable reports whether cost can ever pass every band.
 func Affordable(bands []Band, cost int64) bool {
 	for i := range bands {
@@ -126,6 +136,20 @@ func (v *View) Take(bands []Band, cost int64) {
 		v.Levels[i] = bands[i].book(v.Levels[i], cost, wait, v.Now)
 		v.Hold = max(v.Hold, wait)
 	}
+}
+
+// Overdraw debits cost from every band, up to its largest debt. It reports the
+// whole tokens by which the band that moved least was debited, and whether
+// anything changed at all.
+func (v *View) Overdraw(bands []Band, cost int64) (tokens int64, changed bool) {
+	tokens = cost
+	for i := range bands {
+		units := bands[i].charge(v.Levels[i], cost)
+		v.Levels[i] += units
+		tokens = min(tokens, units/bands[i].Unit)
+		changed = changed || units > 0
+	}
+	return tokens, changed
 }
 
 // FullAfter is how long until every band is full, in microseconds: the moment

@@ -1,23 +1,23 @@
 // Package bucketmath is the arithmetic of a token bucket for those who write a
-// store: exact integers, without a clock, a lock or a network. Every store
-// here answers by it, so that they all say the same.
+// store: exact integers, without a clock, a lock or a network. Every store of
+// this module decides by it, so that they all decide the same.
 //
-// A store keeps a [State] for each key. To decide a demand it brings the state
-// to now, weighs the demand, takes if all demands of the request fit, and
-// reports what is left:
+// A store keeps a [State] for each key. To decide the demands of a request it
+// brings each state to now and evaluates the demand. When all are evaluated,
+// [fluxgate.Outcome.Decide] says what they add up to. Then it takes what was
+// granted and reports what is left:
 //
 //	var view bucketmath.View
 //	state.View(demand.Bands, now, &view)
-//	bucketmath.Demand(&demand, &view, &result)
-//	outcome.Decide(demands) // once all of them are weighed
-//	if result.Granted > 0 {
-//		view.Take(demand.Bands, result.Granted)
+//	bucketmath.Evaluate(&demand, &view, &result)
+//	outcome.Decide(demands) // once all of them are evaluated
+//	if bucketmath.Take(&demand, &view, &result) {
 //		state.Store(demand.Bands, &view)
 //	}
 //	full := bucketmath.Report(demand.Bands, &view, &result) // forget it from then on
 //
 // A clock that stepped back is followed with [State.Adopt] before that, and a
-// receipt is settled with [View.Settle]. The times are microseconds of the
+// take of a receipt is settled with [Settle]. The times are microseconds of the
 // store's clock.
 package bucketmath
 
@@ -34,36 +34,66 @@ type State = bucket.State
 // View is a bucket set brought to one moment for one list of bands.
 type View = bucket.View
 
-// Booking is one take as its receipt remembers it.
-type Booking = bucket.Booking
-
-// Booked is what a receipt says was taken from one bucket set.
-func Booked(t *fluxgate.Taken) Booking {
-	return Booking{Cost: t.Cost, At: t.At, Due: t.Due}
+// Settle corrects one take of a receipt to the cost that is known now. It
+// reports whether that changed the view.
+func Settle(t *fluxgate.Taken, view *View, actual int64) (s fluxgate.Settlement, changed bool) {
+	tokens, changed := view.Settle(t.Bands, bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due}, actual)
+	return Settlement(tokens), changed
 }
 
-// Settlement is what [View.Settle] says, as a store answers it.
+// Settlement is the settlement by which tokens came back, or were charged if
+// they are negative.
 func Settlement(tokens int64) fluxgate.Settlement {
 	return fluxgate.Settlement{Returned: max(0, tokens), Charged: max(0, -tokens)}
 }
 
-// Demand says whether a demand fits, and how long each band makes it wait.
-func Demand(d *fluxgate.Demand, view *View, result *fluxgate.Result) {
+// Evaluate says whether a demand fits, how long each band makes it wait, and
+// what it can be granted.
+func Evaluate(d *fluxgate.Demand, view *View, result *fluxgate.Result) {
 	result.Now = view.Now
-	if !bucket.Affordable(d.Bands, d.Cost) {
+	if d.Overdraft {
+		overdrawn := *view
+		result.Granted, _ = overdrawn.Overdraw(d.Bands, d.Cost)
+		for i := range d.Bands {
+			wait(result, i, d.Bands[i].PositiveAfter(view.Levels[i], view.Now))
+		}
+		if result.Wait > 0 {
+			result.Status = fluxgate.Rejected
+		}
+		return
+	}
+	grant := view.Grant(d.Bands, d.Minimum(), d.Cost)
+	if !bucket.Affordable(d.Bands, grant) {
 		result.Status = fluxgate.TooCostly
 		return
 	}
 	for i := range d.Bands {
-		wait := time.Duration(d.Bands[i].Wait(view.Levels[i], d.Cost, view.Now)) * time.Microsecond
-		result.Bands[i].Wait = wait
-		result.Wait = max(result.Wait, wait)
+		wait(result, i, d.Bands[i].Wait(view.Levels[i], grant, view.Now))
 	}
 	if result.Wait > d.MaxWait {
 		result.Status = fluxgate.Rejected
 		return
 	}
-	result.Granted = d.Cost
+	result.Granted = grant
+}
+
+// wait notes how long one band makes a demand wait.
+func wait(result *fluxgate.Result, band int, micros int64) {
+	result.Bands[band].Wait = time.Duration(micros) * time.Microsecond
+	result.Wait = max(result.Wait, result.Bands[band].Wait)
+}
+
+// Take takes what was granted from the view, and an overdraft whatever the
+// outcome is. It reports whether that changed the view.
+func Take(d *fluxgate.Demand, view *View, result *fluxgate.Result) (changed bool) {
+	if d.Overdraft {
+		_, changed = view.Overdraw(d.Bands, d.Cost)
+		return changed
+	}
+	if result.Granted > 0 {
+		view.Take(d.Bands, result.Granted)
+	}
+	return result.Granted > 0
 }
 
 // Report writes what is left into the result. It returns how long until every

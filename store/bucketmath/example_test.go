@@ -23,9 +23,9 @@ func Example() {
 		d, result := &demands[0], &out.Results[0]
 		var view bucketmath.View
 		state.View(d.Bands, now, &view)
-		bucketmath.Demand(d, &view, result)
-		if result.Status == fluxgate.OK {
-			view.Take(d.Bands, d.Cost)
+		bucketmath.Evaluate(d, &view, result)
+		out.Decide(demands)
+		if bucketmath.Take(d, &view, result) {
 			state.Store(d.Bands, &view)
 		}
 		bucketmath.Report(d.Bands, &view, result)

@@ -68,7 +68,7 @@ func TestARequestThatEndedIsNotDecided(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out fluxgate.Outcome
-	_, settling := f.Settle(ctx, receipt, 0)
+	_, settling := f.Settle(ctx, receipt, receipt.Same(0))
 	for what, err := range map[string]error{
 		"Take": f.Take(ctx, []fluxgate.Demand{d}, &out), "Peek": f.Peek(ctx, []fluxgate.Demand{d}, &out),
 		"Settle": settling, "Reset": f.Reset(ctx, d.Key),
@@ -86,7 +86,7 @@ func TestWhatCannotBeSettledOrReset(t *testing.T) {
 	f := newFixture(t, 0, fluxgate.PerHour(10))
 	d := f.demand(0, 1)
 	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.take(d))
-	if _, err := f.Settle(t.Context(), receipt, -1); !errors.Is(err, fluxgate.ErrDemand) {
+	if _, err := f.Settle(t.Context(), receipt, receipt.Same(-1)); !errors.Is(err, fluxgate.ErrDemand) {
 		t.Errorf("settling at -1: %v, want ErrDemand", err)
 	}
 	if err := f.Reset(t.Context(), fluxgate.Key{}); err == nil {

@@ -59,16 +59,13 @@ func (s *Store) decideOn(scales []weighed, demands []fluxgate.Demand, out *fluxg
 			w.entry.adopt(now)
 		}
 		w.entry.look(d.Bands, now, &w.view)
-		bucketmath.Demand(d, &w.view, result)
+		bucketmath.Evaluate(d, &w.view, result)
 	}
 	out.Decide(demands)
 	added := false
 	for i := range scales {
 		w, d, result := &scales[i], &demands[i], &out.Results[i]
-		taken := take && result.Granted > 0
-		if taken {
-			w.view.Take(d.Bands, result.Granted)
-		}
+		taken := take && bucketmath.Take(d, &w.view, result)
 		full := bucketmath.Report(d.Bands, &w.view, result)
 		if !taken {
 			continue

@@ -74,21 +74,21 @@ func (s *Store) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 }
 
 // Settle implements [fluxgate.Store].
-func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
+func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
 	if err := ctx.Err(); err != nil {
-		return fluxgate.Settlement{}, err
+		return nil, err
 	}
 	if err := fluxgate.CheckReceipt(receipt, actual); err != nil {
-		return fluxgate.Settlement{}, err
+		return nil, err
 	}
-	parts := make([]fluxgate.Settlement, len(receipt.Takes))
+	settled := make([]fluxgate.Settlement, len(receipt.Takes))
 	for i := range receipt.Takes {
-		parts[i] = s.settle(&receipt.Takes[i], actual)
+		settled[i] = s.settle(&receipt.Takes[i], actual[i])
 	}
-	return fluxgate.Least(parts...), nil
+	return settled, nil
 }
 
-func (s *Store) settle(t *fluxgate.Taken, actual int64) (done fluxgate.Settlement) {
+func (s *Store) settle(t *fluxgate.Taken, actual int64) fluxgate.Settlement {
 	id := s.resets.place(&t.Key)
 	shard := &s.shards[s.shardOf(id)]
 	shard.mu.Lock()
@@ -97,11 +97,11 @@ func (s *Store) settle(t *fluxgate.Taken, actual int64) (done fluxgate.Settlemen
 	e := shard.find(id)
 	var view bucket.View
 	e.look(t.Bands, now, &view)
-	tokens, changed := view.Settle(t.Bands, bucketmath.Booked(t), actual)
+	settled, changed := bucketmath.Settle(t, &view, actual)
 	if changed {
 		shard.write(e, id, &t.Key, t.Bands, &view, view.FullAfter(t.Bands))
 	}
-	return bucketmath.Settlement(tokens)
+	return settled
 }
 
 // Reset implements [fluxgate.Store].

@@ -120,10 +120,11 @@ func (a *ask) fill(out *fluxgate.Outcome, places []int) {
 		view := bucket.View{Now: a.now}
 		copy(view.Levels[:], levels[:len(d.Bands)])
 		levels = levels[len(d.Bands):]
-		bucketmath.Demand(d, &view, result)
+		bucketmath.Evaluate(d, &view, result)
 		result.Status = a.statuses[i]
-		if a.admitted && result.Status == fluxgate.OK && a.op != opPeek {
-			view.Take(d.Bands, d.Cost)
+		taken := d.Overdraft || a.admitted && result.Status == fluxgate.OK
+		if taken && a.op != opPeek {
+			bucketmath.Take(d, &view, result)
 		}
 		bucketmath.Report(d.Bands, &view, result)
 	}

@@ -64,7 +64,7 @@ func FuzzAnswer(f *testing.F) {
 					}
 				}
 			}
-			a.receipt()
+			a.withdrawal()
 		}
 	})
 }

@@ -24,7 +24,7 @@ type ask struct {
 	keys     []string
 	demands  []fluxgate.Demand // of a take or a peek
 	takes    []fluxgate.Taken  // of a settle
-	actual   int64
+	actual   []int64           // costs of a settle, take by take
 	deadline time.Time
 	tries    int
 	// asking says that the slot is moving to the node, for one try; alone that
@@ -103,8 +103,9 @@ func (a *ask) abandon() bool { return a.state.CompareAndSwap(pending, abandoned)
 
 func (a *ask) isAbandoned() bool { return a.state.Load() == abandoned }
 
-// receipt is what was taken for a caller that has left.
-func (a *ask) receipt() *fluxgate.Receipt {
+// withdrawal is the receipt for what must be given back if the request does not
+// pass, or nil.
+func (a *ask) withdrawal() *fluxgate.Receipt {
 	if a.op != opTake || a.err != nil {
 		return nil
 	}
@@ -112,5 +113,5 @@ func (a *ask) receipt() *fluxgate.Receipt {
 	out.Prepare(a.demands)
 	a.fill(&out, nil)
 	out.Decide(a.demands)
-	return fluxgate.NewReceipt(a.demands, &out)
+	return fluxgate.Withdrawal(a.demands, &out)
 }

@@ -201,7 +201,7 @@ func leaveFrozenShard(tr clusterTrial) {
 	left := make(chan time.Time, 1)
 	go func() {
 		var out fluxgate.Outcome
-		asked, err := tr.askParts(ctx, opTake, demands, &out, parts, time.Now().Add(10*time.Second))
+		asked, err := tr.askParts(ctx, demands, &out, parts, time.Now().Add(10*time.Second))
 		if !errors.Is(err, context.Canceled) {
 			tr.Errorf("a caller that left got %v", err)
 		}

@@ -10,12 +10,16 @@ import (
 	"github.com/fluxgate/fluxgate/store/bucketmath"
 )
 
-// part is the demands of a request that live in one shard.
+// part is the demands of a request that are in one shard. Overdrafts are parts of
+// their own: they are debited whatever the others say.
 type part struct {
-	shard  int
-	places []int // of its demands in the request
-	ask    *ask
-	err    error
+	shard     int
+	overdraft bool
+	places    []int // of its demands in the request
+	op        byte
+	ask       *ask
+	err       error
+	final     bool // not to be asked again
 }
 
 func (s *Store) decide(ctx context.Context, op byte, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
@@ -69,10 +73,11 @@ func (s *Store) split(demands []fluxgate.Demand, each bool) []*part {
 	var parts []*part
 	for i := range demands {
 		shard := s.names.shard(demands[i].Key.ID)
-		at := slices.IndexFunc(parts, func(p *part) bool { return p.shard == shard && !each })
+		overdraft := demands[i].Overdraft
+		at := slices.IndexFunc(parts, func(p *part) bool { return p.shard == shard && p.overdraft == overdraft && !each })
 		if at < 0 {
 			at = len(parts)
-			parts = append(parts, &part{shard: shard})
+			parts = append(parts, &part{shard: shard, overdraft: overdraft})
 		}
 		parts[at].places = append(parts[at].places, i)
 	}
@@ -96,40 +101,48 @@ func (s *Store) newAsk(op byte, shard int, demands []fluxgate.Demand, places []i
 }
 
 // decideParts decides a request whose keys are in several slots, which no
-// script can touch at once. It first asks all of them without taking: most
-// requests that are rejected are rejected here and have cost nobody a token.
-// Then it takes, and gives back if one of them has changed its mind meanwhile.
+// script can touch at once. It first asks all of them without taking, and debits
+// overdrafts: most requests that are rejected are rejected here and have taken
+// no token. Then it takes, and gives back if another request was faster
+// meanwhile. Each demand with a Min is granted what is there when it takes.
 //
-// The first round has half of the time: a part that is away uses up all it is
-// given, and must leave the others enough to take.
+// The first round has half of the time: a part that does not answer uses up all
+// it is given, and must leave the others enough to take.
 func (s *Store) decideParts(ctx context.Context, op byte, demands []fluxgate.Demand, out *fluxgate.Outcome, parts []*part, deadline time.Time) error {
-	if op == opPeek {
-		_, err := s.askParts(ctx, opPeek, demands, out, parts, deadline)
+	first := deadline
+	if op == opTake {
+		first = deadline.Add(-time.Until(deadline) / 2)
+	}
+	for _, p := range parts {
+		if p.op = opPeek; p.overdraft {
+			p.op = op
+		}
+	}
+	parts, err := s.askParts(ctx, demands, out, parts, first)
+	if op == opPeek || err != nil || out.Admission == fluxgate.NotAdmitted {
 		return err
 	}
-	half := deadline.Add(-time.Until(deadline) / 2)
-	parts, err := s.askParts(ctx, opPeek, demands, out, parts, half)
-	if err != nil || out.Admission == fluxgate.NotAdmitted {
-		return err
+	for _, p := range parts {
+		p.op, p.final = opTake, p.err != nil || p.overdraft
 	}
-	parts, err = s.askParts(ctx, opTake, demands, out, parts, deadline)
+	parts, err = s.askParts(ctx, demands, out, parts, deadline)
 	if err != nil || out.Admission == fluxgate.NotAdmitted {
 		s.withdraw(ctx, parts)
 	}
 	return err
 }
 
-// askParts asks all parts at once and puts their answers together. A part that
-// cannot be asked is unavailable; it is an error only if all are. It returns
-// the parts as they were asked: one whose keys are on two nodes for the moment
-// is asked key by key.
-func (s *Store) askParts(ctx context.Context, op byte, demands []fluxgate.Demand, out *fluxgate.Outcome, parts []*part, deadline time.Time) ([]*part, error) {
+// askParts asks all parts that are not final at once and puts the answers of
+// all together. A part that cannot be asked is unavailable; it is an error only
+// if all are. It returns the parts as they were asked: one whose keys are on two
+// nodes for the moment is asked key by key.
+func (s *Store) askParts(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome, parts []*part, deadline time.Time) ([]*part, error) {
 	submit := func(p *part) {
-		p.ask = s.newAsk(op, p.shard, demands, p.places, deadline)
+		p.ask = s.newAsk(p.op, p.shard, demands, p.places, deadline)
 		s.submit(p.ask)
 	}
 	for _, p := range parts {
-		if p.err == nil {
+		if !p.final {
 			submit(p)
 		}
 	}
@@ -139,12 +152,12 @@ func (s *Store) askParts(ctx context.Context, op byte, demands []fluxgate.Demand
 	for len(parts) > 0 {
 		p := parts[0]
 		parts = parts[1:]
-		if p.err == nil {
+		if !p.final {
 			p.err = s.await(ctx, p.ask)
 		}
 		if errors.Is(p.err, errSplit) {
 			for _, place := range p.places {
-				single := &part{shard: p.shard, places: []int{place}}
+				single := &part{shard: p.shard, overdraft: p.overdraft, op: p.op, places: []int{place}}
 				submit(single)
 				parts = append(parts, single)
 			}
@@ -178,7 +191,7 @@ func (s *Store) withdraw(ctx context.Context, parts []*part) {
 		if p.err != nil {
 			continue
 		}
-		if r := p.ask.receipt(); r != nil {
+		if r := p.ask.withdrawal(); r != nil {
 			receipt.Takes = append(receipt.Takes, r.Takes...)
 		}
 	}
@@ -196,49 +209,49 @@ func (s *Store) withdraw(ctx context.Context, parts []*part) {
 func (s *Store) giveBack(receipt *fluxgate.Receipt) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
 	defer cancel()
-	if _, err := s.Settle(ctx, receipt, 0); err != nil {
+	if _, err := s.Settle(ctx, receipt, receipt.Same(0)); err != nil {
 		s.log.Warn("tokens of a request that does not pass could not be given back", "error", s.clean(err))
 	}
 }
 
 // Settle implements [fluxgate.Store].
-func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
+func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
 	if err := ctx.Err(); err != nil {
-		return fluxgate.Settlement{}, err
+		return nil, err
 	}
 	if err := fluxgate.CheckReceipt(receipt, actual); err != nil {
-		return fluxgate.Settlement{}, err
+		return nil, err
 	}
+	// In a cluster each take is a call of its own, elsewhere all share one.
 	deadline := time.Now().Add(s.config.Timeout)
 	var asks []*ask
-	for _, t := range receipt.Takes {
-		shard := 0
-		if s.nodes.cluster {
-			shard = s.names.shard(t.Key.ID)
-		}
-		at := slices.IndexFunc(asks, func(a *ask) bool { return a.shard == shard && !s.nodes.cluster })
-		if at < 0 {
-			at = len(asks)
+	for i, t := range receipt.Takes {
+		if i == 0 || s.nodes.cluster {
+			shard := 0
+			if s.nodes.cluster {
+				shard = s.names.shard(t.Key.ID)
+			}
 			asks = append(asks, newAsk(opSettle, shard, deadline))
 		}
-		a := asks[at]
-		a.actual = actual
+		a := asks[len(asks)-1]
 		a.takes = append(a.takes, t)
+		a.actual = append(a.actual, actual[i])
 		a.keys = append(a.keys, s.names.key(&t.Key, s.record.generations()))
 	}
 	for _, a := range asks {
 		s.submit(a)
 	}
-	var parts []fluxgate.Settlement
+	settled := make([]fluxgate.Settlement, 0, len(receipt.Takes))
 	var failures []error
 	for _, a := range asks {
 		if err := s.await(ctx, a); err != nil {
 			failures = append(failures, err)
+			settled = append(settled, make([]fluxgate.Settlement, len(a.takes))...)
 			continue
 		}
 		for _, tokens := range a.tokens {
-			parts = append(parts, bucketmath.Settlement(tokens))
+			settled = append(settled, bucketmath.Settlement(tokens))
 		}
 	}
-	return fluxgate.Least(parts...), errors.Join(failures...)
+	return settled, errors.Join(failures...)
 }

@@ -90,7 +90,7 @@ func (q *question) build(now int64) {
 // The sizes of a request and a demand in their sections.
 const (
 	requestSize = 2
-	demandSize  = 21
+	demandSize  = 29
 )
 
 // evaluate makes the arguments those of an EVAL, which brings the script.
@@ -116,12 +116,16 @@ func (q *question) addDemands(a *ask) {
 	for i := range a.demands {
 		d := &a.demands[i]
 		q.demands = q.appendPlace(q.demands, a.keys[i], d.Bands, request)
-		shadow := byte(0)
+		kind := byte(0)
 		if d.Shadow {
-			shadow = 1
+			kind = 1
 		}
-		q.demands = append(q.demands, shadow)
+		if d.Overdraft {
+			kind += 2
+		}
+		q.demands = append(q.demands, kind)
 		q.demands = appendDouble(q.demands, d.Cost)
+		q.demands = appendDouble(q.demands, d.Minimum())
 		q.demands = appendDouble(q.demands, d.MaxWait.Microseconds())
 		q.answer = append(q.answer, 'B')
 		for range d.Bands {
@@ -135,7 +139,7 @@ func (q *question) addSettle(a *ask) {
 		t := &a.takes[i]
 		q.settlements = q.appendPlace(q.settlements, a.keys[i], t.Bands, -1)
 		q.settlements = appendDouble(q.settlements, t.Cost)
-		q.settlements = appendDouble(q.settlements, a.actual)
+		q.settlements = appendDouble(q.settlements, a.actual[i])
 		q.settlements = appendDouble(q.settlements, t.At)
 		q.settled = append(q.settled, 'd')
 		for j := range t.Bands {

@@ -184,7 +184,7 @@ func (p probe) everything() error {
 	if err := p.Peek(ctx, demands, &after); err != nil || after.Results[1].Bands[0].Remaining != 8 {
 		return fmt.Errorf("peeking: %w, %+v", err, after)
 	}
-	if _, err := p.Settle(ctx, fluxgate.NewReceipt(demands, &out), 0); err != nil {
+	if _, err := p.Settle(ctx, fluxgate.NewReceipt(demands, &out), []int64{0, 0}); err != nil {
 		return fmt.Errorf("settling: %w", err)
 	}
 	for _, what := range []fluxgate.Key{d.Key, {RuleSet: p.ruleSet, Rule: "rule"}, {RuleSet: p.ruleSet}} {
@@ -360,7 +360,7 @@ func TestSettlingEverythingDeletesTheKey(t *testing.T) {
 	if n := client.Exists(t.Context(), p.name(d)).Val(); n != 1 {
 		t.Fatal("nothing was written")
 	}
-	s, err := p.Settle(t.Context(), fluxgate.NewReceipt([]fluxgate.Demand{d}, out), 0)
+	s, err := p.Settle(t.Context(), fluxgate.NewReceipt([]fluxgate.Demand{d}, out), []int64{0})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -406,7 +406,7 @@ func TestFullestCallFits(t *testing.T) {
 	if !out.Admitted() {
 		t.Fatal("rejected")
 	}
-	if _, err := p.Settle(t.Context(), fluxgate.NewReceipt(demands, out), 0); err != nil {
+	if _, err := p.Settle(t.Context(), fluxgate.NewReceipt(demands, out), make([]int64, len(demands))); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Take(t.Context(), append(demands, p.demand("rule", 1, bands...)), out); !errors.Is(err, fluxgate.ErrDemand) {

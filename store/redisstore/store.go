@@ -194,7 +194,7 @@ func (s *Store) answer(a *ask, err error) {
 	if !a.finish(err) {
 		return
 	}
-	receipt := a.receipt()
+	receipt := a.withdrawal()
 	if receipt == nil {
 		return
 	}

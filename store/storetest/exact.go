@@ -152,9 +152,7 @@ func settleTwin(f *fixture, r *rand.Rand, o openReceipt) {
 	f.Helper()
 	taken := o.receipt.Takes[0]
 	actual := r.Int64N(2*taken.Cost + 1)
-	if _, err := f.Store.Settle(f.Context(), o.receipt, actual); err != nil {
-		f.Fatalf("Settle: %v", err)
-	}
+	f.settleEach(o.receipt, actual)
 	probe := o.of.demand
 	probe.Cost = 0
 	result := f.peek(probe).Results[0]

@@ -101,7 +101,7 @@ func (f *fixture) drain(d fluxgate.Demand) int64 {
 // remaining is what is left in the first band.
 func (f *fixture) remaining(d fluxgate.Demand) int64 {
 	f.Helper()
-	d.Cost = 0
+	d.Cost, d.Min = 0, 0
 	return f.peek(d).Results[0].Bands[0].Remaining
 }
 
@@ -111,11 +111,17 @@ func (f *fixture) settle(actual int64, out *fluxgate.Outcome, demands ...fluxgat
 	if receipt == nil {
 		f.Fatal("nothing to settle")
 	}
-	s, err := f.Store.Settle(f.Context(), receipt, actual)
-	if err != nil {
-		f.Fatalf("Settle: %v", err)
+	return fluxgate.MergeSettlements(f.settleEach(receipt, receipt.Same(actual)...))
+}
+
+// settleEach settles the takes of a receipt at a cost each.
+func (f *fixture) settleEach(receipt *fluxgate.Receipt, actual ...int64) []fluxgate.Settlement {
+	f.Helper()
+	settled, err := f.Store.Settle(f.Context(), receipt, actual)
+	if err != nil || len(settled) != len(receipt.Takes) {
+		f.Fatalf("Settle: %d settlements of %d takes, %v", len(settled), len(receipt.Takes), err)
 	}
-	return s
+	return settled
 }
 
 // band is a labelled band.

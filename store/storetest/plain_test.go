@@ -118,7 +118,7 @@ func (p *plain) decide(_ context.Context, demands []fluxgate.Demand, out *fluxga
 		}
 		views[i] = p.view(d.Key, d.Bands, now)
 		result.Now = now
-		p.weigh(d, views[i], result)
+		p.evaluate(d, views[i], result)
 		if d.Shadow && p.is("lets shadow rules veto") && result.Status != fluxgate.OK {
 			vetoed = true
 		}
@@ -138,8 +138,35 @@ func (p *plain) decide(_ context.Context, demands []fluxgate.Demand, out *fluxga
 	return nil
 }
 
-func (p *plain) weigh(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Result) {
-	cost := d.Cost
+// cost is what a demand is decided for.
+func (p *plain) cost(d *fluxgate.Demand, v *bucket.View) int64 {
+	switch {
+	case d.Min == 0 || p.is("grants nothing in part"):
+		return d.Cost
+	case p.is("grants what one band has"):
+		return v.Grant(d.Bands[:1], d.Min, d.Cost)
+	case p.is("grants the least only"):
+		return d.Min
+	case p.is("grants what is there, however little"):
+		return v.Grant(d.Bands, 0, d.Cost)
+	}
+	return v.Grant(d.Bands, d.Min, d.Cost)
+}
+
+func (p *plain) evaluate(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Result) {
+	if d.Overdraft && !p.is("takes overdrafts for takes") {
+		overdrawn := *v
+		result.Granted, _ = overdrawn.Overdraw(d.Bands, d.Cost)
+		for i := range d.Bands {
+			if wait := d.Bands[i].PositiveAfter(v.Levels[i], v.Now); wait > 0 && !p.is("admits overdrafts of empty buckets") {
+				result.Bands[i].Wait = time.Duration(wait) * time.Microsecond
+				result.Wait = max(result.Wait, result.Bands[i].Wait)
+				result.Status = fluxgate.Rejected
+			}
+		}
+		return
+	}
+	cost := p.cost(d, v)
 	if !bucket.Affordable(d.Bands, cost) {
 		if !p.is("waits for what can never come") {
 			result.Status = fluxgate.TooCostly
@@ -163,13 +190,25 @@ func (p *plain) weigh(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Resul
 }
 
 func (p *plain) commit(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Result, admitted, take bool) {
-	cost := d.Cost
+	cost := p.cost(d, v)
 	if p.is("takes one for nothing") {
 		cost = max(1, cost)
 	}
 	fits := result.Status == fluxgate.OK
 	switch {
 	case !take:
+	case d.Overdraft && !p.is("takes overdrafts for takes"):
+		switch {
+		case p.is("debits no overdraft of a rejected request") && !admitted:
+		case p.is("overdraws without bound"):
+			for i := range d.Bands {
+				v.Levels[i] += min(1_000*d.Bands[i].Limit, cost*d.Bands[i].Unit)
+			}
+			p.write(d.Key, d.Bands, v)
+		default:
+			v.Overdraw(d.Bands, cost)
+			p.write(d.Key, d.Bands, v)
+		}
 	case fits && (admitted || p.is("takes from some rules only") || p.is("lets shadow rules take when vetoed") && d.Shadow) && cost > 0:
 		if d.Shadow && p.is("takes nothing for shadow rules") || result.Wait > 0 && p.is("books no waits") {
 			break
@@ -204,18 +243,22 @@ func (p *plain) commit(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Resu
 	}
 }
 
-func (p *plain) Settle(_ context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
-	if err := fluxgate.CheckReceipt(receipt, actual); err != nil {
+func (p *plain) Settle(_ context.Context, receipt *fluxgate.Receipt, costs []int64) ([]fluxgate.Settlement, error) {
+	if err := fluxgate.CheckReceipt(receipt, costs); err != nil {
 		if p.is("settles anything") {
 			err = nil
 		}
-		return fluxgate.Settlement{}, err
+		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now().UnixMicro()
-	var parts []fluxgate.Settlement
-	for _, t := range receipt.Takes {
+	var settled []fluxgate.Settlement
+	for i, t := range receipt.Takes {
+		actual := costs[i]
+		if p.is("settles all takes at the first cost") {
+			actual = costs[0]
+		}
 		v := p.view(t.Key, t.Bands, now)
 		booked := bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due}
 		var tokens int64
@@ -241,9 +284,9 @@ func (p *plain) Settle(_ context.Context, receipt *fluxgate.Receipt, actual int6
 			tokens, _ = v.Settle(t.Bands, booked, actual)
 		}
 		p.write(t.Key, t.Bands, v)
-		parts = append(parts, fluxgate.Settlement{Returned: max(0, tokens), Charged: max(0, -tokens)})
+		settled = append(settled, fluxgate.Settlement{Returned: max(0, tokens), Charged: max(0, -tokens)})
 	}
-	return fluxgate.Least(parts...), nil
+	return settled, nil
 }
 
 func (p *plain) Reset(_ context.Context, what fluxgate.Key) error {

@@ -14,6 +14,7 @@ import (
 var settleChecks = []Check{
 	{"settle gives back at once what was not used", settleGivesBack},
 	{"settle charges what was used beyond", settleCharges},
+	{"settle takes one actual cost for each take", settleEach},
 	{"settle charges into bounded debt", settleDebtIsBounded},
 	{"settle gives back less the later it comes", settleAfterAWhile},
 	{"settle of a withdrawn wait gives back the last in the queue", settleWithdrawnWait},
@@ -47,20 +48,40 @@ func settleGivesBack(t testing.TB, b Backend) {
 	}
 }
 
+// settleEach: a request that costs one request, 900 tokens and 20 cents.
+func settleEach(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	requests, tokens, cents := f.demand(1, band("", 100, 1, time.Hour)), f.demand(500, band("", 10_000, 1, time.Hour)), f.demand(50, band("", 1_000, 1, time.Hour))
+	demands := []fluxgate.Demand{requests, tokens, cents}
+	settled := f.settleEach(fluxgate.NewReceipt(demands, f.mustTake(demands...)), 1, 900, 20)
+	for i, want := range []fluxgate.Settlement{{}, {Charged: 400}, {Returned: 30}} {
+		if settled[i] != want {
+			t.Errorf("take %d is settled by %+v, want %+v", i, settled[i], want)
+		}
+	}
+	for i, want := range []int64{99, 9_100, 980} {
+		if left := f.remaining(demands[i]); left != want {
+			t.Errorf("bucket %d has %d left, want %d", i, left, want)
+		}
+	}
+}
+
 func settleOfNothing(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	for name, receipt := range map[string]*fluxgate.Receipt{
 		"none": nil, "an empty one": {}, "that of another process": {Token: "token"}, "one without bands": {Takes: []fluxgate.Taken{{Cost: 1}}},
 		"one with too many bands": {Takes: []fluxgate.Taken{{Cost: 1, Bands: make([]fluxgate.ExactBand, fluxgate.MaxBands+1)}}},
 	} {
-		if s, err := f.Store.Settle(f.Context(), receipt, 1); !errors.Is(err, fluxgate.ErrReceipt) {
+		if s, err := f.Store.Settle(f.Context(), receipt, receipt.Same(1)); !errors.Is(err, fluxgate.ErrReceipt) {
 			t.Errorf("settling a receipt, %s: %+v, %v; want %v", name, s, err, fluxgate.ErrReceipt)
 		}
 	}
 	d := f.demand(1, band("", 5, 5, time.Hour))
 	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.mustTake(d))
-	if s, err := f.Store.Settle(f.Context(), receipt, -1); !errors.Is(err, fluxgate.ErrDemand) {
-		t.Errorf("settling at a negative cost: %+v, %v; want %v", s, err, fluxgate.ErrDemand)
+	for _, actual := range [][]int64{{-1}, {}, {1, 1}} {
+		if s, err := f.Store.Settle(f.Context(), receipt, actual); !errors.Is(err, fluxgate.ErrDemand) {
+			t.Errorf("settling one take at the costs %d: %+v, %v; want %v", actual, s, err, fluxgate.ErrDemand)
+		}
 	}
 }
 

@@ -59,7 +59,7 @@ func Checks() []Check {
 	var all []Check
 	for _, group := range [][]Check{
 		exactChecks, rejectionChecks, atomicChecks, expiryChecks, changeChecks,
-		identityChecks, clockChecks, costChecks, waitChecks, settleChecks,
+		identityChecks, clockChecks, costChecks, waitChecks, settleChecks, minChecks, overdraftChecks,
 		resetChecks, concurrencyChecks,
 	} {
 		all = append(all, group...)

@@ -24,7 +24,8 @@
 --          per request:    uint8 what it is (0 take, 1 peek, 2 take from keys that nothing
 --                          else here asks for), uint8 demands
 --          per demand, request by request:
---                          uint16 key, uint16 list, uint8 shadow, double cost, double patience
+--                          uint16 key, uint16 list, uint8 kind (0 enforced, 1 shadow, 2 enforced
+--                          overdraft, 3 shadow overdraft), double cost, double least, double patience
 --          per settlement: uint16 key, uint16 list, double cost, double actual, double at,
 --                          per band double due
 -- ARGV[2]  the format of the answer, which follows from the question
@@ -47,6 +48,7 @@
 local VERSION = 1
 local PEEK, TAKE_ALONE = 1, 2
 local OK, REJECTED, TOO_COSTLY, UNREADABLE = 0, 1, 2, 3
+local SHADOW, OVERDRAFT, SHADOW_OVERDRAFT = 1, 2, 3
 local MAX_BANDS = 16
 
 local KEYS, call, fmod = KEYS, redis.call, math.fmod
@@ -255,54 +257,71 @@ local function keep(k, state, list, levels, first, held)
   hold[k], full_at[k] = held, full_with(list, levels, first)
 end
 
--- All requests, two values each, and all demands, five values each.
+-- All requests, two values each, and all demands, six values each.
 local requests = { unpack_from('<' .. rep('BB', request_count), question, pos) }
 pos = pos + 2 * request_count
-local demands = { unpack_from('<' .. rep('I2I2Bdd', demand_count), question, pos) }
-pos = pos + 21 * demand_count
+local demands = { unpack_from('<' .. rep('I2I2Bddd', demand_count), question, pos) }
+pos = pos + 29 * demand_count
 
--- The values of the answer, and of the request at hand by band: its level, and how
--- long it makes the request wait.
+-- The values of the answer; of the request at hand by band its level, and how long it
+-- makes the request wait; and by demand its status and how much it can be granted.
 local values, said = { now }, 1
-local levels, waits, statuses = {}, {}, {}
+local levels, waits, statuses, grants = {}, {}, {}, {}
 
--- Decides the request whose demands stand behind d in demands.
+-- The largest whole number of tokens up to cost that all bands have at their levels,
+-- which are after first; but at least least.
+local function grant_of(list, first, least, cost)
+  for i = 1, list.count do
+    local left = (list[i].limit - levels[first + i]) / list[i].unit
+    left = left - left % 1
+    if left < cost then cost = left end
+  end
+  if cost < least then return least end
+  return cost
+end
+
+-- Decides the request whose demands are after d in demands.
 local function decide(op, asked, d)
   -- Does each demand fit, waiting included?
   local admitted, n, e = 1, 0, d
   for j = 1, asked do
-    local k, list, cost = demands[e + 1], lists[demands[e + 2]], demands[e + 4]
+    local k, list, kind, cost, least = demands[e + 1], lists[demands[e + 2]], demands[e + 3], demands[e + 4], demands[e + 5]
     local state, status, longest = states[k] or open(k, list), OK, 0
     for i = 1, list.count do
-      local b, level = list[i], level_of(state, list, i)
-      local price = cost * b.unit
-      n = n + 1
-      levels[n], waits[n] = level, 0
-      if price > b.limit then
+      levels[n + i], waits[n + i] = level_of(state, list, i), 0
+    end
+    if least < cost then cost = grant_of(list, n, least, cost) end
+    for i = 1, list.count do
+      local b, level = list[i], levels[n + i]
+      local price, wait = cost * b.unit, 0
+      if kind >= OVERDRAFT then
+        if level >= b.limit then wait = moment_of(b, level - b.limit + 1) - now end
+      elseif price > b.limit then
         status = TOO_COSTLY
       elseif level + price > b.limit then
-        local wait = moment_of(b, level + price - b.limit) - now
-        waits[n] = wait
-        if wait > longest then longest = wait end
+        wait = moment_of(b, level + price - b.limit) - now
+        waits[n + i] = wait
       end
+      if wait > longest then longest = wait end
     end
-    if status == OK and longest > demands[e + 5] then status = REJECTED end
+    if status == OK and longest > demands[e + 6] then status = REJECTED end
     if unreadable[k] then
-      status, levels[n - list.count + 1] = UNREADABLE, unreadable[k]
-    elseif status ~= OK and demands[e + 3] == 0 then
+      status, levels[n + 1] = UNREADABLE, unreadable[k]
+    elseif status ~= OK and kind ~= SHADOW and kind ~= SHADOW_OVERDRAFT then
       admitted = 0
     end
-    statuses[j] = status
-    e = e + 5
+    statuses[j], grants[j] = status, cost
+    n, e = n + list.count, e + 6
   end
 
-  -- Say so, and take from all or from none.
+  -- Say so, and take from all or from none, but from overdrafts in any case.
   said = said + 1
   values[said] = admitted
   n, e = 0, d
   for j = 1, asked do
-    local k, list, cost = demands[e + 1], lists[demands[e + 2]], demands[e + 4]
+    local k, list, cost = demands[e + 1], lists[demands[e + 2]], grants[j]
     local state, status, bands = states[k], statuses[j], list.count
+    local changed = false
     said = said + 1
     values[said] = status
     for i = 1, bands do
@@ -310,8 +329,17 @@ local function decide(op, asked, d)
       values[said] = levels[n + i]
     end
     if op ~= PEEK then
-      if admitted == 1 and status == OK and cost > 0 then
+      if demands[e + 3] >= OVERDRAFT and status ~= UNREADABLE then
+        for i = 1, bands do
+          local b, level = list[i], levels[n + i]
+          local room, units = b.max - level, cost * b.unit
+          if units > room then units = room end
+          if units > 0 then levels[n + i], changed = level + units, true end
+        end
+        if changed then keep(k, state, list, levels, n, hold_of(k, state)) end
+      elseif admitted == 1 and status == OK and cost > 0 then
         local held = hold_of(k, state)
+        changed = true
         for i = 1, bands do
           local b, level, wait = list[i], levels[n + i], waits[n + i]
           if wait > 0 then
@@ -324,20 +352,22 @@ local function decide(op, asked, d)
           levels[n + i] = level + cost * b.unit
         end
         keep(k, state, list, levels, n, held)
-      elseif now < state[2] then
+      end
+      if not changed and now < state[2] then
         -- The clock stepped back: no time has passed, and from here on it counts by
         -- the new clock. That changes no token, whatever the answer.
         state[2], full_at[k] = now, full_with(list, levels, n)
       end
     end
-    n, e = n + bands, e + 5
+    n, e = n + bands, e + 6
   end
 end
 
 -- What follows are ways of deciding a take from keys that nothing else here asks for,
 -- where the buckets are as these rules have left them and everything fits at once:
 -- what most requests are. They are decide() without the tables, and where anything is
--- otherwise they leave it to decide(), having changed nothing.
+-- otherwise they leave it to decide(), having changed nothing. A demand whose whole
+-- cost fits is granted all of it, and an overdraft that fits is a take like others.
 
 -- What a full bucket becomes: its value and expiry, which are the same for every full
 -- bucket of the rule. false if the cost does not fit.
@@ -428,11 +458,11 @@ local function take_several(asked, d)
       after[j], after_expires[j], after_lifetime[j] = used_once(list, cost)
       if not after[j] then return false end
     end
-    d = d + 5
+    d = d + 6
   end
   values[said + 1], said = 1, n
   for j = asked, 1, -1 do
-    d = d - 5
+    d = d - 6
     write(demands[d + 1], after[j], after_expires[j], after_lifetime[j])
   end
   return true
@@ -449,7 +479,7 @@ for r = 1, 2 * request_count, 2 do
     end
   end
   if not done then decide(op, asked, d) end
-  d = d + 5 * asked
+  d = d + 6 * asked
 end
 
 -- Corrects takes to the cost that is known now. What could be handed out twice does
