@@ -263,16 +263,30 @@ pos = pos + 2 * request_count
 local demands = { unpack_from('<' .. rep('I2I2Bddd', demand_count), question, pos) }
 pos = pos + 29 * demand_count
 
--- The values of the answer; of the request at hand by band its level, and how long it
--- makes the request wait; and by demand its status and how much it can be granted.
+-- The values of the answer, and of the request at hand by band: its level, and how
+-- long it makes the request wait.
 local values, said = { now }, 1
-local levels, waits, statuses, grants = {}, {}, {}, {}
+local levels, waits, statuses = {}, {}, {}
 
--- The largest whole number of tokens up to cost that all bands have at their levels,
--- which are after first; but at least least.
-local function grant_of(list, first, least, cost)
+-- The longest wait until a band has more than nothing left, given the levels after
+-- first: what an overdraft needs.
+local function wait_until_positive(list, first)
+  local longest = 0
   for i = 1, list.count do
-    local left = (list[i].limit - levels[first + i]) / list[i].unit
+    local b, level = list[i], levels[first + i]
+    if level >= b.limit then
+      local wait = moment_of(b, level - b.limit + 1) - now
+      if wait > longest then longest = wait end
+    end
+  end
+  return longest
+end
+
+-- The largest whole number of tokens up to cost that all bands have now, but at least
+-- least.
+local function grant_of(state, list, least, cost)
+  for i = 1, list.count do
+    local left = (list[i].limit - level_of(state, list, i)) / list[i].unit
     left = left - left % 1
     if left < cost then cost = left end
   end
@@ -285,43 +299,43 @@ local function decide(op, asked, d)
   -- Does each demand fit, waiting included?
   local admitted, n, e = 1, 0, d
   for j = 1, asked do
-    local k, list, kind, cost, least = demands[e + 1], lists[demands[e + 2]], demands[e + 3], demands[e + 4], demands[e + 5]
-    local state, status, longest = states[k] or open(k, list), OK, 0
-    for i = 1, list.count do
-      levels[n + i], waits[n + i] = level_of(state, list, i), 0
+    local k, list, kind, cost = demands[e + 1], lists[demands[e + 2]], demands[e + 3], demands[e + 4]
+    local state, status, longest, first = states[k] or open(k, list), OK, 0, n
+    if demands[e + 5] < cost then
+      cost = grant_of(state, list, demands[e + 5], cost)
+      demands[e + 4] = cost
     end
-    if least < cost then cost = grant_of(list, n, least, cost) end
     for i = 1, list.count do
-      local b, level = list[i], levels[n + i]
-      local price, wait = cost * b.unit, 0
-      if kind >= OVERDRAFT then
-        if level >= b.limit then wait = moment_of(b, level - b.limit + 1) - now end
-      elseif price > b.limit then
+      local b, level = list[i], level_of(state, list, i)
+      local price = cost * b.unit
+      n = n + 1
+      levels[n], waits[n] = level, 0
+      if price > b.limit then
         status = TOO_COSTLY
       elseif level + price > b.limit then
-        wait = moment_of(b, level + price - b.limit) - now
-        waits[n + i] = wait
+        local wait = moment_of(b, level + price - b.limit) - now
+        waits[n] = wait
+        if wait > longest then longest = wait end
       end
-      if wait > longest then longest = wait end
     end
+    if kind >= OVERDRAFT then status, longest = OK, wait_until_positive(list, first) end
     if status == OK and longest > demands[e + 6] then status = REJECTED end
     if unreadable[k] then
-      status, levels[n + 1] = UNREADABLE, unreadable[k]
+      status, levels[first + 1] = UNREADABLE, unreadable[k]
     elseif status ~= OK and kind ~= SHADOW and kind ~= SHADOW_OVERDRAFT then
       admitted = 0
     end
-    statuses[j], grants[j] = status, cost
-    n, e = n + list.count, e + 6
+    statuses[j] = status
+    e = e + 6
   end
 
-  -- Say so, and take from all or from none, but from overdrafts in any case.
+  -- Say so, and take from all or from none, but overdrafts in any case.
   said = said + 1
   values[said] = admitted
   n, e = 0, d
   for j = 1, asked do
-    local k, list, cost = demands[e + 1], lists[demands[e + 2]], grants[j]
-    local state, status, bands = states[k], statuses[j], list.count
-    local changed = false
+    local k, list, cost = demands[e + 1], lists[demands[e + 2]], demands[e + 4]
+    local state, status, bands, changed = states[k], statuses[j], list.count, false
     said = said + 1
     values[said] = status
     for i = 1, bands do
@@ -329,17 +343,16 @@ local function decide(op, asked, d)
       values[said] = levels[n + i]
     end
     if op ~= PEEK then
-      if demands[e + 3] >= OVERDRAFT and status ~= UNREADABLE then
+      if demands[e + 3] >= OVERDRAFT then
         for i = 1, bands do
           local b, level = list[i], levels[n + i]
-          local room, units = b.max - level, cost * b.unit
-          if units > room then units = room end
-          if units > 0 then levels[n + i], changed = level + units, true end
+          local units = cost * b.unit
+          if units > b.max - level then units = b.max - level end
+          if units > 0 and status ~= UNREADABLE then levels[n + i], changed = level + units, true end
         end
         if changed then keep(k, state, list, levels, n, hold_of(k, state)) end
       elseif admitted == 1 and status == OK and cost > 0 then
         local held = hold_of(k, state)
-        changed = true
         for i = 1, bands do
           local b, level, wait = list[i], levels[n + i], waits[n + i]
           if wait > 0 then
@@ -352,6 +365,7 @@ local function decide(op, asked, d)
           levels[n + i] = level + cost * b.unit
         end
         keep(k, state, list, levels, n, held)
+        changed = true
       end
       if not changed and now < state[2] then
         -- The clock stepped back: no time has passed, and from here on it counts by
