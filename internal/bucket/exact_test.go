@@ -81,6 +81,18 @@ func (h *history) take() string {
 	if h.r.IntN(2) == 0 {
 		maxWait = h.r.Int64N(bucket.MaxWait.Microseconds())
 	}
+	if cost > 0 && h.r.IntN(4) == 0 {
+		least := 1 + h.r.Int64N(cost)
+		want := cost
+		for _, d := range h.ideals {
+			want = min(want, d.View(h.now).Remaining())
+		}
+		want = max(want, least)
+		if got := v.Grant(h.bands, least, cost); got != want {
+			h.t.Fatalf("%d to %d tokens: granted %d, by the ideal buckets %d", least, cost, got, want)
+		}
+		cost = want
+	}
 	affordable := true
 	var wait int64
 	due := make([]int64, len(h.bands))
@@ -110,6 +122,33 @@ func (h *history) take() string {
 	h.last = max(h.last, h.now+wait)
 	h.receipts = append(h.receipts, pending{h.bands, bucket.Booking{Cost: cost, At: h.now, Due: due}})
 	return "taken"
+}
+
+func (h *history) overdraw() string {
+	var v bucket.View
+	h.state.View(h.bands, h.now, &v)
+	cost := 1 + h.r.Int64N(3*h.bands[0].Capacity)
+	for i, d := range h.ideals {
+		positive, wait := d.View(h.now).Positive(), h.bands[i].PositiveAfter(v.Levels[i], h.now)
+		if positive != (wait == 0) || !d.View(h.now+wait).Positive() || wait > 0 && d.View(h.now+wait-1).Positive() {
+			h.t.Fatalf("band %d is positive after %d µs, the ideal bucket is not", i, wait)
+		}
+	}
+	tokens, changed := v.Overdraw(h.bands, cost)
+	if !changed {
+		return "at the largest debt"
+	}
+	h.state.Store(h.bands, &v)
+	due := make([]int64, len(h.bands))
+	for i, d := range h.ideals {
+		d.Advance(h.now)
+		d.Charge(cost)
+		due[i] = h.now
+	}
+	if tokens > 0 {
+		h.receipts = append(h.receipts, pending{h.bands, bucket.Booking{Cost: tokens, At: h.now, Due: due}})
+	}
+	return "overdrawn"
 }
 
 func (h *history) settle() string {
@@ -193,6 +232,8 @@ func TestArithmeticEqualsExactRationals(t *testing.T) {
 				what = h.settle()
 			case k < 13:
 				what = h.change()
+			case k < 14:
+				what = h.overdraw()
 			default:
 				what = h.pass()
 			}
@@ -205,7 +246,7 @@ func TestArithmeticEqualsExactRationals(t *testing.T) {
 	if refused == 0 || refused*2 > drawn {
 		t.Errorf("%d of %d random bands refused: the draw no longer covers both sides", refused, drawn)
 	}
-	for _, what := range []string{"taken", "rejected", "settled", "band change", "cost above capacity"} {
+	for _, what := range []string{"taken", "rejected", "settled", "band change", "cost above capacity", "overdrawn"} {
 		if done[what] < *steps/200 {
 			t.Errorf("%q happened %d times only", what, done[what])
 		}

@@ -45,8 +45,9 @@ func giveBackByRule(v *View, bands []Band, booked Booking, actual int64) {
 type withdraw func(v *View, bands []Band, booked Booking, actual int64)
 
 // play runs one random history of takes, waits, give-backs and cancelled
-// waits on one bucket and reports whether it conforms.
-func play(r *rand.Rand, giveBack withdraw) (conforming bool, restored, cancelled int64) {
+// waits, and of overdrafts beside them, on one bucket and reports whether the
+// takes conform.
+func play(r *rand.Rand, giveBack withdraw, overdrafts bool) (conforming bool, restored, cancelled int64) {
 	capacity := 1 + r.Int64N(5)
 	// A period of up to a few ms with ticks of a µs, or of seconds with
 	// coarse ticks, so that roundings of the due tick happen all the time.
@@ -66,6 +67,7 @@ func play(r *rand.Rand, giveBack withdraw) (conforming bool, restored, cancelled
 	var events []event
 	var open []int // indices of events that may still be withdrawn
 	receipts := map[int]Booking{}
+	var overdrawn []Booking
 	for range 60 {
 		now += r.Int64N(1 + r.Int64N(2*step*capacity))
 		var v View
@@ -88,6 +90,20 @@ func play(r *rand.Rand, giveBack withdraw) (conforming bool, restored, cancelled
 			continue
 		}
 		cost := 1 + r.Int64N(capacity)
+		if overdrafts && r.IntN(4) == 0 {
+			// It is no event: only takes are bound by the capacity.
+			if tokens, changed := v.Overdraw(bands, cost); changed {
+				state.Store(bands, &v)
+				overdrawn = append(overdrawn, Booking{Cost: tokens, At: now})
+			}
+			continue
+		}
+		if n := len(overdrawn); n > 0 && r.IntN(6) == 0 {
+			v.Settle(bands, overdrawn[n-1], r.Int64N(overdrawn[n-1].Cost+1))
+			state.Store(bands, &v)
+			overdrawn = overdrawn[:n-1]
+			continue
+		}
 		wait := v.Wait(bands, cost)
 		if wait > 0 && (r.IntN(2) == 0 || wait > 20*step*capacity) {
 			continue
@@ -105,7 +121,7 @@ func TestNoIntervalSeesTooManyTokensWhateverIsGivenBack(t *testing.T) {
 	const histories = 20_000
 	var restored, cancelled int64
 	for seed := range uint64(histories) {
-		ok, back, of := play(rand.New(rand.NewPCG(seed, 7)), giveBackByRule)
+		ok, back, of := play(rand.New(rand.NewPCG(seed, 7)), giveBackByRule, seed%2 == 1)
 		if !ok {
 			t.Fatalf("history %d hands out more than capacity + R·T/D", seed)
 		}
@@ -118,7 +134,7 @@ func TestNoIntervalSeesTooManyTokensWhateverIsGivenBack(t *testing.T) {
 	}
 	broken := 0
 	for seed := range uint64(histories) {
-		if ok, _, _ := play(rand.New(rand.NewPCG(seed, 7)), giveBackAll); !ok {
+		if ok, _, _ := play(rand.New(rand.NewPCG(seed, 7)), giveBackAll, false); !ok {
 			broken++
 		}
 	}

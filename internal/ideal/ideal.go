@@ -144,3 +144,6 @@ func (d *Bucket) Remaining() int64 {
 
 // Full reports whether nothing is used.
 func (d *Bucket) Full() bool { return d.left.Cmp(d.limit) == 0 }
+
+// Positive reports whether more than nothing is left.
+func (d *Bucket) Positive() bool { return d.left.Sign() > 0 }

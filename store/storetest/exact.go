@@ -61,7 +61,11 @@ func playHistory(f *fixture, r *rand.Rand) {
 			demands[i] = tw.demand
 			demands[i].Cost = cost
 			demands[i].Shadow = r.IntN(6) == 0
-			if r.IntN(3) == 0 {
+			demands[i].Overdraft = r.IntN(10) == 0
+			if cost > 0 && !demands[i].Overdraft && r.IntN(3) == 0 {
+				demands[i].Min = 1 + r.Int64N(cost)
+			}
+			if r.IntN(3) == 0 && !demands[i].Overdraft {
 				demands[i].MaxWait = time.Duration(r.Int64N(int64(time.Minute)))
 			}
 		}
@@ -88,17 +92,30 @@ func newTwin(f *fixture, r *rand.Rand) *twin {
 	return tw
 }
 
+// grant is what a demand is decided for: what the ideal buckets have now, at
+// least its minimum.
+func (tw *twin) grant(d *fluxgate.Demand) int64 {
+	grant := d.Cost
+	for _, bucket := range tw.ideals {
+		grant = min(grant, bucket.Remaining())
+	}
+	return max(grant, d.Minimum())
+}
+
 // compare holds an outcome against the ideal buckets and lets them follow.
 func compare(f *fixture, step int, applying []*twin, demands []fluxgate.Demand, out *fluxgate.Outcome) {
 	f.Helper()
-	admitted := true
+	admitted, grants := true, make([]int64, len(applying))
 	for i, tw := range applying {
 		d, result := &demands[i], &out.Results[i]
 		want := fluxgate.OK
 		var wait time.Duration
-		for j, bucket := range tw.ideals {
+		for _, bucket := range tw.ideals {
 			bucket.Advance(result.Now)
-			if d.Cost > d.Bands[j].Capacity {
+		}
+		grants[i] = tw.grant(d)
+		for j := range tw.ideals {
+			if grants[i] > d.Bands[j].Capacity && !d.Overdraft {
 				want = fluxgate.TooCostly
 			}
 		}
@@ -106,7 +123,13 @@ func compare(f *fixture, step int, applying []*twin, demands []fluxgate.Demand, 
 			if want == fluxgate.TooCostly {
 				break
 			}
-			own := time.Duration(bucket.Due(d.Cost, result.Now)-result.Now) * time.Microsecond
+			own := time.Duration(bucket.Due(grants[i], result.Now)-result.Now) * time.Microsecond
+			if d.Overdraft {
+				own = result.Bands[j].Wait
+				if at := result.Now + own.Microseconds(); !bucket.View(at).Positive() || own > 0 && bucket.View(at-1).Positive() {
+					f.Fatalf("step %d: band %d is positive after %v, the ideal bucket is not", step, j, own)
+				}
+			}
 			if result.Bands[j].Wait != own {
 				f.Fatalf("step %d: band %d waits %v, the ideal bucket %v", step, j, result.Bands[j].Wait, own)
 			}
@@ -130,11 +153,19 @@ func compare(f *fixture, step int, applying []*twin, demands []fluxgate.Demand, 
 	for i, tw := range applying {
 		result := &out.Results[i]
 		for j, bucket := range tw.ideals {
-			if admitted && result.Status == fluxgate.OK {
-				tw.last = max(tw.last, bucket.Due(demands[i].Cost, result.Now))
-				if demands[i].Cost > 0 {
-					bucket.Take(demands[i].Cost)
+			switch {
+			case demands[i].Overdraft:
+				bucket.Charge(demands[i].Cost)
+			case admitted && result.Status == fluxgate.OK:
+				if result.Granted != grants[i] {
+					f.Fatalf("step %d: granted %d, by the ideal buckets %d", step, result.Granted, grants[i])
 				}
+				tw.last = max(tw.last, bucket.Due(grants[i], result.Now))
+				if grants[i] > 0 {
+					bucket.Take(grants[i])
+				}
+			case result.Granted != 0:
+				f.Fatalf("step %d: granted %d to a demand that was not admitted", step, result.Granted)
 			}
 			if got, want := result.Bands[j].Remaining, bucket.Remaining(); got != want {
 				f.Fatalf("step %d: %d remain in %+v, in the ideal bucket %d", step, got, bucket.Band, want)
