@@ -158,11 +158,11 @@ type faulty struct {
 }
 
 func (f *faulty) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
-	return f.ask(ctx, demands, out, f.Store.Take)
+	return f.answer(ctx, demands, out, f.Store.Take)
 }
 
 func (f *faulty) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
-	return f.ask(ctx, demands, out, f.Store.Peek)
+	return f.answer(ctx, demands, out, f.Store.Peek)
 }
 
 func (f *faulty) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
@@ -172,8 +172,8 @@ func (f *faulty) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual [
 	return f.Store.Settle(ctx, receipt, actual)
 }
 
-// ask leaves out what is away, as a cluster does with a shard that is down.
-func (f *faulty) ask(
+// answer leaves out what is away, as a cluster does with a shard that is down.
+func (f *faulty) answer(
 	ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome,
 	store func(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error,
 ) error {

@@ -48,12 +48,12 @@ func (l *KeyLimiter) Allow(ctx context.Context, key string) (Decision, error) {
 
 // AllowN takes n tokens for a key, or none if not all are there.
 func (l *KeyLimiter) AllowN(ctx context.Context, key string, n int64) (Decision, error) {
-	return l.ask(ctx, key, Demand{Cost: n}, false)
+	return l.decide(ctx, key, Demand{Cost: n}, false)
 }
 
 // Peek says what is left for a key, and takes nothing.
 func (l *KeyLimiter) Peek(ctx context.Context, key string) (Decision, error) {
-	return l.ask(ctx, key, Demand{}, true)
+	return l.decide(ctx, key, Demand{}, true)
 }
 
 // Wait takes one token for a key and returns when it is there: tokens are handed
@@ -65,7 +65,7 @@ func (l *KeyLimiter) Wait(ctx context.Context, key string) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		longest = max(0, min(longest, time.Until(deadline)))
 	}
-	d, err := l.ask(ctx, key, Demand{Cost: 1, MaxWait: longest}, false)
+	d, err := l.decide(ctx, key, Demand{Cost: 1, MaxWait: longest}, false)
 	switch {
 	case err != nil:
 		return err
@@ -104,8 +104,8 @@ func (l *KeyLimiter) Settle(ctx context.Context, receipt *Receipt, actual int64)
 	return MergeSettlements(settled), err
 }
 
-// ask fills in whose bucket it is and by which bands it is measured.
-func (l *KeyLimiter) ask(ctx context.Context, key string, d Demand, peek bool) (Decision, error) {
+// decide fills in whose bucket it is and by which bands it is measured.
+func (l *KeyLimiter) decide(ctx context.Context, key string, d Demand, peek bool) (Decision, error) {
 	var space [256]byte
 	identity, ok := appendIdentity(append(space[:0], l.prefix[:]...), fieldResolved, key)
 	if !ok {

@@ -88,7 +88,7 @@ func (c *Client) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Dec
 		return fluxgate.Decision{}, err
 	}
 	c.config.Failed(ctx, err)
-	return c.decideLocally(ctx, req)
+	return c.applyFailureMode(ctx, req)
 }
 
 func (c *Client) checkRemotely(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
@@ -132,8 +132,8 @@ func (c *Client) describe(req *fluxgate.Request, patience time.Duration) *wire.R
 	return &w
 }
 
-// decideLocally decides a request that the server has not decided.
-func (c *Client) decideLocally(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
+// applyFailureMode decides a request that the server has not decided.
+func (c *Client) applyFailureMode(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
 	if c.config.OnFailure != fluxgate.FailLocal {
 		allowed := c.config.OnFailure == fluxgate.FailOpen
 		return fluxgate.Decision{Allowed: allowed, Reason: fluxgate.ReasonStoreFailure, Degraded: true}, nil

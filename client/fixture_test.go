@@ -67,11 +67,11 @@ func engineOver(t testing.TB, store fluxgate.Store, rules []fluxgate.Rule, optio
 // handler is what a server answers checks with.
 func handler(t testing.TB, limiter fluxgate.Limiter) http.Handler {
 	t.Helper()
-	office, err := receipt.NewOffice(receipt.Config{})
+	issuer, err := receipt.NewIssuer(receipt.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := check.New(check.Config{Limiter: limiter, Issuer: office})
+	api, err := check.New(check.Config{Limiter: limiter, Issuer: issuer})
 	if err != nil {
 		t.Fatal(err)
 	}

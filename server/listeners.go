@@ -105,7 +105,7 @@ func (a *App) public() (http.Handler, error) {
 	if a.redis != nil {
 		receipts.Ledger = receipt.NewShared(a.redis, c.Redis.Prefix)
 	}
-	issuer, err := receipt.NewOffice(receipts)
+	issuer, err := receipt.NewIssuer(receipts)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func guarded(t *testing.T, ruleSet string, limiter fluxgate.Limiter) http.Handle
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := check.New(check.Config{Limiter: limiter, Issuer: fluxgate.Must(receipt.NewOffice(receipt.Config{Secret: []byte(guardedSecret)})), RuleSet: ruleSet})
+	api, err := check.New(check.Config{Limiter: limiter, Issuer: fluxgate.Must(receipt.NewIssuer(receipt.Config{Secret: []byte(guardedSecret)})), RuleSet: ruleSet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +106,8 @@ func (s settling) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Se
 func TestSettle_ReceiptOfAnotherRuleSet(t *testing.T) {
 	var settled atomic.Int64
 	api := guarded(t, "others", settling{&settled})
-	office := fluxgate.Must(receipt.NewOffice(receipt.Config{Secret: []byte(guardedSecret)}))
-	token := office.Issue(&fluxgate.Receipt{Takes: []fluxgate.Taken{
+	issuer := fluxgate.Must(receipt.NewIssuer(receipt.Config{Secret: []byte(guardedSecret)}))
+	token := issuer.Issue(&fluxgate.Receipt{Takes: []fluxgate.Taken{
 		{Key: fluxgate.Key{RuleSet: "others", Rule: "r"}, Cost: 1}, {Key: fluxgate.Key{RuleSet: "api", Rule: "s"}, Cost: 1},
 	}})
 	for _, c := range []struct {

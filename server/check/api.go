@@ -22,7 +22,7 @@ import (
 type Config struct {
 	Limiter fluxgate.Limiter
 	// Issuer issues and redeems receipts.
-	Issuer *receipt.Office
+	Issuer *receipt.Issuer
 	// RuleSet is the rule set of requests that name none. Empty means that
 	// callers whose roles are limited to some rule sets must name one.
 	RuleSet string

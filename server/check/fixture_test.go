@@ -27,7 +27,7 @@ type desk struct {
 	testing.TB
 	http.Handler
 	engine *fluxgate.Engine
-	now    time.Time // the office's
+	now    time.Time // the issuer's
 	failed []error
 }
 
@@ -58,11 +58,11 @@ func newDesk(t testing.TB, store fluxgate.Store, options ...fluxgate.Option) *de
 func deskOf(t testing.TB, engine *fluxgate.Engine, limiter fluxgate.Limiter) *desk {
 	t.Helper()
 	d := &desk{TB: t, engine: engine, now: time.Now()}
-	office, err := receipt.NewOffice(receipt.Config{Now: func() time.Time { return d.now }, TTL: time.Minute})
+	issuer, err := receipt.NewIssuer(receipt.Config{Now: func() time.Time { return d.now }, TTL: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := check.New(check.Config{Limiter: limiter, Issuer: office, Failed: func(_ *http.Request, err error) { d.failed = append(d.failed, err) }})
+	api, err := check.New(check.Config{Limiter: limiter, Issuer: issuer, Failed: func(_ *http.Request, err error) { d.failed = append(d.failed, err) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,6 @@ func Encode(r *fluxgate.Receipt) []byte { return encode(ID{}, time.Now(), r) }
 func Decode(b []byte) { _, _, _, _ = decode(b) }
 
 // Redeem is RedeemFor a caller that may use all rule sets.
-func (o *Office) Redeem(ctx context.Context, token string) (*fluxgate.Receipt, error) {
+func (o *Issuer) Redeem(ctx context.Context, token string) (*fluxgate.Receipt, error) {
 	return o.RedeemFor(ctx, token, func(string) bool { return true })
 }

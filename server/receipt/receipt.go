@@ -38,7 +38,7 @@ type Ledger interface {
 	Spend(ctx context.Context, id ID, valid time.Duration) (bool, error)
 }
 
-// Config is how an [Office] works.
+// Config is how an [Issuer] is made.
 type Config struct {
 	// Secret signs receipts. All servers that share a store must have the
 	// same. Empty means one of our own: then only this process accepts its
@@ -53,17 +53,17 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Office issues receipts and takes them back.
-type Office struct {
+// Issuer issues receipts and takes them back.
+type Issuer struct {
 	macs   sync.Pool // of hash.Hash, with the key in it
 	ttl    time.Duration
 	ledger Ledger
 	now    func() time.Time
 }
 
-// NewOffice makes an office.
-func NewOffice(config Config) (*Office, error) {
-	o := &Office{ttl: config.TTL, ledger: config.Ledger, now: config.Now}
+// NewIssuer makes an issuer.
+func NewIssuer(config Config) (*Issuer, error) {
+	o := &Issuer{ttl: config.TTL, ledger: config.Ledger, now: config.Now}
 	if o.ttl == 0 {
 		o.ttl = time.Hour
 	}
@@ -104,7 +104,7 @@ const (
 // Issue makes the token of a receipt. It is empty if nothing was taken. The
 // receipt of another server has its token already, which only that server
 // redeems.
-func (o *Office) Issue(r *fluxgate.Receipt) string {
+func (o *Issuer) Issue(r *fluxgate.Receipt) string {
 	if r == nil {
 		return ""
 	}
@@ -118,7 +118,7 @@ func (o *Office) Issue(r *fluxgate.Receipt) string {
 }
 
 // sign appends the signature of a payload to b.
-func (o *Office) sign(b, payload []byte) []byte {
+func (o *Issuer) sign(b, payload []byte) []byte {
 	mac := o.macs.Get().(hash.Hash)
 	defer o.macs.Put(mac)
 	mac.Reset()
@@ -129,7 +129,7 @@ func (o *Office) sign(b, payload []byte) []byte {
 // RedeemFor takes a token back, once, for a caller that may use some rule sets.
 // What it returns can be settled. A receipt of another rule set is an
 // [ErrForeign], and is not spent.
-func (o *Office) RedeemFor(ctx context.Context, token string, may func(ruleSet string) bool) (*fluxgate.Receipt, error) {
+func (o *Issuer) RedeemFor(ctx context.Context, token string, allowed func(ruleSet string) bool) (*fluxgate.Receipt, error) {
 	if len(token) > maxToken {
 		return nil, ErrForged
 	}
@@ -150,7 +150,7 @@ func (o *Office) RedeemFor(ctx context.Context, token string, may func(ruleSet s
 		return nil, ErrExpired
 	}
 	for i := range receipt.Takes {
-		if !may(receipt.Takes[i].Key.RuleSet) {
+		if !allowed(receipt.Takes[i].Key.RuleSet) {
 			return nil, ErrForeign
 		}
 	}

@@ -29,9 +29,9 @@ func sample(t testing.TB) *fluxgate.Receipt {
 	}}
 }
 
-func office(t testing.TB, config receipt.Config) *receipt.Office {
+func issuer(t testing.TB, config receipt.Config) *receipt.Issuer {
 	t.Helper()
-	o, err := receipt.NewOffice(config)
+	o, err := receipt.NewIssuer(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func office(t testing.TB, config receipt.Config) *receipt.Office {
 var shared = []byte("a secret of servers that share")
 
 func TestAReceiptComesBackAsItWasIssued(t *testing.T) {
-	o, want := office(t, receipt.Config{}), sample(t)
+	o, want := issuer(t, receipt.Config{}), sample(t)
 	got, err := o.Redeem(t.Context(), o.Issue(want))
 	if err != nil || !reflect.DeepEqual(got.Takes, want.Takes) {
 		t.Errorf("%v\n%+v\n%+v", err, got, want)
@@ -54,7 +54,7 @@ func TestAReceiptComesBackAsItWasIssued(t *testing.T) {
 // The receipt of a decision that another server made keeps its token. Without
 // one its caller would settle nothing without an error.
 func TestIssue_ReceiptOfAnotherServer(t *testing.T) {
-	here, there := office(t, receipt.Config{}), office(t, receipt.Config{})
+	here, there := issuer(t, receipt.Config{}), issuer(t, receipt.Config{})
 	token := there.Issue(sample(t))
 	if got := here.Issue(&fluxgate.Receipt{Token: token}); got != token {
 		t.Errorf("issued %q, want the token of the other server", got)
@@ -65,7 +65,7 @@ func TestIssue_ReceiptOfAnotherServer(t *testing.T) {
 }
 
 func TestAForgedReceiptIsRefused(t *testing.T) {
-	o := office(t, receipt.Config{Secret: shared})
+	o := issuer(t, receipt.Config{Secret: shared})
 	token := o.Issue(sample(t))
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -83,10 +83,10 @@ func TestAForgedReceiptIsRefused(t *testing.T) {
 			t.Errorf("%.20q: %v", bad, err)
 		}
 	}
-	for name, other := range map[string]*receipt.Office{
-		"another secret":   office(t, receipt.Config{Secret: []byte("another secret altogether")}),
-		"one of its own":   office(t, receipt.Config{}),
-		"another's random": office(t, receipt.Config{}),
+	for name, other := range map[string]*receipt.Issuer{
+		"another secret":   issuer(t, receipt.Config{Secret: []byte("another secret altogether")}),
+		"one of its own":   issuer(t, receipt.Config{}),
+		"another's random": issuer(t, receipt.Config{}),
 	} {
 		if _, err := other.Redeem(t.Context(), token); !errors.Is(err, receipt.ErrForged) {
 			t.Errorf("%s: %v", name, err)
@@ -99,7 +99,7 @@ func TestAForgedReceiptIsRefused(t *testing.T) {
 
 func TestAReceiptExpires(t *testing.T) {
 	now := time.Now().Truncate(time.Millisecond) // as receipts are dated
-	o := office(t, receipt.Config{TTL: time.Minute, Now: func() time.Time { return now }})
+	o := issuer(t, receipt.Config{TTL: time.Minute, Now: func() time.Time { return now }})
 	fresh, old := o.Issue(sample(t)), o.Issue(sample(t))
 	now = now.Add(time.Minute)
 	if _, err := o.Redeem(t.Context(), fresh); err != nil {
@@ -133,8 +133,8 @@ func TestAReceiptIsGoodForOneUse(t *testing.T) {
 	}
 	for name, ledger := range ledgers {
 		t.Run(name, func(t *testing.T) {
-			offices := []*receipt.Office{
-				office(t, receipt.Config{Secret: shared, Ledger: ledger()}), office(t, receipt.Config{Secret: shared, Ledger: ledger()}),
+			offices := []*receipt.Issuer{
+				issuer(t, receipt.Config{Secret: shared, Ledger: ledger()}), issuer(t, receipt.Config{Secret: shared, Ledger: ledger()}),
 			}
 			for range 50 {
 				token := offices[0].Issue(sample(t))
@@ -179,10 +179,10 @@ func TestTheMemoryForgetsWhatHasExpired(t *testing.T) {
 }
 
 func FuzzRedeem(f *testing.F) {
-	o := office(f, receipt.Config{Secret: shared})
+	o := issuer(f, receipt.Config{Secret: shared})
 	f.Add(o.Issue(sample(f)))
 	f.Fuzz(func(t *testing.T, token string) {
-		if _, err := office(t, receipt.Config{}).Redeem(t.Context(), token); !errors.Is(err, receipt.ErrForged) {
+		if _, err := issuer(t, receipt.Config{}).Redeem(t.Context(), token); !errors.Is(err, receipt.ErrForged) {
 			t.Fatal(err)
 		}
 	})

@@ -8,8 +8,8 @@ import (
 	"github.com/fluxgate/fluxgate/store/bucketmath"
 )
 
-// weighed is one demand on the scales.
-type weighed struct {
+// lookup is the bucket set of one demand while it is decided.
+type lookup struct {
 	id          fluxgate.KeyID
 	shard       *shard
 	shardNumber int
@@ -17,8 +17,8 @@ type weighed struct {
 	view        bucket.View
 }
 
-// decide checks the demands and sets up scales for them. Clearing scales costs
-// more than weighing on them, so there are no more than it takes.
+// decide checks the demands and makes room to look their buckets up. Clearing
+// that memory costs more than the decision, so there is no more than it takes.
 func (s *Store) decide(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome, take bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -29,31 +29,31 @@ func (s *Store) decide(ctx context.Context, demands []fluxgate.Demand, out *flux
 	out.Prepare(demands)
 	switch n := len(demands); {
 	case n <= 1:
-		var scales [1]weighed
-		s.decideOn(scales[:n], demands, out, take)
+		var lookups [1]lookup
+		s.decideOn(lookups[:n], demands, out, take)
 	case n <= 4:
-		var scales [4]weighed
-		s.decideOn(scales[:n], demands, out, take)
+		var lookups [4]lookup
+		s.decideOn(lookups[:n], demands, out, take)
 	default:
-		s.decideOn(make([]weighed, n), demands, out, take)
+		s.decideOn(make([]lookup, n), demands, out, take)
 	}
 	return nil
 }
 
-// decideOn weighs all demands at one moment and then takes all or none.
-func (s *Store) decideOn(scales []weighed, demands []fluxgate.Demand, out *fluxgate.Outcome, take bool) {
-	for i := range scales {
-		w := &scales[i]
+// decideOn evaluates all demands at one moment and then takes all or none.
+func (s *Store) decideOn(lookups []lookup, demands []fluxgate.Demand, out *fluxgate.Outcome, take bool) {
+	for i := range lookups {
+		w := &lookups[i]
 		w.id = s.resets.place(&demands[i].Key)
 		w.shardNumber = s.shardOf(w.id)
 		w.shard = &s.shards[w.shardNumber]
 	}
-	s.lock(scales)
+	s.lock(lookups)
 	// The clock is read under the locks: read before, another request could
 	// have written a later moment, and time would seem to step back.
 	now := s.clock()
-	for i := range scales {
-		w, d, result := &scales[i], &demands[i], &out.Results[i]
+	for i := range lookups {
+		w, d, result := &lookups[i], &demands[i], &out.Results[i]
 		w.entry = w.shard.find(w.id)
 		if take {
 			w.entry.adopt(now)
@@ -63,8 +63,8 @@ func (s *Store) decideOn(scales []weighed, demands []fluxgate.Demand, out *fluxg
 	}
 	out.Decide(demands)
 	added := false
-	for i := range scales {
-		w, d, result := &scales[i], &demands[i], &out.Results[i]
+	for i := range lookups {
+		w, d, result := &lookups[i], &demands[i], &out.Results[i]
 		taken := take && bucketmath.Take(d, &w.view, result)
 		full := bucketmath.Report(d.Bands, &w.view, result)
 		if !taken {
@@ -77,8 +77,8 @@ func (s *Store) decideOn(scales []weighed, demands []fluxgate.Demand, out *fluxg
 		added = added || w.entry == nil
 		w.shard.write(w.entry, w.id, &d.Key, d.Bands, &w.view, full)
 	}
-	for i := range scales {
-		scales[i].shard.sweep(now)
+	for i := range lookups {
+		lookups[i].shard.sweep(now)
 	}
-	s.unlock(scales)
+	s.unlock(lookups)
 }

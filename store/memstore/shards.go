@@ -38,23 +38,23 @@ func (s *Store) shardOf(id fluxgate.KeyID) int {
 
 // lock locks the shards of a request in their order, so that no two requests
 // can wait for each other.
-func (s *Store) lock(scales []weighed) {
-	for n := nextShard(scales, -1); n < maxShards; n = nextShard(scales, n) {
+func (s *Store) lock(lookups []lookup) {
+	for n := nextShard(lookups, -1); n < maxShards; n = nextShard(lookups, n) {
 		s.shards[n].mu.Lock()
 	}
 }
 
-func (s *Store) unlock(scales []weighed) {
-	for n := nextShard(scales, -1); n < maxShards; n = nextShard(scales, n) {
+func (s *Store) unlock(lookups []lookup) {
+	for n := nextShard(lookups, -1); n < maxShards; n = nextShard(lookups, n) {
 		s.shards[n].mu.Unlock()
 	}
 }
 
 // nextShard is the number of the first shard after one, or maxShards.
-func nextShard(scales []weighed, after int) int {
+func nextShard(lookups []lookup, after int) int {
 	next := maxShards
-	for i := range scales {
-		if n := scales[i].shardNumber; n > after && n < next {
+	for i := range lookups {
+		if n := lookups[i].shardNumber; n > after && n < next {
 			next = n
 		}
 	}

@@ -68,7 +68,7 @@ func underACL(t testing.TB, uri string, servers []*testenv.Server) error {
 		}
 	}
 	field := resetField(p.ruleSet, "")
-	want := fmt.Sprint(s.record.generations()[field])
+	want := fmt.Sprint(s.fleet.generations()[field])
 	for start := time.Now(); time.Since(start) < 2*time.Second; time.Sleep(5 * time.Millisecond) {
 		h := s.Health(ctx)
 		if h.Record != nil {

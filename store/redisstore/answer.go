@@ -11,7 +11,7 @@ import (
 )
 
 // errAnswer is an answer that the script cannot have given.
-var errAnswer = errors.New("the server's answer does not fit the question")
+var errAnswer = errors.New("the server's answer does not fit the call")
 
 // answerReader reads what the script packed.
 type answerReader struct {
@@ -64,11 +64,11 @@ func (r *answerReader) level() int64 {
 	return n
 }
 
-// read gives the asks of a question their answers.
-func (q *question) read(reply string) (rest string, err error) {
+// read gives the requests of a call their answers.
+func (q *scriptCall) read(reply string) (rest string, err error) {
 	r := answerReader{rest: reply}
 	now := r.number()
-	for _, a := range q.asks {
+	for _, a := range q.batch {
 		if a.op == opSettle {
 			continue
 		}
@@ -86,7 +86,7 @@ func (q *question) read(reply string) (rest string, err error) {
 			}
 		}
 	}
-	for _, a := range q.asks {
+	for _, a := range q.batch {
 		if a.op != opSettle {
 			continue
 		}
@@ -104,7 +104,7 @@ func (q *question) read(reply string) (rest string, err error) {
 // fill writes the answer into an outcome, each demand at the place that
 // places gives it, or in order. What the script sends are levels; everything
 // that people read off them is computed here, by the same arithmetic.
-func (a *ask) fill(out *fluxgate.Outcome, places []int) {
+func (a *shardRequest) fill(out *fluxgate.Outcome, places []int) {
 	levels := a.levels
 	for i := range a.demands {
 		place := i

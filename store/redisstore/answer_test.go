@@ -12,13 +12,13 @@ import (
 // answer that the script could have given.
 func FuzzAnswer(f *testing.F) {
 	two := exactBands(f, fluxgate.PerMinute(10), fluxgate.PerHour(1_000))
-	make3 := func() *question {
-		take, peek, settle := newAsk(opTake, 0, time.Time{}), newAsk(opPeek, 0, time.Time{}), newAsk(opSettle, 0, time.Time{})
+	make3 := func() *scriptCall {
+		take, peek, settle := newShardRequest(opTake, 0, time.Time{}), newShardRequest(opPeek, 0, time.Time{}), newShardRequest(opSettle, 0, time.Time{})
 		take.demands = []fluxgate.Demand{{Bands: two, Cost: 3, MaxWait: time.Second}, {Bands: two[:1], Cost: 1, Shadow: true}}
 		take.keys = []string{"a", "b"}
 		peek.demands, peek.keys = []fluxgate.Demand{{Bands: two[1:], Cost: 1}}, []string{"c"}
 		settle.takes, settle.keys = []fluxgate.Taken{{Bands: two, Cost: 3}}, []string{"a"}
-		return &question{asks: []*ask{take, settle, peek}}
+		return &scriptCall{batch: []*shardRequest{take, settle, peek}}
 	}
 	whole := appendDouble(nil, 1_700_000_000_123_456)
 	whole = append(whole, 1, 0)
@@ -40,7 +40,7 @@ func FuzzAnswer(f *testing.F) {
 		if len(rest) > len(reply) {
 			t.Fatalf("%d bytes are left of %d", len(rest), len(reply))
 		}
-		for _, a := range q.asks {
+		for _, a := range q.batch {
 			if a.op == opSettle {
 				continue
 			}

@@ -53,7 +53,7 @@ func (l leaver) gone(t testing.TB) time.Duration {
 // keysAsked is how many keys callers have asked a node for and not been
 // answered, sent or not.
 func (tr trial) keysAsked(shard int) int {
-	l := tr.nodes.lane(shard)
+	l := tr.nodes.queue(shard)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.keysOut + l.waiting
@@ -62,7 +62,7 @@ func (tr trial) keysAsked(shard int) int {
 // underWay is how many calls a node has not answered, and how many asks wait
 // for the next.
 func (tr trial) underWay(shard int) (calls, waiting int) {
-	l := tr.nodes.lane(shard)
+	l := tr.nodes.queue(shard)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.calls, len(l.queue)
@@ -201,7 +201,7 @@ func leaveFrozenShard(tr clusterTrial) {
 	left := make(chan time.Time, 1)
 	go func() {
 		var out fluxgate.Outcome
-		asked, err := tr.askParts(ctx, demands, &out, parts, time.Now().Add(10*time.Second))
+		asked, err := tr.requestParts(ctx, demands, &out, parts, time.Now().Add(10*time.Second))
 		if !errors.Is(err, context.Canceled) {
 			tr.Errorf("a caller that left got %v", err)
 		}

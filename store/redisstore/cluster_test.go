@@ -171,12 +171,12 @@ func resharding(tr clusterTrial) {
 	}
 	crowd.stop()
 
-	ask, try, moved := replies(tr, "ASK", nodes...)-askBefore, replies(tr, "TRYAGAIN", nodes...)-tryBefore, replies(tr, "MOVED", nodes...)-movedBefore
+	asked, try, moved := replies(tr, "ASK", nodes...)-askBefore, replies(tr, "TRYAGAIN", nodes...)-tryBefore, replies(tr, "MOVED", nodes...)-movedBefore
 	all := crowd.all()
 	tr.Logf("%d callers asked %d times while the slot moved %d times: %d errors, longest call %v; the servers answered ASK %d, TRYAGAIN %d, MOVED %d times",
-		crowdSize, all.asked, moves, all.failed, all.longest.Round(time.Millisecond), ask, try, moved)
+		crowdSize, all.asked, moves, all.failed, all.longest.Round(time.Millisecond), asked, try, moved)
 	all.unharmed(tr)
-	if ask == 0 || try == 0 || moved == 0 {
+	if asked == 0 || try == 0 || moved == 0 {
 		tr.Error("not every kind of redirect has been seen")
 	}
 

@@ -17,7 +17,7 @@ type part struct {
 	overdraft bool
 	places    []int // of its demands in the request
 	op        byte
-	ask       *ask
+	request   *shardRequest
 	err       error
 	final     bool // not to be asked again
 }
@@ -37,7 +37,7 @@ func (s *Store) decide(ctx context.Context, op byte, demands []fluxgate.Demand, 
 	deadline := time.Now().Add(s.config.Timeout)
 	shard, one := s.onlyShard(demands)
 	if one {
-		a := s.newAsk(op, shard, demands, nil, deadline)
+		a := s.newRequest(op, shard, demands, nil, deadline)
 		s.submit(a)
 		err := s.await(ctx, a)
 		if err == nil {
@@ -84,10 +84,10 @@ func (s *Store) split(demands []fluxgate.Demand, each bool) []*part {
 	return parts
 }
 
-// newAsk copies the demands at these places, or all, and names their keys.
-func (s *Store) newAsk(op byte, shard int, demands []fluxgate.Demand, places []int, deadline time.Time) *ask {
-	a := newAsk(op, shard, deadline)
-	g := s.record.generations()
+// newShardRequest copies the demands at these places, or all, and names their keys.
+func (s *Store) newRequest(op byte, shard int, demands []fluxgate.Demand, places []int, deadline time.Time) *shardRequest {
+	a := newShardRequest(op, shard, deadline)
+	g := s.fleet.generations()
 	if places == nil {
 		a.demands = append(a.demands, demands...)
 	}
@@ -118,28 +118,28 @@ func (s *Store) decideParts(ctx context.Context, op byte, demands []fluxgate.Dem
 			p.op = op
 		}
 	}
-	parts, err := s.askParts(ctx, demands, out, parts, first)
+	parts, err := s.requestParts(ctx, demands, out, parts, first)
 	if op == opPeek || err != nil || out.Admission == fluxgate.NotAdmitted {
 		return err
 	}
 	for _, p := range parts {
 		p.op, p.final = opTake, p.err != nil || p.overdraft
 	}
-	parts, err = s.askParts(ctx, demands, out, parts, deadline)
+	parts, err = s.requestParts(ctx, demands, out, parts, deadline)
 	if err != nil || out.Admission == fluxgate.NotAdmitted {
 		s.withdraw(ctx, parts)
 	}
 	return err
 }
 
-// askParts asks all parts that are not final at once and puts the answers of
+// requestParts asks all parts that are not final at once and puts the answers of
 // all together. A part that cannot be asked is unavailable; it is an error only
 // if all are. It returns the parts as they were asked: one whose keys are on two
 // nodes for the moment is asked key by key.
-func (s *Store) askParts(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome, parts []*part, deadline time.Time) ([]*part, error) {
+func (s *Store) requestParts(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome, parts []*part, deadline time.Time) ([]*part, error) {
 	submit := func(p *part) {
-		p.ask = s.newAsk(p.op, p.shard, demands, p.places, deadline)
-		s.submit(p.ask)
+		p.request = s.newRequest(p.op, p.shard, demands, p.places, deadline)
+		s.submit(p.request)
 	}
 	for _, p := range parts {
 		if !p.final {
@@ -153,7 +153,7 @@ func (s *Store) askParts(ctx context.Context, demands []fluxgate.Demand, out *fl
 		p := parts[0]
 		parts = parts[1:]
 		if !p.final {
-			p.err = s.await(ctx, p.ask)
+			p.err = s.await(ctx, p.request)
 		}
 		if errors.Is(p.err, errSplit) {
 			for _, place := range p.places {
@@ -171,7 +171,7 @@ func (s *Store) askParts(ctx context.Context, demands []fluxgate.Demand, out *fl
 			}
 			continue
 		}
-		p.ask.fill(out, p.places)
+		p.request.fill(out, p.places)
 	}
 	out.Decide(demands)
 	if err := ctx.Err(); err != nil {
@@ -191,7 +191,7 @@ func (s *Store) withdraw(ctx context.Context, parts []*part) {
 		if p.err != nil {
 			continue
 		}
-		if r := p.ask.withdrawal(); r != nil {
+		if r := p.request.withdrawal(); r != nil {
 			receipt.Takes = append(receipt.Takes, r.Takes...)
 		}
 	}
@@ -224,26 +224,26 @@ func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []
 	}
 	// In a cluster each take is a call of its own, elsewhere all share one.
 	deadline := time.Now().Add(s.config.Timeout)
-	var asks []*ask
+	var requests []*shardRequest
 	for i, t := range receipt.Takes {
 		if i == 0 || s.nodes.cluster {
 			shard := 0
 			if s.nodes.cluster {
 				shard = s.names.shard(t.Key.ID)
 			}
-			asks = append(asks, newAsk(opSettle, shard, deadline))
+			requests = append(requests, newShardRequest(opSettle, shard, deadline))
 		}
-		a := asks[len(asks)-1]
+		a := requests[len(requests)-1]
 		a.takes = append(a.takes, t)
 		a.actual = append(a.actual, actual[i])
-		a.keys = append(a.keys, s.names.key(&t.Key, s.record.generations()))
+		a.keys = append(a.keys, s.names.key(&t.Key, s.fleet.generations()))
 	}
-	for _, a := range asks {
+	for _, a := range requests {
 		s.submit(a)
 	}
 	settled := make([]fluxgate.Settlement, 0, len(receipt.Takes))
 	var failures []error
-	for _, a := range asks {
+	for _, a := range requests {
 		if err := s.await(ctx, a); err != nil {
 			failures = append(failures, err)
 			settled = append(settled, make([]fluxgate.Settlement, len(a.takes))...)

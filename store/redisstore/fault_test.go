@@ -117,7 +117,7 @@ func (tr trial) demandIn(shard int, band fluxgate.Band) fluxgate.Demand {
 
 // name is what a demand's bucket is called on the server.
 func (tr trial) name(d fluxgate.Demand) string {
-	return tr.names.key(&d.Key, tr.record.generations())
+	return tr.names.key(&d.Key, tr.fleet.generations())
 }
 
 func (tr trial) take(demands ...fluxgate.Demand) (fluxgate.Outcome, error) {
@@ -179,11 +179,11 @@ type crowd struct {
 
 // gather starts n callers; what a caller asks for may differ each time. They
 // pause in between, so that the machine has time for the servers.
-func (tr trial) gather(n int, pause time.Duration, ask func(caller int) []fluxgate.Demand) *crowd {
+func (tr trial) gather(n int, pause time.Duration, next func(caller int) []fluxgate.Demand) *crowd {
 	c := &crowd{trial: tr, began: time.Now(), halt: make(chan struct{}), callers: make([]caller, n)}
 	for i := range n {
 		c.callers[i].errs = map[string]int64{}
-		c.wg.Go(func() { c.run(i, pause, ask) })
+		c.wg.Go(func() { c.run(i, pause, next) })
 	}
 	tr.Cleanup(c.stop)
 	return c
@@ -201,10 +201,10 @@ func (c *crowd) stop() {
 	c.wg.Wait()
 }
 
-func (c *crowd) run(i int, pause time.Duration, ask func(caller int) []fluxgate.Demand) {
+func (c *crowd) run(i int, pause time.Duration, next func(caller int) []fluxgate.Demand) {
 	var out fluxgate.Outcome
 	for {
-		demands := ask(i)
+		demands := next(i)
 		start := time.Now()
 		err := c.Take(context.Background(), demands, &out)
 		c.note(i, start, &out, err)

@@ -49,10 +49,10 @@ type NodeHealth struct {
 // Health asks every server that holds buckets.
 func (s *Store) Health(ctx context.Context) Health {
 	h := Health{Mode: s.nodes.mode}
-	if trouble := s.record.trouble.Load(); trouble != nil {
+	if trouble := s.fleet.trouble.Load(); trouble != nil {
 		h.Record = s.clean(*trouble)
 	}
-	counts := map[*lane]int{}
+	counts := map[*nodeQueue]int{}
 	for _, l := range *s.nodes.shards.Load() {
 		if l == nil {
 			h.Uncovered++
@@ -99,7 +99,7 @@ func evicts(policy string) bool {
 	return policy != "" && policy != "noeviction" && policy != "volatile-ttl"
 }
 
-func (s *Store) nodeHealth(ctx context.Context, l *lane, shards int) (n NodeHealth) {
+func (s *Store) nodeHealth(ctx context.Context, l *nodeQueue, shards int) (n NodeHealth) {
 	n.Shards = shards
 	defer func() { n.Addr = l.address() }()
 	start := time.Now()

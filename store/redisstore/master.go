@@ -64,7 +64,7 @@ func (t *topology) onMaster(ctx context.Context, key string, run func(context.Co
 const unboundedWait = 5 * time.Second
 
 // runAsking runs commands on the node that their slot is moving to.
-func runAsking(ctx context.Context, l *lane, run func(context.Context, commander) error) error {
+func runAsking(ctx context.Context, l *nodeQueue, run func(context.Context, commander) error) error {
 	conn := l.client.Conn()
 	conn.AddHook(askingHook{})
 	return errors.Join(run(ctx, conn), conn.Close())
@@ -90,7 +90,7 @@ func (askingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // holder is the node at addr, or the one that should hold a key.
-func (t *topology) holder(key, addr string) *lane {
+func (t *topology) holder(key, addr string) *nodeQueue {
 	if addr != "" {
 		return t.reach(addr)
 	}

@@ -121,7 +121,7 @@ func TestCallersWaitForAServerThatCannotBeReachedForAWhile(t *testing.T) {
 	for range crowdSize {
 		takes = append(takes, tr.takeAndLeave(shared))
 	}
-	dials := func() uint32 { return tr.nodes.lane(0).client.PoolStats().Misses }
+	dials := func() uint32 { return tr.nodes.queue(0).client.PoolStats().Misses }
 	before := dials()
 	until(t, "the callers try again and again", func() bool { return dials() > before+5 })
 	if err := proxy.Accept(); err != nil {

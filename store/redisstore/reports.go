@@ -27,7 +27,7 @@ func newReports() reports {
 }
 
 // report notes how a call to the node ended.
-func (l *lane) report(err error) {
+func (l *nodeQueue) report(err error) {
 	r := &l.reports
 	if err == nil && !r.failing.Load() {
 		return
@@ -58,7 +58,7 @@ func (l *lane) report(err error) {
 }
 
 // reportScript notes that the node did not have the script and got it.
-func (l *lane) reportScript() {
+func (l *nodeQueue) reportScript() {
 	if ok, suppressed := l.reports.script.Allow(time.Now()); ok {
 		l.store.log.Info("loaded the decision script into Redis, which did not have it: it is new, was restarted or was flushed",
 			"node", l.address(), "suppressed", suppressed)
@@ -66,4 +66,4 @@ func (l *lane) reportScript() {
 }
 
 // address is where the node is, as far as it is known.
-func (l *lane) address() string { return l.store.nodes.target.address(l) }
+func (l *nodeQueue) address() string { return l.store.nodes.target.address(l) }

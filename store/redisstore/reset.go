@@ -23,7 +23,7 @@ var _ fluxgate.ResetForgetter = (*Store)(nil)
 // a rule set when they next look at the record.
 func (s *Store) Reset(ctx context.Context, what fluxgate.Key) error {
 	if what.ID != (fluxgate.KeyID{}) && what.RuleSet != "" {
-		name := s.names.key(&what, s.record.generations())
+		name := s.names.key(&what, s.fleet.generations())
 		return s.resetError(s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
 			return c.Del(ctx, name).Err()
 		}))
@@ -49,7 +49,7 @@ func (s *Store) newGeneration(ctx context.Context, what fluxgate.Key, mark strin
 	if what.RuleSet == "" {
 		return false, errors.New("resetting buckets: no rule set is named")
 	}
-	known := s.record.generations()
+	known := s.fleet.generations()
 	rules := known.rulesOf(what.RuleSet)
 	field := resetField(what.RuleSet, what.Rule)
 	switch {
@@ -67,7 +67,7 @@ func (s *Store) newGeneration(ctx context.Context, what fluxgate.Key, mark strin
 
 // ForgetResets implements [fluxgate.ResetForgetter].
 func (s *Store) ForgetResets(ctx context.Context, ruleSet string, there func(rule string) bool) error {
-	gone := slices.DeleteFunc(s.record.generations().rulesOf(ruleSet), func(field string) bool {
+	gone := slices.DeleteFunc(s.fleet.generations().rulesOf(ruleSet), func(field string) bool {
 		_, rule, _ := splitField(field)
 		return there(rule)
 	})
@@ -81,7 +81,7 @@ func (s *Store) ForgetResets(ctx context.Context, ruleSet string, there func(rul
 // count gives a field of a rule set its next generation, unless the mark was
 // used before, and forgets others.
 func (s *Store) count(ctx context.Context, ruleSet, field, mark string, forget []string) (did bool, err error) {
-	known := s.record.generations()
+	known := s.fleet.generations()
 	args := make([]any, 0, 5+2*len(forget))
 	args = append(args, field, known[field], known.last(ruleSet), "mark/"+field, mark)
 	for _, f := range forget {
@@ -99,7 +99,7 @@ func (s *Store) count(ctx context.Context, ruleSet, field, mark string, forget [
 		if did = answer[1] == 1; !did {
 			forget = nil // who did it has
 		}
-		s.record.note(field, answer[0], forget)
+		s.fleet.note(field, answer[0], forget)
 		return nil
 	})
 	return did, s.resetError(err)

@@ -46,7 +46,7 @@ func populate(t testing.TB, s *Store, server *testenv.Server, n int, d fluxgate.
 		replies <- nil
 	}()
 	w := bufio.NewWriterSize(conn, 1<<20)
-	g := s.record.generations()
+	g := s.fleet.generations()
 	var command []byte
 	for i := range n {
 		binary.BigEndian.PutUint64(d.Key.ID[8:], uint64(i))
@@ -171,7 +171,7 @@ func TestResetsSurviveAFlush(t *testing.T) {
 		}
 	}
 	field := resetField(rule.RuleSet, rule.Rule)
-	want := here.record.generations()[field]
+	want := here.fleet.generations()[field]
 	if _, err := server.Do(t.Context(), "FLUSHALL"); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestResetsSurviveAFlush(t *testing.T) {
 		return err == nil && reply == fmt.Sprint(want)
 	})
 	there := openStore(t, server.URI(), Config{})
-	if g := there.record.generations()[field]; g != want || want == 0 {
+	if g := there.fleet.generations()[field]; g != want || want == 0 {
 		t.Errorf("a newcomer takes over generation %d, not %d", g, want)
 	}
 }
@@ -217,7 +217,7 @@ func TestNumberOfResetsIsBounded(t *testing.T) {
 	if _, err := server.Do(t.Context(), args...); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "all resets are seen", func() bool { return len(p.record.generations()) == maxResets })
+	until(t, "all resets are seen", func() bool { return len(p.fleet.generations()) == maxResets })
 	err := p.Reset(t.Context(), fluxgate.Key{RuleSet: p.ruleSet, Rule: "one-more"})
 	if !errors.Is(err, fluxgate.ErrTooManyResets) || !strings.Contains(err.Error(), "50000 rules of all rule sets") {
 		t.Errorf("one more: %v", err)

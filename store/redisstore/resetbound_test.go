@@ -95,13 +95,13 @@ func TestReset_ForgetsRulesThatAreGone(t *testing.T) {
 		t.Fatal(did, err)
 	}
 	gone, stays := resetField(set, "gone"), resetField(set, "stays")
-	first := here.record.generations()[gone]
-	until(t, "the other gateway sees the resets", func() bool { return there.record.generations()[gone] == first })
+	first := here.fleet.generations()[gone]
+	until(t, "the other gateway sees the resets", func() bool { return there.fleet.generations()[gone] == first })
 	if err := here.ForgetResets(t.Context(), set, func(rule string) bool { return rule == "stays" }); err != nil {
 		t.Fatal(err)
 	}
 	known := func(p probe) bool {
-		g := p.record.generations()
+		g := p.fleet.generations()
 		return g[gone] == 0 && g[stays] > 0
 	}
 	inRecord := func(field string) bool {
@@ -110,25 +110,25 @@ func TestReset_ForgetsRulesThatAreGone(t *testing.T) {
 	}
 	until(t, "the other gateway has forgotten it", func() bool { return known(there) })
 	if !known(here) || inRecord(gone) || inRecord("mark/"+gone) || !inRecord(stays) {
-		t.Errorf("after it was forgotten: %v", here.record.generations())
+		t.Errorf("after it was forgotten: %v", here.fleet.generations())
 	}
 	if _, err := server.Do(t.Context(), "FLUSHALL"); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "what was lost is back", func() bool { return inRecord(stays) })
 	for _, p := range []probe{here, there} {
-		if err := p.record.look(t.Context()); err != nil {
+		if err := p.fleet.look(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if !known(here) || !known(there) || inRecord(gone) {
-		t.Errorf("after a flush: %v", here.record.generations())
+		t.Errorf("after a flush: %v", here.fleet.generations())
 	}
 	// A rule that comes back and is reset again has buckets of its own.
 	if err := there.Reset(t.Context(), fluxgate.Key{RuleSet: set, Rule: "gone"}); err != nil {
 		t.Fatal(err)
 	}
-	if again := there.record.generations()[gone]; again <= first {
+	if again := there.fleet.generations()[gone]; again <= first {
 		t.Errorf("it was reset to %d and then to %d", first, again)
 	}
 }

@@ -44,7 +44,7 @@ func TestCallersRecoverWhenTheServerIsRestarted(t *testing.T) {
 	// of its own.
 	until(t, "the record is restored", func() bool {
 		salt, err := srv.Do(t.Context(), "HGET", tr.names.fleet(), fieldSalt)
-		return err == nil && salt == tr.record.own[fieldSalt]
+		return err == nil && salt == tr.fleet.own[fieldSalt]
 	})
 }
 

@@ -38,8 +38,8 @@ func newScriptClient(t testing.TB, s *testenv.Server) scriptClient {
 // ask has the script decide, and returns the expiry that it computed for each
 // key, in milliseconds, if now is passed in: 0 is a key that was deleted, -1
 // one that was not written.
-func (c scriptClient) ask(now int64, asks ...*ask) (map[string]int64, error) {
-	q := question{asks: asks}
+func (c scriptClient) decide(now int64, requests ...*shardRequest) (map[string]int64, error) {
+	q := scriptCall{batch: requests}
 	q.build(now)
 	keys := slices.Clone(q.args[firstKey : firstKey+len(q.keys)])
 	reply, err := c.Do(context.Background(), q.evaluate()...).Text()
@@ -128,7 +128,7 @@ type agreement struct {
 	deck   []int // keys that nobody in the call at hand has asked for, or nil
 	// written is when a key that the call at hand has written is full.
 	written  map[string]int64
-	receipts []*ask // settles to come
+	receipts []*shardRequest // settles to come
 	steps    int
 	done     map[string]int
 }
@@ -205,7 +205,7 @@ func (a *agreement) deal(count int) []int {
 }
 
 // draw makes the next request.
-func (a *agreement) draw() *ask {
+func (a *agreement) draw() *shardRequest {
 	settles := 5
 	if a.deck != nil {
 		settles = 50
@@ -223,7 +223,7 @@ func (a *agreement) draw() *ask {
 		}
 		return s
 	}
-	next := newAsk(opTake, 0, time.Time{})
+	next := newShardRequest(opTake, 0, time.Time{})
 	if a.r.IntN(6) == 0 {
 		next.op = opPeek
 	}
@@ -283,7 +283,7 @@ func (a *agreement) carries(s *bucket.State, bands []fluxgate.ExactBand) {
 }
 
 // replay does in Go what the script was asked, and compares.
-func (a *agreement) replay(got *ask) {
+func (a *agreement) replay(got *shardRequest) {
 	if got.op == opSettle {
 		a.replaySettle(got)
 		return
@@ -338,7 +338,7 @@ func (a *agreement) replay(got *ask) {
 	got.fill(&out, nil)
 	out.Decide(got.demands)
 	if r := fluxgate.NewReceipt(got.demands, &out); r != nil {
-		s := newAsk(opSettle, 0, time.Time{})
+		s := newShardRequest(opSettle, 0, time.Time{})
 		for _, t := range r.Takes {
 			for i := range got.demands {
 				if &got.demands[i].Bands[0] == &t.Bands[0] {
@@ -359,7 +359,7 @@ func (a *agreement) grant(d *fluxgate.Demand, v *bucket.View) int64 {
 }
 
 // finish books a demand, or follows a clock that stepped back.
-func (a *agreement) finish(got *ask, i int, fits bool, v *bucket.View) {
+func (a *agreement) finish(got *shardRequest, i int, fits bool, v *bucket.View) {
 	d, key := &got.demands[i], got.keys[i]
 	state := a.state(key)
 	changed := fits && d.Cost > 0
@@ -392,7 +392,7 @@ func (a *agreement) finish(got *ask, i int, fits bool, v *bucket.View) {
 	a.written[key] = a.now + v.FullAfter(d.Bands)
 }
 
-func (a *agreement) replaySettle(got *ask) {
+func (a *agreement) replaySettle(got *shardRequest) {
 	for i := range got.takes {
 		t, key := &got.takes[i], got.keys[i]
 		state := a.state(key)
@@ -419,26 +419,26 @@ func (a *agreement) replaySettle(got *ask) {
 
 // call puts many requests into one call and compares all of it.
 func (a *agreement) call() {
-	asks := make([]*ask, 50+a.r.IntN(50))
+	requests := make([]*shardRequest, 50+a.r.IntN(50))
 	a.deck = nil
 	if a.r.IntN(2) == 0 {
 		a.deck = a.r.Perm(len(a.keys))
 	}
-	for i := range asks {
+	for i := range requests {
 		if a.r.IntN(12) == 0 {
 			a.change()
 		}
-		asks[i] = a.draw()
+		requests[i] = a.draw()
 	}
-	expiries, err := a.client.ask(a.now, asks...)
+	expiries, err := a.client.decide(a.now, requests...)
 	if err != nil {
 		a.t.Fatalf("step %d: %v", a.steps, err)
 	}
 	a.written = map[string]int64{}
-	a.countAlone(asks)
+	a.countAlone(requests)
 	// A call decides first and settles then.
-	slices.SortStableFunc(asks, func(x, y *ask) int { return int(x.op/opSettle) - int(y.op/opSettle) })
-	for _, got := range asks {
+	slices.SortStableFunc(requests, func(x, y *shardRequest) int { return int(x.op/opSettle) - int(y.op/opSettle) })
+	for _, got := range requests {
 		a.replay(got)
 		a.steps++
 	}
@@ -459,14 +459,14 @@ func (a *agreement) call() {
 
 // countAlone counts the takes that passed and shared no key with others: the
 // script has a way of its own for them.
-func (a *agreement) countAlone(asks []*ask) {
+func (a *agreement) countAlone(requests []*shardRequest) {
 	named := map[string]int{}
-	for _, got := range asks {
+	for _, got := range requests {
 		for _, key := range got.keys {
 			named[key]++
 		}
 	}
-	for _, got := range asks {
+	for _, got := range requests {
 		alone := got.op == opTake && got.admitted
 		for _, key := range got.keys {
 			alone = alone && named[key] == 1

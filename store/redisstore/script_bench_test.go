@@ -27,15 +27,15 @@ func BenchmarkScript(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			client := newScriptClient(b, testenv.StartStandalone(b, testenv.Config{}))
-			asks := make([]*ask, 64)
-			for i := range asks {
-				asks[i] = newAsk(opTake, 0, time.Time{})
-				asks[i].demands = []fluxgate.Demand{{Bands: c.bands, Cost: 1}}
-				asks[i].keys = []string{"fluxgate:{0}:" + string(binary.LittleEndian.AppendUint32(nil, uint32(i%c.keys)))}
+			requests := make([]*shardRequest, 64)
+			for i := range requests {
+				requests[i] = newShardRequest(opTake, 0, time.Time{})
+				requests[i].demands = []fluxgate.Demand{{Bands: c.bands, Cost: 1}}
+				requests[i].keys = []string{"fluxgate:{0}:" + string(binary.LittleEndian.AppendUint32(nil, uint32(i%c.keys)))}
 			}
 			before := client.cpu()
 			for b.Loop() {
-				if _, err := client.ask(0, asks...); err != nil {
+				if _, err := client.decide(0, requests...); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -71,7 +71,7 @@ func (p probe) left(d fluxgate.Demand) int64 {
 }
 
 // name is the key of a bucket in Redis.
-func (p probe) name(d fluxgate.Demand) string { return p.names.key(&d.Key, p.record.generations()) }
+func (p probe) name(d fluxgate.Demand) string { return p.names.key(&d.Key, p.fleet.generations()) }
 
 // year is a band that gives back a token in 122 days.
 var year = fluxgate.Band{Capacity: 3, Refill: 366 * 24 * time.Hour}
@@ -430,23 +430,23 @@ func TestListsOfBandsThatShareMemoryAreToldApart(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	client := newScriptClient(t, server)
 	bands := exactBands(t, fluxgate.PerHour(10), fluxgate.PerHour(20), fluxgate.PerHour(30))
-	var asks []*ask
+	var requests []*shardRequest
 	for n := 1; n <= len(bands); n++ {
-		a := newAsk(opTake, 0, time.Time{})
+		a := newShardRequest(opTake, 0, time.Time{})
 		a.keys = []string{"fluxgate:{shared}:" + rand.Text()}
 		a.demands = []fluxgate.Demand{{Bands: bands[:n], Cost: 15}}
-		asks = append(asks, a)
+		requests = append(requests, a)
 	}
 	for n := len(bands); n > 0; n-- {
-		a := newAsk(opTake, 0, time.Time{})
+		a := newShardRequest(opTake, 0, time.Time{})
 		a.keys = []string{"fluxgate:{shared}:" + rand.Text()}
 		a.demands = []fluxgate.Demand{{Bands: bands[n-1:], Cost: 15}}
-		asks = append(asks, a)
+		requests = append(requests, a)
 	}
-	if _, err := client.ask(0, asks...); err != nil {
+	if _, err := client.decide(0, requests...); err != nil {
 		t.Fatal(err)
 	}
-	for i, a := range asks {
+	for i, a := range requests {
 		want := a.demands[0].Bands[0].Capacity >= 15
 		if a.admitted != want || len(a.levels) != len(a.demands[0].Bands) {
 			t.Errorf("ask %d of %d bands: admitted %t, levels %v", i, len(a.demands[0].Bands), a.admitted, a.levels)

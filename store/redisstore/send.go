@@ -10,11 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-var questions = sync.Pool{New: func() any { return new(question) }}
+var callPool = sync.Pool{New: func() any { return new(scriptCall) }}
 
 // send asks the node what a batch asks for, as one call, or in a cluster as
 // one for each shard in one round trip. It reports whether all were answered.
-func (l *lane) send(batch []*ask) bool {
+func (l *nodeQueue) send(batch []*shardRequest) bool {
 	all := true
 	groups := l.store.group(batch)
 	// A context that ends, not only a deadline: a connection that is neither
@@ -38,21 +38,21 @@ func (l *lane) send(batch []*ask) bool {
 		}
 		all = all && err == nil
 		l.deliver(q, err)
-		q.asks = q.asks[:0]
-		questions.Put(q)
+		q.batch = q.batch[:0]
+		callPool.Put(q)
 	}
 	return all
 }
 
 // process sends the commands in one round trip.
-func (l *lane) process(ctx context.Context, groups []*question, commands []*redis.Cmd) {
-	if len(commands) == 1 && !groups[0].asks[0].asking {
+func (l *nodeQueue) process(ctx context.Context, groups []*scriptCall, commands []*redis.Cmd) {
+	if len(commands) == 1 && !groups[0].batch[0].asking {
 		_ = l.client.Process(ctx, commands[0]) // the command has the error
 		return
 	}
 	pipe := l.client.Pipeline()
 	for i, c := range commands {
-		if groups[i].asks[0].asking {
+		if groups[i].batch[0].asking {
 			pipe.Do(ctx, "ASKING")
 		}
 		_ = pipe.Process(ctx, c) // queued only
@@ -62,7 +62,7 @@ func (l *lane) process(ctx context.Context, groups []*question, commands []*redi
 
 // heal runs a call on a node that does not have the script. Of all that notice
 // one brings it, with its own call; the others then find it there.
-func (l *lane) heal(ctx context.Context, q *question, seen uint64) (string, error) {
+func (l *nodeQueue) heal(ctx context.Context, q *scriptCall, seen uint64) (string, error) {
 	for {
 		l.healing.Lock()
 		if l.scripts.Load() == seen {
@@ -73,7 +73,7 @@ func (l *lane) heal(ctx context.Context, q *question, seen uint64) (string, erro
 			if err == nil {
 				l.reportScript()
 			}
-			l.store.wakeRecord()
+			l.store.wakeFleet()
 			return reply, err
 		}
 		seen = l.scripts.Load()
@@ -85,15 +85,15 @@ func (l *lane) heal(ctx context.Context, q *question, seen uint64) (string, erro
 	}
 }
 
-func (l *lane) one(ctx context.Context, q *question, args []any) (string, error) {
+func (l *nodeQueue) one(ctx context.Context, q *scriptCall, args []any) (string, error) {
 	c := redis.NewCmd(ctx, args...)
-	l.process(ctx, []*question{q}, []*redis.Cmd{c})
+	l.process(ctx, []*scriptCall{q}, []*redis.Cmd{c})
 	return c.Text()
 }
 
-// deliver gives the asks of a call what came of it: the answer, another try
+// deliver gives the requests of a call what came of it: the answer, another try
 // elsewhere, or the error.
-func (l *lane) deliver(q *question, err error) {
+func (l *nodeQueue) deliver(q *scriptCall, err error) {
 	why := ran
 	if err != nil {
 		why = refusalOf(err)
@@ -101,8 +101,8 @@ func (l *lane) deliver(q *question, err error) {
 	if why == ran || why == notNow || why == notReached { // or else the node has answered where to ask
 		l.report(err)
 	}
-	var again []*ask
-	for _, a := range q.asks {
+	var again []*shardRequest
+	for _, a := range q.batch {
 		a.asking = false
 		switch {
 		case err == nil && a.nothingReadable():
@@ -111,7 +111,7 @@ func (l *lane) deliver(q *question, err error) {
 			l.store.answer(a, nil)
 		case why == ran:
 			l.store.answer(a, fmt.Errorf("%w: %w", ErrUnavailable, l.store.clean(err)))
-		case why == tryAgain && len(q.asks) == 1 && len(a.keys) > 1:
+		case why == tryAgain && len(q.batch) == 1 && len(a.keys) > 1:
 			l.store.answer(a, errSplit)
 		default:
 			again = append(again, a)
@@ -122,13 +122,13 @@ func (l *lane) deliver(q *question, err error) {
 	}
 }
 
-// errSplit says that the keys of an ask are on two nodes for the moment: it
+// errSplit says that the keys of a request are on two nodes for the moment: it
 // must be asked key by key.
 var errSplit = errors.New("the keys are on two nodes")
 
 // latest is the latest deadline of a batch: one caller's must not end the
 // call of the others.
-func latest(batch []*ask) time.Time {
+func latest(batch []*shardRequest) time.Time {
 	last := batch[0].deadline
 	for _, a := range batch[1:] {
 		if a.deadline.After(last) {

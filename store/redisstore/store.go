@@ -21,7 +21,7 @@ type Store struct {
 	log    *slog.Logger
 	names  names
 	nodes  *topology
-	record *record
+	fleet  *fleetState
 	clean  func(error) error
 
 	// eager and most are how many calls may be on their way to a node.
@@ -83,11 +83,11 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 		_ = s.Close()
 		return nil, fmt.Errorf("making a Redis store: %w", s.clean(err))
 	}
-	if s.record, err = newRecord(ctx, s); err != nil {
+	if s.fleet, err = newFleetState(ctx, s); err != nil {
 		_ = s.Close()
 		return nil, fmt.Errorf("making a Redis store: %w", s.clean(err))
 	}
-	s.background(s.record.keep)
+	s.background(s.fleet.keep)
 	return s, nil
 }
 
@@ -107,7 +107,7 @@ func (s *Store) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 }
 
 // Salt implements [fluxgate.Store].
-func (s *Store) Salt() []byte { return s.record.salt }
+func (s *Store) Salt() []byte { return s.fleet.salt }
 
 // Close ends the store's connections. Calls on their way fail.
 func (s *Store) Close() error {
@@ -145,15 +145,15 @@ func (s *Store) now() int64 {
 	return s.config.clock()
 }
 
-// wakeRecord has the record looked at soon: a server that lost its scripts may
+// wakeFleet has the record looked at soon: a server that lost its scripts may
 // have lost more.
-func (s *Store) wakeRecord() { s.record.wake() }
+func (s *Store) wakeFleet() { s.fleet.wake() }
 
-// submit sends an ask to the node of its shard.
-func (s *Store) submit(a *ask) {
-	l := s.nodes.lane(a.shard)
+// submit sends a request to the node of its shard.
+func (s *Store) submit(a *shardRequest) {
+	l := s.nodes.queue(a.shard)
 	if l == nil {
-		s.again([]*ask{a}, notReached, errNoNode, "")
+		s.again([]*shardRequest{a}, notReached, errNoNode, "")
 		return
 	}
 	l.submit(a)
@@ -164,10 +164,10 @@ var (
 	errLate   = fmt.Errorf("%w: no answer in time", ErrUnavailable)
 )
 
-// await waits for an ask, or for the end of its caller or its time, and then
+// await waits for a request, or for the end of its caller or its time, and then
 // leaves. A call that others share may go on for longer. When the store is
 // closed its calls fail, so that need not be waited for.
-func (s *Store) await(ctx context.Context, a *ask) error {
+func (s *Store) await(ctx context.Context, a *shardRequest) error {
 	if a.timer == nil {
 		a.timer = time.NewTimer(time.Until(a.deadline))
 	} else {
@@ -189,8 +189,8 @@ func (s *Store) await(ctx context.Context, a *ask) error {
 	return a.err
 }
 
-// answer ends an ask. What was taken for a caller that has left is given back.
-func (s *Store) answer(a *ask, err error) {
+// answer ends a request. What was taken for a caller that has left is given back.
+func (s *Store) answer(a *shardRequest, err error) {
 	if !a.finish(err) {
 		return
 	}
@@ -203,28 +203,28 @@ func (s *Store) answer(a *ask, err error) {
 
 // again asks once more after a while, where the servers now say the keys are,
 // unless there is no time left.
-func (s *Store) again(asks []*ask, why refusal, err error, from string) {
+func (s *Store) again(requests []*shardRequest, why refusal, err error, from string) {
 	switch why {
 	case moved:
-		s.nodes.learn(asks[0].shard, redirect(err, from))
+		s.nodes.learn(requests[0].shard, redirect(err, from))
 	case askElsewhere:
 		if to := s.nodes.reach(redirect(err, from)); to != nil {
-			for _, a := range asks {
+			for _, a := range requests {
 				a.asking, a.alone = true, true
 			}
-			if asks[0].tries++; asks[0].tries < maxRedirects {
-				to.submit(asks...)
+			if requests[0].tries++; requests[0].tries < maxRedirects {
+				to.submit(requests...)
 				return
 			}
 		}
 	case tryAgain:
-		for _, a := range asks {
+		for _, a := range requests {
 			a.alone = true
 		}
 	default:
 		s.nodes.refreshSoon()
 	}
-	for _, a := range asks {
+	for _, a := range requests {
 		a.tries++
 		wait := backoff(why, a.tries)
 		if time.Until(a.deadline) <= wait || a.tries > maxRedirects {
@@ -239,7 +239,7 @@ func (s *Store) again(asks []*ask, why refusal, err error, from string) {
 	}
 }
 
-// maxRedirects bounds how often one ask is sent about.
+// maxRedirects bounds how often one request is sent about.
 const maxRedirects = 64
 
 // backoff is how long to wait before the next try.

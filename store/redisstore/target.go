@@ -105,7 +105,7 @@ func rememberMaster(options *redis.Options) *atomic.Pointer[string] {
 }
 
 // address is how people know a node.
-func (t target) address(l *lane) string {
+func (t target) address(l *nodeQueue) string {
 	if t.master != nil {
 		if found := t.master.Load(); found != nil {
 			return *found

@@ -20,12 +20,12 @@ type topology struct {
 	cluster bool
 	mode    Mode
 
-	// shards is the lane of each shard's master.
-	shards atomic.Pointer[[]*lane]
+	// shards is the queue of each shard's master.
+	shards atomic.Pointer[[]*nodeQueue]
 
 	mu     sync.Mutex
-	lanes  map[string]*lane // by address
-	closed bool             // no more of them
+	queues map[string]*nodeQueue // by address
+	closed bool                  // no more of them
 
 	refreshing atomic.Bool
 }
@@ -33,7 +33,7 @@ type topology struct {
 // newTopology finds out who holds what. What it returns must be closed, also
 // with an error.
 func newTopology(ctx context.Context, s *Store, target target) (*topology, error) {
-	t := &topology{store: s, target: target, mode: s.config.Mode, lanes: map[string]*lane{}}
+	t := &topology{store: s, target: target, mode: s.config.Mode, queues: map[string]*nodeQueue{}}
 	if t.mode == ModeAuto {
 		t.mode = target.mode
 	}
@@ -53,7 +53,7 @@ func newTopology(ctx context.Context, s *Store, target target) (*topology, error
 	}
 	t.cluster = t.mode == ModeCluster
 	if !t.cluster {
-		all := make([]*lane, s.config.Shards)
+		all := make([]*nodeQueue, s.config.Shards)
 		for i := range all {
 			all[i] = first
 		}
@@ -64,25 +64,25 @@ func newTopology(ctx context.Context, s *Store, target target) (*topology, error
 	return t, err
 }
 
-// lane is the way to a shard's master, or nil if none is known.
-func (t *topology) lane(shard int) *lane { return (*t.shards.Load())[shard] }
+// queue is the queue to a shard's master, or nil if none is known.
+func (t *topology) queue(shard int) *nodeQueue { return (*t.shards.Load())[shard] }
 
 // reach is the way to the node at an address, or nil if it has none or the
 // store is closed.
-func (t *topology) reach(addr string) *lane {
+func (t *topology) reach(addr string) *nodeQueue {
 	if addr == "" {
 		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l, ok := t.lanes[addr]; ok {
+	if l, ok := t.queues[addr]; ok {
 		return l
 	}
 	if t.closed {
 		return nil
 	}
-	l := &lane{store: t.store, addr: addr, client: t.target.connect(addr, t.store.config.Pool), work: make(chan call, mostCalls), reports: newReports()}
-	t.lanes[addr] = l
+	l := &nodeQueue{store: t.store, addr: addr, client: t.target.connect(addr, t.store.config.Pool), work: make(chan call, mostCalls), reports: newReports()}
+	t.queues[addr] = l
 	return l
 }
 
@@ -90,7 +90,7 @@ func (t *topology) reach(addr string) *lane {
 func (t *topology) learn(shard int, addr string) {
 	if to := t.reach(addr); to != nil && t.cluster {
 		t.mu.Lock()
-		next := append([]*lane(nil), *t.shards.Load()...)
+		next := append([]*nodeQueue(nil), *t.shards.Load()...)
 		next[shard] = to
 		t.shards.Store(&next)
 		t.mu.Unlock()
@@ -110,7 +110,7 @@ func (t *topology) refreshSoon() {
 		if err != nil {
 			t.store.log.Warn("the cluster's slots could not be looked up", "error", t.store.clean(err))
 		}
-		// Not more often than this, whatever happens to how many asks.
+		// Not more often than this, whatever happens to how many requests.
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-t.store.life.Done():
@@ -138,10 +138,10 @@ func (t *topology) refresh(ctx context.Context) error {
 
 // known are the nodes to ask: those that hold shards, then all others, then
 // the ones we began with.
-func (t *topology) known() []*lane {
-	var order []*lane
-	seen := map[*lane]bool{}
-	add := func(l *lane) {
+func (t *topology) known() []*nodeQueue {
+	var order []*nodeQueue
+	seen := map[*nodeQueue]bool{}
+	add := func(l *nodeQueue) {
 		if l != nil && !seen[l] {
 			seen[l] = true
 			order = append(order, l)
@@ -153,7 +153,7 @@ func (t *topology) known() []*lane {
 		}
 	}
 	t.mu.Lock()
-	for _, l := range t.lanes {
+	for _, l := range t.queues {
 		add(l)
 	}
 	t.mu.Unlock()
@@ -166,7 +166,7 @@ func (t *topology) known() []*lane {
 // adopt puts each shard on the master of its slot.
 func (t *topology) adopt(from string, slots []redis.ClusterSlot) {
 	n := t.store.config.Shards
-	next := make([]*lane, n)
+	next := make([]*nodeQueue, n)
 	for i := range next {
 		slot := int(slotOfShard(i, n))
 		for _, r := range slots {
@@ -192,22 +192,22 @@ func withHost(addr, from string) string {
 
 // prune closes connections to nodes that are long gone, where there are many:
 // in some places every restart has a new address.
-func (t *topology) prune(current []*lane) {
-	inUse := map[*lane]bool{}
+func (t *topology) prune(current []*nodeQueue) {
+	inUse := map[*nodeQueue]bool{}
 	for _, l := range current {
 		inUse[l] = true
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.lanes) <= 4*len(inUse)+16 {
+	if len(t.queues) <= 4*len(inUse)+16 {
 		return
 	}
-	for addr, l := range t.lanes {
+	for addr, l := range t.queues {
 		l.mu.Lock()
 		idle := l.calls == 0 && len(l.queue) == 0
 		l.mu.Unlock()
 		if idle && !inUse[l] {
-			delete(t.lanes, addr)
+			delete(t.queues, addr)
 			_ = l.client.Close()
 		}
 	}
@@ -218,7 +218,7 @@ func (t *topology) close() error {
 	defer t.mu.Unlock()
 	t.closed = true
 	var failures []error
-	for _, l := range t.lanes {
+	for _, l := range t.queues {
 		failures = append(failures, l.client.Close())
 	}
 	if t.target.close != nil {
@@ -229,21 +229,21 @@ func (t *topology) close() error {
 
 // group makes the calls for a batch: one, or in a cluster one for each shard,
 // and one for each ask that must be alone.
-func (s *Store) group(batch []*ask) []*question {
-	var groups []*question
+func (s *Store) group(batch []*shardRequest) []*scriptCall {
+	var groups []*scriptCall
 	for _, a := range batch {
-		var q *question
+		var q *scriptCall
 		for _, g := range groups {
-			if first := g.asks[0]; !a.alone && !first.alone && (first.shard == a.shard || !s.nodes.cluster) {
+			if first := g.batch[0]; !a.alone && !first.alone && (first.shard == a.shard || !s.nodes.cluster) {
 				q = g
 				break
 			}
 		}
 		if q == nil {
-			q = questions.Get().(*question)
+			q = callPool.Get().(*scriptCall)
 			groups = append(groups, q)
 		}
-		q.asks = append(q.asks, a)
+		q.batch = append(q.batch, a)
 	}
 	return groups
 }

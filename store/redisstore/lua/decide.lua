@@ -28,7 +28,7 @@
 --                          overdraft, 3 shadow overdraft), double cost, double least, double patience
 --          per settlement: uint16 key, uint16 list, double cost, double actual, double at,
 --                          per band double due
--- ARGV[2]  the format of the answer, which follows from the question
+-- ARGV[2]  the format of the answer, which follows from the input
 -- Returns  packed: double now; then per request
 --            uint8 admitted; per demand uint8 status, per band double level before the take;
 --            of a bucket that cannot be read its version instead of the first level
@@ -54,8 +54,8 @@ local MAX_BANDS = 16
 local KEYS, call, fmod = KEYS, redis.call, math.fmod
 local unpack, pack, unpack_from, rep, byte, format = unpack, struct.pack, struct.unpack, string.rep, string.byte, string.format
 
-local question = ARGV[1]
-local now, list_count, request_count, demand_count, settlement_count, pos = unpack_from('<dI2I2I2I2', question)
+local input = ARGV[1]
+local now, list_count, request_count, demand_count, settlement_count, pos = unpack_from('<dI2I2I2I2', input)
 local time_is_passed_in = now > 0
 if not time_is_passed_in then
   local time = call('TIME')
@@ -66,10 +66,10 @@ end
 local lists = {}
 for l = 1, list_count do
   local list = {}
-  list.count, pos = unpack_from('<B', question, pos)
+  list.count, pos = unpack_from('<B', input, pos)
   for i = 1, list.count do
     local id, unit, rate, limit, max, tick
-    id, unit, rate, limit, max, tick, pos = unpack_from('<I4ddddd', question, pos)
+    id, unit, rate, limit, max, tick, pos = unpack_from('<I4ddddd', input, pos)
     list[i] = { id = id, unit = unit, rate = rate, limit = limit, max = max, tick = tick, edge = now / tick - now / tick % 1 }
   end
   lists[l] = list
@@ -258,9 +258,9 @@ local function keep(k, state, list, levels, first, held)
 end
 
 -- All requests, two values each, and all demands, six values each.
-local requests = { unpack_from('<' .. rep('BB', request_count), question, pos) }
+local requests = { unpack_from('<' .. rep('BB', request_count), input, pos) }
 pos = pos + 2 * request_count
-local demands = { unpack_from('<' .. rep('I2I2Bddd', demand_count), question, pos) }
+local demands = { unpack_from('<' .. rep('I2I2Bddd', demand_count), input, pos) }
 pos = pos + 29 * demand_count
 
 -- The values of the answer, and of the request at hand by band: its level, and how
@@ -500,7 +500,7 @@ end
 -- not come back.
 for _ = 1, settlement_count do
   local k, l, cost, actual, taken_at
-  k, l, cost, actual, taken_at, pos = unpack_from('<I2I2ddd', question, pos)
+  k, l, cost, actual, taken_at, pos = unpack_from('<I2I2ddd', input, pos)
   local list = lists[l]
   local state = states[k] or open(k, list)
   local difference, changed, held = cost - actual, false, hold_of(k, state)
@@ -508,7 +508,7 @@ for _ = 1, settlement_count do
   for i = 1, list.count do
     local b, units, due = list[i], 0, nil
     local level, carried_over = level_of(state, list, i)
-    due, pos = unpack_from('<d', question, pos)
+    due, pos = unpack_from('<d', input, pos)
     if difference > 0 and (carried_over or now < taken_at) then
       tokens = 0 -- how much has overflowed since cannot be told
     elseif difference > 0 then

@@ -35,7 +35,7 @@ const (
 // number of shards, salt, a check value of the secret, and when what was reset.
 // The first gateway writes it, and every gateway writes back what it knows when
 // the server has lost it.
-type record struct {
+type fleetState struct {
 	store *Store
 	salt  []byte            // with the secret mixed in
 	own   map[string]string // what we agreed to
@@ -46,8 +46,8 @@ type record struct {
 	trouble atomic.Pointer[error]
 }
 
-func newRecord(ctx context.Context, s *Store) (*record, error) {
-	r := &record{store: s, soon: make(chan struct{}, 1)}
+func newFleetState(ctx context.Context, s *Store) (*fleetState, error) {
+	r := &fleetState{store: s, soon: make(chan struct{}, 1)}
 	r.resets.Store(&generations{})
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // never fails
@@ -98,7 +98,7 @@ func sign(key []byte, message string) []byte {
 // exchange writes what is missing and reads the whole, at once: two gateways
 // that start together and disagree must not each write a part. It reports
 // whether all of it was missing.
-func (r *record) exchange(ctx context.Context) (found map[string]string, missing bool, err error) {
+func (r *fleetState) exchange(ctx context.Context) (found map[string]string, missing bool, err error) {
 	name := r.store.names.fleet()
 	own := make([]any, 0, 2*len(r.own))
 	for field, value := range r.own {
@@ -126,7 +126,7 @@ func (r *record) exchange(ctx context.Context) (found map[string]string, missing
 }
 
 // compare says in what the record is otherwise than we are.
-func (r *record) compare(found map[string]string) error {
+func (r *fleetState) compare(found map[string]string) error {
 	for _, c := range []struct{ field, what string }{
 		{fieldFormat, "the format version of the buckets"},
 		{fieldShards, "the number of shards"},
@@ -145,7 +145,7 @@ func (r *record) compare(found map[string]string) error {
 
 // adopt takes over the resets in the record, each at the later generation. It
 // returns those that the record has lost.
-func (r *record) adopt(found map[string]string) (lost generations) {
+func (r *fleetState) adopt(found map[string]string) (lost generations) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	current := *r.resets.Load()
@@ -172,7 +172,7 @@ func (r *record) adopt(found map[string]string) (lost generations) {
 }
 
 // note takes over a reset that this gateway has made, and forgets others.
-func (r *record) note(field string, generation int64, forget []string) {
+func (r *fleetState) note(field string, generation int64, forget []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := maps.Clone(*r.resets.Load())
@@ -184,10 +184,10 @@ func (r *record) note(field string, generation int64, forget []string) {
 	r.resets.Store(&next)
 }
 
-func (r *record) generations() generations { return *r.resets.Load() }
+func (r *fleetState) generations() generations { return *r.resets.Load() }
 
 // keep looks at the record from time to time until the store is closed.
-func (r *record) keep(life context.Context) {
+func (r *fleetState) keep(life context.Context) {
 	every := time.NewTicker(r.store.config.Refresh)
 	defer every.Stop()
 	for {
@@ -208,7 +208,7 @@ func (r *record) keep(life context.Context) {
 }
 
 // look restores what the record has lost and takes over what is new.
-func (r *record) look(ctx context.Context) error {
+func (r *fleetState) look(ctx context.Context) error {
 	found, missing, err := r.exchange(ctx)
 	if err != nil {
 		return err
@@ -235,7 +235,7 @@ func (r *record) look(ctx context.Context) error {
 	return nil
 }
 
-func (r *record) wake() {
+func (r *fleetState) wake() {
 	select {
 	case r.soon <- struct{}{}:
 	default:

@@ -7,10 +7,10 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// question is one call of the script: the asks of one shard, or of all where
+// scriptCall is one call of the script: the requests of one shard, or of all where
 // one script may touch every key. Its memory is used again.
-type question struct {
-	asks []*ask
+type scriptCall struct {
+	batch []*shardRequest
 	// args are the arguments of EVALSHA and EVAL: command, script, number of
 	// keys, keys, body, answer.
 	args []any
@@ -31,7 +31,7 @@ type bandList struct {
 	count int
 }
 
-// place is a key of a question: its number, and the request that asked for it
+// place is a key of a call: its number, and the request that asked for it
 // first.
 type place struct {
 	number  uint16
@@ -48,8 +48,8 @@ const (
 // firstKey is where the keys begin in args.
 const firstKey = 3
 
-// build encodes the asks. now is 0 but in tests.
-func (q *question) build(now int64) {
+// build encodes the requests. now is 0 but in tests.
+func (q *scriptCall) build(now int64) {
 	if q.keys == nil {
 		q.keys = make(map[string]place, maxKeys)
 		q.lists = make(map[bandList]uint16)
@@ -63,7 +63,7 @@ func (q *question) build(now int64) {
 	counts := len(q.body)
 	q.body = append(q.body, 0, 0, 0, 0, 0, 0, 0, 0)
 	settlements := 0
-	for _, a := range q.asks {
+	for _, a := range q.batch {
 		if a.op == opSettle {
 			q.addSettle(a)
 			settlements += len(a.takes)
@@ -94,18 +94,18 @@ const (
 )
 
 // evaluate makes the arguments those of an EVAL, which brings the script.
-func (q *question) evaluate() []any {
+func (q *scriptCall) evaluate() []any {
 	q.args[0], q.args[1] = "EVAL", decideScript
 	return q.args
 }
 
 // evaluateSHA makes them those of an EVALSHA again.
-func (q *question) evaluateSHA() []any {
+func (q *scriptCall) evaluateSHA() []any {
 	q.args[0], q.args[1] = "EVALSHA", decideSHA
 	return q.args
 }
 
-func (q *question) addDemands(a *ask) {
+func (q *scriptCall) addDemands(a *shardRequest) {
 	request := len(q.requests)
 	op := a.op
 	if op == opTake {
@@ -134,7 +134,7 @@ func (q *question) addDemands(a *ask) {
 	}
 }
 
-func (q *question) addSettle(a *ask) {
+func (q *scriptCall) addSettle(a *shardRequest) {
 	for i := range a.takes {
 		t := &a.takes[i]
 		q.settlements = q.appendPlace(q.settlements, a.keys[i], t.Bands, -1)
@@ -153,8 +153,8 @@ func (q *question) addSettle(a *ask) {
 }
 
 // appendPlace names a key and a list of bands, each of which is sent once
-// however many asks name it. The bands of a rule are one list in memory.
-func (q *question) appendPlace(b []byte, key string, bands []fluxgate.ExactBand, request int) []byte {
+// however many requests name it. The bands of a rule are one list in memory.
+func (q *scriptCall) appendPlace(b []byte, key string, bands []fluxgate.ExactBand, request int) []byte {
 	k, known := q.keys[key]
 	if !known {
 		q.args = append(q.args, key)
@@ -183,7 +183,7 @@ func (q *question) appendPlace(b []byte, key string, bands []fluxgate.ExactBand,
 }
 
 // share notes that a request is not alone with one of its keys.
-func (q *question) share(request int) {
+func (q *scriptCall) share(request int) {
 	if request >= 0 && q.requests[request] == opTakeAlone {
 		q.requests[request] = opTake
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// What an ask asks for, as the script knows it.
+// What a request is for, as the script knows it.
 const (
 	opTake      = 0
 	opPeek      = 1
@@ -16,9 +16,9 @@ const (
 	opSettle    = 3 // has a section of its own
 )
 
-// ask is one request to one shard. It owns its memory, since its caller may
+// shardRequest is one request to one shard. It owns its memory, since its caller may
 // leave while it is on its way; only the bands are shared, which never change.
-type ask struct {
+type shardRequest struct {
 	op       byte
 	shard    int
 	keys     []string
@@ -28,7 +28,7 @@ type ask struct {
 	deadline time.Time
 	tries    int
 	// asking says that the slot is moving to the node, for one try; alone that
-	// the ask must not share a call, since its slot is moving.
+	// the request must not share a call, since its slot is moving.
 	asking, alone bool
 
 	// The answer.
@@ -50,7 +50,7 @@ type ask struct {
 
 // nothingReadable reports whether no demand of a take or a peek could be
 // decided. One that could not counts as if it were not there.
-func (a *ask) nothingReadable() bool {
+func (a *shardRequest) nothingReadable() bool {
 	for _, s := range a.statuses {
 		if s != fluxgate.Unavailable {
 			return false
@@ -59,7 +59,7 @@ func (a *ask) nothingReadable() bool {
 	return a.unreadable
 }
 
-// The states of an ask: whoever moves it away from pending decides who deals
+// The states of a request: the goroutine that moves it away from pending decides who deals
 // with its answer.
 const (
 	pending int32 = iota
@@ -67,29 +67,29 @@ const (
 	abandoned
 )
 
-// asks are used again by callers that were answered: each would otherwise be
+// shardRequests are used again by callers that were answered: each would otherwise be
 // half a dozen allocations for every decision.
-var asks = sync.Pool{New: func() any { return &ask{done: make(chan struct{}, 1)} }}
+var shardRequests = sync.Pool{New: func() any { return &shardRequest{done: make(chan struct{}, 1)} }}
 
-func newAsk(op byte, shard int, deadline time.Time) *ask {
-	a := asks.Get().(*ask)
+func newShardRequest(op byte, shard int, deadline time.Time) *shardRequest {
+	a := shardRequests.Get().(*shardRequest)
 	a.op, a.shard, a.deadline = op, shard, deadline
 	return a
 }
 
-// recycle gives an ask back. Only its caller may, when it was answered and
+// recycle gives a request back. Only its caller may, when it was answered and
 // nobody else knows it any more.
-func (a *ask) recycle() {
+func (a *shardRequest) recycle() {
 	clear(a.keys)
 	clear(a.demands)
-	*a = ask{
+	*a = shardRequest{
 		keys: a.keys[:0], demands: a.demands[:0], statuses: a.statuses[:0], levels: a.levels[:0], done: a.done, timer: a.timer,
 	}
-	asks.Put(a)
+	shardRequests.Put(a)
 }
 
 // finish hands the answer to the caller, or reports that it has left.
-func (a *ask) finish(err error) (callerLeft bool) {
+func (a *shardRequest) finish(err error) (callerLeft bool) {
 	a.err = err
 	if !a.state.CompareAndSwap(pending, answered) {
 		return true
@@ -99,13 +99,13 @@ func (a *ask) finish(err error) (callerLeft bool) {
 }
 
 // abandon lets the caller leave. It fails if the answer has come.
-func (a *ask) abandon() bool { return a.state.CompareAndSwap(pending, abandoned) }
+func (a *shardRequest) abandon() bool { return a.state.CompareAndSwap(pending, abandoned) }
 
-func (a *ask) isAbandoned() bool { return a.state.Load() == abandoned }
+func (a *shardRequest) isAbandoned() bool { return a.state.Load() == abandoned }
 
 // withdrawal is the receipt for what must be given back if the request does not
 // pass, or nil.
-func (a *ask) withdrawal() *fluxgate.Receipt {
+func (a *shardRequest) withdrawal() *fluxgate.Receipt {
 	if a.op != opTake || a.err != nil {
 		return nil
 	}

@@ -23,15 +23,15 @@ const (
 	keyTime = 10 * time.Microsecond
 )
 
-// lane is the way to one node. Asks queue here, and every call takes as many
-// as are waiting. An ask that finds the lane empty is sent at once.
-type lane struct {
+// nodeQueue holds the requests to one node. Requests queue here, and every call takes as many
+// as are waiting. A request that finds it empty is sent at once.
+type nodeQueue struct {
 	store  *Store
 	addr   string
 	client *redis.Client
 
 	mu        sync.Mutex
-	queue     []*ask
+	queue     []*shardRequest
 	waiting   int // keys in the queue
 	calls     int // on their way
 	keysOut   int // in these
@@ -49,11 +49,11 @@ type lane struct {
 	reports reports
 }
 
-// submit queues asks and sends what may be sent.
-func (l *lane) submit(asks ...*ask) {
+// submit queues requests and sends what may be sent.
+func (l *nodeQueue) submit(requests ...*shardRequest) {
 	l.mu.Lock()
-	l.queue = append(l.queue, asks...)
-	for _, a := range asks {
+	l.queue = append(l.queue, requests...)
+	for _, a := range requests {
 		l.waiting += len(a.keys)
 	}
 	l.pump()
@@ -61,7 +61,7 @@ func (l *lane) submit(asks ...*ask) {
 }
 
 // pump starts calls for what is waiting, as far as it may. The lock is held.
-func (l *lane) pump() {
+func (l *nodeQueue) pump() {
 	for len(l.queue) > 0 {
 		if l.calls >= l.store.eager {
 			if l.calls >= l.store.most || time.Duration(l.keysOut)*keyTime >= l.roundTrip {
@@ -91,13 +91,13 @@ func (l *lane) pump() {
 
 // call is a batch on its way, and how many keys it has.
 type call struct {
-	batch []*ask
+	batch []*shardRequest
 	keys  int
 }
 
 // serve makes calls. It stays when there are none, since a new goroutine would
 // spend a quarter of a call's time on growing its stack.
-func (l *lane) serve(c call) {
+func (l *nodeQueue) serve(c call) {
 	for {
 		l.run(c.batch, c.keys)
 		l.mu.Lock()
@@ -123,7 +123,7 @@ func (l *lane) serve(c call) {
 	}
 }
 
-func (l *lane) arm(wait time.Duration) {
+func (l *nodeQueue) arm(wait time.Duration) {
 	if l.armed {
 		return
 	}
@@ -140,9 +140,9 @@ func (l *lane) arm(wait time.Duration) {
 // those whose callers have left or whose time is up, and says how many keys it has. Calls are
 // small enough to be answered while the next is decided, and larger where much
 // is waiting. The lock is held.
-func (l *lane) cut() (batch []*ask, keys int) {
+func (l *nodeQueue) cut() (batch []*shardRequest, keys int) {
 	most := min(max(goodKeys, l.waiting/2), maxKeys)
-	batch = make([]*ask, 0, min(len(l.queue), most))
+	batch = make([]*shardRequest, 0, min(len(l.queue), most))
 	n, now := 0, time.Now()
 	for _, a := range l.queue {
 		if keys+len(a.keys) > most && len(batch) > 0 {
@@ -166,7 +166,7 @@ func (l *lane) cut() (batch []*ask, keys int) {
 }
 
 // run sends a batch and then, for as long as there is one waiting, the next.
-func (l *lane) run(batch []*ask, keys int) {
+func (l *nodeQueue) run(batch []*shardRequest, keys int) {
 	for {
 		start := time.Now()
 		answeredAll := l.send(batch)
@@ -197,7 +197,7 @@ func (l *lane) run(batch []*ask, keys int) {
 
 // learn keeps about the shortest time that calls have spent outside of the
 // server of late.
-func (l *lane) learn(outside time.Duration) {
+func (l *nodeQueue) learn(outside time.Duration) {
 	outside = max(outside, time.Microsecond)
 	if l.roundTrip == 0 {
 		l.roundTrip = outside
