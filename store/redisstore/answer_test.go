@@ -17,7 +17,7 @@ func FuzzAnswer(f *testing.F) {
 		take.demands = []fluxgate.Demand{{Bands: two, Cost: 3, MaxWait: time.Second}, {Bands: two[:1], Cost: 1, Shadow: true}}
 		take.keys = []string{"a", "b"}
 		peek.demands, peek.keys = []fluxgate.Demand{{Bands: two[1:], Cost: 1}}, []string{"c"}
-		settle.takes, settle.keys = []fluxgate.Taken{{Bands: two, Cost: 3}}, []string{"a"}
+		settle.takes, settle.actual, settle.keys = []fluxgate.Taken{{Bands: two, Cost: 3}}, []int64{1}, []string{"a"}
 		return &scriptCall{batch: []*shardRequest{take, settle, peek}}
 	}
 	whole := appendDouble(nil, 1_700_000_000_123_456)
