@@ -225,7 +225,8 @@ func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []
 	// In a cluster each take is a call of its own, elsewhere all share one.
 	deadline := time.Now().Add(s.config.Timeout)
 	var requests []*shardRequest
-	for i, t := range receipt.Takes {
+	for i, cost := range actual {
+		t := &receipt.Takes[i]
 		if i == 0 || s.nodes.cluster {
 			shard := 0
 			if s.nodes.cluster {
@@ -234,8 +235,8 @@ func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []
 			requests = append(requests, newShardRequest(opSettle, shard, deadline))
 		}
 		a := requests[len(requests)-1]
-		a.takes = append(a.takes, t)
-		a.actual = append(a.actual, actual[i])
+		a.takes = append(a.takes, *t)
+		a.actual = append(a.actual, cost)
 		a.keys = append(a.keys, s.names.key(&t.Key, s.fleet.generations()))
 	}
 	for _, a := range requests {
