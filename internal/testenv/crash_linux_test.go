@@ -26,7 +26,7 @@ func TestServer_TestBinaryKilled(t *testing.T) {
 		time.Sleep(time.Minute) // until killed
 		return
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestServersEndWithAKilledTestBinary$", "-test.v")
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), crashVariable+"=1", "TMPDIR="+t.TempDir(), uriVariable+"=")
 	out, err := cmd.StdoutPipe()
 	must(t, err)
