@@ -113,11 +113,7 @@ func checkWords(what, s string, most int, allowed string) error {
 // CheckHead refuses a change that is not based on head, which is the zero
 // Head where the rule set never existed. Editors call it before they commit.
 func (c Change) CheckHead(id string, head Head) error {
-	current := head.Revision
-	if head.Deleted {
-		current = 0
-	}
-	if c.Base != current {
+	if current := head.Current(); c.Base != current {
 		return &ConflictError{RuleSetID: id, Base: c.Base, Current: current}
 	}
 	return nil

@@ -34,9 +34,6 @@ func newDraft(set *fluxgate.RuleSet, change rules.Change) (draft, error) {
 
 // Put implements [rules.Editor].
 func (s *Source) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Change) (int64, error) {
-	if err := change.Check(); err != nil {
-		return 0, err
-	}
 	d, err := newDraft(set, change)
 	if err != nil {
 		return 0, err
@@ -46,12 +43,6 @@ func (s *Source) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Ch
 
 // Delete implements [rules.Editor].
 func (s *Source) Delete(ctx context.Context, id string, change rules.Change) (int64, error) {
-	if err := change.Check(); err != nil {
-		return 0, err
-	}
-	if !fluxgate.ValidID(id) {
-		return 0, notFound(id)
-	}
 	return s.change(ctx, id, draft{change: change})
 }
 
@@ -59,23 +50,20 @@ func (s *Source) Delete(ctx context.Context, id string, change rules.Change) (in
 // edits of the documents, so that it never overwrites what its author has not
 // seen: a valid edit makes it a conflict, an invalid one is replaced.
 func (s *Source) change(ctx context.Context, id string, d draft) (int64, error) {
-	unlock, err := s.writers.lock(ctx, id)
-	if err != nil {
+	if err := d.change.Check(); err != nil {
 		return 0, err
 	}
-	defer unlock()
 	h, err := s.fetchHead(ctx, id)
 	if err != nil {
 		return 0, err
 	}
-	if err := d.change.CheckHead(id, h.place()); err != nil {
+	if err := d.change.CheckHead(id, h.state()); err != nil {
 		return 0, err
 	}
-	all, err := s.fetchDocuments(ctx, id)
-	if err != nil {
-		return 0, err
+	if d.set == nil && d.change.Base == 0 {
+		return 0, notFound(id)
 	}
-	b, err := s.inspect(ctx, id, h, all)
+	b, err := s.inspect(ctx, id, h)
 	switch {
 	case errors.Is(err, errNoSnapshot), errors.Is(err, errBroken):
 		s.config.Logger.Warn("the current revision of a rule set cannot be read; this change replaces it",
@@ -85,26 +73,22 @@ func (s *Source) change(ctx context.Context, id string, d draft) (int64, error) 
 	case b.hasEdits():
 		imported, err := s.importEdits(ctx, b)
 		if err == nil {
-			return 0, &rules.ConflictError{RuleSetID: id, Base: d.change.Base, Current: imported.current()}
+			return 0, &rules.ConflictError{RuleSetID: id, Base: d.change.Base, Current: imported.Revision}
 		}
 		if !errors.As(err, new(*fluxgate.ValidationError)) {
 			return 0, err
 		}
 		s.config.Logger.Warn("a change replaces an invalid edit of the documents",
 			"ruleSet", id, "author", d.change.Author, "documents", names(b.edited), "error", err)
-		b.replaces = append(b.replaces, fingerprints(b.edited)...)
-	}
-	if d.set == nil && h.current() == 0 {
-		return 0, notFound(id)
+		for _, d := range b.edited {
+			b.replaces = append(b.replaces, d.fingerprint())
+		}
 	}
 	if h, err = s.commit(ctx, b, d); err != nil {
 		return 0, err
 	}
 	return h.Revision, nil
 }
-
-// errLost means that somebody else has replaced the head.
-var errLost = errors.New("the rule set has changed")
 
 // commit makes a draft the next revision, by replacing the head if it has not
 // changed since the base was read. Then it writes history and documents; a
@@ -126,28 +110,25 @@ func (s *Source) commit(ctx context.Context, b *base, d draft) (*head, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.Revision = last.place().Revision + 1
+	h.Revision = last.state().Revision + 1
 	if last != nil {
 		h.Start = last.End
 	}
 	h.End = h.Start + int64(len(d.json))
+	conflict := false
 	err = s.call(ctx, "replacing the head of a rule set", func(ctx context.Context) error {
-		filter := bson.M{"_id": h.ID, "revision": b.head.place().Revision}
+		filter := bson.M{"_id": h.ID, "revision": b.head.state().Revision}
 		result, err := s.heads.ReplaceOne(ctx, filter, h, options.Replace().SetUpsert(b.head == nil))
-		if mongo.IsDuplicateKeyError(err) || err == nil && result.MatchedCount+result.UpsertedCount == 0 {
-			return errLost
+		if conflict = mongo.IsDuplicateKeyError(err) || err == nil && result.MatchedCount+result.UpsertedCount == 0; conflict {
+			h, err = s.fetchHead(ctx, b.id)
 		}
 		return err
 	})
-	if errors.Is(err, errLost) {
-		current, err := s.fetchHead(ctx, b.id)
-		if err != nil {
-			return nil, err
-		}
-		return nil, &rules.ConflictError{RuleSetID: b.id, Base: d.change.Base, Current: current.current()}
-	}
 	if err != nil {
 		return nil, err
+	}
+	if conflict {
+		return nil, &rules.ConflictError{RuleSetID: b.id, Base: d.change.Base, Current: h.state().Current()}
 	}
 	if err := s.syncDocuments(ctx, h, d.want); err != nil {
 		s.config.Logger.Warn("a change is committed, but its documents are not written yet: a reconciler will write them",

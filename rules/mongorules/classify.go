@@ -9,132 +9,144 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
 // base is a rule set as a change finds it: its head, what documents that should
 // have, and how they differ.
 type base struct {
-	id        string
-	head      *head // nil if there is none
-	want      []ruleDocument
-	documents []document
+	id     string
+	head   *head // nil if there is none
+	raw    []bson.Raw
+	digest string // of head and documents
+	want   []ruleDocument
 	differences
-	// replaces are the fingerprints of edited documents that the head's
-	// revision has imported or replaces and that were not written again yet.
-	replaces []string
 }
 
 // differences are how documents differ from a revision.
 type differences struct {
-	stale    []staleDocument // written by FluxGate, or replaced by the revision
-	obsolete []document      // the same, of rules that are gone
-	missing  []ruleDocument  // not inserted yet
 	edited   []document      // changed or inserted by somebody else
-	removed  []ruleDocument  // deleted by somebody else
+	removed  []string        // rules whose documents somebody else has deleted
+	unedited []fluxgate.Rule // the rules that are neither edited nor removed
 	ignored  []document      // of rules without bands, see unfinished
 	lost     bool            // all documents are gone, which is not an edit
-	kept     int             // how many are as they should be
-}
-
-// staleDocument is a document and what it should say.
-type staleDocument struct {
-	document
-	want ruleDocument
+	// replaces are the fingerprints of edited documents that the revision has
+	// imported or replaces, and that are to be rewritten.
+	replaces []string
+	// writes insert, rewrite and delete what is missing, stale and obsolete.
+	writes []mongo.WriteModel
 }
 
 func (d *differences) hasEdits() bool { return len(d.edited)+len(d.removed) > 0 }
 
-func (d *differences) complete() bool { return len(d.stale)+len(d.obsolete)+len(d.missing) == 0 }
-
-// inspect reads what a head stands for and compares the documents with it. The
-// base can be used for a change even if the revision cannot be read.
-func (s *Source) inspect(ctx context.Context, id string, h *head, all []bson.Raw) (*base, error) {
-	b := &base{id: id, head: h, documents: readDocuments(all)}
+// inspect compares the documents of a rule set with its head. The base can be
+// used for a change even if the current revision cannot be read.
+func (s *Source) inspect(ctx context.Context, id string, h *head) (*base, error) {
+	raw, err := s.fetchDocuments(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	b := &base{id: id, head: h, raw: raw, digest: digest(h, raw)}
+	if before, _ := s.reconciled.Load(id); before == b.digest {
+		return b, nil // there was no difference
+	}
 	compared := h
-	var err error
 	if h != nil {
 		var v *rules.Version
 		if v, err = s.fetchCurrent(ctx, h); err == nil {
 			b.want, err = encodeRules(v.RuleSet)
 		}
-		if errors.Is(err, errNoSnapshot) && len(all) > 0 {
+		if errors.Is(err, errNoSnapshot) && len(raw) > 0 {
 			compared, err = nil, nil // the documents are all that is left
 		}
-		b.replaces = slices.Clone(h.Replaces)
 	}
-	b.differences = classify(compared, b.want, b.documents)
-	for _, d := range b.stale {
-		if !d.untouched() {
-			b.replaces = append(b.replaces, d.fingerprint())
-		}
+	b.differences = classify(compared, b.want, raw, false)
+	if h != nil {
+		b.replaces = append(b.replaces, h.Replaces...)
 	}
 	ignored := strings.Join(names(b.ignored), ", ")
-	if s.warned.swap(id, ignored) != ignored && ignored != "" {
+	if ignored == "" {
+		s.warned.Delete(id)
+	} else if before, _ := s.warned.Swap(id, ignored); before != ignored {
 		s.config.Logger.Warn("ignoring documents of rules without bands: add bands to put the rules into effect",
 			"ruleSet", id, "documents", ignored, "count", len(b.ignored))
 	}
 	return b, err
 }
 
-// classify compares documents with the revision of a head.
-func classify(h *head, want []ruleDocument, documents []document) (found differences) {
-	var replaced, added map[string]bool
-	if h != nil {
-		replaced, added = setOf(h.Replaces), setOf(h.Adds)
+// classify compares documents with the revision of a head. Missing documents are
+// inserted under long keys if those of the rule ids are in use.
+func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) (found differences) {
+	if h == nil {
+		h = &head{}
 	}
-	wanted := setOf(idsOf(want))
+	replaced, added := setOf(h.Replaces), setOf(h.Adds)
 	replaces := func(d document) bool { return len(replaced) > 0 && replaced[d.fingerprint()] }
-	byRule := make(map[string][]document, len(documents))
-	for _, d := range documents {
-		switch {
-		case wanted[d.id]:
+	// In a deleted rule set an edit of a document that FluxGate has written is
+	// too late.
+	wrote := func(d document) bool {
+		return d.revision > 0 && d.revision <= h.Revision && (d.untouched() || h.Deleted && d.checksum != "")
+	}
+	remove := func(d document) {
+		found.writes = append(found.writes, mongo.NewDeleteOneModel().SetFilter(d.unchanged()))
+	}
+	wanted := make(map[string]*ruleDocument, len(want))
+	for i := range want {
+		wanted[want[i].id] = &want[i]
+	}
+	byRule := make(map[string][]document, len(raw))
+	for _, r := range raw {
+		d := readDocument(r)
+		switch d.want = wanted[d.id]; {
+		case d.want != nil:
 			byRule[d.id] = append(byRule[d.id], d)
 		case d.unfinished():
 			found.ignored = append(found.ignored, d)
-		case h.wrote(&d) || replaces(d):
-			found.obsolete = append(found.obsolete, d)
+		case wrote(d) || replaces(d):
+			remove(d)
 		default:
 			found.edited = append(found.edited, d)
 		}
 	}
 	found.lost = len(want) > 0 && len(byRule)+len(found.edited) == 0
-	for _, w := range want {
-		same := byRule[w.id]
+	for i := range want {
+		w, same := &want[i], byRule[want[i].id]
 		// Two writers may have inserted the document of a rule under both of
 		// the _ids that it can have. Any other second document is an edit.
 		slices.SortFunc(same, func(a, b document) int { return cmp.Compare(len(a.key), len(b.key)) })
-		second := func(d document) bool { return !replaces(d) && (!h.wrote(&d) || d.key != longKey(h.ID, d.id)) }
+		second := func(d document) bool { return !replaces(d) && (!wrote(d) || d.key != longKey(h.ID, d.id)) }
 		switch {
 		case len(same) == 0 && (found.lost || added[w.id]):
-			found.missing = append(found.missing, w)
-			continue
+			found.writes = append(found.writes, mongo.NewInsertOneModel().SetDocument(w.insertion(h, long)))
 		case len(same) == 0:
-			found.removed = append(found.removed, w)
+			found.removed = append(found.removed, w.id)
 			continue
 		case slices.ContainsFunc(same[1:], second):
 			found.edited = append(found.edited, same...)
 			continue
-		}
-		found.obsolete = append(found.obsolete, same[1:]...)
-		switch d := same[0]; {
-		case d.sum == w.sum && d.untouched() && !d.exposed:
-			found.kept++
-		case d.sum == w.sum, h.wrote(&d), replaces(d), added[w.id] && d.unfinished():
-			found.stale = append(found.stale, staleDocument{d, w})
 		default:
-			found.edited = append(found.edited, d)
+			for _, d := range same[1:] {
+				remove(d)
+			}
+			d := same[0]
+			if d.sum != w.sum && !wrote(d) && !replaces(d) && !(added[w.id] && d.unfinished()) {
+				found.edited = append(found.edited, d)
+				continue
+			}
+			if d.sum != w.sum || !d.untouched() || d.exposed {
+				found.writes = append(found.writes, mongo.NewUpdateOneModel().SetFilter(d.unchanged()).SetUpdate(rewrite(d, h.Revision)))
+			}
+			if !d.untouched() {
+				found.replaces = append(found.replaces, d.fingerprint())
+			}
 		}
+		found.unedited = append(found.unedited, w.from)
 	}
 	return found
-}
-
-// wrote reports whether a document is as some revision up to this one has
-// written it. In a deleted rule set an edit of such a document is too late.
-func (h *head) wrote(d *document) bool {
-	return h != nil && d.revision <= h.Revision && (d.untouched() || h.Deleted && d.checksum != "")
 }
 
 func setOf(list []string) map[string]bool {
@@ -145,26 +157,26 @@ func setOf(list []string) map[string]bool {
 	return set
 }
 
-func idsOf(documents []ruleDocument) (ids []string) {
-	for _, w := range documents {
-		ids = append(ids, w.id)
-	}
-	return ids
-}
-
 // adds are the ids of rules that have no document yet, or an unfinished one.
-func (b *base) adds(want []ruleDocument) []string {
+func (b *base) adds(want []ruleDocument) (ids []string) {
 	has := map[string]bool{}
-	for _, d := range b.documents {
+	for _, raw := range b.raw {
+		d := identify(raw)
 		has[d.id] = has[d.id] || !d.unfinished()
 	}
-	return slices.DeleteFunc(idsOf(want), func(id string) bool { return has[id] })
+	for _, w := range want {
+		if !has[w.id] {
+			ids = append(ids, w.id)
+		}
+	}
+	return ids
 }
 
 // merge is the revision that the edits make of the current one, or a
 // [*fluxgate.ValidationError] that names the documents.
 func (b *base) merge() (draft, error) {
 	edited := make(map[string]*document, len(b.edited))
+	all := slices.Clone(b.unedited)
 	var found []fluxgate.Problem
 	for i := range b.edited {
 		d := &b.edited[i]
@@ -178,23 +190,12 @@ func (b *base) merge() (draft, error) {
 			}))
 		}
 		edited[d.id] = d
-	}
-	removed := setOf(idsOf(b.removed))
-	var all []fluxgate.Rule
-	for _, w := range b.want {
-		if d := edited[w.id]; d != nil {
-			d.refine(w)
-		} else if !removed[w.id] {
-			all = append(all, w.from)
-		}
-	}
-	for _, d := range b.edited {
-		all = append(all, d.rule)
+		all = append(all, d.refined())
 	}
 	if len(found) == 0 {
 		set, err := fluxgate.NewRuleSet(b.id, all...)
 		if err == nil {
-			return newDraft(set, rules.Change{Base: b.head.current(), Author: external, Comment: b.comment()})
+			return newDraft(set, rules.Change{Base: b.head.state().Current(), Author: external, Comment: b.comment()})
 		}
 		for _, p := range problemsOf(err) {
 			found = append(found, inDocuments(all, edited, p))
@@ -211,7 +212,7 @@ func (b *base) comment() string {
 		parts = append(parts, "edited "+strings.Join(names(b.edited), ", "))
 	}
 	if len(b.removed) > 0 {
-		parts = append(parts, "removed "+strings.Join(idsOf(b.removed), ", "))
+		parts = append(parts, "removed "+strings.Join(b.removed, ", "))
 	}
-	return shorten("documents "+strings.Join(parts, "; "), 1_000)
+	return printable.Line("documents "+strings.Join(parts, "; "), 1_000)
 }

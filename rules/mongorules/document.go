@@ -37,35 +37,46 @@ var (
 type document struct {
 	raw      bson.Raw
 	key      string // _id, empty if that is not a string
-	id       string // of the rule: the field id, else _id; empty if that is not a string
+	idField  string // id, or without one _id
+	id       string // of the rule, empty if that is not a string
 	rule     fluxgate.Rule
 	sum      string // the checksum of the rule, empty if it cannot be read
 	checksum string // what the document says, empty if FluxGate has not written it
 	revision int64
 	exposed  bool // has an API key in the clear
 	problems []fluxgate.Problem
+	want     *ruleDocument // what it should say, nil if that is not known
 }
 
-func readDocuments(all []bson.Raw) []document {
-	documents := make([]document, len(all))
-	for i, raw := range all {
-		documents[i] = readDocument(raw)
+// identify reads which rule a document is of and who has written it.
+func identify(raw bson.Raw) document {
+	d := document{raw: raw, idField: "id"}
+	if _, err := raw.LookupErr(d.idField); err != nil {
+		d.idField = "_id"
 	}
-	return documents
+	d.key, _ = raw.Lookup("_id").StringValueOK()
+	d.id, _ = raw.Lookup(d.idField).StringValueOK()
+	d.checksum, _ = raw.Lookup(checksumField).StringValueOK()
+	d.revision, _ = raw.Lookup(revisionField).AsInt64OK()
+	return d
 }
 
 // readDocument reads as much of a document as can be read.
 func readDocument(raw bson.Raw) document {
-	d := document{raw: raw, exposed: showsKey(raw)}
-	d.key, _ = raw.Lookup("_id").StringValueOK()
-	d.id = d.key
-	if id, err := raw.LookupErr("id"); err == nil {
-		d.id, _ = id.StringValueOK()
+	d := identify(raw)
+	d.exposed = showsKey(raw)
+	var fields bson.D
+	if err := bson.Unmarshal(raw, &fields); err != nil {
+		d.problems = problemsOf(fmt.Errorf("cannot be read: %w", err))
 	}
-	d.checksum, _ = raw.Lookup(checksumField).StringValueOK()
-	d.revision, _ = raw.Lookup(revisionField).AsInt64OK()
-	var tree map[string]any
-	if tree, d.problems = decodeDocument(raw); len(d.problems) > 0 {
+	tree := make(map[string]any, len(fields))
+	for _, e := range fields {
+		if e.Key == d.idField || e.Key == "ruleSetId" || slices.Contains(ruleFields, e.Key) {
+			tree[e.Key] = d.decode(e.Key, e.Value, 1)
+		}
+	}
+	if len(d.problems) > 0 {
+		d.problems = d.problems[:min(len(d.problems), maxProblems)]
 		return d
 	}
 	rule, err := fluxgate.DecodeRule(tree)
@@ -77,13 +88,52 @@ func readDocument(raw bson.Raw) document {
 	return d
 }
 
+// decode turns a BSON value into the maps, lists and scalars that rules are read
+// from. What a rule cannot hold is a problem.
+func (d *document) decode(place string, value any, depth int) any {
+	var problem string
+	switch v := value.(type) {
+	case nil, string, bool, int32, int64:
+		return v
+	case float64:
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			return v
+		}
+		problem = fmt.Sprintf("must be a number, not %v", v)
+	case bson.DateTime:
+		return v.Time().UTC().Format(time.RFC3339Nano)
+	case bson.D:
+		tree := make(map[string]any, len(v))
+		for _, e := range v {
+			tree[plainName(e.Key)] = d.decode(place+"."+e.Key, e.Value, depth+1)
+		}
+		value = tree
+	case bson.A:
+		list := make([]any, len(v))
+		for i, element := range v {
+			list[i] = d.decode(fmt.Sprintf("%s[%d]", place, i), element, depth+1)
+		}
+		value = list
+	default:
+		problem = "must not be of type " + strings.TrimPrefix(fmt.Sprintf("%T", v), "bson.")
+	}
+	if depth == maxDepth {
+		problem = "is nested too deeply"
+	}
+	if problem != "" {
+		d.problems = append(d.problems, fluxgate.Problem{Place: place, Message: problem})
+	}
+	return value
+}
+
 func checksum(r fluxgate.Rule) (string, error) {
 	text, err := r.MarshalJSON()
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), nil
+	return hexSum(text), err
+}
+
+func hexSum(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 // untouched reports whether a document is as FluxGate has written it.
@@ -96,9 +146,8 @@ func (d *document) unfinished() bool {
 		return false // needs no bands
 	}
 	bands := d.raw.Lookup("bands")
-	values, _ := bands.ArrayOK()
-	list, err := values.Values()
-	none := bands.Type == 0 || bands.Type == bson.TypeNull || bands.Type == bson.TypeArray && err == nil && len(list) == 0
+	const emptyArray = 5 // bytes
+	none := bands.Type == 0 || bands.Type == bson.TypeNull || bands.Type == bson.TypeArray && len(bands.Value) <= emptyArray
 	return none && d.checksum == "" && d.revision == 0
 }
 
@@ -117,49 +166,42 @@ func names(documents []document) (all []string) {
 	return all
 }
 
-// fingerprint is of everything in the document that has a meaning.
-func (d *document) fingerprint() string {
-	sum := sha256.New()
-	for _, name := range knownFields {
-		value := d.raw.Lookup(name)
-		_, _ = fmt.Fprintf(sum, "%s %d %d\n%s", name, value.Type, len(value.Value), value.Value) // never fails
-	}
-	return hex.EncodeToString(sum.Sum(nil))
-}
-
-func fingerprints(documents []document) (all []string) {
-	for _, d := range documents {
-		all = append(all, d.fingerprint())
-	}
-	return all
-}
-
 // unchanged is a filter that finds the document while it is as it was read, so
 // that a write overwrites nothing that the writer has not seen.
-func (d *document) unchanged() bson.M {
-	filter := bson.M{}
+func (d *document) unchanged() (filter bson.D) {
 	for _, name := range knownFields {
+		condition := bson.E{Key: "$exists", Value: false}
 		if value, err := d.raw.LookupErr(name); err == nil {
-			filter[name] = bson.M{"$eq": value}
-		} else {
-			filter[name] = bson.M{"$exists": false}
+			condition = bson.E{Key: "$eq", Value: value}
 		}
+		filter = append(filter, bson.E{Key: name, Value: bson.D{condition}})
 	}
 	return filter
 }
 
-// refine gives an edited rule back what a document cannot hold exactly, where
-// that was not edited.
-func (d *document) refine(w ruleDocument) {
-	if reflect.DeepEqual(d.rule.Attributes, w.read.Attributes) {
-		d.rule.Attributes = w.from.Attributes
+// fingerprint is of everything in the document that has a meaning.
+func (d *document) fingerprint() string {
+	content, _ := bson.Marshal(d.unchanged()) // what was read can be written
+	return hexSum(content)
+}
+
+// refined is an edited rule with what a document cannot hold exactly, where that
+// was not edited.
+func (d *document) refined() fluxgate.Rule {
+	r, w := d.rule, d.want
+	if w == nil {
+		return r
 	}
-	if d.rule.CreatedAt.Equal(w.read.CreatedAt) {
-		d.rule.CreatedAt = w.from.CreatedAt
+	if reflect.DeepEqual(r.Attributes, w.rule.Attributes) {
+		r.Attributes = w.from.Attributes
 	}
-	if d.rule.UpdatedAt.Equal(w.read.UpdatedAt) {
-		d.rule.UpdatedAt = w.from.UpdatedAt
+	if r.CreatedAt.Equal(w.rule.CreatedAt) {
+		r.CreatedAt = w.from.CreatedAt
 	}
+	if r.UpdatedAt.Equal(w.rule.UpdatedAt) {
+		r.UpdatedAt = w.from.UpdatedAt
+	}
+	return r
 }
 
 // showsKey reports whether a document has an API key that is not a digest. That
@@ -171,62 +213,6 @@ func showsKey(raw bson.Raw) bool {
 		key, ok := v.StringValueOK()
 		return ok && !strings.HasPrefix(key, "sha256:")
 	})
-}
-
-// decoder turns BSON into the tree of maps, lists and scalars that rules are
-// read from, and collects what rules cannot hold.
-type decoder struct{ problems []fluxgate.Problem }
-
-// decodeDocument decodes the fields that have a meaning.
-func decodeDocument(raw bson.Raw) (map[string]any, []fluxgate.Problem) {
-	var fields bson.D
-	if err := bson.Unmarshal(raw, &fields); err != nil {
-		return nil, []fluxgate.Problem{{Code: fluxgate.CodeSyntax, Message: "cannot be read: " + err.Error()}}
-	}
-	_, err := raw.LookupErr("id")
-	fields = slices.DeleteFunc(fields, func(e bson.E) bool {
-		return e.Key == revisionField || e.Key == checksumField || e.Key == "_id" && err == nil || !slices.Contains(knownFields, e.Key)
-	})
-	var d decoder
-	tree, _ := d.value(nil, fields).(map[string]any)
-	return tree, d.problems[:min(len(d.problems), maxProblems)]
-}
-
-func (d *decoder) value(path fluxgate.Path, value any) any {
-	problem := "must not be of type " + strings.TrimPrefix(fmt.Sprintf("%T", value), "bson.")
-	switch v := value.(type) {
-	case nil, string, bool, int32, int64:
-		return v
-	case float64:
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			return v
-		}
-		problem = fmt.Sprintf("must be a number, not %v", v)
-	case bson.DateTime:
-		t := v.Time().UTC()
-		if len(path) == 1 && (path[0] == "createdAt" || path[0] == "updatedAt") {
-			return t
-		}
-		return t.Format(time.RFC3339Nano) // free attributes are what JSON can hold
-	case bson.D:
-		tree := make(map[string]any, len(v))
-		for _, e := range v {
-			name := e.Key
-			if len(path) > 0 {
-				name = plainName(name)
-			}
-			tree[name] = d.value(append(slices.Clip(path), name), e.Value)
-		}
-		return tree
-	case bson.A:
-		list := []any{}
-		for i, element := range v {
-			list = append(list, d.value(append(slices.Clip(path), i), element))
-		}
-		return list
-	}
-	d.problems = append(d.problems, fluxgate.Problem{Code: fluxgate.CodeUnsupported, Path: path, Message: problem})
-	return nil
 }
 
 const maxProblems = 100 // that are listed of one rule set

@@ -3,12 +3,12 @@ package mongorules
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/big"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -18,13 +18,11 @@ import (
 // MongoDB's bounds are 16 MiB and 100 levels.
 const maxBSON, maxDepth = 15 << 20, 90
 
-// ruleDocument is the document that a rule should have.
+// ruleDocument is the document that a rule should have, as it will be read.
 type ruleDocument struct {
-	id     string
+	document
 	from   fluxgate.Rule
-	fields bson.D        // without _id, revision and checksum
-	read   fluxgate.Rule // as it is read from the document
-	sum    string        // the checksum of that
+	fields bson.D // without _id, revision and checksum
 }
 
 // encodeRules makes the documents of a rule set, or says what MongoDB cannot
@@ -35,10 +33,10 @@ func encodeRules(set *fluxgate.RuleSet) (documents []ruleDocument, err error) {
 	}
 	var found []fluxgate.Problem
 	for r := range set.Rules() {
-		w, problems := encodeRule(r)
-		for _, p := range problems {
-			p.Path = append(fluxgate.Path{"rules", len(documents)}, p.Path...)
-			found = append(found, p)
+		w := encodeRule(r)
+		for _, p := range w.problems {
+			place := strings.TrimSuffix(fmt.Sprintf("rules[%d].%s", len(documents), p.Place), ".")
+			found = append(found, fluxgate.Problem{Place: place, Message: p.Message})
 		}
 		documents = append(documents, w)
 	}
@@ -51,74 +49,53 @@ func encodeRules(set *fluxgate.RuleSet) (documents []ruleDocument, err error) {
 // encodeRule makes the document of a rule from its JSON. The driver's own
 // encoder, with tags, would round numbers, cannot write networks, and does not
 // know which names MongoDB refuses.
-func encodeRule(r fluxgate.Rule) (ruleDocument, []fluxgate.Problem) {
-	w := ruleDocument{id: r.ID, from: r}
+func encodeRule(r fluxgate.Rule) ruleDocument {
 	text, err := r.MarshalJSON()
-	if err != nil {
-		return w, problemsOf(err)
-	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	value, err := encodeValue(decoder, 0)
-	if err != nil {
-		return w, problemsOf(err)
-	}
-	w.fields, _ = value.(bson.D)
-	for i, e := range w.fields {
-		switch e.Key {
-		case "createdAt":
-			w.fields[i].Value = bson.NewDateTimeFromTime(r.CreatedAt)
-		case "updatedAt":
-			w.fields[i].Value = bson.NewDateTimeFromTime(r.UpdatedAt)
+	fields, _ := encodeNext(decoder).(bson.D)
+	times := map[string]time.Time{"createdAt": r.CreatedAt, "updatedAt": r.UpdatedAt}
+	for i, e := range fields {
+		if at, ok := times[e.Key]; ok {
+			fields[i].Value = bson.NewDateTimeFromTime(at)
 		}
 	}
-	raw, err := bson.Marshal(w.fields)
+	var raw bson.Raw
+	if err == nil {
+		raw, err = bson.Marshal(fields)
+	}
 	if err == nil && len(raw) > maxBSON {
 		err = fmt.Errorf("has %d bytes as a MongoDB document, at most %d can be kept", len(raw), maxBSON)
 	}
 	if err != nil {
-		return w, problemsOf(err)
+		return ruleDocument{document: document{problems: problemsOf(err)}}
 	}
-	read := readDocument(raw)
-	w.read, w.sum = read.rule, read.sum
-	return w, read.problems
+	return ruleDocument{readDocument(raw), r, fields}
 }
 
-// encodeValue turns the next JSON value into BSON.
-func encodeValue(decoder *json.Decoder, depth int) (any, error) {
-	token, err := decoder.Token()
-	if number, ok := token.(json.Number); ok {
-		return encodeNumber(number.String()), nil
-	}
-	start, ok := token.(json.Delim)
-	if err != nil || !ok {
-		return token, err
-	}
-	if depth > maxDepth {
-		return nil, errors.New("is nested too deeply")
-	}
-	fields, list := bson.D{}, bson.A{}
-	for decoder.More() {
-		var name any
-		if start == '{' {
-			if name, err = decoder.Token(); err != nil {
-				return nil, err
+// encodeNext turns the next value of valid JSON into BSON.
+func encodeNext(decoder *json.Decoder) any {
+	token, _ := decoder.Token()
+	switch start := token.(type) {
+	case json.Number:
+		return encodeNumber(start.String())
+	case json.Delim:
+		fields, list := bson.D{}, bson.A{}
+		for decoder.More() {
+			if start == '[' {
+				list = append(list, encodeNext(decoder))
+				continue
 			}
+			name, _ := decoder.Token()
+			fields = append(fields, bson.E{Key: mongoName(fmt.Sprint(name)), Value: encodeNext(decoder)})
 		}
-		value, err := encodeValue(decoder, depth+1)
-		if err != nil {
-			return nil, err
+		_, _ = decoder.Token() // the closing bracket
+		if start == '[' {
+			return list
 		}
-		fields = append(fields, bson.E{Key: mongoName(fmt.Sprint(name)), Value: value})
-		list = append(list, value)
+		return fields
 	}
-	if _, err := decoder.Token(); err != nil {
-		return nil, err
-	}
-	if start == '{' {
-		return fields, nil
-	}
-	return list, nil
+	return token
 }
 
 // encodeNumber is a JSON number as an int64 or a double, if one of them has
@@ -166,16 +143,24 @@ func plainName(name string) string {
 	return decodeName.Replace(name)
 }
 
+// longKey is the _id of a rule's document where the rule id is in use.
+func longKey(ruleSetID, ruleID string) string { return ruleSetID + "/" + ruleID }
+
 // insertion is the document of a rule that has none.
-func insertion(key string, w ruleDocument, revision int64) bson.D {
+func (w *ruleDocument) insertion(h *head, long bool) bson.D {
+	key := w.id
+	if long {
+		key = longKey(h.ID, w.id)
+	}
 	fields := append(bson.D{{Key: "_id", Value: key}}, w.fields...)
-	return append(fields, bson.E{Key: revisionField, Value: revision}, bson.E{Key: checksumField, Value: w.sum})
+	return append(fields, bson.E{Key: revisionField, Value: h.Revision}, bson.E{Key: checksumField, Value: w.sum})
 }
 
 // rewrite is the update that makes a document say what it should. Fields that
 // FluxGate does not know stay, and so does the spelling of a document that says
 // the same, unless that shows an API key.
-func rewrite(d document, w ruleDocument, revision int64) bson.M {
+func rewrite(d document, revision int64) bson.M {
+	w := d.want
 	set, unset := bson.M{revisionField: revision, checksumField: w.sum}, bson.M{}
 	if d.sum != w.sum || d.exposed {
 		for _, name := range ruleFields {
@@ -187,10 +172,11 @@ func rewrite(d document, w ruleDocument, revision int64) bson.M {
 			}
 		}
 	}
-	if len(unset) == 0 {
-		return bson.M{"$set": set}
+	update := bson.M{"$set": set}
+	if len(unset) > 0 {
+		update["$unset"] = unset
 	}
-	return bson.M{"$set": set, "$unset": unset}
+	return update
 }
 
 // nestedFields are what has a meaning inside of a field.
@@ -202,23 +188,24 @@ var nestedFields = map[string][]string{
 // keepUnknown adds to a new value of a field what others have added to the old
 // one. A band is the same if its label is, or without labels its position.
 func keepUnknown(name string, old bson.RawValue, value any) any {
-	var before []bson.D
+	known := nestedFields[name]
 	switch fields := value.(type) {
 	case bson.D:
-		before = make([]bson.D, 1)
-		if name == "when" && old.Unmarshal(&before[0]) == nil {
-			return withUnknown(name, fields, before[0])
+		var before bson.D
+		if known != nil && old.Unmarshal(&before) == nil {
+			before = slices.DeleteFunc(before, func(e bson.E) bool { return slices.Contains(known, e.Key) })
+			return slices.Concat(fields, before)
 		}
 	case bson.A:
-		if name != "bands" || old.Unmarshal(&before) != nil {
+		var before []bson.Raw
+		if known == nil || old.Unmarshal(&before) != nil {
 			break
 		}
 		list := slices.Clone(fields)
-		for i := range list {
-			band, _ := list[i].(bson.D)
+		for i, band := range list {
 			for j, b := range before {
 				if label := labelOf(band); label == labelOf(b) && (label != "" || i == j) {
-					list[i] = withUnknown(name, band, b)
+					list[i] = keepUnknown(name, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: b}, band)
 				}
 			}
 		}
@@ -227,21 +214,9 @@ func keepUnknown(name string, old bson.RawValue, value any) any {
 	return value
 }
 
-func withUnknown(name string, fields, before bson.D) bson.D {
-	fields = slices.Clone(fields)
-	for _, e := range before {
-		if !slices.Contains(nestedFields[name], e.Key) {
-			fields = append(fields, e)
-		}
-	}
-	return fields
-}
-
-func labelOf(band bson.D) (label string) {
-	for _, e := range band {
-		if e.Key == "label" {
-			label, _ = e.Value.(string)
-		}
-	}
+// labelOf is the label of a band, empty if it has none.
+func labelOf(band any) string {
+	raw, _ := bson.Marshal(band)
+	label, _ := bson.Raw(raw).Lookup("label").StringValueOK()
 	return label
 }

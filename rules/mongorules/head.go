@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -53,23 +52,16 @@ type lease struct {
 
 func snapshotID(id string, revision int64) string { return fmt.Sprintf("%s/%d", id, revision) }
 
-func (h *head) place() rules.Head {
+// state is the zero Head if there is no head.
+func (h *head) state() rules.Head {
 	if h == nil {
 		return rules.Head{}
 	}
 	return rules.Head{Revision: h.Revision, Deleted: h.Deleted}
 }
 
-// current is the revision that a change must be based on.
-func (h *head) current() int64 {
-	if h == nil || h.Deleted {
-		return 0
-	}
-	return h.Revision
-}
-
 func (h *head) entry() rules.Entry {
-	return rules.Entry{RuleSetID: h.RuleSetID, Head: h.place(), Author: h.Author, Comment: h.Comment, At: h.At.UTC()}
+	return rules.Entry{RuleSetID: h.RuleSetID, Head: h.state(), Author: h.Author, Comment: h.Comment, At: h.At.UTC()}
 }
 
 var (
@@ -81,17 +73,11 @@ var (
 
 // parse reads the rules.
 func (h *head) parse() (*rules.Version, error) {
-	if h.Deleted {
-		return &rules.Version{Entry: h.entry()}, nil
-	}
-	set, err := fluxgate.ParseRuleSet([]byte(h.Document))
-	if err == nil && set.ID() != h.RuleSetID {
-		err = fmt.Errorf("it is of rule set %q", set.ID())
-	}
+	v, err := rules.Decode(h.entry(), []byte(h.Document))
 	if err != nil {
 		return nil, fmt.Errorf("rule set %q at revision %d: %w: %w", h.RuleSetID, h.Revision, errBroken, err)
 	}
-	return &rules.Version{Entry: h.entry(), RuleSet: set}, nil
+	return v, nil
 }
 
 // fetchHead reads a head, nil if there is none.
@@ -102,25 +88,26 @@ func (s *Source) fetchHead(ctx context.Context, id string) (*head, error) {
 	return first(find[*head](ctx, s, "reading the head of a rule set", s.heads, bson.M{"_id": id}))
 }
 
-// fetchCurrent reads what a head stands for: from the head itself, or from the
-// history once it is there.
+// fetchCurrent reads the rules of a head: from the head itself, or from the
+// history once they are there.
 func (s *Source) fetchCurrent(ctx context.Context, h *head) (*rules.Version, error) {
-	if h.Document == "" && !h.Deleted {
-		v, err := s.fetchSnapshot(ctx, h.ID, h.Revision)
-		if err != nil {
-			return nil, err
-		}
-		if v == nil {
-			return nil, fmt.Errorf("rule set %q at revision %d: %w", h.ID, h.Revision, errNoSnapshot)
-		}
-		h = v
+	if h.Document != "" || h.Deleted {
+		return h.parse()
 	}
-	return h.parse()
+	v, err := s.fetchSnapshot(ctx, h.ID, h.Revision)
+	if v == nil && err == nil {
+		err = fmt.Errorf("rule set %q at revision %d: %w", h.ID, h.Revision, errNoSnapshot)
+	}
+	return v, err
 }
 
 // fetchSnapshot reads a revision from the history, nil if it is not there.
-func (s *Source) fetchSnapshot(ctx context.Context, id string, revision int64) (*head, error) {
-	return first(find[*head](ctx, s, "reading a revision of a rule set", s.history, bson.M{"_id": snapshotID(id, revision)}))
+func (s *Source) fetchSnapshot(ctx context.Context, id string, revision int64) (*rules.Version, error) {
+	h, err := first(find[*head](ctx, s, "reading a revision of a rule set", s.history, bson.M{"_id": snapshotID(id, revision)}))
+	if err != nil || h == nil {
+		return nil, err
+	}
+	return h.parse()
 }
 
 // first is the first that was found, or nil.
@@ -141,37 +128,37 @@ func (s *Source) update(ctx context.Context, doing string, h *head, change bson.
 
 // Revisions implements [rules.Source] with one find of two fields.
 func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
-	places := make(map[string]rules.Head, len(ids))
-	valid := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !fluxgate.ValidID(id) })
-	if len(valid) == 0 {
-		return places, nil
+	states := make(map[string]rules.Head, len(ids))
+	if ids = rules.ValidIDs(ids); len(ids) == 0 {
+		return states, nil
 	}
-	heads, err := find[*head](ctx, s, "reading the revisions of rule sets", s.heads, bson.M{"_id": bson.M{"$in": valid}},
+	heads, err := find[*head](ctx, s, "reading the revisions of rule sets", s.heads, bson.M{"_id": bson.M{"$in": ids}},
 		options.Find().SetProjection(bson.M{"revision": 1, "deleted": 1}))
 	for _, h := range heads {
-		places[h.ID] = h.place()
+		states[h.ID] = h.state()
 	}
-	return places, err
+	return states, err
 }
 
 // Load implements [rules.Source]. Documents of a rule set that has no revision
 // become revision 1.
-func (s *Source) Load(ctx context.Context, id string) (v *rules.Version, err error) {
+func (s *Source) Load(ctx context.Context, id string) (*rules.Version, error) {
 	const attempts = 5 // the history may forget a revision after its head was read
 	for range attempts {
 		h, err := s.fetchHead(ctx, id)
-		if h == nil && err == nil && fluxgate.ValidID(id) {
-			if _, err = s.reconcile(ctx, id); err == nil || errors.As(err, new(*rules.ConflictError)) {
-				h, err = s.fetchHead(ctx, id)
+		if h == nil && err == nil {
+			var imported bool
+			if imported, err = s.reconcile(ctx, id); imported || errors.As(err, new(*rules.ConflictError)) {
+				continue
 			}
+		}
+		if err == nil && h.state().Current() == 0 {
+			err = notFound(id)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if h == nil || h.Deleted {
-			return nil, notFound(id)
-		}
-		if v, err = s.fetchCurrent(ctx, h); !errors.Is(err, errNoSnapshot) {
+		if v, err := s.fetchCurrent(ctx, h); !errors.Is(err, errNoSnapshot) {
 			return v, err
 		}
 	}
@@ -187,8 +174,7 @@ func (s *Source) List(ctx context.Context, after string, limit int) ([]rules.Ent
 			SetProjection(bson.M{"document": 0, "replaces": 0, "adds": 0})))
 }
 
-func entries(heads []*head, err error) ([]rules.Entry, error) {
-	var list []rules.Entry
+func entries(heads []*head, err error) (list []rules.Entry, _ error) {
 	for _, h := range heads {
 		list = append(list, h.entry())
 	}
@@ -208,31 +194,24 @@ func (s *Source) History(ctx context.Context, id string, before int64, limit int
 		before = h.Revision
 		list = append(list, h.entry())
 	}
-	if len(list) == limit {
-		return list, nil
-	}
 	former, err := entries(find[*head](ctx, s, "reading the history of a rule set", s.history,
 		bson.M{"ruleSetId": id, "revision": bson.M{"$lt": before, "$gt": h.Revision - int64(s.config.History)}},
-		options.Find().SetSort(bson.M{"revision": -1}).SetLimit(int64(limit-len(list))).SetProjection(bson.M{"document": 0})))
-	return append(list, former...), err
+		options.Find().SetSort(bson.M{"revision": -1}).SetLimit(int64(limit)).SetProjection(bson.M{"document": 0})))
+	list = append(list, former...)
+	return list[:min(len(list), limit)], err
 }
 
 // Version implements [rules.Editor].
-func (s *Source) Version(ctx context.Context, id string, revision int64) (*rules.Version, error) {
+func (s *Source) Version(ctx context.Context, id string, revision int64) (v *rules.Version, err error) {
 	h, err := s.fetchHead(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if h != nil && revision == h.Revision {
+	if err == nil && h != nil && revision == h.Revision {
 		return s.fetchCurrent(ctx, h)
 	}
-	if h != nil && revision < h.Revision && revision > h.Revision-int64(s.config.History) {
-		if h, err = s.fetchSnapshot(ctx, id, revision); h != nil {
-			return h.parse()
-		}
-		if err != nil {
-			return nil, err
-		}
+	if err == nil && h != nil && revision > h.Revision-int64(s.config.History) {
+		v, err = s.fetchSnapshot(ctx, id, revision)
 	}
-	return nil, fmt.Errorf("revision %d of rule set %.70q: %w", revision, id, rules.ErrNotFound)
+	if v == nil && err == nil {
+		err = fmt.Errorf("revision %d of rule set %.70q: %w", revision, id, rules.ErrNotFound)
+	}
+	return v, err
 }

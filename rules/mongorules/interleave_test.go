@@ -83,7 +83,7 @@ func interleave(t *testing.T, base *fixture, rng *rand.Rand, outcomes map[string
 	f.put(rule("a", 1), rule("b", 1), rule("c", 1), rule("counter", 1))
 	s := &scheduler{rng: rng}
 	source := func() *Source { // as another server has it, without its calls for indexes
-		other := newSource(f.config, f.docs, f.heads, f.history)
+		other := f.sameCollections()
 		other.indexed.Store(true)
 		other.config.batch, other.config.step = 1+rng.IntN(3), s.step
 		return other

@@ -192,7 +192,7 @@ func TestIndexesAreMadeLaterIfTheServerIsAwayAtFirst(t *testing.T) {
 	f := newFixture(t, Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	away := true
-	s := newSource(f.config, f.docs, f.heads, f.history)
+	s := f.sameCollections()
 	s.config.step = func(string) error {
 		if away {
 			return errKilled

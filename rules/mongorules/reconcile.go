@@ -21,14 +21,6 @@ const external = "external"
 // documents that are missing or stale. The others report what it has found.
 func (s *Source) Reconcile(ctx context.Context, id string) (imported bool, err error) {
 	s.makeIndexes(ctx)
-	if !fluxgate.ValidID(id) {
-		return false, nil
-	}
-	unlock, err := s.writers.lock(ctx, id)
-	if err != nil {
-		return false, err
-	}
-	defer unlock()
 	const attempts = 5 // each further one means that somebody else has changed the rule set
 	for range attempts {
 		if imported, err = s.reconcile(ctx, id); !errors.As(err, new(*rules.ConflictError)) {
@@ -47,7 +39,7 @@ func (s *Source) Reconcile(ctx context.Context, id string) (imported bool, err e
 
 func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err error) {
 	h, err := s.fetchHead(ctx, id)
-	if err != nil {
+	if err != nil || !fluxgate.ValidID(id) {
 		return false, err
 	}
 	if h != nil {
@@ -59,16 +51,7 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 			return false, nil
 		}
 	}
-	all, err := s.fetchDocuments(ctx, id)
-	if err != nil {
-		return false, err
-	}
-	state := digest(h, all)
-	if h != nil && h.Problem == "" && s.reconciled.swap(id, "") == state {
-		s.reconciled.swap(id, state)
-		return false, nil
-	}
-	b, err := s.inspect(ctx, id, h, all)
+	b, err := s.inspect(ctx, id, h)
 	switch {
 	case err != nil:
 		return false, err
@@ -77,8 +60,8 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 		return err == nil, err
 	case h == nil:
 		return false, nil
-	case b.complete() && h.Synced == h.Revision:
-		s.reconciled.swap(id, state)
+	case len(b.writes) == 0 && h.Synced == h.Revision:
+		s.reconciled.Store(id, b.digest)
 		return false, s.noteProblem(ctx, h, "")
 	case b.lost:
 		// Otherwise those that are still missing after a crash would be
@@ -137,7 +120,7 @@ func (s *Source) importEdits(ctx context.Context, b *base) (*head, error) {
 
 // noteProblem keeps in the head why an edit was not imported, for all servers.
 func (s *Source) noteProblem(ctx context.Context, h *head, problem string) error {
-	if problem = shorten(problem, 4_000); problem == h.Problem {
+	if problem = strings.ToValidUTF8(problem[:min(len(problem), 4_000)], ""); problem == h.Problem {
 		return nil
 	}
 	return s.update(ctx, "noting the problem of an edit", h, bson.M{"$set": bson.M{"problem": problem}})
@@ -150,20 +133,9 @@ func (s *Source) Examine(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	all, err := s.fetchDocuments(ctx, id)
-	if err != nil {
-		return err
-	}
-	b, err := s.inspect(ctx, id, h, all)
+	b, err := s.inspect(ctx, id, h)
 	if err == nil && b.hasEdits() {
 		_, err = b.merge()
 	}
 	return err
-}
-
-func shorten(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
 }

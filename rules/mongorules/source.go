@@ -1,11 +1,11 @@
 package mongorules
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,10 +29,9 @@ type Source struct {
 	docs, heads, history *mongo.Collection
 	indexed              atomic.Bool
 	leased               atomic.Bool // has held a lease
-	writers              keyedMutex
-	// warned has the ignored documents that were logged, reconciled the digest
-	// of documents that were found to be as they should be, by rule set.
-	warned, reconciled memo
+	// warned has the names of the ignored documents that were logged, and
+	// reconciled the digest of documents that need nothing, by rule set.
+	warned, reconciled sync.Map
 }
 
 var (
@@ -49,8 +48,10 @@ func New(ctx context.Context, db *mongo.Database, config Config) (*Source, error
 	}
 	strict := options.Collection().SetReadConcern(readconcern.Majority()).
 		SetReadPreference(readpref.Primary()).SetWriteConcern(writeconcern.Majority())
-	s := newSource(config, db.Collection(config.Collection, strict),
-		db.Collection(config.Collection+"_heads", strict), db.Collection(config.Collection+"_history", strict))
+	s := &Source{
+		config: config, name: rand.Text(), docs: db.Collection(config.Collection, strict),
+		heads: db.Collection(config.Collection+"_heads", strict), history: db.Collection(config.Collection+"_history", strict),
+	}
 	// Briefly: an unreachable MongoDB must not delay a start, and Reconcile
 	// tries again.
 	brief, cancel := context.WithTimeout(ctx, min(time.Second, s.config.Timeout))
@@ -59,25 +60,19 @@ func New(ctx context.Context, db *mongo.Database, config Config) (*Source, error
 	return s, ctx.Err()
 }
 
-func newSource(config Config, docs, heads, history *mongo.Collection) *Source {
-	s := &Source{config: config, name: rand.Text(), docs: docs, heads: heads, history: history}
-	for i := range s.writers {
-		s.writers[i] = make(chan struct{}, 1)
-	}
-	return s
-}
-
 // Open is [New] with a client of its own, which [Source.Close] ends.
 func Open(ctx context.Context, uri string, config Config) (*Source, error) {
-	if config.Database == "" {
-		config.Database = databaseOf(uri)
-	}
+	config.Database = cmp.Or(config.Database, databaseOf(uri))
 	if len(config.Database) > maxNameLength || strings.ContainsAny(config.Database, "/\\. \"$*<>:|?\x00") {
 		return nil, fmt.Errorf("mongorules: %.100q cannot be the name of a database", config.Database)
 	}
-	client, err := connect(uri)
+	settings := options.Client().SetAppName("fluxgate").ApplyURI(uri)
+	if !strings.HasPrefix(uri, "mongodb://") && !strings.HasPrefix(uri, "mongodb+srv://") || settings.Validate() != nil {
+		return nil, errURI
+	}
+	client, err := mongo.Connect(settings)
 	if err != nil {
-		return nil, err
+		return nil, errURI
 	}
 	s, err := New(ctx, client.Database(config.Database), config)
 	if err != nil {
@@ -91,24 +86,6 @@ func Open(ctx context.Context, uri string, config Config) (*Source, error) {
 // password.
 var errURI = errors.New("mongorules: the URI must be mongodb://user:password@host:port/database or mongodb+srv://…, " +
 	"with percent signs for the characters : / ? # [ ] @ % in user and password")
-
-func connect(uri string) (*mongo.Client, error) {
-	if !strings.HasPrefix(uri, "mongodb://") && !strings.HasPrefix(uri, "mongodb+srv://") {
-		return nil, errURI
-	}
-	settings := options.Client().ApplyURI(uri)
-	if settings.Validate() != nil {
-		return nil, errURI
-	}
-	if settings.AppName == nil {
-		settings.SetAppName("fluxgate")
-	}
-	client, err := mongo.Connect(settings)
-	if err != nil {
-		return nil, errURI
-	}
-	return client, nil
-}
 
 // Close lets other servers reconcile at once, and ends the client if [Open]
 // made it.
@@ -152,41 +129,6 @@ func find[T any](ctx context.Context, s *Source, doing string, c *mongo.Collecti
 	return all, err
 }
 
-// keyedMutex lets one goroutine of the process at a time change a rule set: the
-// others would only lose the compare-and-set. Rule sets share the slots.
-type keyedMutex [64]chan struct{}
-
-var hashSeed = maphash.MakeSeed()
-
-// lock waits for a rule set to be free.
-func (m *keyedMutex) lock(ctx context.Context, id string) (unlock func(), err error) {
-	slot := m[maphash.String(hashSeed, id)%uint64(len(m))]
-	select {
-	case slot <- struct{}{}:
-		return func() { <-slot }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// memo remembers the last text of each of at most 1,000 rule sets.
-type memo struct {
-	mu    sync.Mutex
-	texts map[string]string
-}
-
-// swap remembers a text, and returns the one before.
-func (m *memo) swap(id, text string) (before string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	before = m.texts[id]
-	if m.texts == nil || len(m.texts) >= 1_000 {
-		m.texts = map[string]string{}
-	}
-	m.texts[id] = text
-	return before
-}
-
 // makeIndexes creates missing indexes. It is tried again later if MongoDB
 // cannot be reached.
 func (s *Source) makeIndexes(ctx context.Context) {
@@ -203,22 +145,14 @@ func (s *Source) makeIndexes(ctx context.Context) {
 // Indexes creates missing indexes. Without them everything works, but large
 // collections are slow.
 func (s *Source) Indexes(ctx context.Context) error {
-	for _, index := range []struct {
-		collection *mongo.Collection
-		field      string
-		order      int
-	}{{s.docs, "enabled", 1}, {s.docs, "priority", -1}, {s.history, "revision", 1}} {
-		// One at a time: FerretDB fails on several of which some exist.
-		model := mongo.IndexModel{Keys: bson.D{{Key: "ruleSetId", Value: 1}, {Key: index.field, Value: index.order}}}
-		err := s.call(ctx, "creating an index of "+index.collection.Name(), func(ctx context.Context) error {
-			_, err := index.collection.Indexes().CreateOne(ctx, model)
+	create := func(c *mongo.Collection, field string, order int) error {
+		return s.call(ctx, "creating an index of "+c.Name(), func(ctx context.Context) error {
+			_, err := c.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: "ruleSetId", Value: 1}, {Key: field, Value: order}}})
 			return err
 		})
-		if err != nil {
-			return err
-		}
 	}
-	return nil
+	// One at a time: FerretDB fails on several of which some exist.
+	return cmp.Or(create(s.docs, "enabled", 1), create(s.docs, "priority", -1), create(s.history, "revision", 1))
 }
 
 // forbidden reports whether MongoDB denied the user an operation.

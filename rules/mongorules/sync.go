@@ -39,10 +39,12 @@ func (s *Source) fetchDocuments(ctx context.Context, id string) (all []bson.Raw,
 	return all, err
 }
 
-// digest is equal for equal documents at an equal revision.
+// digest is equal for equal documents at an equal head.
 func digest(h *head, all []bson.Raw) string {
 	sum := sha256.New()
-	_, _ = fmt.Fprintln(sum, h.place().Revision) // never fails
+	if h != nil {
+		_, _ = fmt.Fprintln(sum, h.Revision, h.Synced) // never fails
+	}
 	for _, raw := range all {
 		_, _ = sum.Write(raw)
 	}
@@ -84,86 +86,39 @@ func (s *Source) syncDocuments(ctx context.Context, h *head, want []ruleDocument
 	if err := s.tidyHistory(ctx, h); err != nil {
 		return err
 	}
-	const rounds = 5 // each further one means that a document was changed meanwhile
-	for range rounds {
+	// A further round means that an _id is in use, or that a document was changed
+	// meanwhile. The last one finds nothing to write.
+	const rounds = 6
+	for round := range rounds {
 		all, err := s.fetchDocuments(ctx, h.ID)
 		if err != nil {
 			return err
 		}
-		found := classify(h, want, readDocuments(all))
-		models, err := s.insertions(ctx, h, found.missing)
-		if err != nil {
-			return err
-		}
-		for _, d := range found.stale {
-			models = append(models, mongo.NewUpdateOneModel().SetFilter(d.unchanged()).SetUpdate(rewrite(d.document, d.want, h.Revision)))
-		}
-		for _, d := range found.obsolete {
-			models = append(models, mongo.NewDeleteOneModel().SetFilter(d.unchanged()))
-		}
-		if complete, err := s.write(ctx, models); err != nil {
-			return err
-		} else if complete {
+		writes := classify(h, want, all, round > 0).writes
+		if len(writes) == 0 {
 			return s.update(ctx, "marking the documents as written", h, bson.M{
 				"$set": bson.M{"synced": h.Revision}, "$unset": bson.M{"document": "", "replaces": "", "adds": ""},
 			})
+		}
+		for chunk := range slices.Chunk(writes, s.config.batch) {
+			if err := s.call(ctx, "writing documents", func(ctx context.Context) error { return s.write(ctx, chunk) }); err != nil {
+				return err
+			}
 		}
 	}
 	return fmt.Errorf("documents of rule set %q could not be written: they change too often, or other documents have their _id", h.ID)
 }
 
-// longKey is the _id of a rule's document where the rule id is in use.
-func longKey(ruleSetID, ruleID string) string { return ruleSetID + "/" + ruleID }
-
-// insertions are the documents of rules that have none.
-func (s *Source) insertions(ctx context.Context, h *head, missing []ruleDocument) ([]mongo.WriteModel, error) {
-	var models []mongo.WriteModel
-	for chunk := range slices.Chunk(missing, s.config.batch) {
-		found, err := find[bson.Raw](ctx, s, "looking which _ids are in use", s.docs, bson.M{"_id": bson.M{"$in": idsOf(chunk)}}, options.Find().SetProjection(bson.M{"_id": 1}))
-		if err != nil {
-			return nil, err
-		}
-		used := map[string]bool{}
-		for _, raw := range found {
-			used[raw.Lookup("_id").StringValue()] = true
-		}
-		for _, w := range chunk {
-			key := w.id
-			if used[key] {
-				key = longKey(h.ID, w.id)
-			}
-			models = append(models, mongo.NewInsertOneModel().SetDocument(insertion(key, w, h.Revision)))
-		}
+// write changes documents that are still as they were read.
+func (s *Source) write(ctx context.Context, models []mongo.WriteModel) error {
+	_, err := s.docs.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	var refused mongo.BulkWriteException
+	switch {
+	case mongo.IsDuplicateKeyError(err):
+		return nil // the next round uses another _id
+	case errors.As(err, &refused) && len(refused.WriteErrors) > 0:
+		// Without the server's message, which may show the document.
+		return fmt.Errorf("the server refuses a document with error %d", refused.WriteErrors[0].Code)
 	}
-	return models, nil
-}
-
-// errRefused means that the server does not accept a document, whoever writes
-// it: the collection may have a schema of its own.
-var errRefused = errors.New("the server refuses a document")
-
-// write changes documents in batches. It reports whether every change found
-// what it expected.
-func (s *Source) write(ctx context.Context, models []mongo.WriteModel) (complete bool, err error) {
-	complete = true
-	for chunk := range slices.Chunk(models, s.config.batch) {
-		err := s.call(ctx, "writing documents", func(ctx context.Context) error {
-			result, err := s.docs.BulkWrite(ctx, chunk, options.BulkWrite().SetOrdered(false))
-			if result != nil {
-				complete = complete && result.InsertedCount+result.MatchedCount+result.DeletedCount == int64(len(chunk))
-			}
-			var refused mongo.BulkWriteException
-			if mongo.IsDuplicateKeyError(err) {
-				complete, err = false, nil
-			} else if errors.As(err, &refused) && len(refused.WriteErrors) > 0 {
-				// Without the server's message, which may show the document.
-				err = fmt.Errorf("%w with error %d", errRefused, refused.WriteErrors[0].Code)
-			}
-			return err
-		})
-		if err != nil {
-			return false, err
-		}
-	}
-	return complete, nil
+	return err
 }

@@ -1,0 +1,38 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// Current is the revision that a change must be based on: 0 if the rule set does
+// not exist or is deleted.
+func (h Head) Current() int64 {
+	if h.Deleted {
+		return 0
+	}
+	return h.Revision
+}
+
+// Decode makes a version of an entry and the JSON that [Encode] has made of its
+// rule set. A deletion has none.
+func Decode(entry Entry, document []byte) (*Version, error) {
+	if entry.Deleted {
+		return &Version{Entry: entry}, nil
+	}
+	set, err := fluxgate.ParseRuleSet(document)
+	if err == nil && set.ID() != entry.RuleSetID {
+		err = fmt.Errorf("the document is of rule set %q", set.ID())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Version{Entry: entry, RuleSet: set}, nil
+}
+
+// ValidIDs are those of the ids that a rule set can have.
+func ValidIDs(ids []string) []string {
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !fluxgate.ValidID(id) })
+}
