@@ -3,6 +3,8 @@ package mongorules
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -17,7 +19,6 @@ import (
 // documents and as JSON.
 type draft struct {
 	change rules.Change
-	set    *fluxgate.RuleSet
 	want   []ruleDocument
 	json   []byte
 }
@@ -29,7 +30,7 @@ func newDraft(set *fluxgate.RuleSet, change rules.Change) (draft, error) {
 		return draft{}, err
 	}
 	want, err := encodeRules(own)
-	return draft{change, own, want, text}, err
+	return draft{change, want, text}, err
 }
 
 // Put implements [rules.Editor].
@@ -60,7 +61,7 @@ func (s *Source) change(ctx context.Context, id string, d draft) (int64, error) 
 	if err := d.change.CheckHead(id, h.state()); err != nil {
 		return 0, err
 	}
-	if d.set == nil && d.change.Base == 0 {
+	if d.json == nil && d.change.Base == 0 {
 		return 0, notFound(id)
 	}
 	b, err := s.inspect(ctx, id, h)
@@ -84,10 +85,8 @@ func (s *Source) change(ctx context.Context, id string, d draft) (int64, error) 
 			b.replaces = append(b.replaces, d.fingerprint())
 		}
 	}
-	if h, err = s.commit(ctx, b, d); err != nil {
-		return 0, err
-	}
-	return h.Revision, nil
+	h, err = s.commit(ctx, b, d)
+	return h.state().Revision, err
 }
 
 // commit makes a draft the next revision, by replacing the head if it has not
@@ -95,7 +94,7 @@ func (s *Source) change(ctx context.Context, id string, d draft) (int64, error) 
 // reconciler does it if that fails.
 func (s *Source) commit(ctx context.Context, b *base, d draft) (*head, error) {
 	h := &head{
-		ID: b.id, RuleSetID: b.id, Deleted: d.set == nil, Author: d.change.Author, Comment: d.change.Comment,
+		ID: b.id, RuleSetID: b.id, Deleted: d.json == nil, Author: d.change.Author, Comment: d.change.Comment,
 		At: s.config.Now().UTC().Truncate(time.Millisecond), Document: string(d.json), Replaces: b.replaces, Adds: b.adds(d.want),
 	}
 	last := b.head
@@ -135,4 +134,72 @@ func (s *Source) commit(ctx context.Context, b *base, d draft) (*head, error) {
 			"ruleSet", h.ID, "revision", h.Revision, "error", err)
 	}
 	return h, nil
+}
+
+// archive writes a revision into the history, if the head still has it.
+func (s *Source) archive(ctx context.Context, h *head) error {
+	if h.Document == "" && !h.Deleted {
+		return nil
+	}
+	v := *h
+	v.ID, v.Synced, v.Replaces, v.Adds, v.Problem, v.Lease = snapshotID(h.ID, h.Revision), 0, nil, nil, "", nil
+	return s.call(ctx, "writing the history", func(ctx context.Context) error {
+		_, err := s.history.ReplaceOne(ctx, bson.M{"_id": v.ID}, v, options.Replace().SetUpsert(true))
+		return err
+	})
+}
+
+// syncDocuments writes the history of a head's revision and makes the documents
+// say what it says. Edits that the revision does not know stay for the next
+// look. It can be interrupted at any call and repeated by any server. What a
+// late one has inserted is obsolete, and the next look deletes it.
+func (s *Source) syncDocuments(ctx context.Context, h *head, want []ruleDocument) error {
+	if err := s.archive(ctx, h); err != nil {
+		return err
+	}
+	err := s.call(ctx, "tidying the history", func(ctx context.Context) error {
+		_, err := s.history.DeleteMany(ctx, bson.M{"ruleSetId": h.ID, "$or": bson.A{
+			bson.M{"revision": bson.M{"$lte": h.Revision - int64(s.config.History)}},
+			bson.M{"revision": bson.M{"$lt": h.Revision - 1}, "start": bson.M{"$lt": h.End - int64(s.config.HistoryBytes)}},
+		}})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	// A further round means that an _id is in use, or that a document was changed
+	// meanwhile. The last one finds nothing to write.
+	const rounds = 6
+	for round := range rounds {
+		all, err := s.fetchDocuments(ctx, h.ID)
+		if err != nil {
+			return err
+		}
+		writes := classify(h, want, all, round > 0).writes
+		if len(writes) == 0 {
+			return s.update(ctx, "marking the documents as written", h, bson.M{
+				"$set": bson.M{"synced": h.Revision}, "$unset": bson.M{"document": "", "replaces": "", "adds": ""},
+			})
+		}
+		for chunk := range slices.Chunk(writes, s.config.batch) {
+			if err := s.call(ctx, "writing documents", func(ctx context.Context) error { return s.write(ctx, chunk) }); err != nil {
+				return err
+			}
+		}
+	}
+	return fmt.Errorf("documents of rule set %q could not be written: they change too often, or other documents have their _id", h.ID)
+}
+
+// write changes documents that are still as they were read.
+func (s *Source) write(ctx context.Context, models []mongo.WriteModel) error {
+	_, err := s.docs.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	var refused mongo.BulkWriteException
+	switch {
+	case mongo.IsDuplicateKeyError(err):
+		return nil // the next round uses another _id
+	case errors.As(err, &refused) && len(refused.WriteErrors) > 0:
+		// Without the server's message, which may show the document.
+		return fmt.Errorf("the server refuses a document with error %d", refused.WriteErrors[0].Code)
+	}
+	return err
 }

@@ -1,8 +1,10 @@
 package mongorules
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +12,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/printable"
@@ -42,6 +45,39 @@ type differences struct {
 }
 
 func (d *differences) hasEdits() bool { return len(d.edited)+len(d.removed) > 0 }
+
+// fetchDocuments reads the documents of a rule set, in the order of their bytes.
+func (s *Source) fetchDocuments(ctx context.Context, id string) (all []bson.Raw, err error) {
+	// Twice as much as can be put is left for what others keep beside it.
+	const mostBytes = 4 * rules.MaxDocument
+	err = s.call(ctx, "reading the documents of a rule set", func(ctx context.Context) error {
+		cursor, err := s.docs.Find(ctx, bson.M{"ruleSetId": id}, options.Find().SetLimit(fluxgate.MaxRules+1))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = cursor.Close(ctx) }()
+		size := 0
+		for cursor.Next(ctx) {
+			if size += len(cursor.Current); size > mostBytes || len(all) > fluxgate.MaxRules {
+				return fmt.Errorf("rule set %q has more than %d rules or %d bytes", id, fluxgate.MaxRules, mostBytes)
+			}
+			all = append(all, slices.Clone(cursor.Current))
+		}
+		return cursor.Err()
+	})
+	slices.SortFunc(all, func(a, b bson.Raw) int { return bytes.Compare(a, b) })
+	return all, err
+}
+
+// digest is equal for equal documents at an equal head.
+func digest(h *head, all []bson.Raw) string {
+	sum := sha256.New()
+	_, _ = fmt.Fprintln(sum, h.state(), h != nil && h.Synced == h.Revision) // never fails
+	for _, raw := range all {
+		_, _ = sum.Write(raw)
+	}
+	return string(sum.Sum(nil))
+}
 
 // inspect compares the documents of a rule set with its head. The base can be
 // used for a change even if the current revision cannot be read.
@@ -137,7 +173,7 @@ func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) (found di
 				found.edited = append(found.edited, d)
 				continue
 			}
-			if d.sum != w.sum || !d.untouched() || d.exposed {
+			if d.sum != w.sum || !d.untouched() || d.showsKey() {
 				found.writes = append(found.writes, mongo.NewUpdateOneModel().SetFilter(d.unchanged()).SetUpdate(rewrite(d, h.Revision)))
 			}
 			if !d.untouched() {

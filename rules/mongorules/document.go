@@ -43,7 +43,6 @@ type document struct {
 	sum      string // the checksum of the rule, empty if it cannot be read
 	checksum string // what the document says, empty if FluxGate has not written it
 	revision int64
-	exposed  bool // has an API key in the clear
 	problems []fluxgate.Problem
 	want     *ruleDocument // what it should say, nil if that is not known
 }
@@ -64,7 +63,6 @@ func identify(raw bson.Raw) document {
 // readDocument reads as much of a document as can be read.
 func readDocument(raw bson.Raw) document {
 	d := identify(raw)
-	d.exposed = showsKey(raw)
 	var fields bson.D
 	if err := bson.Unmarshal(raw, &fields); err != nil {
 		d.problems = problemsOf(fmt.Errorf("cannot be read: %w", err))
@@ -142,13 +140,11 @@ func (d *document) untouched() bool { return d.sum != "" && d.sum == d.checksum 
 // unfinished reports whether a document is of a rule without bands and was
 // never part of a revision.
 func (d *document) unfinished() bool {
-	if action, ok := d.raw.Lookup("action").StringValueOK(); ok && action != string(fluxgate.ActionLimit) {
-		return false // needs no bands
-	}
-	bands := d.raw.Lookup("bands")
 	const emptyArray = 5 // bytes
+	bands := d.raw.Lookup("bands")
 	none := bands.Type == 0 || bands.Type == bson.TypeNull || bands.Type == bson.TypeArray && len(bands.Value) <= emptyArray
-	return none && d.checksum == "" && d.revision == 0
+	action, _ := d.raw.Lookup("action").StringValueOK() // others need no bands
+	return none && d.checksum == "" && d.revision == 0 && (action == "" || action == string(fluxgate.ActionLimit))
 }
 
 // name is the _id, for messages.
@@ -206,8 +202,8 @@ func (d *document) refined() fluxgate.Rule {
 
 // showsKey reports whether a document has an API key that is not a digest. That
 // is not an edit, because the digest says the same, but it must not stay.
-func showsKey(raw bson.Raw) bool {
-	keys, _ := raw.Lookup("when", "apiKeys").ArrayOK()
+func (d *document) showsKey() bool {
+	keys, _ := d.raw.Lookup("when", "apiKeys").ArrayOK()
 	values, _ := keys.Values()
 	return slices.ContainsFunc(values, func(v bson.RawValue) bool {
 		key, ok := v.StringValueOK()

@@ -2,6 +2,7 @@ package mongorules
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -126,13 +127,10 @@ var (
 )
 
 func mongoName(name string) string {
-	if name == "" {
-		return "%"
+	if rest, ok := strings.CutPrefix(name, "$"); ok {
+		return "%24" + encodeName.Replace(rest)
 	}
-	if name[0] == '$' {
-		return "%24" + encodeName.Replace(name[1:])
-	}
-	return encodeName.Replace(name)
+	return cmp.Or(encodeName.Replace(name), "%")
 }
 
 // plainName undoes mongoName.
@@ -162,7 +160,7 @@ func (w *ruleDocument) insertion(h *head, long bool) bson.D {
 func rewrite(d document, revision int64) bson.M {
 	w := d.want
 	set, unset := bson.M{revisionField: revision, checksumField: w.sum}, bson.M{}
-	if d.sum != w.sum || d.exposed {
+	if d.sum != w.sum || d.showsKey() {
 		for _, name := range ruleFields {
 			old, err := d.raw.LookupErr(name)
 			if i := slices.IndexFunc(w.fields, func(e bson.E) bool { return e.Key == name }); i >= 0 {

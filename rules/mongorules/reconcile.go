@@ -27,14 +27,10 @@ func (s *Source) Reconcile(ctx context.Context, id string) (imported bool, err e
 			break
 		}
 	}
-	if forbidden(err) {
-		s.config.Logger.Debug("the MongoDB user cannot write; other servers reconcile the documents", "ruleSet", id, "error", err)
-		return false, nil
+	if err == nil || forbidden(err) { // a user who cannot write leaves it to other servers
+		return imported, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("documents of rule set %q: %w", id, err)
-	}
-	return imported, nil
+	return false, fmt.Errorf("documents of rule set %q: %w", id, err)
 }
 
 func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err error) {
