@@ -1,6 +1,7 @@
 package reload
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Announcer tells gateways that rules have changed.
+// Announcer announces changes of rules to gateways.
 type Announcer struct {
 	client  redis.UniversalClient
 	channel string
@@ -24,31 +25,25 @@ type Announcer struct {
 type AnnouncerConfig struct {
 	// Channel empty means DefaultChannel.
 	Channel string
-	// Source says who announces, for those who read along.
+	// Source is which program announces, for people who read the messages.
 	Source string
 }
 
 // NewAnnouncer makes an announcer. The client stays the caller's.
 func NewAnnouncer(client redis.UniversalClient, config AnnouncerConfig) (*Announcer, error) {
-	setDefault(&config.Channel, DefaultChannel)
 	if client == nil {
 		return nil, errors.New("making an announcer: there is no Redis client")
 	}
-	return &Announcer{client: client, channel: config.Channel, source: config.Source}, nil
+	return &Announcer{client: client, channel: cmp.Or(config.Channel, DefaultChannel), source: config.Source}, nil
 }
 
 // Announce says that a rule set is at a new revision.
 func (a *Announcer) Announce(ctx context.Context, id string, revision int64) error {
-	return a.publish(ctx, message{RuleSetID: id, Revision: revision})
-}
-
-func (a *Announcer) publish(ctx context.Context, m message) error {
-	m.Source, m.Timestamp = a.source, time.Now().UnixMilli()
-	text, err := json.Marshal(m)
-	if err != nil {
-		return fmt.Errorf("announcing a change: %w", err)
+	text, err := json.Marshal(message{RuleSetID: id, Revision: revision, Source: a.source, Timestamp: time.Now().UnixMilli()})
+	if err == nil {
+		err = a.client.Publish(ctx, a.channel, text).Err()
 	}
-	if err := a.client.Publish(ctx, a.channel, text).Err(); err != nil {
+	if err != nil {
 		return fmt.Errorf("announcing a change: %w", err)
 	}
 	return nil
@@ -58,10 +53,7 @@ func (a *Announcer) publish(ctx context.Context, m message) error {
 // fails does not undo the change: gateways that poll see it anyway. It is
 // logged; a nil logger means slog.Default().
 func Announcing(editor rules.Editor, announcer *Announcer, logger *slog.Logger) rules.Editor {
-	if logger == nil {
-		logger = slog.Default()
-	}
-	return &announcing{Editor: editor, announcer: announcer, log: logger}
+	return &announcing{Editor: editor, announcer: announcer, log: cmp.Or(logger, slog.Default())}
 }
 
 type announcing struct {
@@ -89,10 +81,10 @@ func (a *announcing) Delete(ctx context.Context, id string, change rules.Change)
 }
 
 func (a *announcing) announce(ctx context.Context, id string, revision int64) {
-	// The change is made: who made it may leave, gateways shall hear of it.
+	// The change is made, so gateways must hear of it even if the caller is gone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if err := a.announcer.Announce(ctx, id, revision); err != nil {
-		a.log.Warn("a change was made but not announced", "ruleSet", id, "revision", revision, "error", err)
+		a.log.Warn("cannot announce a change; gateways find it by polling", "ruleSet", id, "revision", revision, "error", err)
 	}
 }

@@ -1,6 +1,7 @@
 package reload
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,19 +11,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Strategy is how a gateway hears of changes.
+// Strategy is how a gateway notices changes.
 type Strategy string
 
 // The strategies.
 const (
-	// Polling asks for revisions every half interval.
+	// Polling reads revisions every half interval.
 	Polling Strategy = "POLLING"
-	// PubSub listens for announcements in Redis, and asks for revisions when
-	// it begins to listen. What is announced while the connection is away is
-	// not missed, since it then begins anew. Revisions of a source that can be
+	// PubSub listens for announcements in Redis, and reads revisions when it
+	// begins to listen. What is announced while there is no connection is not
+	// missed, since it then begins anew. Revisions of a source that can be
 	// edited with other programs ([rules.Reconciler]) are polled too.
 	PubSub Strategy = "REDIS_PUBSUB"
-	// Auto does both: announcements are fast, and polling is sure.
+	// Auto does both: announcements are fast, and polling misses nothing.
 	Auto Strategy = "AUTO"
 	// Off reads each rule set once. Only what could not be read is tried
 	// again every interval.
@@ -51,8 +52,8 @@ type Config struct {
 	// Interval is within what time a change is in effect. Revisions are polled,
 	// and a [rules.Reconciler] is called, every half interval. 0 means 30s.
 	Interval time.Duration
-	// Jitter is the longest random delay before a look at the source, so that
-	// a thousand gateways do not ask at once. 0 means 50ms, less none.
+	// Jitter is the longest random delay before the source is read, so that a
+	// thousand gateways do not read at once. 0 means 50ms, less none.
 	Jitter time.Duration
 	// Timeout bounds each read of the source. 0 means 5s.
 	Timeout time.Duration
@@ -61,7 +62,7 @@ type Config struct {
 	// goes on. 0 means 1s.
 	FirstWait time.Duration
 
-	// Redis is where announcements are heard. Channel empty means
+	// Redis is where announcements are received. Channel empty means
 	// DefaultChannel.
 	Redis   redis.UniversalClient
 	Channel string
@@ -74,8 +75,7 @@ type Config struct {
 	// was used longest ago is dropped. A quarter as many unknown ids are
 	// remembered. 0 means 1000.
 	MaxRuleSets int
-	// IdleAfter is when a rule set that nobody asks for is dropped. 0 means
-	// 1h.
+	// IdleAfter is when a rule set that no request uses is dropped. 0 means 1h.
 	IdleAfter time.Duration
 
 	// ResetBuckets is the store whose buckets of a rule set are made full
@@ -101,17 +101,14 @@ func (c Config) withDefaults() (Config, error) {
 			c.Strategy = Auto
 		}
 	}
-	setDefault(&c.Interval, 30*time.Second)
-	setDefault(&c.Jitter, 50*time.Millisecond)
-	setDefault(&c.Timeout, 5*time.Second)
-	setDefault(&c.FirstWait, time.Second)
-	setDefault(&c.IdleAfter, time.Hour)
-	setDefault(&c.MaxRuleSets, 1_000)
-	setDefault(&c.Channel, DefaultChannel)
-	c.Jitter = max(0, c.Jitter)
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Interval = cmp.Or(c.Interval, 30*time.Second)
+	c.Jitter = max(0, cmp.Or(c.Jitter, 50*time.Millisecond))
+	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
+	c.FirstWait = cmp.Or(c.FirstWait, time.Second)
+	c.IdleAfter = cmp.Or(c.IdleAfter, time.Hour)
+	c.MaxRuleSets = cmp.Or(c.MaxRuleSets, 1_000)
+	c.Channel = cmp.Or(c.Channel, DefaultChannel)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	switch c.Strategy {
 	case Polling, Off:
 	case PubSub, Auto:
@@ -123,23 +120,16 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	for _, id := range c.RuleSets {
 		if !fluxgate.ValidID(id) {
-			return c, fmt.Errorf("%q cannot be the id of a rule set", id)
+			return c, fmt.Errorf("%q is not a valid rule set id", id)
 		}
 	}
 	switch {
 	case c.Interval < 10*time.Millisecond:
-		return c, errors.New("a source must not be asked more often than every 10ms")
+		return c, errors.New("the interval must be at least 10ms")
 	case c.Timeout < 0 || c.FirstWait < 0 || c.IdleAfter < 0:
-		return c, errors.New("a time must not be negative")
+		return c, errors.New("Timeout, FirstWait and IdleAfter must not be negative")
 	case c.MaxRuleSets < len(c.RuleSets) || c.MaxRuleSets < 0:
 		return c, fmt.Errorf("%d rule sets do not fit into %d", len(c.RuleSets), c.MaxRuleSets)
 	}
 	return c, nil
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

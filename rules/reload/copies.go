@@ -6,22 +6,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"time"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
 // copies are the last good versions of rule sets, one file each. They hold users
-// and digests of API keys, and are for the owner's eyes only.
+// and digests of API keys, so that only the owner can read them.
 type copies struct {
 	root *os.Root // nil: none are kept
 }
 
-// copyFile is what stands in a file.
+// copyFile is the content of a file.
 type copyFile struct {
 	RuleSetID string          `json:"ruleSetId"`
 	Revision  int64           `json:"revision"`
@@ -81,7 +79,7 @@ func (c *copies) save(v *rules.Version) error {
 }
 
 func (c *copies) write(name string, text []byte) error {
-	_ = c.root.Remove(name) // left by one of our kind that was killed
+	_ = c.root.Remove(name) // left by a process that was killed
 	file, err := c.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -96,50 +94,42 @@ func (c *copies) load(id string) (*rules.Version, error) {
 	if c.root == nil {
 		return nil, nil
 	}
-	text, err := c.read(c.name(id))
+	version, err := c.read(id)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", c.name(id), err)
+	}
+	return version, nil
+}
+
+func (c *copies) read(id string) (*rules.Version, error) {
+	info, err := c.root.Stat(c.name(id))
+	if err == nil && info.Size() > maxCopy {
+		err = errors.New("it is too long")
 	}
 	if err != nil {
 		return nil, err
 	}
 	var f copyFile
-	if err := json.Unmarshal(text, &f); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", c.name(id), err)
+	text, err := c.root.ReadFile(c.name(id))
+	if err == nil {
+		err = json.Unmarshal(text, &f)
 	}
-	if sum := sha256.Sum256(f.Document); f.SHA256 != hex.EncodeToString(sum[:]) {
-		return nil, fmt.Errorf("%s is damaged: its checksum does not fit", c.name(id))
+	if sum := sha256.Sum256(f.Document); err == nil && (f.RuleSetID != id || f.SHA256 != hex.EncodeToString(sum[:])) {
+		err = errors.New("it is damaged: its rule set id or its checksum is wrong")
 	}
-	set, err := fluxgate.ParseRuleSet(f.Document)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", c.name(id), err)
-	}
-	if set.ID() != id || f.RuleSetID != id {
-		return nil, fmt.Errorf("%s holds another rule set", c.name(id))
-	}
-	return &rules.Version{
-		Entry:   rules.Entry{RuleSetID: id, Head: rules.Head{Revision: f.Revision}, Author: f.Author, Comment: f.Comment, At: f.At},
-		RuleSet: set,
-	}, nil
-}
-
-func (c *copies) read(name string) ([]byte, error) {
-	file, err := c.root.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }()
-	text, err := io.ReadAll(io.LimitReader(file, maxCopy+1))
-	if err == nil && len(text) > maxCopy {
-		return nil, fmt.Errorf("%s is too long", name)
-	}
-	return text, err
+	return rules.Decode(rules.Entry{RuleSetID: id, Head: rules.Head{Revision: f.Revision}, Author: f.Author, Comment: f.Comment, At: f.At}, f.Document)
 }
 
 // remove forgets a rule set that was deleted.
 func (c *copies) remove(id string) {
 	if c.root != nil {
-		_ = c.root.Remove(c.name(id)) // a copy too many is no harm: the source says it was deleted
+		_ = c.root.Remove(c.name(id)) // a copy that stays is not used: the source says it was deleted
 	}
 }
 

@@ -2,77 +2,128 @@ package reload
 
 import (
 	"context"
-	"sync"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// hints are the rule sets that may have changed, until someone looks.
-type hints struct {
-	wake chan struct{}
-
-	mu      sync.Mutex
-	all     bool
-	pending map[string]bool
-}
-
-// hint has a rule set looked at soon, or with "" all of them. It reports
+// hint has a rule set refreshed soon, or with "" all of them. It reports
 // whether the rule set is in use here.
 func (r *Reloader) hint(id string) bool {
-	if id != "" && r.table.get(id) == nil {
+	if id != "" && r.sets.get(id) == nil {
 		return false
 	}
-	h := &r.hints
-	h.mu.Lock()
-	if id == "" {
-		h.all = true
-	} else {
-		if h.pending == nil {
-			h.pending = map[string]bool{}
-		}
-		h.pending[id] = true
-	}
-	h.mu.Unlock()
-	select {
-	case h.wake <- struct{}{}:
-	default:
-	}
+	r.hints.Add(id)
 	return true
 }
 
-// hinted are the entries that hints were about since the last time.
-func (r *Reloader) hinted() []*entry {
-	h := &r.hints
-	h.mu.Lock()
-	all, pending := h.all, h.pending
-	h.all, h.pending = false, nil
-	h.mu.Unlock()
-	if all {
-		return r.entries()
-	}
-	var entries []*entry
-	for id := range pending {
-		if e := r.table.get(id); e != nil {
-			entries = append(entries, e)
+// hinted are the rule sets that hints were about since the last time.
+func (r *Reloader) hinted() (sets []*ruleSet) {
+	for _, id := range r.hints.Take() {
+		if id == "" {
+			return r.sets.all()
+		}
+		if s := r.sets.get(id); s != nil {
+			sets = append(sets, s)
 		}
 	}
-	return entries
+	return sets
 }
 
-// watch listens to a source that notices changes itself.
-func (r *Reloader) watch(life context.Context, source rules.Watcher) {
-	for life.Err() == nil {
-		err := r.watchOnce(life, source)
-		if life.Err() != nil {
+// watch gets hints from a source that notices changes itself.
+func (r *Reloader) watch(ctx context.Context, source rules.Watcher) {
+	watch := func() (err error) {
+		defer recoverSource(&err)
+		return source.Watch(ctx, func(id string) { r.hint(id) })
+	}
+	for {
+		err := watch()
+		if ctx.Err() != nil {
 			return
 		}
-		r.config.Logger.Error("the source stopped watching for changes, will try again", "error", err)
-		pause(life, r.config.Interval)
+		r.config.Logger.Error("the source stopped watching for changes; will try again", "error", err)
+		pause(ctx, r.config.Interval)
 		r.hint("") // for what was missed
 	}
 }
 
-func (r *Reloader) watchOnce(life context.Context, source rules.Watcher) (err error) {
-	defer recoverSource(&err)
-	return source.Watch(life, func(id string) { r.hint(id) })
+// listen gets hints from announcements. The client connects again by itself.
+// Each time it has, everything is refreshed, because Redis delivers nothing that
+// was announced before.
+func (r *Reloader) listen(ctx context.Context) {
+	subscription := r.config.Redis.Subscribe(ctx, r.config.Channel)
+	defer func() { _ = subscription.Close() }()
+	messages := subscription.ChannelWithSubscriptions(redis.WithChannelSize(256))
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m, ok := <-messages:
+			if !ok {
+				return
+			}
+			switch m := m.(type) {
+			case *redis.Subscription:
+				r.counts.add(&r.counts.Subscribed)
+				r.hint("")
+			case *redis.Message:
+				r.receive(m.Payload)
+			}
+		}
+	}
+}
+
+// receive acts on one announcement. One that cannot be read is logged once a
+// minute, since any client that can publish causes it, and without its content.
+func (r *Reloader) receive(payload string) {
+	m, err := parseMessage(payload)
+	count := &r.counts.Messages.Heard
+	if err != nil {
+		count = &r.counts.Messages.Malformed
+		if ok, suppressed := r.malformed.Allow(time.Now()); ok {
+			r.config.Logger.Warn("ignored a malformed message on the reload channel", "channel", r.config.Channel,
+				"bytes", len(payload), "error", err, "suppressed", suppressed)
+		}
+	} else if !r.hint(m.RuleSetID) {
+		count = &r.counts.Messages.Unneeded
+	}
+	r.counts.add(count)
+}
+
+// message is what is announced in Redis. Only the rule set of one that is
+// received is used: the source says which revision there is.
+type message struct {
+	RuleSetID  string `json:"ruleSetId,omitempty"` // empty for all
+	FullReload bool   `json:"fullReload"`
+	Revision   int64  `json:"revision,omitempty"`
+	Timestamp  int64  `json:"timestamp"` // milliseconds since 1970
+	Source     string `json:"source,omitempty"`
+}
+
+// parseMessage reads an announcement: an object, which may have unknown fields,
+// or as other clients write them, the bare id of a rule set, or * for all.
+func parseMessage(payload string) (m message, err error) {
+	const most = 4 << 10 // bytes, more than a message of FluxGate has
+	switch plain := strings.TrimSpace(payload); {
+	case len(payload) > most:
+		return m, errors.New("too long")
+	case plain == "*":
+		m.FullReload = true
+	case fluxgate.ValidID(plain):
+		m.RuleSetID = plain
+	default:
+		err = json.Unmarshal([]byte(payload), &m)
+	}
+	if m.FullReload {
+		m.RuleSetID = ""
+	} else if err == nil && !fluxgate.ValidID(m.RuleSetID) {
+		err = errors.New("neither a rule set nor a full reload")
+	}
+	return m, err
 }

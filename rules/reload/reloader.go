@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/background"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
+	"github.com/fluxgate/fluxgate/internal/pendingids"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -20,28 +23,23 @@ import (
 type Reloader struct {
 	source rules.Source
 	config Config
-	table  *table
+	sets   *ruleSets
 	copies *copies
-	hints  hints
+	hints  *pendingids.Set // of rule sets that may have changed
 	counts counters
-	// unknown bounds the log lines about ids that callers may have invented.
-	unknown *logthrottle.Throttle
-	// malformed bounds those about messages that are not acted upon.
-	malformed *logthrottle.Throttle
+	// unknown bounds the log lines about ids that callers may have invented,
+	// malformed those about messages that cannot be read.
+	unknown, malformed *logthrottle.Throttle
 
-	// seconds since the start, in ticks: what entries note when they are used.
+	// tick counts the time since the start, in steps of tickTime. Rule sets note
+	// it when they are used.
 	tick     atomic.Int64
 	tickTime time.Duration
 	// firsts bounds how many rule sets are loaded for the first time at once.
 	firsts chan struct{}
-	// looking is held while the source is asked about more than one of them.
-	looking sync.Mutex
-
-	life     context.Context
-	end      context.CancelFunc
-	starting sync.Mutex // held while something starts to run, or it is closed
-	ended    bool
-	running  sync.WaitGroup
+	// refreshing is held while several rule sets are refreshed.
+	refreshing sync.Mutex
+	work       *background.Group
 }
 
 var _ fluxgate.RuleSets = (*Reloader)(nil)
@@ -64,20 +62,19 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 		return nil, fmt.Errorf("reloading rules: %w", err)
 	}
 	r := &Reloader{
-		source: source, config: config, table: newTable(config.MaxRuleSets), copies: copies,
+		source: source, config: config, sets: newRuleSets(config.MaxRuleSets), copies: copies,
+		hints: pendingids.New(), work: background.New(ctx),
 		tickTime: min(time.Second, max(time.Millisecond, config.IdleAfter/8)), firsts: make(chan struct{}, 8),
 		unknown: logthrottle.New(time.Minute), malformed: logthrottle.New(time.Minute),
 	}
-	r.hints.wake = make(chan struct{}, 1)
-	r.life, r.end = context.WithCancel(context.WithoutCancel(ctx))
 	for _, id := range config.RuleSets {
-		if e, fresh := r.table.add(id, true); fresh {
-			r.background(func(context.Context) { r.loadFirst(e) })
+		if s, fresh := r.sets.add(id, true); fresh {
+			r.work.Go(func(ctx context.Context) { r.loadFirst(ctx, s) })
 		}
 	}
 	for _, id := range config.RuleSets {
 		select {
-		case <-r.table.get(id).first:
+		case <-r.sets.get(id).first:
 		case <-ctx.Done():
 			_ = r.Close()
 			return nil, fmt.Errorf("reloading rules: %w", ctx.Err())
@@ -87,18 +84,18 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 		_ = r.Close()
 		return nil, fmt.Errorf("reloading rules: %w", err)
 	}
-	r.background(r.run)
+	r.work.Go(r.run)
 	if config.Strategy == Off {
 		return r, nil
 	}
 	if config.Strategy != Polling {
-		r.background(r.listen)
+		r.work.Go(r.listen)
 	}
 	if watcher, ok := source.(rules.Watcher); ok {
-		r.background(func(life context.Context) { r.watch(life, watcher) })
+		r.work.Go(func(ctx context.Context) { r.watch(ctx, watcher) })
 	}
 	if source, ok := source.(rules.Reconciler); ok {
-		r.background(func(life context.Context) { r.reconcileAll(life, source) })
+		r.work.Go(func(ctx context.Context) { r.reconcileAll(ctx, source) })
 	}
 	return r, nil
 }
@@ -110,10 +107,10 @@ func (r *Reloader) missing(ids ...string) error {
 	}
 	var wrong []error
 	for _, id := range ids {
-		if e := r.table.get(id); e == nil || e.current.Load() == nil {
+		if s := r.sets.get(id); s == nil || s.current.Load() == nil {
 			why := rules.ErrNotFound
-			if e != nil {
-				why = cmp.Or(e.snapshot().Err, why)
+			if s != nil {
+				why = cmp.Or(s.snapshot().Err, why)
 			}
 			wrong = append(wrong, fmt.Errorf("rule set %q: %w", id, why))
 		}
@@ -128,117 +125,88 @@ func (r *Reloader) missing(ids ...string) error {
 // there is none, unless [Config.StartWithoutRules] is set. [fluxgate.New] calls
 // it for the engine's own rule set.
 func (r *Reloader) Require(id string) error {
-	e := r.table.get(id)
-	if e == nil {
-		e = r.begin(id)
-	}
-	if e != nil && !r.config.StartWithoutRules {
-		<-e.first // within the timeouts of its reads
+	if s := r.begin(id); s != nil && !r.config.StartWithoutRules {
+		<-s.first // within the timeouts of its reads
 	}
 	return r.missing(id)
 }
 
 // Close ends the reloading. The rule sets that are loaded go on deciding.
 func (r *Reloader) Close() error {
-	r.starting.Lock()
-	again := r.ended
-	r.ended = true
-	r.end()
-	r.starting.Unlock()
-	r.running.Wait()
-	if !again {
+	if r.work.Close() {
 		r.copies.close()
 	}
 	return nil
 }
 
-// background runs something that Close ends and waits for. After Close it does
-// nothing, and says so.
-func (r *Reloader) background(run func(context.Context)) bool {
-	r.starting.Lock()
-	defer r.starting.Unlock()
-	if r.ended {
-		return false
-	}
-	r.running.Go(func() { run(r.life) })
-	return true
-}
-
 // RuleSet implements [fluxgate.RuleSets]: from memory, but for the first
 // request of a rule set, which waits for it.
 func (r *Reloader) RuleSet(ctx context.Context, id string) *fluxgate.RuleSet {
-	e := r.table.get(id)
-	if e == nil {
-		if e = r.begin(id); e == nil {
-			return nil
-		}
+	s := r.begin(id)
+	if s == nil {
+		return nil
 	}
-	e.touch(r.tick.Load())
-	if set := e.current.Load(); set != nil {
+	s.touch(r.tick.Load())
+	if set := s.current.Load(); set != nil || s.loaded() {
 		return set
 	}
-	if !e.loaded() {
-		r.await(ctx, e)
-	}
-	return e.current.Load()
-}
-
-// begin starts to load a rule set that nobody has asked for yet.
-func (r *Reloader) begin(id string) *entry {
-	if !fluxgate.ValidID(id) {
-		return nil
-	}
-	e, fresh := r.table.add(id, false)
-	if e == nil {
-		r.counts.turned.Add(1)
-		return nil
-	}
-	e.touch(r.tick.Load())
-	if fresh && !r.background(func(context.Context) { r.loadFirst(e) }) {
-		close(e.first)
-	}
-	return e
-}
-
-func (r *Reloader) await(ctx context.Context, e *entry) {
 	timer := time.NewTimer(r.config.FirstWait)
 	defer timer.Stop()
 	select {
-	case <-e.first:
+	case <-s.first:
 	case <-ctx.Done():
 	case <-timer.C:
 	}
+	return s.current.Load()
 }
 
-// loadFirst loads a rule set for the first time.
-func (r *Reloader) loadFirst(e *entry) {
-	defer close(e.first)
+// begin starts to load a rule set unless that was done before. It returns nil if
+// an id is not valid, or too many are being loaded.
+func (r *Reloader) begin(id string) *ruleSet {
+	if s := r.sets.get(id); s != nil || !fluxgate.ValidID(id) {
+		return s
+	}
+	s, fresh := r.sets.add(id, false)
+	if s == nil {
+		r.counts.add(&r.counts.Turned)
+		return nil
+	}
+	s.touch(r.tick.Load())
+	if fresh && !r.work.Go(func(ctx context.Context) { r.loadFirst(ctx, s) }) {
+		close(s.first)
+	}
+	return s
+}
+
+// loadFirst loads a rule set for the first time. An error is in its status.
+func (r *Reloader) loadFirst(ctx context.Context, s *ruleSet) {
+	defer close(s.first)
 	select {
 	case r.firsts <- struct{}{}:
 		defer func() { <-r.firsts }()
-	case <-r.life.Done():
+	case <-ctx.Done():
 		return
 	}
-	err := r.look(r.life, []*entry{e}, false) // what went wrong is in the status
+	err := r.refresh(ctx, []*ruleSet{s}, false)
 	source, ok := r.source.(rules.Reconciler)
-	if err != nil || !ok || e.current.Load() != nil {
+	if err != nil || !ok || s.current.Load() != nil {
 		return
 	}
 	// There may be content that was not imported yet.
-	if r.reconcile(r.life, source, e) {
-		_ = r.look(r.life, []*entry{e}, false)
+	if r.reconcile(ctx, source, s) == nil {
+		_ = r.refresh(ctx, []*ruleSet{s}, false)
 	}
 }
 
-// Reload looks at the source now, and returns what is wrong with any of the
-// rule sets in use.
+// Reload reads the source now, and returns what is wrong with any of the rule
+// sets in use.
 func (r *Reloader) Reload(ctx context.Context) error {
-	entries := r.entries()
-	if err := r.look(ctx, entries, true); err != nil {
+	sets := r.sets.all()
+	if err := r.refresh(ctx, sets, true); err != nil {
 		return err
 	}
-	for _, e := range entries {
-		r.reconcileAgain(ctx, e)
+	for _, s := range sets {
+		r.reconcileAgain(ctx, s)
 	}
 	var wrong []error
 	for _, s := range r.Status() {
@@ -249,44 +217,35 @@ func (r *Reloader) Reload(ctx context.Context) error {
 	return errors.Join(wrong...)
 }
 
-func (r *Reloader) entries() []*entry {
-	all := r.table.all()
-	list := make([]*entry, 0, len(all))
-	for _, e := range all {
-		list = append(list, e)
-	}
-	return list
-}
-
-// run looks at the source in due course until life ends.
-func (r *Reloader) run(life context.Context) {
+// run polls the source, follows hints and drops what is idle.
+func (r *Reloader) run(ctx context.Context) {
 	// Gateways that start together do not poll together.
 	poll := time.NewTimer(upTo(r.config.Interval / 2))
 	tick := time.NewTicker(r.tickTime)
 	defer poll.Stop()
 	defer tick.Stop()
-	wake, gap := r.hints.wake, minGap
-	var due <-chan time.Time // of the look that hints ask for
-	var looked time.Time
+	wake, gap := r.hints.Wake(), minGap
+	var due <-chan time.Time // when to follow the hints
+	var followed time.Time
 	for {
 		select {
-		case <-life.Done():
+		case <-ctx.Done():
 			return
 		case <-poll.C:
-			r.poll(life)
+			r.poll(ctx)
 			poll.Reset(r.config.Interval/2 + upTo(r.config.Jitter))
 		case <-tick.C:
 			r.expire()
 		case <-wake:
-			// One look answers all hints that arrive until then.
-			wake, due = nil, time.After(max(upTo(r.config.Jitter), gap-time.Since(looked)))
+			// One refresh follows all hints that arrive until then.
+			wake, due = nil, time.After(max(upTo(r.config.Jitter), gap-time.Since(followed)))
 		case <-due:
-			wake, due = r.hints.wake, nil
-			if entries := r.hinted(); len(entries) > 0 {
-				swaps := r.counts.swaps.Load()
-				_ = r.look(life, entries, false) // what went wrong is in the status
-				looked, gap = time.Now(), min(2*gap, maxGap)
-				if r.counts.swaps.Load() != swaps {
+			wake, due = r.hints.Wake(), nil
+			if sets := r.hinted(); len(sets) > 0 {
+				swaps := r.Stats().Swaps
+				_ = r.refresh(ctx, sets, false) // an error is in the status
+				followed, gap = time.Now(), min(2*gap, maxGap)
+				if r.Stats().Swaps != swaps {
 					gap = minGap
 				}
 			}
@@ -294,7 +253,7 @@ func (r *Reloader) run(life context.Context) {
 	}
 }
 
-// Looks that hints ask for are at least minGap apart. The gap doubles up to
+// Refreshes that follow hints are at least minGap apart. The gap doubles up to
 // maxGap while they find nothing new: a flood of announcements must not become
 // a flood of reads of the source.
 const (
@@ -302,31 +261,25 @@ const (
 	maxGap = time.Second
 )
 
-// poll looks at everything in use. A server that relies on announcements polls
-// only rule sets with an error, unless others can edit the source's content:
-// whoever does that announces nothing.
-func (r *Reloader) poll(life context.Context) {
-	due := r.entries()
+// poll refreshes everything in use. A server that relies on announcements polls
+// only rule sets with an error, unless other programs can edit the source's
+// content: those announce nothing.
+func (r *Reloader) poll(ctx context.Context) {
+	sets := r.sets.all()
 	_, edited := r.source.(rules.Reconciler)
 	if r.config.Strategy == PubSub && !edited || r.config.Strategy == Off {
-		wrong := due[:0]
-		for _, e := range due {
-			if e.snapshot().Err != nil {
-				wrong = append(wrong, e)
-			}
-		}
-		due = wrong
+		sets = slices.DeleteFunc(sets, func(s *ruleSet) bool { return s.snapshot().Err == nil })
 	}
-	_ = r.look(life, due, true) // what went wrong is in the status
-	for _, e := range r.entries() {
-		r.resetBuckets(life, e)
+	_ = r.refresh(ctx, sets, true) // an error is in the status
+	for _, s := range r.sets.all() {
+		r.resetBuckets(ctx, s)
 	}
 }
 
-// expire drops what nobody uses.
+// expire drops what is idle.
 func (r *Reloader) expire() {
 	now := r.tick.Add(1)
-	dropped := r.table.dropIdle(now - int64(r.config.IdleAfter/r.tickTime))
+	dropped := r.sets.dropIdle(now - int64(r.config.IdleAfter/r.tickTime))
 	if len(dropped) > 0 {
 		r.config.Logger.Info("dropped rule sets that are not in use", "ruleSets", dropped)
 	}

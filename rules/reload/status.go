@@ -3,7 +3,7 @@ package reload
 import (
 	"cmp"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
@@ -17,7 +17,7 @@ const (
 	FromNowhere Origin = "none" // there is no rule set
 )
 
-// Status is how things stand with one rule set.
+// Status is the state of one rule set.
 type Status struct {
 	RuleSet string
 	// Revision is the one that decides, 0 if there is none.
@@ -27,8 +27,8 @@ type Status struct {
 	// LoadedAt is when this version began to decide. CheckedAt is when the
 	// source last confirmed it.
 	LoadedAt, CheckedAt time.Time
-	// Err is why the source's word is not in effect, since ErrAt. Nil means
-	// that all is well.
+	// Err is why the current content of the source is not in effect, since
+	// ErrAt. Nil means that it is.
 	Err   error
 	ErrAt time.Time
 }
@@ -37,8 +37,8 @@ type Status struct {
 // that were asked for and have none.
 func (r *Reloader) Status() []Status {
 	var all []Status
-	for _, e := range r.table.all() {
-		all = append(all, e.snapshot())
+	for _, s := range r.sets.all() {
+		all = append(all, s.snapshot())
 	}
 	slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.RuleSet, b.RuleSet) })
 	return all
@@ -46,12 +46,12 @@ func (r *Reloader) Status() []Status {
 
 // Stats counts since the start.
 type Stats struct {
-	// Looks is how often revisions were asked for, Loads how often a rule set
-	// was read, Swaps how often a version was replaced by another, and
-	// Failures how often a look or a load failed.
+	// Looks is how often revisions were read, Loads how often a rule set was
+	// read, Swaps how often a version was replaced by another, and Failures how
+	// often a read or an import failed.
 	Looks, Loads, Swaps, Failures uint64
-	// Turned is how many requests for rule sets that were not loaded were
-	// turned away because too many were being loaded.
+	// Turned is how many requests were decided as without a rule set because
+	// too many rule sets were being loaded.
 	Turned uint64
 	// Resets is how often this gateway reset the buckets of a rule set.
 	Resets uint64
@@ -62,22 +62,26 @@ type Stats struct {
 
 // MessageStats counts announcements by what became of them.
 type MessageStats struct {
-	// Heard ones asked for a look. Unneeded ones are about rule sets that are
-	// not in use here. Malformed ones were ignored.
+	// Heard ones caused a read of revisions. Unneeded ones are about rule sets
+	// that are not in use here. Malformed ones were ignored.
 	Heard, Unneeded, Malformed uint64
 }
 
 type counters struct {
-	looks, loads, swaps, failures, turned, resets, subscribed atomic.Uint64
-	heard, unneeded, malformed                                atomic.Uint64
+	mu sync.Mutex
+	Stats
+}
+
+// add counts one up.
+func (c *counters) add(count *uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*count++
 }
 
 // Stats returns the counts.
 func (r *Reloader) Stats() Stats {
-	c := &r.counts
-	return Stats{
-		Looks: c.looks.Load(), Loads: c.loads.Load(), Swaps: c.swaps.Load(), Failures: c.failures.Load(),
-		Turned: c.turned.Load(), Resets: c.resets.Load(), Subscribed: c.subscribed.Load(),
-		Messages: MessageStats{Heard: c.heard.Load(), Unneeded: c.unneeded.Load(), Malformed: c.malformed.Load()},
-	}
+	r.counts.mu.Lock()
+	defer r.counts.mu.Unlock()
+	return r.counts.Stats
 }

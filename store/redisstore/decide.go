@@ -199,7 +199,7 @@ func (s *Store) withdraw(ctx context.Context, parts []*part) {
 		return
 	}
 	if ctx.Err() != nil {
-		s.background(func(context.Context) { s.giveBack(receipt) })
+		s.work.Go(func(context.Context) { s.giveBack(receipt) })
 		return
 	}
 	s.giveBack(receipt)

@@ -109,7 +109,7 @@ func (l *nodeQueue) serve(c call) {
 		l.mu.Unlock()
 		select {
 		case c = <-l.work:
-		case <-l.store.life.Done():
+		case <-l.store.work.Context().Done():
 			l.mu.Lock()
 			select {
 			case c = <-l.work: // it was given one meanwhile

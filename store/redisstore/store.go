@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/background"
 	_ "github.com/fluxgate/fluxgate/internal/redislog" // bounds what go-redis logs
 	"github.com/redis/go-redis/v9"
 )
@@ -29,11 +29,7 @@ type Store struct {
 
 	scripts atomic.Uint64 // how often the script was brought to a node
 
-	end      context.CancelFunc
-	life     context.Context // of what runs in the background
-	starting sync.Mutex      // held while something starts to run, or the store is closed
-	ended    bool            // nothing starts any more
-	running  sync.WaitGroup
+	work *background.Group
 }
 
 var _ fluxgate.Store = (*Store)(nil)
@@ -72,9 +68,8 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 	}
 	s := &Store{
 		config: config, log: config.Logger, names: newNames(config.Prefix, config.Shards),
-		clean: target.clean, eager: eagerCalls, most: mostCalls,
+		clean: target.clean, eager: eagerCalls, most: mostCalls, work: background.New(ctx),
 	}
-	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	if config.clock != nil {
 		// The time that tests pass in must arrive in the order it was read.
 		s.eager, s.most = 1, 1
@@ -87,7 +82,7 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 		_ = s.Close()
 		return nil, fmt.Errorf("making a Redis store: %w", s.clean(err))
 	}
-	s.background(s.fleet.keep)
+	s.work.Go(s.record.keep)
 	return s, nil
 }
 
@@ -111,26 +106,10 @@ func (s *Store) Salt() []byte { return s.fleet.salt }
 
 // Close ends the store's connections. Calls on their way fail.
 func (s *Store) Close() error {
-	s.starting.Lock()
-	again := s.ended
-	s.ended = true
-	s.end()
-	s.starting.Unlock()
-	s.running.Wait()
-	if again || s.nodes == nil {
+	if !s.work.Close() || s.nodes == nil {
 		return nil
 	}
 	return s.nodes.close()
-}
-
-// background runs something that Close ends and waits for. After Close it does
-// nothing.
-func (s *Store) background(run func(context.Context)) {
-	s.starting.Lock()
-	defer s.starting.Unlock()
-	if !s.ended {
-		s.running.Go(func() { run(s.life) })
-	}
 }
 
 // Scripts is how often the script was brought to a server that did not have
@@ -198,7 +177,7 @@ func (s *Store) answer(a *shardRequest, err error) {
 	if receipt == nil {
 		return
 	}
-	s.background(func(context.Context) { s.giveBack(receipt) })
+	s.work.Go(func(context.Context) { s.giveBack(receipt) })
 }
 
 // again asks once more after a while, where the servers now say the keys are,

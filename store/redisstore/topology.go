@@ -103,7 +103,7 @@ func (t *topology) refreshSoon() {
 	if !t.cluster || !t.refreshing.CompareAndSwap(false, true) {
 		return
 	}
-	t.store.background(func(ctx context.Context) {
+	t.store.work.Go(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		err := t.refresh(ctx)
@@ -113,7 +113,7 @@ func (t *topology) refreshSoon() {
 		// Not more often than this, whatever happens to how many requests.
 		select {
 		case <-time.After(20 * time.Millisecond):
-		case <-t.store.life.Done():
+		case <-t.store.work.Context().Done():
 		}
 		t.refreshing.Store(false)
 	})

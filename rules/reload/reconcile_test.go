@@ -1,0 +1,70 @@
+package reload_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate/rules/reload"
+)
+
+// edited is a source whose content other programs edit. Reconcile gets the
+// number of the call.
+type edited struct {
+	*moody
+	calls     atomic.Int64
+	reconcile func(ctx context.Context, call int64) error
+}
+
+func (e *edited) Reconcile(ctx context.Context, _ string) (bool, error) {
+	return false, e.reconcile(ctx, e.calls.Add(1))
+}
+
+var errEdit = errors.New("the edit is not valid")
+
+// A source that does not answer about invalid content delays no change.
+func TestReconcile_Hanging(t *testing.T) {
+	source := &edited{moody: newMoody(), reconcile: func(ctx context.Context, call int64) error {
+		if call == 1 {
+			return errEdit
+		}
+		return hang(ctx)
+	}}
+	put(t, source, "set", 1)
+	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: 20 * time.Millisecond, Timeout: time.Hour})
+	until(t, "the edit is reported", func() bool { return errors.Is(status(t, r, "set").Err, errEdit) })
+	for c := int64(2); c < 5; c++ {
+		put(t, source, "set", c)
+		until(t, "the change is in effect", func() bool { return capacity(t, r, "set") == c })
+	}
+}
+
+// The late answer of an earlier call does not replace that of a later one.
+func TestReconcile_LateAnswer(t *testing.T) {
+	late := make(chan struct{})
+	source := &edited{moody: newMoody()}
+	source.reconcile = func(ctx context.Context, call int64) error {
+		switch call {
+		case 1:
+			return errEdit
+		case 2:
+			<-late
+			return errEdit
+		case 3:
+			return nil
+		}
+		return hang(ctx)
+	}
+	put(t, source, "set", 1)
+	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: 20 * time.Millisecond, Timeout: time.Hour})
+	until(t, "an answer is late", func() bool { return source.calls.Load() == 2 })
+	put(t, source, "set", 2) // which asks again
+	until(t, "the change is in effect", func() bool { return capacity(t, r, "set") == 2 })
+	close(late)
+	until(t, "it was asked again", func() bool { return source.calls.Load() > 3 })
+	if err := status(t, r, "set").Err; err != nil {
+		t.Errorf("the status has the late answer: %v", err)
+	}
+}

@@ -1,0 +1,302 @@
+package reload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules"
+)
+
+// ErrLost is wrapped by the error in the status of a rule set that its source
+// no longer knows and never deleted. Its last version goes on deciding.
+var ErrLost = errors.New("the source no longer knows this rule set, which was never deleted: its data may be lost")
+
+// maxLoads is how many rule sets are read at once.
+const maxLoads = 8
+
+// refresh reads the revisions of rule sets and loads those that have changed.
+// The error is that of reading revisions; one of a rule set is in its status. A
+// revision that could not be loaded is tried again only if retry is set, so that
+// a hint costs a small read and no more.
+func (r *Reloader) refresh(ctx context.Context, sets []*ruleSet, retry bool) error {
+	if len(sets) == 0 {
+		return nil
+	}
+	if len(sets) > 1 {
+		r.refreshing.Lock()
+		defer r.refreshing.Unlock()
+	}
+	r.counts.add(&r.counts.Looks)
+	asked := time.Now()
+	heads, err := r.revisions(ctx, sets)
+	if err != nil {
+		for _, s := range sets {
+			r.failed(ctx, s, err, 0)
+		}
+		return err
+	}
+	var loads errgroup.Group
+	loads.SetLimit(maxLoads)
+	for _, s := range sets {
+		head, known := heads[s.id]
+		if !known || !r.upToDate(s, head, retry) {
+			loads.Go(func() error {
+				r.update(ctx, s, head, known, asked)
+				return nil
+			})
+		}
+	}
+	return loads.Wait()
+}
+
+func (r *Reloader) revisions(ctx context.Context, sets []*ruleSet) (heads map[string]rules.Head, err error) {
+	ids := make([]string, len(sets))
+	for i, s := range sets {
+		ids[i] = s.id
+	}
+	err = r.call(ctx, func(ctx context.Context) (err error) {
+		heads, err = r.source.Revisions(ctx, ids)
+		return err
+	})
+	return heads, err
+}
+
+// call calls the source within the timeout. A panic in it is an error: it must
+// not end the gateway.
+func (r *Reloader) call(ctx context.Context, call func(context.Context) error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	defer cancel()
+	defer recoverSource(&err)
+	return call(ctx)
+}
+
+func recoverSource(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("the source panicked: %v", p)
+	}
+}
+
+// upToDate reports whether a rule set needs no load.
+func (r *Reloader) upToDate(s *ruleSet, head rules.Head, retry bool) bool {
+	s.mu.Lock()
+	same := s.status.Revision == head.Revision && head.Deleted == (s.current.Load() == nil)
+	refused := head.Revision == s.refused && s.refused != 0
+	if same {
+		s.status.Source = FromSource
+		if head.Deleted {
+			s.status.Source = FromNowhere
+		}
+	}
+	s.mu.Unlock()
+	if same {
+		r.confirm(s)
+	}
+	return same || refused && !retry
+}
+
+// update brings a rule set to the revision that the source had when it was asked.
+func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, known bool, asked time.Time) {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	switch {
+	case s.snapshot().LoadedAt.After(asked):
+		r.hint(s.id) // a later answer may have been loaded already
+	case known && head.Deleted:
+		had := s.current.Load() != nil
+		s.install(nil, head.Revision, FromNowhere)
+		r.confirm(s)
+		r.copies.remove(s.id)
+		if had {
+			r.counts.add(&r.counts.Swaps)
+			level := slog.LevelInfo
+			if slices.Contains(r.config.RuleSets, s.id) {
+				level = slog.LevelError
+			}
+			r.config.Logger.Log(ctx, level, "rule set deleted in the source; its requests are decided as without a rule set", "ruleSet", s.id, "revision", head.Revision)
+		}
+	case known:
+		r.load(ctx, s, head)
+	case s.current.Load() != nil || !s.loaded() && r.fromCopy(s):
+		r.failed(ctx, s, ErrLost, 0)
+	default:
+		if !s.loaded() {
+			r.log(s, slog.LevelWarn, "rule set not found in the source; its requests are decided as without a rule set")
+		}
+		r.confirm(s)
+	}
+}
+
+// confirm notes that the source has nothing newer.
+func (r *Reloader) confirm(s *ruleSet) {
+	s.mu.Lock()
+	failed := s.status.Err != nil
+	s.status.CheckedAt, s.status.Err, s.status.ErrAt, s.refused = time.Now(), nil, time.Time{}, 0
+	s.mu.Unlock()
+	if failed {
+		r.config.Logger.Info("rules can be loaded again", "ruleSet", s.id, "revision", s.snapshot().Revision)
+	}
+}
+
+// load reads a rule set and makes it the one that decides.
+func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
+	before, had := s.snapshot(), s.current.Load() != nil
+	if before.Revision == head.Revision && had {
+		r.confirm(s) // another load was faster
+		return
+	}
+	r.counts.add(&r.counts.Loads)
+	version, err := r.read(ctx, s.id)
+	if errors.Is(err, rules.ErrNotFound) && s.sought != head.Revision {
+		s.sought = head.Revision
+		r.hint(s.id) // it was deleted a moment ago
+		return
+	}
+	if err != nil {
+		r.failed(ctx, s, err, head.Revision)
+		return
+	}
+	s.install(version.RuleSet, version.Revision, FromSource)
+	r.confirm(s)
+	r.config.Logger.Info("loaded a rule set", "ruleSet", s.id, "revision", version.Revision,
+		"rules", version.RuleSet.Len(), "author", version.Author, "comment", version.Comment)
+	r.loaded(version.RuleSet)
+	if err := r.copies.save(version); err != nil {
+		r.config.Logger.Warn("cannot save a copy of a rule set", "ruleSet", s.id, "error", err)
+	}
+	// The new version may be the repair of invalid content.
+	r.work.Go(func(ctx context.Context) { r.reconcileAgain(ctx, s) })
+	if had {
+		r.counts.add(&r.counts.Swaps)
+		if version.Revision != before.Revision && r.config.ResetBuckets != nil {
+			s.mu.Lock()
+			s.reset = version.Revision
+			s.mu.Unlock()
+			r.resetBuckets(ctx, s)
+		}
+	}
+	if dropped := r.sets.trim(); dropped != "" {
+		r.config.Logger.Warn("dropped a rule set: too many are in use", "ruleSet", dropped, "most", r.config.MaxRuleSets)
+	}
+}
+
+func (r *Reloader) read(ctx context.Context, id string) (version *rules.Version, err error) {
+	err = r.call(ctx, func(ctx context.Context) (err error) {
+		version, err = r.source.Load(ctx, id)
+		return err
+	})
+	if err == nil && (version == nil || version.RuleSet == nil || version.RuleSet.ID() != id) {
+		return nil, fmt.Errorf("the source answered with something else than rule set %q", id)
+	}
+	return version, err
+}
+
+// failed notes why a rule set could not be loaded, with a revision if only that
+// one cannot. A rule set without rules yet begins with the last good copy. The
+// end of ctx says nothing about the source.
+func (r *Reloader) failed(ctx context.Context, s *ruleSet, err error, revision int64) {
+	if ctx.Err() != nil {
+		return
+	}
+	r.counts.add(&r.counts.Failures)
+	if s.current.Load() == nil && !s.loaded() {
+		r.fromCopy(s)
+	}
+	s.mu.Lock()
+	before, now := s.status.Err, s.status
+	s.status.Err, s.status.ErrAt, s.refused = err, time.Now(), revision
+	s.mu.Unlock()
+	if before != nil && before.Error() == err.Error() {
+		return // it is in the log
+	}
+	message := "cannot load rules; still serving the last good revision"
+	if now.Source == FromNowhere {
+		message = "cannot load rules; requests are decided as without a rule set"
+	}
+	r.log(s, slog.LevelError, message, "serving", now.Source, "revision", now.Revision, "error", err)
+}
+
+// log writes what happened to a rule set. Callers can invent ids, so those
+// without rules that are not configured share one line a minute.
+func (r *Reloader) log(s *ruleSet, level slog.Level, message string, args ...any) {
+	args = append([]any{"ruleSet", s.id}, args...)
+	if !s.pinned && s.current.Load() == nil {
+		ok, suppressed := r.unknown.Allow(time.Now())
+		if !ok {
+			return
+		}
+		args = append(args, "suppressed", suppressed)
+	}
+	r.config.Logger.Log(context.Background(), level, message, args...)
+}
+
+// fromCopy begins with the last good copy, if there is one.
+func (r *Reloader) fromCopy(s *ruleSet) bool {
+	version, err := r.copies.load(s.id)
+	if err != nil {
+		r.config.Logger.Warn("cannot use the copy of a rule set", "ruleSet", s.id, "error", err)
+	}
+	if version == nil {
+		return false
+	}
+	s.install(version.RuleSet, version.Revision, FromCopy)
+	r.loaded(version.RuleSet)
+	return true
+}
+
+func (r *Reloader) loaded(set *fluxgate.RuleSet) {
+	if r.config.Loaded != nil {
+		r.config.Loaded(set)
+	}
+}
+
+// Resetter is a store that makes buckets full. Every [fluxgate.Store] is one.
+type Resetter interface {
+	Reset(ctx context.Context, what fluxgate.Key) error
+}
+
+// OnceResetter is a store that many gateways share, and that knows whether one
+// of them has done a reset already.
+type OnceResetter interface {
+	// ResetOnce resets like [fluxgate.Store.Reset], unless that was done with
+	// the same mark before. It reports whether it did.
+	ResetOnce(ctx context.Context, what fluxgate.Key, mark string) (bool, error)
+}
+
+// resetBuckets does the reset that a new version asked for. If the store is
+// away it is tried again later.
+func (r *Reloader) resetBuckets(ctx context.Context, s *ruleSet) {
+	s.mu.Lock()
+	revision := s.reset
+	s.mu.Unlock()
+	if revision == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	defer cancel()
+	what, did := fluxgate.Key{RuleSet: s.id}, true
+	var err error
+	if once, ok := r.config.ResetBuckets.(OnceResetter); ok {
+		did, err = once.ResetOnce(ctx, what, fmt.Sprint(revision))
+	} else {
+		err = r.config.ResetBuckets.Reset(ctx, what)
+	}
+	if err != nil {
+		r.config.Logger.Error("cannot reset the buckets of a rule set; will try again", "ruleSet", s.id, "error", err)
+		return
+	}
+	if did {
+		r.counts.add(&r.counts.Resets)
+	}
+	s.mu.Lock()
+	if s.reset == revision {
+		s.reset = 0
+	}
+	s.mu.Unlock()
+}

@@ -1,0 +1,180 @@
+package reload
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// ruleSet is what is known about one id: its rule set, or that it has none.
+type ruleSet struct {
+	id     string
+	pinned bool // never dropped
+
+	// current decides requests. Nil means that there is no rule set.
+	current atomic.Pointer[fluxgate.RuleSet]
+	// first is closed when the first attempt to load has ended.
+	first chan struct{}
+	// used is the tick in which a request last used it.
+	used atomic.Int64
+
+	// loading is held while the source is read for this rule set.
+	loading sync.Mutex
+	// sought is the revision that was not there when it was read, guarded by
+	// loading.
+	sought int64
+	// reconciling is held while the source imports edits, so that the result of
+	// an earlier import does not replace that of a later one.
+	reconciling sync.Mutex
+
+	mu     sync.Mutex // guards what follows
+	status Status
+	// contentErr is why the source could not import an edit of its content. It
+	// stays until an import succeeds, also while loads succeed.
+	contentErr   error
+	contentErrAt time.Time
+	// refused is the revision that could not be loaded.
+	refused int64
+	// reset is the revision whose reset of buckets is still to be done.
+	reset int64
+}
+
+// touch notes that a request has used the rule set. It writes once a tick,
+// because all cores would wait for a write on every request.
+func (s *ruleSet) touch(tick int64) {
+	if s.used.Load() != tick {
+		s.used.Store(tick)
+	}
+}
+
+// loaded reports whether the first attempt to load has ended.
+func (s *ruleSet) loaded() bool {
+	select {
+	case <-s.first:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *ruleSet) snapshot() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := s.status
+	if status.Err == nil && s.contentErr != nil {
+		status.Err, status.ErrAt = s.contentErr, s.contentErrAt
+	}
+	return status
+}
+
+// setContentError notes the result of an import, and returns the one before.
+func (s *ruleSet) setContentError(err error) (before error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, s.contentErr = s.contentErr, err
+	if before == nil {
+		s.contentErrAt = time.Now()
+	}
+	return before
+}
+
+// install makes a version the one that decides.
+func (s *ruleSet) install(set *fluxgate.RuleSet, revision int64, from Origin) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status.Revision, s.status.Source, s.status.LoadedAt, s.status.Rules = revision, from, time.Now(), 0
+	if set != nil {
+		s.status.Rules = set.Len()
+	}
+	s.current.Store(set)
+}
+
+// ruleSets has what is known by id. It is read on every request and rarely
+// changed, so that a change copies it.
+type ruleSets struct {
+	byID atomic.Pointer[map[string]*ruleSet]
+	mu   sync.Mutex // held while it is changed
+	// most and mostUnknown bound how many have a rule set and how many have
+	// none: unknown ids must not replace rule sets.
+	most, mostUnknown int
+}
+
+func newRuleSets(most int) *ruleSets {
+	t := &ruleSets{most: most, mostUnknown: max(16, most/4)}
+	t.byID.Store(&map[string]*ruleSet{})
+	return t
+}
+
+func (t *ruleSets) get(id string) *ruleSet { return (*t.byID.Load())[id] }
+
+func (t *ruleSets) all() []*ruleSet { return slices.Collect(maps.Values(*t.byID.Load())) }
+
+// add returns what is known about an id and whether it is new. It is nil if too
+// many ids are being loaded.
+func (t *ruleSets) add(id string, pinned bool) (s *ruleSet, fresh bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.get(id); s != nil {
+		return s, false
+	}
+	next := maps.Clone(*t.byID.Load())
+	if _, ok := makeRoom(next, false, t.mostUnknown-1); !ok && !pinned {
+		return nil, false
+	}
+	s = &ruleSet{id: id, pinned: pinned, first: make(chan struct{}), status: Status{RuleSet: id, Source: FromNowhere}}
+	next[id] = s
+	t.byID.Store(&next)
+	return s, true
+}
+
+// makeRoom drops the one that was used longest ago if more than most have rules,
+// or have none. It reports whether there is room.
+func makeRoom(all map[string]*ruleSet, withRules bool, most int) (dropped string, ok bool) {
+	n := 0
+	var oldest *ruleSet
+	for _, s := range all {
+		if (s.current.Load() != nil) != withRules {
+			continue
+		}
+		n++
+		if !s.pinned && s.loaded() && (oldest == nil || s.used.Load() < oldest.used.Load()) {
+			oldest = s
+		}
+	}
+	if n <= most || oldest == nil {
+		return "", n <= most
+	}
+	delete(all, oldest.id)
+	return oldest.id, true
+}
+
+// trim drops the rule set that was used longest ago if there are too many.
+func (t *ruleSets) trim() (dropped string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	next := maps.Clone(*t.byID.Load())
+	dropped, _ = makeRoom(next, true, t.most)
+	t.byID.Store(&next)
+	return dropped
+}
+
+// dropIdle drops what was last used before a tick, and returns the ids of those
+// that have rules.
+func (t *ruleSets) dropIdle(before int64) (dropped []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	next := maps.Clone(*t.byID.Load())
+	maps.DeleteFunc(next, func(id string, s *ruleSet) bool {
+		idle := !s.pinned && s.loaded() && s.used.Load() < before
+		if idle && s.current.Load() != nil {
+			dropped = append(dropped, id)
+		}
+		return idle
+	})
+	t.byID.Store(&next)
+	return dropped
+}
