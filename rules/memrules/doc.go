@@ -2,7 +2,7 @@
 // makes itself, for tests and for demos.
 //
 // It is a [rules.Editor] like those that keep rules on a server, with
-// revisions, history and conflicts, and tells its watchers of every change.
-// What is put is kept as JSON, so that what comes back is what another editor
-// would give, and nobody can change it from outside.
+// revisions, history and conflicts, and notifies its watchers of every change.
+// What is put is kept as JSON, so that what is read is what another editor would
+// return, and callers cannot change it.
 package memrules

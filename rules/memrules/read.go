@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -85,31 +84,22 @@ func (s *Source) Version(ctx context.Context, id string, revision int64) (*rules
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	v, ok := s.version(id, revision)
-	if !ok {
+	v := s.version(id, revision)
+	if v == nil {
 		return nil, fmt.Errorf("reading revision %d of rule set %q: %w", revision, id, rules.ErrNotFound)
 	}
-	former := &rules.Version{Entry: v.Entry}
-	if v.Deleted {
-		return former, nil
-	}
-	var err error
-	if former.RuleSet, err = fluxgate.ParseRuleSet(v.document); err != nil {
-		return nil, fmt.Errorf("reading revision %d of rule set %q: %w", revision, id, err)
-	}
-	return former, nil
+	return rules.Decode(v.Entry, v.document)
 }
 
-func (s *Source) version(id string, revision int64) (version, bool) {
+func (s *Source) version(id string, revision int64) *version {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	kept := s.sets[id]
-	if kept == nil {
-		return version{}, false
+	if kept := s.sets[id]; kept != nil {
+		for _, v := range kept.versions {
+			if v.Revision == revision {
+				return &v
+			}
+		}
 	}
-	i := revision - kept.versions[0].Revision
-	if i < 0 || i >= int64(len(kept.versions)) {
-		return version{}, false
-	}
-	return kept.versions[i], true
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/pendingids"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -29,14 +30,11 @@ type Config struct {
 
 // Source keeps rule sets in memory.
 type Source struct {
-	history      int
-	historyBytes int
-	maxRuleSets  int
-	now          func() time.Time
+	config Config
 
 	mu       sync.RWMutex
 	sets     map[string]*ruleSet
-	watchers map[*watcher]struct{}
+	watchers map[*pendingids.Set]bool
 }
 
 var (
@@ -44,7 +42,7 @@ var (
 	_ rules.Watcher = (*Source)(nil)
 )
 
-// ruleSet is a rule set and where it came from.
+// ruleSet is a rule set and its history.
 type ruleSet struct {
 	versions []version         // oldest first, without a gap
 	bytes    int               // of their documents
@@ -59,23 +57,18 @@ type version struct {
 
 // New makes a source without rules.
 func New(config Config) *Source {
-	s := &Source{
-		history: rules.DefaultHistory, historyBytes: rules.DefaultHistoryBytes, maxRuleSets: 10_000, now: time.Now,
-		sets: map[string]*ruleSet{}, watchers: map[*watcher]struct{}{},
+	positive := func(setting *int, otherwise int) {
+		if *setting <= 0 {
+			*setting = otherwise
+		}
 	}
-	if config.History > 0 {
-		s.history = config.History
+	positive(&config.History, rules.DefaultHistory)
+	positive(&config.HistoryBytes, rules.DefaultHistoryBytes)
+	positive(&config.MaxRuleSets, 10_000)
+	if config.Now == nil {
+		config.Now = time.Now
 	}
-	if config.HistoryBytes > 0 {
-		s.historyBytes = config.HistoryBytes
-	}
-	if config.MaxRuleSets > 0 {
-		s.maxRuleSets = config.MaxRuleSets
-	}
-	if config.Now != nil {
-		s.now = config.Now
-	}
-	return s
+	return &Source{config: config, sets: map[string]*ruleSet{}, watchers: map[*pendingids.Set]bool{}}
 }
 
 // last is the newest entry, the zero Entry where there never was one.
@@ -88,35 +81,20 @@ func (r *ruleSet) last() rules.Entry {
 
 // Put implements [rules.Editor].
 func (s *Source) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Change) (int64, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	if err := change.Check(); err != nil {
-		return 0, err
-	}
 	own, document, err := rules.Encode(set)
 	if err != nil {
 		return 0, err
 	}
-
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	kept := s.sets[own.ID()]
-	if err := change.CheckHead(own.ID(), kept.last().Head); err != nil {
-		return 0, err
-	}
-	if kept == nil {
-		if len(s.sets) >= s.maxRuleSets {
-			return 0, fmt.Errorf("rule set %q: there are %d rule sets already, deleted ones included", own.ID(), len(s.sets))
-		}
-		kept = &ruleSet{}
-		s.sets[own.ID()] = kept
-	}
-	return s.commit(own.ID(), kept, own, document, change), nil
+	return s.commit(ctx, own.ID(), own, document, change)
 }
 
 // Delete implements [rules.Editor].
 func (s *Source) Delete(ctx context.Context, id string, change rules.Change) (int64, error) {
+	return s.commit(ctx, id, nil, nil, change)
+}
+
+// commit makes a rule set, or nil for a deletion, the current one.
+func (s *Source) commit(ctx context.Context, id string, set *fluxgate.RuleSet, document []byte, change rules.Change) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -129,35 +107,65 @@ func (s *Source) Delete(ctx context.Context, id string, change rules.Change) (in
 	if err := change.CheckHead(id, kept.last().Head); err != nil {
 		return 0, err
 	}
-	if kept == nil || kept.current == nil {
+	switch {
+	case set == nil && change.Base == 0:
 		return 0, fmt.Errorf("deleting rule set %q: %w", id, rules.ErrNotFound)
+	case kept == nil && len(s.sets) >= s.config.MaxRuleSets:
+		return 0, fmt.Errorf("rule set %q: there are %d rule sets already, deleted ones included", id, len(s.sets))
+	case kept == nil:
+		kept = &ruleSet{}
+		s.sets[id] = kept
 	}
-	return s.commit(id, kept, nil, nil, change), nil
-}
-
-// forget drops the oldest versions that are beyond a bound.
-func (s *Source) forget(kept *ruleSet) {
-	extra := 0
-	for left := len(kept.versions); left > s.history || left > 2 && kept.bytes > s.historyBytes; left-- {
-		kept.bytes -= len(kept.versions[extra].document)
-		extra++
-	}
-	kept.versions = slices.Delete(kept.versions, 0, extra)
-}
-
-// commit makes a rule set, or none, the current one and tells everybody.
-func (s *Source) commit(id string, kept *ruleSet, set *fluxgate.RuleSet, document []byte, change rules.Change) int64 {
 	entry := rules.Entry{
 		RuleSetID: id,
 		Head:      rules.Head{Revision: kept.last().Revision + 1, Deleted: set == nil},
-		Author:    change.Author, Comment: change.Comment, At: s.now().UTC().Round(0),
+		Author:    change.Author, Comment: change.Comment, At: s.config.Now().UTC().Round(0),
 	}
 	kept.current = set
 	kept.versions = append(kept.versions, version{entry, document})
 	kept.bytes += len(document)
 	s.forget(kept)
 	for w := range s.watchers {
-		w.tell(id)
+		w.Add(id)
 	}
-	return entry.Revision
+	return entry.Revision, nil
+}
+
+// forget drops the oldest versions that are beyond a bound.
+func (s *Source) forget(kept *ruleSet) {
+	extra := 0
+	for left := len(kept.versions); left > s.config.History || left > 2 && kept.bytes > s.config.HistoryBytes; left-- {
+		kept.bytes -= len(kept.versions[extra].document)
+		extra++
+	}
+	kept.versions = slices.Delete(kept.versions, 0, extra)
+}
+
+// Watch implements [rules.Watcher]. It misses no change that is made while it
+// runs. Several changes of one rule set may be one call, and those of very many
+// rule sets one call with "". It returns the error of ctx.
+func (s *Source) Watch(ctx context.Context, changed func(id string)) error {
+	w := pendingids.New()
+	w.Add("") // for what changed before
+	s.mu.Lock()
+	s.watchers[w] = true
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.watchers, w)
+		s.mu.Unlock()
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.Wake():
+			for _, id := range w.Take() {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				changed(id)
+			}
+		}
+	}
 }
