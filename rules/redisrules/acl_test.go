@@ -143,7 +143,7 @@ func TestSmallestACLCluster(t *testing.T) {
 	// While the slot moves, its keys are asked for with ASKING.
 	s := newSource(t, dial(t, toCluster(cluster)), Config{Prefix: "fluxgate"})
 	mustPut(t, s, ruleSet(t, "limits", "first"), 0)
-	slot := testenv.Slot(s.keys.heads)
+	slot := testenv.Slot(s.key("heads"))
 	from, err := cluster.MasterOf(t.Context(), slot)
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestSmallestACLCluster(t *testing.T) {
 	}
 	var names []string
 	for _, key := range keys {
-		if !strings.HasPrefix(key.(string), s.keys.ofSet) {
+		if !strings.HasPrefix(key.(string), s.key("")) {
 			t.Errorf("the slot has a key %q", key)
 		}
 		names = append(names, key.(string))

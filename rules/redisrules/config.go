@@ -1,6 +1,7 @@
 package redisrules
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,25 +26,14 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// maxHistory is beyond what anybody reads, and what a server can hold.
-const (
-	maxHistory      = 1_000_000
-	maxHistoryBytes = 1 << 40
-)
+// Bounds of the settings, more than a server can hold.
+const maxHistory, maxHistoryBytes = 1_000_000, 1 << 40
 
 func (c Config) withDefaults() (Config, error) {
-	if c.Prefix == "" {
-		c.Prefix = "fluxgate"
-	}
-	if c.History == 0 {
-		c.History = rules.DefaultHistory
-	}
-	if c.HistoryBytes == 0 {
-		c.HistoryBytes = rules.DefaultHistoryBytes
-	}
-	if c.Timeout == 0 {
-		c.Timeout = 5 * time.Second
-	}
+	c.Prefix = cmp.Or(c.Prefix, "fluxgate")
+	c.History = cmp.Or(c.History, rules.DefaultHistory)
+	c.HistoryBytes = cmp.Or(c.HistoryBytes, rules.DefaultHistoryBytes)
+	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
 	switch {
 	case strings.ContainsAny(c.Prefix, "{}") || len(c.Prefix) > 64:
 		return c, errors.New("a prefix has at most 64 bytes and no braces")

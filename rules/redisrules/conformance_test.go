@@ -23,7 +23,7 @@ func conformance(t *testing.T, options *redis.UniversalOptions, subject rulestes
 		subject.Corrupt = func(t testing.TB, id, document string) {
 			heads, err := s.Revisions(t.Context(), []string{id})
 			if err == nil {
-				err = one.HSet(t.Context(), s.keys.documents(id), heads[id].Revision, document).Err()
+				err = one.HSet(t.Context(), s.key("documents:"+id), heads[id].Revision, document).Err()
 			}
 			if err != nil {
 				t.Fatal(err)

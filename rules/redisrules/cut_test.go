@@ -160,26 +160,26 @@ func consistent(t testing.TB, srv *testenv.Server, s *Source) {
 		}
 		return found
 	}
-	names, exist := all("ZRANGE", s.keys.names, 0, -1, "WITHSCORES"), 0
-	bytes := all("HGETALL", s.keys.bytes)
-	for id, head := range all("HGETALL", s.keys.heads) {
+	names, exist := all("ZRANGE", s.key("names"), 0, -1, "WITHSCORES"), 0
+	bytes := all("HGETALL", s.key("bytes"))
+	for id, head := range all("HGETALL", s.key("heads")) {
 		h, err := parseHead(head)
 		if err != nil {
 			t.Fatal(err)
 		}
-		history := all("HGETALL", s.keys.history(id))
+		history := all("HGETALL", s.key("history:"+id))
 		if kept := min(h.Revision, int64(s.config.History)); int64(len(history)) != kept {
 			t.Fatalf("%s at %s has %d lines of history, want %d", id, head, len(history), kept)
 		}
 		total := 0
-		for _, document := range all("HGETALL", s.keys.documents(id)) {
+		for _, document := range all("HGETALL", s.key("documents:"+id)) {
 			total += len(document)
 		}
 		if bytes[id] != fmt.Sprint(total) {
 			t.Fatalf("%s has documents of %d bytes, and %q is kept as their length", id, total, bytes[id])
 		}
 		puts := 0
-		changes := all("HGETALL", s.keys.changes(id))
+		changes := all("HGETALL", s.key("changes:"+id))
 		for revision, text := range history {
 			entry, err := parseLine(id, text)
 			if err != nil || fmt.Sprint(entry.Revision) != revision || entry.Revision > h.Revision {
@@ -189,7 +189,7 @@ func consistent(t testing.TB, srv *testenv.Server, s *Source) {
 				puts++
 			}
 		}
-		if documents := do(t, srv, "HLEN", s.keys.documents(id)); documents != int64(puts) || len(changes) != len(history) {
+		if documents := do(t, srv, "HLEN", s.key("documents:"+id)); documents != int64(puts) || len(changes) != len(history) {
 			t.Fatalf("%s has %d revisions, %d tokens and %v documents", id, puts, len(changes), documents)
 		}
 		if _, listed := names[id]; listed == h.Deleted {

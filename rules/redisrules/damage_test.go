@@ -26,66 +26,66 @@ func TestWhatCannotBeReadIsAnErrorThatNamesIt(t *testing.T) {
 	const good = "2 put 1767225600000000 TOKEN\nalice\n"
 	for _, c := range []struct {
 		name   string
-		damage func(k *keys) []any
+		damage func(s *Source) []any
 		hurts  string // which of h(ead), c(urrent line), l(ine), d(ocument)
 	}{
-		{"a head that is no number", func(k *keys) []any { return []any{"HSET", k.heads, "limits", "x"} }, "h"},
-		{"a head with a sign", func(k *keys) []any { return []any{"HSET", k.heads, "limits", "+2"} }, "h"},
-		{"a head with a zero before it", func(k *keys) []any { return []any{"HSET", k.heads, "limits", "02"} }, "h"},
-		{"a head of nothing", func(k *keys) []any { return []any{"HSET", k.heads, "limits", ""} }, "h"},
-		{"a head that is negative", func(k *keys) []any { return []any{"HSET", k.heads, "limits", "-2"} }, "h"},
-		{"a head of zero", func(k *keys) []any { return []any{"HSET", k.heads, "limits", "0"} }, "h"},
-		{"a head beyond what can be counted", func(k *keys) []any { return []any{"HSET", k.heads, "limits", "9007199254740993"} }, "h"},
-		{"a head with more behind it", func(k *keys) []any { return []any{"HSET", k.heads, "limits", "2 removed"} }, "h"},
-		{"no line of history", func(k *keys) []any { return []any{"HDEL", k.history("limits"), 2} }, "l-"},
-		{"a line of nothing", func(k *keys) []any { return []any{"HSET", k.history("limits"), 2, ""} }, "l"},
-		{"a line of another revision", func(k *keys) []any {
-			return []any{"HSET", k.history("limits"), 2, strings.Replace(good, "2", "1", 1)}
+		{"a head that is no number", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "x"} }, "h"},
+		{"a head with a sign", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "+2"} }, "h"},
+		{"a head with a zero before it", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "02"} }, "h"},
+		{"a head of nothing", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", ""} }, "h"},
+		{"a head that is negative", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "-2"} }, "h"},
+		{"a head of zero", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "0"} }, "h"},
+		{"a head beyond what can be counted", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "9007199254740993"} }, "h"},
+		{"a head with more behind it", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "2 removed"} }, "h"},
+		{"no line of history", func(s *Source) []any { return []any{"HDEL", s.key("history:limits"), 2} }, "l-"},
+		{"a line of nothing", func(s *Source) []any { return []any{"HSET", s.key("history:limits"), 2, ""} }, "l"},
+		{"a line of another revision", func(s *Source) []any {
+			return []any{"HSET", s.key("history:limits"), 2, strings.Replace(good, "2", "1", 1)}
 		}, "l"},
-		{"a line without a comment's place", func(k *keys) []any { return []any{"HSET", k.history("limits"), 2, strings.TrimSuffix(good, "\n")} }, "l"},
-		{"a line without an author", func(k *keys) []any {
-			return []any{"HSET", k.history("limits"), 2, strings.Replace(good, "alice", "", 1)}
+		{"a line without a comment's place", func(s *Source) []any { return []any{"HSET", s.key("history:limits"), 2, strings.TrimSuffix(good, "\n")} }, "l"},
+		{"a line without an author", func(s *Source) []any {
+			return []any{"HSET", s.key("history:limits"), 2, strings.Replace(good, "alice", "", 1)}
 		}, "l"},
-		{"a line with a comment that garbles", func(k *keys) []any { return []any{"HSET", k.history("limits"), 2, good + "\x1b[2J"} }, "l"},
-		{"a line with a comment without end", func(k *keys) []any {
-			return []any{"HSET", k.history("limits"), 2, good + strings.Repeat("x", 1<<20)}
+		{"a line with a comment that garbles", func(s *Source) []any { return []any{"HSET", s.key("history:limits"), 2, good + "\x1b[2J"} }, "l"},
+		{"a line with a comment without end", func(s *Source) []any {
+			return []any{"HSET", s.key("history:limits"), 2, good + strings.Repeat("x", 1<<20)}
 		}, "l"},
-		{"a line of another kind", func(k *keys) []any {
-			return []any{"HSET", k.history("limits"), 2, strings.Replace(good, "put", "got", 1)}
+		{"a line of another kind", func(s *Source) []any {
+			return []any{"HSET", s.key("history:limits"), 2, strings.Replace(good, "put", "got", 1)}
 		}, "l"},
-		{"a line without a moment", func(k *keys) []any {
-			return []any{"HSET", k.history("limits"), 2, strings.Replace(good, "1767225600000000", "now", 1)}
+		{"a line without a moment", func(s *Source) []any {
+			return []any{"HSET", s.key("history:limits"), 2, strings.Replace(good, "1767225600000000", "now", 1)}
 		}, "l"},
-		{"a line that says it is a deletion", func(k *keys) []any {
-			return []any{"HSET", k.history("limits"), 2, strings.Replace(good, "put", "deleted", 1)}
+		{"a line that says it is a deletion", func(s *Source) []any {
+			return []any{"HSET", s.key("history:limits"), 2, strings.Replace(good, "put", "deleted", 1)}
 		}, "L"},
-		{"no newest line", func(k *keys) []any { return []any{"HDEL", k.current, "limits"} }, "c"},
-		{"a newest line of nothing", func(k *keys) []any { return []any{"HSET", k.current, "limits", ""} }, "c"},
-		{"a name that was never put", func(k *keys) []any { return []any{"ZADD", k.names, 0, "limitt"} }, "c"},
-		{"no document", func(k *keys) []any { return []any{"HDEL", k.documents("limits"), 2} }, "d"},
-		{"a document of nothing", func(k *keys) []any { return []any{"HSET", k.documents("limits"), 2, ""} }, "d"},
-		{"a document that is no JSON", func(k *keys) []any { return []any{"HSET", k.documents("limits"), 2, "{"} }, "d"},
-		{"a document of another rule set", func(k *keys) []any {
-			return []any{"HSET", k.documents("limits"), 2, `{"id":"others","rules":[]}`}
+		{"no newest line", func(s *Source) []any { return []any{"HDEL", s.key("current"), "limits"} }, "c"},
+		{"a newest line of nothing", func(s *Source) []any { return []any{"HSET", s.key("current"), "limits", ""} }, "c"},
+		{"a name that was never put", func(s *Source) []any { return []any{"ZADD", s.key("names"), 0, "limitt"} }, "c"},
+		{"no document", func(s *Source) []any { return []any{"HDEL", s.key("documents:limits"), 2} }, "d"},
+		{"a document of nothing", func(s *Source) []any { return []any{"HSET", s.key("documents:limits"), 2, ""} }, "d"},
+		{"a document that is no JSON", func(s *Source) []any { return []any{"HSET", s.key("documents:limits"), 2, "{"} }, "d"},
+		{"a document of another rule set", func(s *Source) []any {
+			return []any{"HSET", s.key("documents:limits"), 2, `{"id":"others","rules":[]}`}
 		}, "d"},
-		{"a document with an unknown field", func(k *keys) []any {
-			return []any{"HSET", k.documents("limits"), 2, `{"id":"limits","rules":[],"more":1}`}
+		{"a document with an unknown field", func(s *Source) []any {
+			return []any{"HSET", s.key("documents:limits"), 2, `{"id":"limits","rules":[],"more":1}`}
 		}, "dv"},
-		{"a document that breaks the rules", func(k *keys) []any {
-			return []any{"HSET", k.documents("limits"), 2, `{"id":"limits","rules":[{"id":"a","limitScope":"IP"}]}`}
+		{"a document that breaks the rules", func(s *Source) []any {
+			return []any{"HSET", s.key("documents:limits"), 2, `{"id":"limits","rules":[{"id":"a","limitScope":"IP"}]}`}
 		}, "dv"},
-		{"a document that is too long", func(k *keys) []any {
-			return []any{"HSET", k.documents("limits"), 2, `{"id":"limits","rules":[]}` + strings.Repeat(" ", rules.MaxDocument)}
+		{"a document that is too long", func(s *Source) []any {
+			return []any{"HSET", s.key("documents:limits"), 2, `{"id":"limits","rules":[]}` + strings.Repeat(" ", rules.MaxDocument)}
 		}, "d"},
-		{"heads of another type", func(k *keys) []any { return []any{"EVAL", retype, 1, k.heads} }, "hlt"},
-		{"documents of another type", func(k *keys) []any { return []any{"EVAL", retype, 1, k.documents("limits")} }, "d"},
+		{"heads of another type", func(s *Source) []any { return []any{"EVAL", retype, 1, s.key("heads")} }, "hlt"},
+		{"documents of another type", func(s *Source) []any { return []any{"EVAL", retype, 1, s.key("documents:limits")} }, "d"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSource(t, dial(t, toServer(t, srv)), Config{})
 			mustPut(t, s, ruleSet(t, "limits", "a"), 0)
 			mustPut(t, s, ruleSet(t, "limits", "b"), 1)
 			mustPut(t, s, ruleSet(t, "whole", "c"), 0)
-			do(t, srv, c.damage(&s.keys)...)
+			do(t, srv, c.damage(s)...)
 
 			heads, revisions := s.Revisions(ctx, []string{"limits", "whole"})
 			_, load := s.Load(ctx, "limits")
@@ -158,7 +158,7 @@ func TestADamagedHeadIsNotBuiltOn(t *testing.T) {
 	for head, base := range map[string]int64{
 		"x": 0, "": 0, "0": 0, "01": 1, "1 gone": 1, "1 ": 1, "9007199254740993": 9007199254740993,
 	} {
-		do(t, srv, "HSET", s.keys.heads, "limits", head)
+		do(t, srv, "HSET", s.key("heads"), "limits", head)
 		_, put := s.Put(t.Context(), ruleSet(t, "limits", "b"), by(base, ""))
 		_, deleted := s.Delete(t.Context(), "limits", by(base, ""))
 		for _, err := range []error{put, deleted} {
@@ -167,11 +167,11 @@ func TestADamagedHeadIsNotBuiltOn(t *testing.T) {
 				t.Errorf("a change on the head %q: %v", head, err)
 			}
 		}
-		if now := do(t, srv, "HGET", s.keys.heads, "limits"); now != head {
+		if now := do(t, srv, "HGET", s.key("heads"), "limits"); now != head {
 			t.Errorf("the head %q became %q", head, now)
 		}
 	}
-	do(t, srv, "HSET", s.keys.heads, "limits", "1")
+	do(t, srv, "HSET", s.key("heads"), "limits", "1")
 	consistent(t, srv, s)
 }
 
@@ -181,17 +181,17 @@ func TestLinesThatAreTooLongAreCut(t *testing.T) {
 	s := newSource(t, dial(t, toServer(t, srv)), Config{})
 	mustPut(t, s, ruleSet(t, "limits", "a"), 0)
 	long := "1 put 1767225600000000 TOKEN\nalice\n" + strings.Repeat("x", 1<<20)
-	do(t, srv, "HSET", s.keys.current, "limits", long)
-	do(t, srv, "HSET", s.keys.history("limits"), 1, long)
-	list, err := s.run(t.Context(), listScript, []string{s.keys.names, s.keys.current}, "-", 10)
+	do(t, srv, "HSET", s.key("current"), "limits", long)
+	do(t, srv, "HSET", s.key("history:limits"), 1, long)
+	list, err := s.run(t.Context(), listScript, []string{s.key("names"), s.key("current")}, "-", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
-	history, err := s.run(t.Context(), historyScript, []string{s.keys.heads, s.keys.history("limits")}, "limits", 0, 10)
+	history, err := s.run(t.Context(), historyScript, []string{s.key("heads"), s.key("history:limits")}, "limits", 0, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
-	load, err := s.run(t.Context(), loadScript, []string{s.keys.heads, s.keys.history("limits"), s.keys.documents("limits")}, "limits", "", rules.MaxDocument)
+	load, err := s.run(t.Context(), loadScript, []string{s.key("heads"), s.key("history:limits"), s.key("documents:limits")}, "limits", "", rules.MaxDocument)
 	if err != nil {
 		t.Fatal(err)
 	}

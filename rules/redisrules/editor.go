@@ -1,6 +1,7 @@
 package redisrules
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,84 +12,58 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// commit is a change on its way to the script.
-type commit struct {
-	id       string
-	change   rules.Change
-	what     string
-	document []byte
-}
-
 // Put implements [rules.Editor].
 func (s *Source) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Change) (int64, error) {
-	if set == nil || !fluxgate.ValidID(set.ID()) {
+	if set == nil {
 		return 0, errors.New("putting a rule set: there is none")
 	}
-	revision, err := s.put(ctx, set, change)
+	_, document, err := rules.Encode(set)
 	if err != nil {
 		return 0, fmt.Errorf("putting rule set %q: %w", set.ID(), err)
 	}
-	return revision, nil
-}
-
-func (s *Source) put(ctx context.Context, set *fluxgate.RuleSet, change rules.Change) (int64, error) {
-	_, document, err := rules.Encode(set)
-	if err != nil {
-		return 0, err
-	}
-	return s.commit(ctx, &commit{id: set.ID(), change: change, what: wasPut, document: document})
+	return s.commit(ctx, wasPut, set.ID(), document, change)
 }
 
 // Delete implements [rules.Editor].
 func (s *Source) Delete(ctx context.Context, id string, change rules.Change) (int64, error) {
-	revision, err := s.commit(ctx, &commit{id: id, change: change, what: wasDeleted})
-	if err != nil {
-		return 0, fmt.Errorf("deleting rule set %q: %w", id, err)
-	}
-	return revision, nil
+	return s.commit(ctx, wasDeleted, id, nil, change)
 }
 
-func (s *Source) commit(ctx context.Context, c *commit) (int64, error) {
-	if err := c.change.Check(); err != nil {
+// commit makes a document, or a deletion, the next revision.
+func (s *Source) commit(ctx context.Context, what, id string, document []byte, change rules.Change) (revision int64, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("changing rule set %q: %w", id, err)
+		}
+	}()
+	if err := change.Check(); err != nil {
 		return 0, err
 	}
-	if !fluxgate.ValidID(c.id) { // a deletion of what cannot be there
-		if err := c.change.CheckHead(c.id, rules.Head{}); err != nil {
-			return 0, err
-		}
-		return 0, rules.ErrNotFound
+	if !fluxgate.ValidID(id) { // a deletion of a rule set that cannot exist
+		return 0, cmp.Or(change.CheckHead(id, rules.Head{}), rules.ErrNotFound)
 	}
 	keys := []string{
-		s.keys.heads, s.keys.names, s.keys.current, s.keys.history(c.id), s.keys.documents(c.id), s.keys.changes(c.id), s.keys.bytes,
+		s.key("heads"), s.key("names"), s.key("current"), s.key("history:" + id), s.key("documents:" + id), s.key("changes:" + id), s.key("bytes"),
 	}
-	found, err := s.run(ctx, commitScript, keys,
-		c.id, c.change.Base, rand.Text(), s.config.History, c.what,
-		c.change.Author+"\n"+c.change.Comment, c.document, s.config.HistoryBytes)
+	found, err := s.run(ctx, commitScript, keys, id, change.Base, rand.Text(), s.config.History, what,
+		change.Author+"\n"+change.Comment, document, s.config.HistoryBytes)
 	if err != nil {
 		return 0, err
 	}
-	return c.outcome(found)
-}
-
-// outcome reads what the script says.
-func (c *commit) outcome(found reply) (int64, error) {
-	said, _ := found.text(0)
+	result, _ := found.text(0)
 	value, _ := found.text(1)
-	switch said {
-	case "done":
-		if revision, ok := parseNumber(value); ok {
-			return revision, nil
-		}
-	case "conflict":
-		if current, err := strconv.ParseInt(value, 10, 64); err == nil {
-			return 0, &rules.ConflictError{RuleSetID: c.id, Base: c.change.Base, Current: current}
-		}
-	case "missing":
+	number, err := strconv.ParseInt(value, 10, 64)
+	switch {
+	case result == "done" && err == nil:
+		return number, nil
+	case result == "conflict" && err == nil:
+		return 0, &rules.ConflictError{RuleSetID: id, Base: change.Base, Current: number}
+	case result == "missing":
 		return 0, rules.ErrNotFound
-	case "damaged":
-		return 0, damaged(c.id, 0, errHead)
+	case result == "damaged":
+		return 0, damaged(id, 0, errHead)
 	}
-	return 0, errors.New("the answer of Redis cannot be read")
+	return 0, fmt.Errorf("the script returned %.100q", found)
 }
 
 // List implements [rules.Editor].
@@ -99,7 +74,7 @@ func (s *Source) List(ctx context.Context, after string, limit int) ([]rules.Ent
 		const longest = 100
 		from = "(" + after[:min(len(after), longest)]
 	}
-	found, err := s.run(ctx, listScript, []string{s.keys.names, s.keys.current}, from, rules.PageSize(limit))
+	found, err := s.run(ctx, listScript, []string{s.key("names"), s.key("current")}, from, rules.PageSize(limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing rule sets: %w", err)
 	}
@@ -120,21 +95,13 @@ func (s *Source) List(ctx context.Context, after string, limit int) ([]rules.Ent
 }
 
 // History implements [rules.Editor].
-func (s *Source) History(ctx context.Context, id string, before int64, limit int) ([]rules.Entry, error) {
-	entries, err := s.history(ctx, id, before, rules.PageSize(limit))
-	if err != nil {
-		return nil, fmt.Errorf("reading the history of rule set %q: %w", id, err)
-	}
-	return entries, nil
-}
-
-func (s *Source) history(ctx context.Context, id string, before int64, limit int) ([]rules.Entry, error) {
+func (s *Source) History(ctx context.Context, id string, before int64, limit int) (entries []rules.Entry, err error) {
 	if !fluxgate.ValidID(id) {
 		return nil, nil
 	}
-	found, err := s.run(ctx, historyScript, []string{s.keys.heads, s.keys.history(id)}, id, before, limit)
+	found, err := s.run(ctx, historyScript, []string{s.key("heads"), s.key("history:" + id)}, id, before, rules.PageSize(limit))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading the history of rule set %q: %w", id, err)
 	}
 	text, ok := found.text(0)
 	if !ok {
@@ -148,7 +115,6 @@ func (s *Source) history(ctx context.Context, id string, before int64, limit int
 	if before != 0 {
 		revision = min(revision, before-1)
 	}
-	entries := make([]rules.Entry, 0, len(found))
 	for i := range found[1:] {
 		line, _ := found.text(i + 1)
 		entry, err := parseLine(id, line)

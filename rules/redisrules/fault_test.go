@@ -19,16 +19,16 @@ import (
 // Redis does not undo what a script has written before it failed.
 func TestAChangeThatFailsWritesNothing(t *testing.T) {
 	srv := testenv.SharedStandalone(t)
-	for name, key := range map[string]func(k *keys) string{
-		"heads": func(k *keys) string { return k.heads }, "names": func(k *keys) string { return k.names },
-		"current": func(k *keys) string { return k.current },
-		"bytes":   func(k *keys) string { return k.bytes }, "history": func(k *keys) string { return k.history("limits") },
-		"documents": func(k *keys) string { return k.documents("limits") }, "changes": func(k *keys) string { return k.changes("limits") },
+	for name, key := range map[string]func(s *Source) string{
+		"heads": func(s *Source) string { return s.key("heads") }, "names": func(s *Source) string { return s.key("names") },
+		"current": func(s *Source) string { return s.key("current") },
+		"bytes":   func(s *Source) string { return s.key("bytes") }, "history": func(s *Source) string { return s.key("history:limits") },
+		"documents": func(s *Source) string { return s.key("documents:limits") }, "changes": func(s *Source) string { return s.key("changes:limits") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSource(t, dial(t, toServer(t, srv)), Config{})
 			mustPut(t, s, ruleSet(t, "limits", "a"), 0)
-			hurt := key(&s.keys)
+			hurt := key(s)
 			do(t, srv, "RENAME", hurt, hurt+".kept")
 			do(t, srv, "SET", hurt, "x")
 			for _, change := range []func() (int64, error){

@@ -123,10 +123,10 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	a, b := ruleSet(t, "limits", "a", "common"), ruleSet(t, "limits", "b", "common")
 	size := func() string {
 		var sizes []any
-		for _, key := range []string{s.keys.heads, s.keys.current, s.keys.bytes, s.keys.history("limits"), s.keys.documents("limits"), s.keys.changes("limits")} {
+		for _, key := range []string{s.key("heads"), s.key("current"), s.key("bytes"), s.key("history:limits"), s.key("documents:limits"), s.key("changes:limits")} {
 			sizes = append(sizes, do(t, srv, "HLEN", key))
 		}
-		return fmt.Sprintf("%v keys, %v fields, %v names", do(t, srv, "DBSIZE"), sizes, do(t, srv, "ZCARD", s.keys.names))
+		return fmt.Sprintf("%v keys, %v fields, %v names", do(t, srv, "DBSIZE"), sizes, do(t, srv, "ZCARD", s.key("names")))
 	}
 	change := func(times int) {
 		t.Helper()

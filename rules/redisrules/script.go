@@ -24,10 +24,10 @@ var (
 	historyScript = redis.NewScript(historyLua)
 )
 
-// reply is what a script has answered: text, or nil, at each place.
+// reply is what a script has returned: text or nil in each element.
 type reply []any
 
-// text is the value at a place, if there is one.
+// text is the text in an element, if there is one.
 func (r reply) text(i int) (string, bool) {
 	if i >= len(r) {
 		return "", false
@@ -36,28 +36,28 @@ func (r reply) text(i int) (string, bool) {
 	return s, ok
 }
 
-// run runs a script, which the client brings to a server that does not have it.
+// run runs a script. The client loads it on a server that does not have it.
 func (s *Source) run(ctx context.Context, script *redis.Script, keys []string, args ...any) (reply, error) {
 	return within(ctx, s.config, func(ctx context.Context) (reply, error) {
 		return script.Run(ctx, s.client, keys, args...).Slice()
 	})
 }
 
-// within asks the server and waits no longer than the timeout.
+// within calls the server and waits no longer than the timeout.
 //
-// Whether a client's own waits end with a context is for its options to say,
-// and by default they do not. So it is left alone with its call, which holds
-// one of its connections until its timeouts end it.
+// The client's own waits do not end with a context, unless its options say so.
+// So the call goes on without its caller, and holds a connection until the
+// client's timeouts end it.
 func within[T any](ctx context.Context, config Config, ask func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error
 	}
-	limited, cancel := context.WithTimeout(ctx, config.Timeout)
-	defer cancel()
 	if err := ctx.Err(); err != nil {
 		return *new(T), err
 	}
+	limited, cancel := context.WithTimeout(ctx, config.Timeout)
+	defer cancel()
 	answers := make(chan answer, 1)
 	go func() {
 		value, err := ask(limited)
@@ -67,11 +67,6 @@ func within[T any](ctx context.Context, config Config, ask func(context.Context)
 	case a := <-answers:
 		return a.value, a.err
 	case <-limited.Done():
-	}
-	select {
-	case a := <-answers: // at the last moment
-		return a.value, a.err
-	default:
 	}
 	if err := ctx.Err(); err != nil {
 		return *new(T), err

@@ -16,13 +16,12 @@ import (
 type Source struct {
 	client redis.UniversalClient
 	config Config
-	keys   keys
 }
 
 var _ rules.Editor = (*Source)(nil)
 
-// New makes a source that asks the client's servers. It sends nothing yet. The
-// client stays the caller's, who closes it when the source is no longer used.
+// New makes a source on the servers of a client. It sends nothing yet. The caller
+// closes the client when the source is not used any more.
 func New(client redis.UniversalClient, config Config) (*Source, error) {
 	if client == nil {
 		return nil, errors.New("rule sets in Redis: there is no client")
@@ -31,28 +30,28 @@ func New(client redis.UniversalClient, config Config) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rule sets in Redis: %w", err)
 	}
-	return &Source{client: client, config: config, keys: newKeys(config.Prefix)}, nil
+	return &Source{client: client, config: config}, nil
 }
 
-// unreadable stands for the revision of a rule set whose head is damaged. It
-// is none that anybody has, so that whoever asks loads the rule set and hears
-// what is wrong with it, while the others stay as they are.
+// key is a name in Redis. All have one hash tag, so that they are in one slot of a
+// cluster and a script can use them together. The buckets of a redisstore have
+// other tags, of at most four characters.
+func (s *Source) key(name string) string { return s.config.Prefix + ":{rules}:" + name }
+
+// unreadable is the revision of a rule set whose head is damaged. No rule set
+// has it, so that a caller loads the rule set and gets the error, while other
+// rule sets are not affected.
 const unreadable = -1
 
 // Revisions implements [rules.Source], with one HMGET.
 func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
-	known := make([]string, 0, len(ids))
-	for _, id := range ids {
-		if fluxgate.ValidID(id) { // no other can be there
-			known = append(known, id)
-		}
-	}
+	known := rules.ValidIDs(ids)
 	heads := make(map[string]rules.Head, len(known))
 	if len(known) == 0 {
 		return heads, nil
 	}
 	found, err := within(ctx, s.config, func(ctx context.Context) (reply, error) {
-		return s.client.HMGet(ctx, s.keys.heads, known...).Result()
+		return s.client.HMGet(ctx, s.key("heads"), known...).Result()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("asking for the revisions of %d rule sets: %w", len(known), err)
@@ -104,7 +103,7 @@ func (s *Source) version(ctx context.Context, id string, revision int64) (*rules
 	if revision > 0 {
 		which = strconv.FormatInt(revision, 10)
 	}
-	found, err := s.run(ctx, loadScript, []string{s.keys.heads, s.keys.history(id), s.keys.documents(id)},
+	found, err := s.run(ctx, loadScript, []string{s.key("heads"), s.key("history:" + id), s.key("documents:" + id)},
 		id, which, rules.MaxDocument)
 	if err != nil {
 		return nil, err
@@ -124,13 +123,13 @@ func (s *Source) version(ctx context.Context, id string, revision int64) (*rules
 	case revision == 0 || revision == head.Revision:
 		revision = head.Revision
 	default:
-		head = rules.Head{} // that of a former revision is in its line
+		head = rules.Head{} // a former revision has no head
 	}
 	return readVersion(id, revision, head, line, found)
 }
 
-// readVersion makes a version of what the script has found. Head is what the
-// line must say too, if it is known.
+// readVersion makes a version of what the script has returned. The line must
+// agree with the head, if that is known.
 func readVersion(id string, revision int64, head rules.Head, line string, found reply) (*rules.Version, error) {
 	entry, err := parseLine(id, line)
 	if err != nil {
@@ -139,30 +138,23 @@ func readVersion(id string, revision int64, head rules.Head, line string, found 
 	if entry.Revision != revision || head.Revision != 0 && entry.Head != head {
 		return nil, damaged(id, revision, errors.New("its line of history is that of another"))
 	}
-	version := &rules.Version{Entry: entry}
-	if entry.Deleted {
-		return version, nil
-	}
 	document, ok := found.text(3)
-	if !ok {
+	if !ok && !entry.Deleted {
 		var length int64
 		if len(found) > 2 {
 			length, _ = found[2].(int64)
 		}
 		return nil, damaged(id, revision, fmt.Errorf("its document has %d bytes; 1 to %d can be read", length, rules.MaxDocument))
 	}
-	version.RuleSet, err = fluxgate.ParseRuleSet([]byte(document))
+	version, err := rules.Decode(entry, []byte(document))
 	if err != nil {
 		return nil, damaged(id, revision, err)
-	}
-	if other := version.RuleSet.ID(); other != id {
-		return nil, damaged(id, revision, fmt.Errorf("its document is of rule set %q", other))
 	}
 	return version, nil
 }
 
-// damaged is an error about what stands in Redis and is not ours, or no longer
-// in the language of rules.
+// damaged is an error about data in Redis that FluxGate has not written, or that
+// is not a valid rule set.
 func damaged(id string, revision int64, err error) error {
 	if revision == 0 {
 		return fmt.Errorf("rule set %q is damaged in Redis: %w", id, err)
