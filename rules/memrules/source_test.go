@@ -23,7 +23,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-func TestConformanceWithAShortHistory(t *testing.T) {
+// The suite passes with a short history.
+func TestConformance_ShortHistory(t *testing.T) {
 	for _, c := range rulestest.Checks() {
 		if strings.HasPrefix(c.Name, "what is put can be as long") {
 			continue // takes seconds and has nothing to do with it
@@ -53,7 +54,8 @@ func put(t *testing.T, s *memrules.Source, set *fluxgate.RuleSet, base int64) {
 	}
 }
 
-func TestWhatIsPutIsOutOfTheCallersHands(t *testing.T) {
+// A caller cannot change what was put.
+func TestPut_CallerKeepsRuleSet(t *testing.T) {
 	s := memrules.New(memrules.Config{})
 	shared := []string{"a", "b"} // a list that a rule set does not copy
 	put(t, s, set(t, "api", map[string]any{"list": shared}), 0)
@@ -69,7 +71,8 @@ func TestWhatIsPutIsOutOfTheCallersHands(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRuleSetIsRefused(t *testing.T) {
+// A nil rule set is refused.
+func TestPut_NoRuleSet(t *testing.T) {
 	s := memrules.New(memrules.Config{})
 	var invalid *fluxgate.ValidationError
 	if _, err := s.Put(t.Context(), nil, rules.Change{Author: "ada"}); !errors.As(err, &invalid) {
@@ -77,7 +80,8 @@ func TestWhatIsNoRuleSetIsRefused(t *testing.T) {
 	}
 }
 
-func TestAChangeIsDatedByTheClockItWasGiven(t *testing.T) {
+// Changes have the time of the configured clock.
+func TestConfig_Now(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 1, time.FixedZone("", 3600))
 	s := memrules.New(memrules.Config{Now: func() time.Time { return now }})
 	put(t, s, set(t, "api", nil), 0)
@@ -90,7 +94,8 @@ func TestAChangeIsDatedByTheClockItWasGiven(t *testing.T) {
 	}
 }
 
-func TestThereAreAtMostAsManyRuleSetsAsItWasTold(t *testing.T) {
+// There are at most MaxRuleSets rule sets.
+func TestConfig_MaxRuleSets(t *testing.T) {
 	s := memrules.New(memrules.Config{MaxRuleSets: 2})
 	put(t, s, set(t, "a", nil), 0)
 	put(t, s, set(t, "b", nil), 0)
@@ -104,7 +109,8 @@ func TestThereAreAtMostAsManyRuleSetsAsItWasTold(t *testing.T) {
 	put(t, s, set(t, "a", nil), 1)
 }
 
-func TestAPageIsBoundedHoweverLongTheHistoryIs(t *testing.T) {
+// A page of the history is bounded.
+func TestHistory_PageSize(t *testing.T) {
 	s := memrules.New(memrules.Config{History: 2 * rules.MaxPage})
 	for i := range int64(rules.MaxPage + 10) {
 		put(t, s, set(t, "api", nil), i)

@@ -55,7 +55,8 @@ func receive(t *testing.T, from <-chan string) string {
 	}
 }
 
-func TestAWatcherIsToldOfEveryRuleSetThatChanged(t *testing.T) {
+// A watcher is called for every rule set that changed.
+func TestWatch_EveryRuleSet(t *testing.T) {
 	s := memrules.New(memrules.Config{})
 	told := make(chan string, 10)
 	watch(t, s, func(id string) { told <- id })
@@ -67,7 +68,8 @@ func TestAWatcherIsToldOfEveryRuleSetThatChanged(t *testing.T) {
 	}
 }
 
-func TestAWatcherThatStandsStillHoldsUpNobody(t *testing.T) {
+// A watcher that blocks delays no writer.
+func TestWatch_Blocked(t *testing.T) {
 	s := memrules.New(memrules.Config{})
 	told, goOn := make(chan string, 3000), make(chan struct{})
 	watch(t, s, func(id string) {
@@ -98,7 +100,8 @@ func TestAWatcherThatStandsStillHoldsUpNobody(t *testing.T) {
 	}
 }
 
-func TestAWatcherMayAskTheSource(t *testing.T) {
+// A watcher can use the source.
+func TestWatch_UsesSource(t *testing.T) {
 	s := memrules.New(memrules.Config{})
 	told := make(chan string, 10)
 	watch(t, s, func(id string) {

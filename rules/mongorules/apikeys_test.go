@@ -12,7 +12,8 @@ import (
 // digestOfFoobar is as sha256sum prints it.
 const digestOfFoobar = "sha256:c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2"
 
-func TestAPIKeysWrittenWithAShellBecomeDigestsOnce(t *testing.T) {
+// API keys that were written with a shell are replaced by their digests, once.
+func TestAPIKeys_WrittenWithAShell(t *testing.T) {
 	keys := bson.A{"foobar", digestOfFoobar}
 	byHand := append(javaDocument("a"), bson.E{Key: "when", Value: bson.D{{Key: "apiKeys", Value: keys}, {Key: "ticket", Value: 7}}})
 	withKey := rule("a", 1)

@@ -126,7 +126,9 @@ func (f *fixture) whole() string {
 	return text(f, v.RuleSet)
 }
 
-func TestAKilledWriterLeavesTheOldRulesOrTheNewAndOthersMendTheRest(t *testing.T) {
+// A writer that is killed before any call leaves the old rules or the new
+// ones, and others finish its work.
+func TestPut_KilledWriter(t *testing.T) {
 	t.Parallel()
 	always := Config{Lease: 1}
 	base := newFixture(t, always)
@@ -208,7 +210,9 @@ func (f *fixture) held(at int, config Config, do func(*Source) error, meanwhile 
 	return <-result
 }
 
-func TestALateWriterNeverSpoilsWhatCameAfter(t *testing.T) {
+// A writer that is delayed before any call does not change what was committed
+// meanwhile.
+func TestPut_LateWriter(t *testing.T) {
 	t.Parallel()
 	always := Config{Lease: 1}
 	base := newFixture(t, always)
@@ -261,7 +265,8 @@ func TestALateWriterNeverSpoilsWhatCameAfter(t *testing.T) {
 	}
 }
 
-func TestAnEditIsNeverLostWhateverAWriterIsDoing(t *testing.T) {
+// An edit that is made before any call of a writer is in some revision.
+func TestPut_EditMeanwhile(t *testing.T) {
 	t.Parallel()
 	always := Config{Lease: 1}
 	base := newFixture(t, always)

@@ -43,7 +43,8 @@ func (f *fixture) reconcileNow() {
 	must(f.T, reconcile(f.Context(), f))
 }
 
-func TestDocumentsThatWereThereBeforeBecomeTheFirstRevision(t *testing.T) {
+// Documents that are there before the first revision become revision 1.
+func TestDocuments_BeforeTheFirstRevision(t *testing.T) {
 	for name, notice := range map[string]func(*fixture){
 		"when they are loaded":      func(f *fixture) { f.load() },
 		"when a gateway mends":      (*fixture).reconcileNow,
@@ -85,7 +86,8 @@ func (f *fixture) wantConflict(set *fluxgate.RuleSet, base, current int64) {
 	}
 }
 
-func TestEditsOfDocumentsBecomeRevisions(t *testing.T) {
+// Edits of documents become revisions.
+func TestEdit_Imported(t *testing.T) {
 	remove := func(f *fixture, id string) {
 		_, err := f.docs.DeleteOne(f.Context(), bson.D{{Key: "_id", Value: id}})
 		must(f.T, err)
@@ -135,7 +137,8 @@ func TestEditsOfDocumentsBecomeRevisions(t *testing.T) {
 	}
 }
 
-func TestAnEditIsTakenInByTheNextWriterAtOnce(t *testing.T) {
+// A Put imports a pending edit and is then a conflict.
+func TestEdit_ImportedByPut(t *testing.T) {
 	f := newFixture(t, Config{}) // whose gateways look once a minute
 	f.put(threeRules()...)
 	f.shell("b", set("enabled", false))
@@ -149,7 +152,8 @@ func TestAnEditIsTakenInByTheNextWriterAtOnce(t *testing.T) {
 	}
 }
 
-func TestUnknownFieldsSurviveEveryChange(t *testing.T) {
+// Unknown fields survive every change.
+func TestUnknownFields_Kept(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	first := rule("a", 1)
 	first.When.Hosts = []string{"a.example.com"}
@@ -188,7 +192,8 @@ func TestUnknownFieldsSurviveEveryChange(t *testing.T) {
 	}
 }
 
-func TestAnEditThatBreaksTheRulesChangesNothingAndIsReported(t *testing.T) {
+// An invalid edit changes nothing and is reported.
+func TestEdit_Invalid(t *testing.T) {
 	for name, tc := range map[string]struct {
 		update bson.D
 		want   string
@@ -249,7 +254,8 @@ func TestAnEditThatBreaksTheRulesChangesNothingAndIsReported(t *testing.T) {
 	}
 }
 
-func TestAnEditThatIsPutRightIsNoLongerReported(t *testing.T) {
+// An edit that is corrected is not reported any more.
+func TestEdit_Corrected(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	f.shell("a", set("bands.0.capacity", -1))
@@ -265,7 +271,8 @@ func TestAnEditThatIsPutRightIsNoLongerReported(t *testing.T) {
 	f.consistent()
 }
 
-func TestAnOverruledEditStaysOverruledIfTheWriterDies(t *testing.T) {
+// An invalid edit that a Put replaces stays replaced if the writer is killed.
+func TestEdit_ReplacedByKilledWriter(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	f.shell("a", set("bands.0.capacity", -1))
@@ -285,7 +292,8 @@ func TestAnOverruledEditStaysOverruledIfTheWriterDies(t *testing.T) {
 	}
 }
 
-func TestALostCollectionIsWrittenAgain(t *testing.T) {
+// A lost collection is written again.
+func TestDocuments_LostCollection(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	must(t, f.docs.Drop(t.Context()))
@@ -299,7 +307,8 @@ func TestALostCollectionIsWrittenAgain(t *testing.T) {
 	f.consistent()
 }
 
-func TestALostHistoryIsMadeAgainFromTheDocuments(t *testing.T) {
+// A lost history is made again from the documents.
+func TestHistory_Lost(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	want := text(t, f.load().RuleSet)
@@ -310,7 +319,8 @@ func TestALostHistoryIsMadeAgainFromTheDocuments(t *testing.T) {
 	}
 }
 
-func TestLostHeadsDoNotCountFromTheBeginning(t *testing.T) {
+// After lost heads revisions go on from the history.
+func TestHeads_Lost(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	f.put(rule("a", 2))
@@ -321,7 +331,8 @@ func TestLostHeadsDoNotCountFromTheBeginning(t *testing.T) {
 	f.consistent()
 }
 
-func TestDocumentsOfADeletedRuleSet(t *testing.T) {
+// Documents of a deleted rule set are deleted.
+func TestDocuments_DeletedRuleSet(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	kept := f.document("a")
@@ -341,7 +352,8 @@ func TestDocumentsOfADeletedRuleSet(t *testing.T) {
 	f.consistent()
 }
 
-func TestWhatDocumentsCannotShowSurvivesAnEditBesideIt(t *testing.T) {
+// What documents cannot hold survives an edit of another field.
+func TestEdit_KeepsExactValues(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	r := rule("a", 1)
 	r.CreatedAt = time.Date(2024, 1, 1, 0, 0, 0, 123456789, time.UTC)

@@ -14,7 +14,8 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-func TestNamesGoToMongoDBAndBack(t *testing.T) {
+// Names that MongoDB does not accept are encoded, and decoded to the same.
+func TestMongoName_RoundTrip(t *testing.T) {
 	for name, want := range map[string]string{
 		"tier": "tier", "a.b": "a%2Eb", "$set": "%24set", "a$": "a$", "": "%", "%": "%25", "100%": "100%25", "%2E": "%252E",
 		"%25": "%2525", "%2525": "%252525", "a\x00b": "a%00b", "...": "%2E%2E%2E", "ключ": "ключ", "%zz": "%25zz",
@@ -43,7 +44,8 @@ func TestNamesGoToMongoDBAndBack(t *testing.T) {
 	}
 }
 
-func TestNumbersAreKeptExactlyOrAsText(t *testing.T) {
+// Numbers are kept exactly, or as strings.
+func TestEncodeNumber_Exact(t *testing.T) {
 	for s, want := range map[string]any{
 		"0": int64(0), "-0": int64(0), "5": int64(5), "9223372036854775807": int64(math.MaxInt64), "9007199254740993": int64(9007199254740993),
 		"0.1": 0.1, "1.50": 1.5, "1E+2": 100.0, "1e300": 1e300, "5e-324": 5e-324, "0.0": 0.0, "0e5": 0.0,
@@ -57,7 +59,8 @@ func TestNumbersAreKeptExactlyOrAsText(t *testing.T) {
 	}
 }
 
-func TestBSONThatIsNoRuleIsNamedByItsPlace(t *testing.T) {
+// A BSON value that a rule cannot have is named by its place.
+func TestReadDocument_Problems(t *testing.T) {
 	decimal, _ := bson.ParseDecimal128("1.5")
 	for name, tc := range map[string]struct {
 		field string
@@ -123,9 +126,9 @@ func anyRule(rng *rand.Rand) fluxgate.Rule {
 	return r
 }
 
-// TestARewrittenDocumentSaysWhatItShould applies the update of any document
+// A rewritten document says what it should. The test applies the update of any document
 // that is behind to it, as the server does.
-func TestARewrittenDocumentSaysWhatItShould(t *testing.T) {
+func TestRewrite_AnyRule(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
 		from, to := encodeRule(anyRule(rng)), encodeRule(anyRule(rng))
@@ -179,7 +182,8 @@ func applied(t *testing.T, doc bson.D, update bson.M) bson.D {
 	return doc
 }
 
-func TestWhatIsTooLargeForADocumentIsRefusedBeforeItIsMade(t *testing.T) {
+// A rule that is too large for a document is refused before it is committed.
+func TestEncodeRule_TooLarge(t *testing.T) {
 	r := rule("a", 1)
 	r.Attributes = map[string]any{"text": strings.Repeat("x", maxBSON)}
 	problems := encodeRule(r).problems

@@ -21,7 +21,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-func TestNoPasswordIsInAnErrorOrALog(t *testing.T) {
+// No password is in an error or in the log.
+func TestOpen_Password(t *testing.T) {
 	const password = "hush-hush"
 	for name, uri := range map[string]string{
 		"a server that is not there":         "mongodb://ann:hush-hush@127.0.0.1:1/db?connectTimeoutMS=100&serverSelectionTimeoutMS=100",
@@ -57,7 +58,8 @@ func TestNoPasswordIsInAnErrorOrALog(t *testing.T) {
 	}
 }
 
-func TestAWrongPasswordStaysQuiet(t *testing.T) {
+// A wrong password is not in an error.
+func TestOpen_WrongPassword(t *testing.T) {
 	host := strings.TrimPrefix(testenv.SharedMongo(t).URI(), "mongodb://")
 	s, err := Open(t.Context(), "mongodb://ann:hush-hush@"+host[strings.LastIndex(host, "@")+1:], Config{})
 	must(t, err)
@@ -72,7 +74,8 @@ func TestAWrongPasswordStaysQuiet(t *testing.T) {
 	t.Logf("it says %v", err)
 }
 
-func TestTheDatabaseIsTheOneThatTheURINames(t *testing.T) {
+// The database is the one in the URI.
+func TestDatabaseOf_URI(t *testing.T) {
 	for uri, want := range map[string]string{
 		"mongodb://localhost:27017/fluxgate":    "fluxgate",
 		"mongodb://localhost/rules?w=majority":  "rules",
@@ -87,7 +90,8 @@ func TestTheDatabaseIsTheOneThatTheURINames(t *testing.T) {
 	}
 }
 
-func TestImpossibleSettingsAreRefused(t *testing.T) {
+// A config that cannot work is refused.
+func TestOpen_InvalidConfig(t *testing.T) {
 	for name, config := range map[string]Config{
 		"a collection with a dollar sign": {Collection: "$x"},
 		"a collection of the system":      {Collection: "system.users"},
@@ -104,7 +108,9 @@ func TestImpossibleSettingsAreRefused(t *testing.T) {
 	}
 }
 
-func TestADeadServerHoldsNobody(t *testing.T) {
+// A server that does not answer delays no call longer than the timeout, and
+// loses nothing.
+func TestTimeout_FrozenServer(t *testing.T) {
 	server := testenv.StartMongo(t)
 	f := newFixtureOn(t, server.URI(), Config{})
 	f.put(threeRules()...)
@@ -167,7 +173,8 @@ func waitFor(t *testing.T, works func() error) {
 	}
 }
 
-func TestIndexesAreMadeOnceHoweverOftenItIsOpened(t *testing.T) {
+// Indexes are created once.
+func TestIndexes_Once(t *testing.T) {
 	f := newFixture(t, Config{})
 	f.open(Config{})
 	f.handle(Config{})
@@ -188,7 +195,8 @@ func TestIndexesAreMadeOnceHoweverOftenItIsOpened(t *testing.T) {
 	}
 }
 
-func TestIndexesAreMadeLaterIfTheServerIsAwayAtFirst(t *testing.T) {
+// Indexes are created later if the server is away at first.
+func TestIndexes_ServerAway(t *testing.T) {
 	f := newFixture(t, Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	away := true
@@ -212,7 +220,8 @@ func TestIndexesAreMadeLaterIfTheServerIsAwayAtFirst(t *testing.T) {
 	}
 }
 
-func TestAnUnchangedPollIsOneSmallRead(t *testing.T) {
+// A poll without a change is one small read.
+func TestRevisions_OneSmallRead(t *testing.T) {
 	f := newFixture(t, Config{})
 	var many []fluxgate.Rule
 	for i := range 200 {
@@ -265,7 +274,8 @@ func TestAnUnchangedPollIsOneSmallRead(t *testing.T) {
 	t.Logf("its content has %d bytes", len(raw))
 }
 
-func TestTheHistoryIsBoundedOnTheServerToo(t *testing.T) {
+// The history is bounded on the server too.
+func TestHistory_Bounded(t *testing.T) {
 	f := newFixture(t, Config{History: 3})
 	for i := range 7 {
 		f.put(rule("a", int64(i+1)))

@@ -11,7 +11,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules/rulestest"
 )
 
-func TestSourceKeepsTheContract(t *testing.T) {
+// The suite passes.
+func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, c := range rulestest.Checks() {
 		t.Run(c.Name, func(t *testing.T) {
@@ -41,9 +42,9 @@ func (f *fixture) corrupt(t testing.TB, id, document string) {
 
 var full = flag.Bool("full", false, "also run the checks that take minutes")
 
-// TestFiftyWritersMakeAThousandChanges is the whole of what the contract asks
+// Fifty writers make a thousand changes: the whole of what the contract asks
 // of concurrent writers. The test server reads the whole history for each.
-func TestFiftyWritersMakeAThousandChanges(t *testing.T) {
+func TestConformance_FiftyWriters(t *testing.T) {
 	if !*full {
 		t.Skip("takes minutes: run it with -full")
 	}

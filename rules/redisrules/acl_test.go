@@ -65,7 +65,8 @@ func underACL(t testing.TB, options *redis.UniversalOptions, servers []*testenv.
 	return everything(ctx, t, s)
 }
 
-func TestSmallestACLStandalone(t *testing.T) {
+// The documented ACL is enough on one server.
+func TestACL_Standalone(t *testing.T) {
 	all := documentedUser(t)
 	srv := testenv.StartStandalone(t, aclConfig(all))
 	servers := []*testenv.Server{srv}
@@ -101,7 +102,7 @@ func TestSmallestACLStandalone(t *testing.T) {
 }
 
 // Who only reads needs less.
-func TestSmallestACLToRead(t *testing.T) {
+func TestACL_ReadOnly(t *testing.T) {
 	all := documentedUser(t)
 	srv := testenv.StartStandalone(t, aclConfig(all))
 	s := newSource(t, dial(t, toServer(t, srv)), Config{Prefix: "fluxgate"})
@@ -130,7 +131,8 @@ func TestSmallestACLToRead(t *testing.T) {
 	consistent(t, srv, s)
 }
 
-func TestSmallestACLCluster(t *testing.T) {
+// The documented ACL is enough in a cluster.
+func TestACL_Cluster(t *testing.T) {
 	all := documentedUser(t)
 	cluster := testenv.StartCluster(t, aclConfig(all))
 	masters, err := cluster.Masters(t.Context())

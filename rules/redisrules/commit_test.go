@@ -22,7 +22,7 @@ func impatient(t testing.TB, addr string) redis.UniversalClient {
 
 // The server makes the change, the connection breaks before the answer
 // arrives, and the client sends the change again.
-func TestAChangeWhoseAnswerIsLostIsMadeOnce(t *testing.T) {
+func TestPut_LostAnswer(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	proxy := testenv.StartProxy(t, srv.Addr())
 	s := newSource(t, impatient(t, proxy.Addr()), Config{})
@@ -109,7 +109,7 @@ func TestAChangeWhoseAnswerIsLostIsMadeOnce(t *testing.T) {
 
 // A client that does not try again: the author hears of an error that is not a
 // conflict, and looks.
-func TestALostAnswerIsNotAConflict(t *testing.T) {
+func TestPut_LostAnswerIsNoConflict(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	proxy := testenv.StartProxy(t, srv.Addr())
 	s := newSource(t, dial(t, &redis.UniversalOptions{Addrs: []string{proxy.Addr()}, MaxRetries: -1}), Config{Timeout: 2 * time.Second})
@@ -129,7 +129,8 @@ func TestALostAnswerIsNotAConflict(t *testing.T) {
 	proxy.Cut()
 }
 
-func TestScriptFlushesBetweenChangesAreNotSeen(t *testing.T) {
+// SCRIPT FLUSH between changes has no effect.
+func TestScripts_Flush(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	s := newSource(t, dial(t, toServer(t, srv)), Config{})
 	for range 20 {

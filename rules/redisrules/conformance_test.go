@@ -41,18 +41,21 @@ func conformance(t *testing.T, options *redis.UniversalOptions, subject rulestes
 }
 
 // On one server with all the writers and changes that the suite asks for.
-func TestConformanceStandalone(t *testing.T) {
+func TestConformance_Standalone(t *testing.T) {
 	conformance(t, toServer(t, testenv.SharedStandalone(t)), rulestest.Subject{})
 }
 
-func TestConformanceStandaloneWithAShortHistory(t *testing.T) {
+// The suite passes with a short history.
+func TestConformance_ShortHistory(t *testing.T) {
 	conformance(t, toServer(t, testenv.SharedStandalone(t)), rulestest.Subject{History: 20, HistoryBytes: 1 << 20, Writers: 10, Changes: 60})
 }
 
-func TestConformanceSentinel(t *testing.T) {
+// The suite passes behind Sentinel.
+func TestConformance_Sentinel(t *testing.T) {
 	conformance(t, toSentinel(testenv.SharedSentinel(t)), rulestest.Subject{Writers: 10, Changes: 60})
 }
 
-func TestConformanceCluster(t *testing.T) {
+// The suite passes in a cluster.
+func TestConformance_Cluster(t *testing.T) {
 	conformance(t, toCluster(testenv.SharedCluster(t)), rulestest.Subject{Writers: 10, Changes: 60})
 }

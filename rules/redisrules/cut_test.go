@@ -63,7 +63,7 @@ func (c *trappedConn) Read(b []byte) (int, error) {
 // A writer is cut off after each part of what it sends, right behind the last
 // byte, and with the first byte of the answer. The server then has the old rule
 // set or the new one, whole.
-func TestAWriterThatIsCutOffLeavesTheOldOrTheNewWhole(t *testing.T) {
+func TestPut_CutConnection(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	cut := &trap{proxy: testenv.StartProxy(t, srv.Addr())}
 	client := redis.NewClient(&redis.Options{

@@ -20,7 +20,7 @@ func asInvalid(t testing.TB, err error) *fluxgate.ValidationError {
 }
 
 // What stands in Redis may have been written by anybody.
-func TestWhatCannotBeReadIsAnErrorThatNamesIt(t *testing.T) {
+func TestDamage_NamedByErrors(t *testing.T) {
 	srv := testenv.SharedStandalone(t)
 	ctx := t.Context()
 	const good = "2 put 1767225600000000 TOKEN\nalice\n"
@@ -42,7 +42,9 @@ func TestWhatCannotBeReadIsAnErrorThatNamesIt(t *testing.T) {
 		{"a line of another revision", func(s *Source) []any {
 			return []any{"HSET", s.key("history:limits"), 2, strings.Replace(good, "2", "1", 1)}
 		}, "l"},
-		{"a line without a comment's place", func(s *Source) []any { return []any{"HSET", s.key("history:limits"), 2, strings.TrimSuffix(good, "\n")} }, "l"},
+		{"a line without a comment's place", func(s *Source) []any {
+			return []any{"HSET", s.key("history:limits"), 2, strings.TrimSuffix(good, "\n")}
+		}, "l"},
 		{"a line without an author", func(s *Source) []any {
 			return []any{"HSET", s.key("history:limits"), 2, strings.Replace(good, "alice", "", 1)}
 		}, "l"},
@@ -151,7 +153,7 @@ const retype = "redis.call('DEL', KEYS[1]) return redis.call('SET', KEYS[1], 'x'
 
 // Nobody can change a rule set whose head is damaged, and nothing is made of
 // what stands there.
-func TestADamagedHeadIsNotBuiltOn(t *testing.T) {
+func TestDamage_Head(t *testing.T) {
 	srv := testenv.SharedStandalone(t)
 	s := newSource(t, dial(t, toServer(t, srv)), Config{})
 	mustPut(t, s, ruleSet(t, "limits", "a"), 0)
@@ -176,7 +178,7 @@ func TestADamagedHeadIsNotBuiltOn(t *testing.T) {
 }
 
 // What others have written is not carried over the network, however long.
-func TestLinesThatAreTooLongAreCut(t *testing.T) {
+func TestDamage_LongLines(t *testing.T) {
 	srv := testenv.SharedStandalone(t)
 	s := newSource(t, dial(t, toServer(t, srv)), Config{})
 	mustPut(t, s, ruleSet(t, "limits", "a"), 0)

@@ -17,7 +17,7 @@ import (
 )
 
 // Redis does not undo what a script has written before it failed.
-func TestAChangeThatFailsWritesNothing(t *testing.T) {
+func TestPut_WrongType(t *testing.T) {
 	srv := testenv.SharedStandalone(t)
 	for name, key := range map[string]func(s *Source) string{
 		"heads": func(s *Source) string { return s.key("heads") }, "names": func(s *Source) string { return s.key("names") },
@@ -49,7 +49,7 @@ func TestAChangeThatFailsWritesNothing(t *testing.T) {
 }
 
 // A full server refuses a change as a whole.
-func TestAChangeThatDoesNotFitWritesNothing(t *testing.T) {
+func TestPut_OutOfMemory(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	s := newSource(t, dial(t, toServer(t, srv)), Config{})
 	mustPut(t, s, ruleSet(t, "limits", "a"), 0)
@@ -65,7 +65,8 @@ func TestAChangeThatDoesNotFitWritesNothing(t *testing.T) {
 	mustPut(t, s, ruleSet(t, "limits", "b"), 1)
 }
 
-func TestAServerThatLostItsDataDoesNotSayDeleted(t *testing.T) {
+// A server that lost its data does not report rule sets as deleted.
+func TestRevisions_LostData(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	s := newSource(t, dial(t, toServer(t, srv)), Config{})
 	mustPut(t, s, ruleSet(t, "limits", "a"), 0)
@@ -81,7 +82,7 @@ func TestAServerThatLostItsDataDoesNotSayDeleted(t *testing.T) {
 }
 
 // Buckets and rules may stand under one prefix.
-func TestAResetOfBucketsLeavesTheRules(t *testing.T) {
+func TestKeys_ResetOfBuckets(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	s := newSource(t, dial(t, toServer(t, srv)), Config{Prefix: "fluxgate"})
 	mustPut(t, s, ruleSet(t, "limits", "a"), 0)
@@ -116,7 +117,7 @@ func TestAResetOfBucketsLeavesTheRules(t *testing.T) {
 }
 
 // The server is frozen, and the client would wait for it forever.
-func TestNoWaitIsLongerThanTheTimeout(t *testing.T) {
+func TestTimeout_Bound(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	client := dial(t, &redis.UniversalOptions{Addrs: srv.Addrs(), ReadTimeout: -1, WriteTimeout: -1})
 	s := newSource(t, client, Config{Timeout: 100 * time.Millisecond})
@@ -154,7 +155,8 @@ func TestNoWaitIsLongerThanTheTimeout(t *testing.T) {
 	}
 }
 
-func TestErrorsShowNoPassword(t *testing.T) {
+// Errors show no password.
+func TestErrors_Password(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{Password: "hunter2-of-the-server"})
 	for _, addr := range []string{srv.Addr(), "127.0.0.1:1"} {
 		s := newSource(t, dial(t, &redis.UniversalOptions{Addrs: []string{addr}, Password: "hunter2-of-the-test", MaxRetries: -1}), Config{})
@@ -172,7 +174,8 @@ func TestErrorsShowNoPassword(t *testing.T) {
 	}
 }
 
-func TestConfigThatCannotWorkIsRefused(t *testing.T) {
+// A config that cannot work is refused.
+func TestConfig_Invalid(t *testing.T) {
 	client := redis.NewClient(&redis.Options{})
 	defer client.Close()
 	for _, config := range []Config{

@@ -16,7 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func TestTenThousandRules(t *testing.T) {
+// Ten thousand rules can be put and loaded.
+func TestPut_TenThousandRules(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	s := newSource(t, dial(t, toServer(t, srv)), Config{})
 	ids := func(end string) []string {
@@ -79,7 +80,7 @@ func (c countedConn) Read(b []byte) (int, error) {
 }
 
 // However large the rule sets are, asking whether they have changed is small.
-func TestAnUnchangedPollIsAFewBytes(t *testing.T) {
+func TestRevisions_Bytes(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	var sent, received atomic.Int64
 	client := redis.NewClient(&redis.Options{
@@ -116,7 +117,7 @@ func TestAnUnchangedPollIsAFewBytes(t *testing.T) {
 }
 
 // After many changes Redis holds no more than after as many as are kept.
-func TestTheHistoryIsBounded(t *testing.T) {
+func TestHistory_Bounded(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	client := dial(t, toServer(t, srv))
 	s := newSource(t, client, Config{History: 10})
@@ -163,7 +164,8 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestNothingLooksThroughAllKeys(t *testing.T) {
+// No command scans all keys.
+func TestKeys_NoScan(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	s := newSource(t, dial(t, toServer(t, srv)), Config{})
 	if err := everything(t.Context(), t, s); err != nil {

@@ -54,8 +54,9 @@ func newFleet(t testing.TB, server *testenv.Server, addr string, gateways int, c
 
 func prefix(t testing.TB) string { return strings.NewReplacer("/", "-", " ", "-").Replace(t.Name()) }
 
-// TestAnAnnouncedChangeIsSoonInEffectEverywhere has no polling that could help.
-func TestAnAnnouncedChangeIsSoonInEffectEverywhere(t *testing.T) {
+// An announced change is soon in effect on all gateways.
+// The test has no polling that could help.
+func TestAnnouncer_Change(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	editor, fleet := newFleet(t, server, server.Addr(), 20, reload.Config{Interval: never})
 	var took []time.Duration
@@ -78,9 +79,10 @@ func TestAnAnnouncedChangeIsSoonInEffectEverywhere(t *testing.T) {
 	t.Logf("from commit to effect on %d gateways: median %v, slowest %v", len(fleet), took[len(took)/2], took[len(took)-1])
 }
 
-// TestWhoeverMissedAnAnnouncementPolls cuts every gateway off while rules
+// A gateway that missed an announcement finds the change by polling.
+// The test cuts every gateway off while rules
 // change.
-func TestWhoeverMissedAnAnnouncementPolls(t *testing.T) {
+func TestAuto_MissedAnnouncement(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	proxy := testenv.StartProxy(t, server.Addr())
 	editor, fleet := newFleet(t, server, proxy.Addr(), 5, reload.Config{Interval: 300 * time.Millisecond})
@@ -95,9 +97,10 @@ func TestWhoeverMissedAnAnnouncementPolls(t *testing.T) {
 	}
 }
 
-// TestListeningAgainLooksAgain has announcements alone: what was said while
+// After a lost connection the revisions are read again.
+// The test has announcements alone: what was said while
 // the connection was away is not missed.
-func TestListeningAgainLooksAgain(t *testing.T) {
+func TestPubSub_Reconnect(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	proxy := testenv.StartProxy(t, server.Addr())
 	editor, fleet := newFleet(t, server, proxy.Addr(), 2, reload.Config{Strategy: reload.PubSub, Interval: never})
@@ -195,9 +198,10 @@ func TestHints_Flood(t *testing.T) {
 	until(t, "the change is in effect", func() bool { return capacity(t, r, "set-7") == 2 })
 }
 
-// TestBucketsAreResetOnceForTheFleet has gateways that all hear of a change
+// Buckets are reset once for all gateways.
+// The test has gateways that all hear of a change
 // and share one Redis.
-func TestBucketsAreResetOnceForTheFleet(t *testing.T) {
+func TestResetBuckets_Once(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	client := newClient(t, server.Addr())
 	source, err := redisrules.New(client, redisrules.Config{})

@@ -25,7 +25,8 @@ func withCopy(t *testing.T, source *moody) (folder string) {
 	return folder
 }
 
-func TestAGatewayStartsFromItsCopyWhileTheSourceIsAway(t *testing.T) {
+// A gateway starts from its copy while the source is away.
+func TestCopies_SourceAway(t *testing.T) {
 	source := newMoody()
 	folder := withCopy(t, source)
 	source.feel(away)
@@ -47,9 +48,10 @@ func TestAGatewayStartsFromItsCopyWhileTheSourceIsAway(t *testing.T) {
 	}
 }
 
-// TestWithoutSourceAndCopyItStarts has nothing to decide by. The engine then
+// With StartWithoutRules a gateway starts without source and copy.
+// The test has nothing to decide by. The engine then
 // follows its missing-rule behaviour.
-func TestWithoutSourceAndCopyItStarts(t *testing.T) {
+func TestStart_NoSourceNoCopy(t *testing.T) {
 	source := newMoody()
 	put(t, source, "set", 7)
 	source.feel(away)
@@ -70,7 +72,8 @@ func TestWithoutSourceAndCopyItStarts(t *testing.T) {
 	until(t, "the rule set is there", func() bool { return capacity(t, r, "set") == 7 })
 }
 
-func TestCopiesAreForTheirOwnerAndWhole(t *testing.T) {
+// Copies can be read by their owner only, and are complete.
+func TestCopies_Files(t *testing.T) {
 	source := newMoody()
 	folder := withCopy(t, source)
 	for name, mode := range map[string]os.FileMode{".": os.ModeDir | 0o700, copyName: 0o600} {
@@ -97,8 +100,9 @@ func TestCopiesAreForTheirOwnerAndWhole(t *testing.T) {
 	}
 }
 
-// TestADamagedCopyIsNotUsed changes every part of the file.
-func TestADamagedCopyIsNotUsed(t *testing.T) {
+// A damaged copy is not used.
+// The test changes every part of the file.
+func TestCopies_Damaged(t *testing.T) {
 	source := newMoody()
 	folder := withCopy(t, source)
 	file := filepath.Join(folder, copyName)
@@ -133,7 +137,8 @@ func TestADamagedCopyIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestAFolderThatCannotBeMadeStopsTheStart(t *testing.T) {
+// A folder that cannot be made stops the start.
+func TestCopies_Folder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

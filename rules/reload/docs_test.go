@@ -48,9 +48,10 @@ func open(t *testing.T, document string) error {
 	return err
 }
 
-// TestTheRulesInTheDocumentationAreRules reads every example, and wants one
+// The rules in the documentation are valid.
+// The test reads every example, and wants one
 // for every field.
-func TestTheRulesInTheDocumentationAreRules(t *testing.T) {
+func TestDocs_Rules(t *testing.T) {
 	examples := blocks(t, "yaml")
 	for _, example := range examples {
 		t.Run(strings.SplitN(example, "\n", 2)[0], func(t *testing.T) {
@@ -81,7 +82,8 @@ func TestTheRulesInTheDocumentationAreRules(t *testing.T) {
 	}
 }
 
-func TestTheMistakeInTheDocumentationIsShownSo(t *testing.T) {
+// The mistake in the documentation is reported as it is shown there.
+func TestDocs_Mistake(t *testing.T) {
 	document := `id: api-limits
 rules:
   - id: everyone
@@ -102,7 +104,8 @@ rules:
 	t.Errorf("docs/rules.md does not show\n%v", err)
 }
 
-func TestTheCodeInTheDocumentationRuns(t *testing.T) {
+// The code in the documentation runs.
+func TestDocs_Code(t *testing.T) {
 	example, err := os.ReadFile("example_test.go")
 	if err != nil {
 		t.Fatal(err)

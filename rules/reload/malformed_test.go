@@ -110,9 +110,10 @@ var malformed = []struct{ name, document, place string }{
 	{"attributes as list", `{id: set, rules: [{$R, attributes: [1]}]}`, "rules[0].attributes"},
 }
 
-// TestMalformedRulesAreRefusedAndTheLastGoodOnesServe edits a file from good
+// Malformed rules are refused, and the last good ones stay in effect.
+// The test edits a file from good
 // to bad and back, for every way to be bad.
-func TestMalformedRulesAreRefusedAndTheLastGoodOnesServe(t *testing.T) {
+func TestLoad_MalformedRules(t *testing.T) {
 	if len(malformed) < 60 {
 		t.Fatalf("only %d documents", len(malformed))
 	}

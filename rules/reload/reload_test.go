@@ -15,7 +15,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules/reload"
 )
 
-func TestAChangeArrivesByPolling(t *testing.T) {
+// A change arrives by polling.
+func TestPolling_Change(t *testing.T) {
 	source := newMoody()
 	put(t, source, "set", 1)
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: 10 * time.Millisecond, Jitter: -1})
@@ -29,7 +30,8 @@ func TestAChangeArrivesByPolling(t *testing.T) {
 	}
 }
 
-func TestAnUnchangedPollReadsRevisionsOnly(t *testing.T) {
+// A poll without a change reads revisions only.
+func TestPolling_Unchanged(t *testing.T) {
 	source := newMoody()
 	for _, id := range []string{"a", "b", "c"} {
 		put(t, source, id, 1)
@@ -46,8 +48,9 @@ func TestAnUnchangedPollReadsRevisionsOnly(t *testing.T) {
 	}
 }
 
-// TestASourceThatWatchesIsHeard has no polling that could help.
-func TestASourceThatWatchesIsHeard(t *testing.T) {
+// A source that watches gives hints.
+// The test has no polling that could help.
+func TestWatch_Change(t *testing.T) {
 	source := memrules.New(memrules.Config{})
 	put(t, source, "set", 1)
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: never})
@@ -57,7 +60,8 @@ func TestASourceThatWatchesIsHeard(t *testing.T) {
 	}
 }
 
-func TestTheFirstRequestWaitsForItsRuleSet(t *testing.T) {
+// The first request waits for its rule set.
+func TestRuleSet_FirstRequest(t *testing.T) {
 	source := newMoody()
 	put(t, source.Source, "set", 7)
 	let := make(chan struct{})
@@ -100,7 +104,8 @@ func TestTheFirstRequestWaitsForItsRuleSet(t *testing.T) {
 	}
 }
 
-func TestAHangingSourceHoldsNobodyForLong(t *testing.T) {
+// A source that hangs delays a request by FirstWait at most.
+func TestRuleSet_HangingSource(t *testing.T) {
 	source := newMoody()
 	put(t, source, "set", 7)
 	source.feel(hang)
@@ -119,7 +124,8 @@ func TestAHangingSourceHoldsNobodyForLong(t *testing.T) {
 	}
 }
 
-func TestUnknownRuleSetsAreRemembered(t *testing.T) {
+// An unknown id is read once, not on every request.
+func TestRuleSet_Unknown(t *testing.T) {
 	source := newMoody()
 	r := start(t, source, reload.Config{Interval: 20 * time.Millisecond, Jitter: -1})
 	until(t, "the rule set was looked for", func() bool { capacity(t, r, "later"); return source.revisions.Load() > 0 })
@@ -143,7 +149,8 @@ func TestUnknownRuleSetsAreRemembered(t *testing.T) {
 	}
 }
 
-func TestAFloodOfUnknownIdsPushesNothingOut(t *testing.T) {
+// A flood of unknown ids drops no rule set.
+func TestRuleSet_UnknownFlood(t *testing.T) {
 	source := newMoody()
 	const most = 100
 	for i := range most {
@@ -178,7 +185,8 @@ func TestAFloodOfUnknownIdsPushesNothingOut(t *testing.T) {
 	}
 }
 
-func TestTooManyRuleSetsDropTheOneUsedLongestAgo(t *testing.T) {
+// With too many rule sets the one that was used longest ago is dropped.
+func TestRuleSet_TooMany(t *testing.T) {
 	source := newMoody()
 	for i := range 30 {
 		put(t, source, fmt.Sprint("set-", i), int64(i+1))
@@ -204,7 +212,8 @@ func TestTooManyRuleSetsDropTheOneUsedLongestAgo(t *testing.T) {
 	}
 }
 
-func TestIdleRuleSetsAreDropped(t *testing.T) {
+// Idle rule sets are dropped.
+func TestRuleSet_Idle(t *testing.T) {
 	source := newMoody()
 	put(t, source, "kept", 1)
 	put(t, source, "used", 2)
@@ -219,7 +228,8 @@ func TestIdleRuleSetsAreDropped(t *testing.T) {
 	}
 }
 
-func TestADeletedRuleSetEndsAndALostOneDoesNot(t *testing.T) {
+// A deleted rule set ends, a lost one does not.
+func TestRuleSet_DeletedOrLost(t *testing.T) {
 	source := newMoody()
 	revision := put(t, source, "deleted", 1)
 	put(t, source, "lost", 2)
@@ -257,7 +267,8 @@ func TestADeletedRuleSetEndsAndALostOneDoesNot(t *testing.T) {
 	}
 }
 
-func TestASourceThatFailsChangesNothing(t *testing.T) {
+// A source that fails changes nothing.
+func TestLoad_FailingSource(t *testing.T) {
 	for name, mood := range map[string]func(context.Context) error{
 		"away":  away,
 		"hangs": hang,
@@ -284,9 +295,10 @@ func TestASourceThatFailsChangesNothing(t *testing.T) {
 	}
 }
 
-// TestARefusedRevisionIsNotReadOnEveryHint keeps a flood of hints from
+// A revision that could not be loaded is not read on every hint.
+// The test keeps a flood of hints from
 // becoming a flood of reads of a rule set that is known to be bad.
-func TestARefusedRevisionIsNotReadOnEveryHint(t *testing.T) {
+func TestHints_RefusedRevision(t *testing.T) {
 	source := memrulesThatWatch{newMoody()}
 	put(t, source, "set", 1)
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: never, Jitter: -1})
@@ -319,7 +331,8 @@ func (m memrulesThatWatch) Watch(ctx context.Context, changed func(string)) erro
 	return m.Source.Watch(ctx, func(string) { changed("") })
 }
 
-func TestCloseEndsEverythingAndKeepsDeciding(t *testing.T) {
+// Close ends the background work, and the loaded rules go on deciding.
+func TestClose_KeepsDeciding(t *testing.T) {
 	source := newMoody()
 	put(t, source, "set", 1)
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: 10 * time.Millisecond})
@@ -333,7 +346,8 @@ func TestCloseEndsEverythingAndKeepsDeciding(t *testing.T) {
 	}
 }
 
-func TestAStartThatCannotBeRight(t *testing.T) {
+// A config that cannot work stops the start.
+func TestStart_InvalidConfig(t *testing.T) {
 	source := newMoody()
 	for name, config := range map[string]reload.Config{
 		"unknown strategy":   {Strategy: "TELEPATHY"},
@@ -356,9 +370,10 @@ func TestAStartThatCannotBeRight(t *testing.T) {
 	}
 }
 
-// TestALateLookDeletesNothing has a look whose answer arrives after the rule
+// A late answer of the source deletes nothing.
+// The test has a look whose answer arrives after the rule
 // set that it calls deleted was made again and loaded.
-func TestALateLookDeletesNothing(t *testing.T) {
+func TestRefresh_LateAnswer(t *testing.T) {
 	source := newMoody()
 	revision := put(t, source.Source, "set", 1)
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: never, Timeout: time.Minute})

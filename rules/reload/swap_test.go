@@ -12,10 +12,11 @@ import (
 	"github.com/fluxgate/fluxgate/rules/reload"
 )
 
-// TestEveryDecisionIsMadeUnderOneRevision replaces a hundred rules under load.
+// Every decision is made under one revision.
+// The test replaces a hundred rules under load.
 // Every rule of a version has its capacity, so that a decision tells which
 // version it was made by.
-func TestEveryDecisionIsMadeUnderOneRevision(t *testing.T) {
+func TestSwap_OneRevision(t *testing.T) {
 	source := newMoody()
 	version := func(capacity int64) *fluxgate.RuleSet {
 		all := make([]fluxgate.Rule, 100)

@@ -7,7 +7,8 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-func TestTheFullRulesHaveEveryFieldSet(t *testing.T) {
+// The full rules have every field set.
+func TestFullRules_EveryField(t *testing.T) {
 	set := map[string]bool{}
 	look := func(name string, v reflect.Value) {
 		for i := range v.NumField() {

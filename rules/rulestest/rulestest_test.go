@@ -11,7 +11,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules/rulestest"
 )
 
-func TestAnEditorWithoutFaultPassesEveryCheck(t *testing.T) {
+// A correct editor passes every check.
+func TestChecks_CorrectEditor(t *testing.T) {
 	for _, c := range rulestest.Checks() {
 		t.Run(c.Name, func(t *testing.T) {
 			s := openEditor("")
@@ -23,7 +24,8 @@ func TestAnEditorWithoutFaultPassesEveryCheck(t *testing.T) {
 	}
 }
 
-func TestASourceThatCannotBeWrittenPassesTheChecksOfReading(t *testing.T) {
+// A source that cannot be written passes the checks of reading.
+func TestChecks_ReadOnlySource(t *testing.T) {
 	passed := 0
 	for _, c := range rulestest.Checks() {
 		r := record(t, func(t testing.TB) { c.Run(t, openDocuments("")) })
@@ -39,7 +41,8 @@ func TestASourceThatCannotBeWrittenPassesTheChecksOfReading(t *testing.T) {
 	}
 }
 
-func TestEveryFaultIsNoticed(t *testing.T) {
+// Every fault fails a check.
+func TestChecks_FaultyEditor(t *testing.T) {
 	noticing := map[string]bool{}
 	for _, faulty := range []struct {
 		kind   string
@@ -68,7 +71,8 @@ func TestEveryFaultIsNoticed(t *testing.T) {
 	}
 }
 
-func TestASubjectThatCannotBeTestedIsRefused(t *testing.T) {
+// A subject that cannot be tested is refused.
+func TestChecks_InvalidSubject(t *testing.T) {
 	editor, source := openEditor(""), openDocuments("")
 	for name, s := range map[string]rulestest.Subject{
 		"nothing":                    {},
