@@ -16,7 +16,7 @@ var habits = map[string]string{
 	"restoring brings back what was deleted and never a deletion":         "the times of rules are the server's",
 	"concurrent writers lose no change and every version can be restored": "the times of rules are the server's",
 	"a change that is not signed or would garble a listing is refused":    "the author is who the server takes the client for",
-	"what is put is signed, explained and dated wherever it is told":      "the author is who the server takes the client for",
+	"every read of a change has its author, comment and time":             "the author is who the server takes the client for",
 }
 
 // TestClient_Editor runs the suite of editors over a client, the admin API

@@ -151,8 +151,8 @@ func (s *Source) archive(ctx context.Context, h *head) error {
 
 // syncDocuments writes the history of a head's revision and makes the documents
 // say what it says. Edits that the revision does not know stay for the next
-// look. It can be interrupted at any call and repeated by any server. What a
-// late one has inserted is obsolete, and the next look deletes it.
+// import. It can be interrupted at any call and repeated by any server. What a late
+// one has inserted is obsolete, and the next reconciler deletes it.
 func (s *Source) syncDocuments(ctx context.Context, h *head, want []ruleDocument) error {
 	if err := s.archive(ctx, h); err != nil {
 		return err

@@ -32,8 +32,8 @@ type base struct {
 
 // differences are how documents differ from a revision.
 type differences struct {
-	edited   []document      // changed or inserted by somebody else
-	removed  []string        // rules whose documents somebody else has deleted
+	edited   []document      // changed or inserted with another program
+	removed  []string        // rules whose documents another program has deleted
 	unedited []fluxgate.Rule // the rules that are neither edited nor removed
 	ignored  []document      // of rules without bands, see unfinished
 	lost     bool            // all documents are gone, which is not an edit

@@ -21,7 +21,7 @@ const external = "external"
 // documents that are missing or stale. The others report what it has found.
 func (s *Source) Reconcile(ctx context.Context, id string) (imported bool, err error) {
 	s.makeIndexes(ctx)
-	const attempts = 5 // each further one means that somebody else has changed the rule set
+	const attempts = 5 // each further one means that the rule set was changed meanwhile
 	for range attempts {
 		if imported, err = s.reconcile(ctx, id); !errors.As(err, new(*rules.ConflictError)) {
 			break
@@ -72,7 +72,7 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 }
 
 // takeLease reports whether this server reconciles the documents of a rule set
-// now. It takes the lease if nobody has it and prolongs its own. A lease that
+// now. It takes the lease if it is free and prolongs its own. A lease that
 // ends later than a lease can is of a server with a wrong clock.
 func (s *Source) takeLease(ctx context.Context, h *head) (mine bool, err error) {
 	now := s.config.Now()
@@ -97,8 +97,8 @@ func (s *Source) takeLease(ctx context.Context, h *head) (mine bool, err error) 
 }
 
 // importEdits commits the edits of a base as a revision. An invalid edit is a
-// [*fluxgate.ValidationError], noted in the head. If somebody else has changed
-// the rule set meanwhile it is a [*rules.ConflictError].
+// [*fluxgate.ValidationError], noted in the head. If the rule set was
+// changed meanwhile it is a [*rules.ConflictError].
 func (s *Source) importEdits(ctx context.Context, b *base) (*head, error) {
 	d, err := b.merge()
 	if errors.As(err, new(*fluxgate.ValidationError)) && b.head != nil {

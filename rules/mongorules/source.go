@@ -37,8 +37,8 @@ type Config struct {
 	// HistoryBytes is how many bytes their documents have together. The last
 	// two are kept whatever their size. 0 means [rules.DefaultHistoryBytes].
 	HistoryBytes int
-	// Lease is after what time without a look at the documents another server
-	// takes over from one that has ended. Use the polling interval of the
+	// Lease is after what time another server reconciles the documents of one
+	// that has ended. Use the polling interval of the
 	// servers. 0 means 30 seconds.
 	Lease time.Duration
 	// Timeout bounds every call of MongoDB. 0 means 5 seconds.

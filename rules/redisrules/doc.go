@@ -4,19 +4,18 @@
 //
 // A change is one Lua script and happens whole or not at all. A change that
 // was sent and not answered may be sent again by the client: each has a token
-// of its own, so that it is made once and its author is not told of a conflict
-// with himself. Times are the server's, whatever the authors' clocks say.
+// of its own, so that it is made once and is not a conflict with itself. Times are the server's, whatever the authors' clocks say.
 // Asking for revisions is one HMGET of a few bytes for each rule set.
 //
-// # What stands in Redis
+// # Keys in Redis
 //
 // Everything begins with the prefix and one hash tag, fluxgate:{rules}: unless
-// [Config] says otherwise, and so stands in one slot of a cluster. Nothing
+// [Config] says otherwise, and so is in one slot of a cluster. Nothing
 // expires. The prefix may be that of a redisstore: neither has names that the
 // other could have, and a reset of buckets touches no rules.
 //
 //	key               type    field or member  value
-//	heads             hash    rule set         7, or 8 deleted: where it stands
+//	heads             hash    rule set         7, or 8 deleted: its current revision
 //	names             zset    rule set         those that exist, all with score 0
 //	current           hash    rule set         its newest line of history
 //	bytes             hash    rule set         how long its documents are together
@@ -50,7 +49,7 @@
 // A server that has lost its data knows no rule set, which gateways do not take
 // for a deletion: they keep what they have. Redis answers before its replicas
 // have a change and its disk has it. So after a failover, or a restart without
-// appendfsync always, look whether the last change is there; if it is not, the
+// appendfsync always, check whether the last change is there; if it is not, the
 // next change gets the same revision, and gateways that had already loaded the
 // lost one see no difference until the change after that.
 // min-replicas-to-write 1 makes that window small.
@@ -63,7 +62,7 @@
 //
 // # The smallest ACL
 //
-// Tested as it stands here, on one server and in a cluster; without any one of
+// Tested as it is written here, on one server and in a cluster; without any one of
 // the commands something fails, but for COMMAND: a cluster's client that is
 // denied it asks again before every call, and logs that. With another prefix
 // change the key pattern; outside of a cluster leave out the last three. A user

@@ -81,7 +81,7 @@ func (a *announcing) Delete(ctx context.Context, id string, change rules.Change)
 }
 
 func (a *announcing) announce(ctx context.Context, id string, revision int64) {
-	// The change is made, so gateways must hear of it even if the caller is gone.
+	// The change is made, so it is announced even if the caller is gone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if err := a.announcer.Announce(ctx, id, revision); err != nil {

@@ -152,7 +152,7 @@ func TestMessages_Malformed(t *testing.T) {
 // name and whichever revision they claim, and a change is still noticed.
 func TestHints_Flood(t *testing.T) {
 	server := testenv.SharedStandalone(t)
-	client, channel, source := newClient(t, server.Addr()), prefix(t)+":flood", newMoody()
+	client, channel, source := newClient(t, server.Addr()), prefix(t)+":flood", newStubSource()
 	const sets, messages = 50, 10_000
 	config := reload.Config{Strategy: reload.PubSub, Interval: never, Jitter: -1, Redis: client, Channel: channel}
 	for i := range sets {

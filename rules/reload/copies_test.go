@@ -14,7 +14,7 @@ import (
 const copyName = "set.rules.json"
 
 // withCopy has run once, so that there is a copy of the rule set.
-func withCopy(t *testing.T, source *moody) (folder string) {
+func withCopy(t *testing.T, source *stubSource) (folder string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "copies")
 	put(t, source, "set", 7)
@@ -27,9 +27,9 @@ func withCopy(t *testing.T, source *moody) (folder string) {
 
 // A gateway starts from its copy while the source is away.
 func TestCopies_SourceAway(t *testing.T) {
-	source := newMoody()
+	source := newStubSource()
 	folder := withCopy(t, source)
-	source.feel(away)
+	source.failWith(away)
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Copies: folder, Interval: 20 * time.Millisecond})
 	if capacity(t, r, "set") != 7 {
 		t.Fatalf("it does not serve from its copy: %+v", r.Status())
@@ -38,7 +38,7 @@ func TestCopies_SourceAway(t *testing.T) {
 	if s.Source != reload.FromCopy || s.Err == nil || s.Revision != 1 || !s.CheckedAt.IsZero() {
 		t.Errorf("status %+v", s)
 	}
-	source.feel(nil)
+	source.failWith(nil)
 	until(t, "the source confirms it", func() bool {
 		s := status(t, r, "set")
 		return s.Source == reload.FromSource && s.Err == nil && !s.CheckedAt.IsZero()
@@ -52,9 +52,9 @@ func TestCopies_SourceAway(t *testing.T) {
 // The test has nothing to decide by. The engine then
 // follows its missing-rule behaviour.
 func TestStart_NoSourceNoCopy(t *testing.T) {
-	source := newMoody()
+	source := newStubSource()
 	put(t, source, "set", 7)
-	source.feel(away)
+	source.failWith(away)
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Copies: t.TempDir(), Interval: 20 * time.Millisecond, StartWithoutRules: true})
 	if s := status(t, r, "set"); s.Source != reload.FromNowhere || s.Err == nil {
 		t.Errorf("it does not say what is missing: %+v", s)
@@ -68,13 +68,13 @@ func TestStart_NoSourceNoCopy(t *testing.T) {
 			t.Errorf("missing rules allow %t: %+v, %v", allow, d, err)
 		}
 	}
-	source.feel(nil)
+	source.failWith(nil)
 	until(t, "the rule set is there", func() bool { return capacity(t, r, "set") == 7 })
 }
 
 // Copies can be read by their owner only, and are complete.
 func TestCopies_Files(t *testing.T) {
-	source := newMoody()
+	source := newStubSource()
 	folder := withCopy(t, source)
 	for name, mode := range map[string]os.FileMode{".": os.ModeDir | 0o700, copyName: 0o600} {
 		info, err := os.Stat(filepath.Join(folder, name))
@@ -93,7 +93,7 @@ func TestCopies_Files(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	source.feel(away)
+	source.failWith(away)
 	again := start(t, source, reload.Config{RuleSets: []string{"set"}, Copies: folder, Interval: never})
 	if got := capacity(t, again, "set"); got != 29 {
 		t.Errorf("the copy is of capacity %d, not the last", got)
@@ -103,14 +103,14 @@ func TestCopies_Files(t *testing.T) {
 // A damaged copy is not used.
 // The test changes every part of the file.
 func TestCopies_Damaged(t *testing.T) {
-	source := newMoody()
+	source := newStubSource()
 	folder := withCopy(t, source)
 	file := filepath.Join(folder, copyName)
 	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	source.feel(away)
+	source.failWith(away)
 	damaged := map[string][]byte{
 		"empty":        nil,
 		"half":         whole[:len(whole)/2],
@@ -143,7 +143,7 @@ func TestCopies_Folder(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := reload.Start(t.Context(), newMoody(), reload.Config{Copies: file}); err == nil {
+	if r, err := reload.Start(t.Context(), newStubSource(), reload.Config{Copies: file}); err == nil {
 		_ = r.Close()
 		t.Error("it started")
 	}

@@ -9,14 +9,14 @@
 //
 // # How a change arrives
 //
-// Every half interval the source is asked for the revisions of the rule sets in
-// use, which is one small read; only a rule set whose revision has changed is
-// read whole. With a Redis client in the [Config] an [Announcer] can say that
-// something has changed, and reloaders that listen look at once. An announcement
-// is a hint: the revision in it is not used, so that a forged one causes one
-// look at most. While looks that hints ask for find nothing new, the gap between
-// them grows from 10 ms to 1 s. A source that notices changes itself gives the
-// same hints.
+// Every half interval the revisions of the rule sets in use are read, which is
+// one small read. Only a rule set whose revision has changed is loaded. With a
+// Redis client in the [Config] an [Announcer] can announce a change, and
+// reloaders that listen read the revisions at once. An announcement is a hint:
+// the revision in it is not used, so that a forged one causes one small read at
+// most. While the reads that follow hints find nothing new, the gap between them
+// grows from 10 ms to 1 s. A source that notices changes itself gives the same
+// hints.
 //
 // A source whose content can be edited with other programs is a
 // [rules.Reconciler]: every half interval it imports edits as revisions, which
@@ -28,13 +28,12 @@
 //
 // # When something is wrong
 //
-// What cannot be read, or breaks the rules of the language, changes nothing:
-// the last good version goes on deciding, and [Reloader.Status] says so. If
+// Rules that cannot be read or are not valid change nothing: the last good
+// version stays in effect, and [Reloader.Status] has the error. If
 // [Config.Copies] names a folder, the last good version of each rule set is
-// kept there too, and a gateway that starts while its source is away starts
-// from it. Without a copy [Start] fails, unless [Config.StartWithoutRules] is
+// saved there, and a gateway that starts while its source is away uses it. Without a copy [Start] fails, unless [Config.StartWithoutRules] is
 // set: a gateway without rules limits nothing.
 //
-// A source that no longer knows a rule set has lost its data, which is not the
-// same as a rule set that was deleted: only the latter ends a rule set.
+// A rule set that was deleted in the source ends. One that the source does not
+// know any more stays in effect: the source may have lost its data.
 package reload

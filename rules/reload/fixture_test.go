@@ -18,13 +18,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
 
-// moody is a source with the moods that no real one has on demand. It does not
-// watch for changes.
-type moody struct {
+// stubSource is a source that fails on demand. It does not watch for changes.
+type stubSource struct {
 	*memrules.Source
 	revisions, loads atomic.Int64
-	// mood is asked before each read. It may fail, hang or panic.
-	mood atomic.Pointer[func(context.Context) error]
+	// fault is called before each read. It may fail, hang or panic.
+	fault atomic.Pointer[func(context.Context) error]
 	// lost is whether it has forgotten everything.
 	lost atomic.Bool
 	// stale answers the next question, late.
@@ -39,22 +38,22 @@ type staleAnswer struct {
 	asked, answer chan struct{}
 }
 
-func newMoody() *moody { return &moody{Source: memrules.New(memrules.Config{})} }
+func newStubSource() *stubSource { return &stubSource{Source: memrules.New(memrules.Config{})} }
 
 // Watch hides that memrules watches.
-func (m *moody) Watch() {}
+func (m *stubSource) Watch() {}
 
-func (m *moody) feel(f func(context.Context) error) {
+func (m *stubSource) failWith(f func(context.Context) error) {
 	if f == nil {
-		m.mood.Store(nil)
+		m.fault.Store(nil)
 		return
 	}
-	m.mood.Store(&f)
+	m.fault.Store(&f)
 }
 
-func (m *moody) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
+func (m *stubSource) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
 	m.revisions.Add(1)
-	if f := m.mood.Load(); f != nil {
+	if f := m.fault.Load(); f != nil {
 		if err := (*f)(ctx); err != nil {
 			return nil, err
 		}
@@ -70,9 +69,9 @@ func (m *moody) Revisions(ctx context.Context, ids []string) (map[string]rules.H
 	return m.Source.Revisions(ctx, ids)
 }
 
-func (m *moody) Load(ctx context.Context, id string) (*rules.Version, error) {
+func (m *stubSource) Load(ctx context.Context, id string) (*rules.Version, error) {
 	m.loads.Add(1)
-	if f := m.mood.Load(); f != nil {
+	if f := m.fault.Load(); f != nil {
 		if err := (*f)(ctx); err != nil {
 			return nil, err
 		}

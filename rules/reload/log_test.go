@@ -47,11 +47,11 @@ func (l *logged) count(text string) int {
 func TestLog_InventedIDs(t *testing.T) {
 	for name, mood := range map[string]bool{"not found": false, "away": true} {
 		t.Run(name, func(t *testing.T) {
-			source, log := newMoody(), new(logged)
+			source, log := newStubSource(), new(logged)
 			put(t, source, "known", 1)
 			r := start(t, source, reload.Config{RuleSets: []string{"known"}, Interval: never, IdleAfter: 10 * time.Millisecond, Logger: log.logger()})
 			if mood {
-				source.feel(away)
+				source.failWith(away)
 			}
 			for i := range 50 {
 				r.RuleSet(t.Context(), fmt.Sprintf("invented-%d", i))
@@ -74,7 +74,7 @@ func TestLog_InventedIDs(t *testing.T) {
 // them. What cannot be read is logged once.
 func TestMessages_Plain(t *testing.T) {
 	server := testenv.SharedStandalone(t)
-	client, channel, source, log := newClient(t, server.Addr()), prefix(t)+":plain", newMoody(), new(logged)
+	client, channel, source, log := newClient(t, server.Addr()), prefix(t)+":plain", newStubSource(), new(logged)
 	put(t, source, "set", 1)
 	r := start(t, source, reload.Config{
 		RuleSets: []string{"set"}, Strategy: reload.PubSub, Interval: never, Jitter: -1, Redis: client, Channel: channel, Logger: log.logger(),

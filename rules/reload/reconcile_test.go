@@ -13,7 +13,7 @@ import (
 // edited is a source whose content other programs edit. Reconcile gets the
 // number of the call.
 type edited struct {
-	*moody
+	*stubSource
 	calls     atomic.Int64
 	reconcile func(ctx context.Context, call int64) error
 }
@@ -26,7 +26,7 @@ var errEdit = errors.New("the edit is not valid")
 
 // A source that does not answer about invalid content delays no change.
 func TestReconcile_Hanging(t *testing.T) {
-	source := &edited{moody: newMoody(), reconcile: func(ctx context.Context, call int64) error {
+	source := &edited{stubSource: newStubSource(), reconcile: func(ctx context.Context, call int64) error {
 		if call == 1 {
 			return errEdit
 		}
@@ -44,7 +44,7 @@ func TestReconcile_Hanging(t *testing.T) {
 // The late answer of an earlier call does not replace that of a later one.
 func TestReconcile_LateAnswer(t *testing.T) {
 	late := make(chan struct{})
-	source := &edited{moody: newMoody()}
+	source := &edited{stubSource: newStubSource()}
 	source.reconcile = func(ctx context.Context, call int64) error {
 		switch call {
 		case 1:

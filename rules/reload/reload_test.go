@@ -17,7 +17,7 @@ import (
 
 // A change arrives by polling.
 func TestPolling_Change(t *testing.T) {
-	source := newMoody()
+	source := newStubSource()
 	put(t, source, "set", 1)
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: 10 * time.Millisecond, Jitter: -1})
 	if got := capacity(t, r, "set"); got != 1 {
@@ -32,7 +32,7 @@ func TestPolling_Change(t *testing.T) {
 
 // A poll without a change reads revisions only.
 func TestPolling_Unchanged(t *testing.T) {
-	source := newMoody()
+	source := newStubSource()
 	for _, id := range []string{"a", "b", "c"} {
 		put(t, source, id, 1)
 	}
@@ -62,10 +62,10 @@ func TestWatch_Change(t *testing.T) {
 
 // The first request waits for its rule set.
 func TestRuleSet_FirstRequest(t *testing.T) {
-	source := newMoody()
+	source := newStubSource()
 	put(t, source.Source, "set", 7)
 	let := make(chan struct{})
-	source.feel(func(ctx context.Context) error {
+	source.failWith(func(ctx context.Context) error {
 		select {
 		case <-let:
 			return nil
@@ -106,9 +106,9 @@ func TestRuleSet_FirstRequest(t *testing.T) {
 
 // A source that hangs delays a request by FirstWait at most.
 func TestRuleSet_HangingSource(t *testing.T) {
-	source := newMoody()
+	source := newStubSource()
 	put(t, source, "set", 7)
-	source.feel(hang)
+	source.failWith(hang)
 	r := start(t, source, reload.Config{Interval: never, FirstWait: 20 * time.Millisecond, Timeout: 30 * time.Second})
 	start := time.Now()
 	if capacity(t, r, "set") != 0 {
@@ -126,7 +126,7 @@ func TestRuleSet_HangingSource(t *testing.T) {
 
 // An unknown id is read once, not on every request.
 func TestRuleSet_Unknown(t *testing.T) {
-	source := newMoody()
+	source := newStubSource()
 	r := start(t, source, reload.Config{Interval: 20 * time.Millisecond, Jitter: -1})
 	until(t, "the rule set was looked for", func() bool { capacity(t, r, "later"); return source.revisions.Load() > 0 })
 	for range 1_000 {
@@ -151,7 +151,7 @@ func TestRuleSet_Unknown(t *testing.T) {
 
 // A flood of unknown ids drops no rule set.
 func TestRuleSet_UnknownFlood(t *testing.T) {
-	source := newMoody()
+	source := newStubSource()
 	const most = 100
 	for i := range most {
 		put(t, source, fmt.Sprint("real-", i), 1)
@@ -187,7 +187,7 @@ func TestRuleSet_UnknownFlood(t *testing.T) {
 
 // With too many rule sets the one that was used longest ago is dropped.
 func TestRuleSet_TooMany(t *testing.T) {
-	source := newMoody()
+	source := newStubSource()
 	for i := range 30 {
 		put(t, source, fmt.Sprint("set-", i), int64(i+1))
 	}
@@ -214,7 +214,7 @@ func TestRuleSet_TooMany(t *testing.T) {
 
 // Idle rule sets are dropped.
 func TestRuleSet_Idle(t *testing.T) {
-	source := newMoody()
+	source := newStubSource()
 	put(t, source, "kept", 1)
 	put(t, source, "used", 2)
 	put(t, source, "idle", 3)
@@ -230,7 +230,7 @@ func TestRuleSet_Idle(t *testing.T) {
 
 // A deleted rule set ends, a lost one does not.
 func TestRuleSet_DeletedOrLost(t *testing.T) {
-	source := newMoody()
+	source := newStubSource()
 	revision := put(t, source, "deleted", 1)
 	put(t, source, "lost", 2)
 	folder := t.TempDir()
@@ -277,16 +277,16 @@ func TestLoad_FailingSource(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			source := newMoody()
+			source := newStubSource()
 			put(t, source, "set", 1)
 			r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: 20 * time.Millisecond, Jitter: -1, Timeout: 20 * time.Millisecond})
-			source.feel(mood)
+			source.failWith(mood)
 			put(t, source.Source, "set", 2)
 			until(t, "the status tells", func() bool { return status(t, r, "set").Err != nil })
 			if capacity(t, r, "set") != 1 {
 				t.Error("the last good version does not decide")
 			}
-			source.feel(nil)
+			source.failWith(nil)
 			until(t, "the change is in effect", func() bool { return capacity(t, r, "set") == 2 && status(t, r, "set").Err == nil })
 			if r.Stats().Failures == 0 {
 				t.Error("failures are not counted")
@@ -299,7 +299,7 @@ func TestLoad_FailingSource(t *testing.T) {
 // The test keeps a flood of hints from
 // becoming a flood of reads of a rule set that is known to be bad.
 func TestHints_RefusedRevision(t *testing.T) {
-	source := memrulesThatWatch{newMoody()}
+	source := memrulesThatWatch{newStubSource()}
 	put(t, source, "set", 1)
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: never, Jitter: -1})
 	refuse := func() (*fluxgate.RuleSet, error) { return fluxgate.NewRuleSet("set", fluxgate.Rule{ID: "r"}) }
@@ -325,7 +325,7 @@ func TestHints_RefusedRevision(t *testing.T) {
 }
 
 // memrulesThatWatch hints that anything may have changed.
-type memrulesThatWatch struct{ *moody }
+type memrulesThatWatch struct{ *stubSource }
 
 func (m memrulesThatWatch) Watch(ctx context.Context, changed func(string)) error {
 	return m.Source.Watch(ctx, func(string) { changed("") })
@@ -333,7 +333,7 @@ func (m memrulesThatWatch) Watch(ctx context.Context, changed func(string)) erro
 
 // Close ends the background work, and the loaded rules go on deciding.
 func TestClose_KeepsDeciding(t *testing.T) {
-	source := newMoody()
+	source := newStubSource()
 	put(t, source, "set", 1)
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: 10 * time.Millisecond})
 	for range 2 {
@@ -348,7 +348,7 @@ func TestClose_KeepsDeciding(t *testing.T) {
 
 // A config that cannot work stops the start.
 func TestStart_InvalidConfig(t *testing.T) {
-	source := newMoody()
+	source := newStubSource()
 	for name, config := range map[string]reload.Config{
 		"unknown strategy":   {Strategy: "TELEPATHY"},
 		"pub/sub without":    {Strategy: reload.PubSub},
@@ -374,7 +374,7 @@ func TestStart_InvalidConfig(t *testing.T) {
 // The test has a look whose answer arrives after the rule
 // set that it calls deleted was made again and loaded.
 func TestRefresh_LateAnswer(t *testing.T) {
-	source := newMoody()
+	source := newStubSource()
 	revision := put(t, source.Source, "set", 1)
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: never, Timeout: time.Minute})
 	if _, err := source.Delete(t.Context(), "set", rules.Change{Author: "tester", Base: revision}); err != nil {

@@ -17,7 +17,7 @@ import (
 // Every rule of a version has its capacity, so that a decision tells which
 // version it was made by.
 func TestSwap_OneRevision(t *testing.T) {
-	source := newMoody()
+	source := newStubSource()
 	version := func(capacity int64) *fluxgate.RuleSet {
 		all := make([]fluxgate.Rule, 100)
 		for i := range all {

@@ -13,14 +13,14 @@ import (
 
 var behindChecks = []Check{
 	{"malformed content is an error of its own rule set alone, until it is put right", malformed},
-	{"watching tells that it has begun and of changes, until its context ends", watching},
+	{"watching reports that it has begun and changes, until its context ends", watching},
 	{"reconciling what is unchanged changes nothing", reconciling},
 }
 
 func malformed(t testing.TB, s Subject) {
 	f := newFixture(t, s)
 	if f.Corrupt == nil {
-		t.Skip("nobody can write past the source's checks")
+		t.Skip("the subject cannot write invalid content")
 	}
 	broken, whole := f.id("broken"), f.id("whole")
 	f.write(f.set(broken, "a"))
@@ -68,41 +68,41 @@ func watching(t testing.TB, s Subject) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	told, ended := make(chan string, 1), make(chan error, 1)
+	reported, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
 		ended <- source.Watch(ctx, func(id string) {
 			select {
-			case told <- id:
+			case reported <- id:
 			case <-ctx.Done():
 			}
 		})
 	}()
 	patience := time.After(f.Patience)
 	select {
-	case got := <-told:
+	case got := <-reported:
 		if got != "" {
 			t.Errorf("Watch begins with %q, want \"\" for what changed before", got)
 		}
 	case err := <-ended:
 		t.Fatalf("Watch ended before its context: %v", err)
 	case <-patience:
-		t.Fatalf("Watch has not told that it has begun in %v", f.Patience)
+		t.Fatalf("Watch has not reported that it has begun in %v", f.Patience)
 	}
 	// It may miss a change: make more of them.
 	id := f.id("set")
 	change := time.NewTicker(50 * time.Millisecond)
 	defer change.Stop()
-	for n, heard := 0, false; !heard; {
+	for n, seen := 0, false; !seen; {
 		select {
-		case got := <-told:
-			heard = got == id || got == ""
+		case got := <-reported:
+			seen = got == id || got == ""
 		case <-change.C:
 			n++
 			f.write(f.set(id, fmt.Sprint(n)))
 		case err := <-ended:
 			t.Fatalf("Watch ended before its context: %v", err)
 		case <-patience:
-			t.Fatalf("Watch has told nothing of %d changes in %v", n, f.Patience)
+			t.Fatalf("Watch has reported none of %d changes in %v", n, f.Patience)
 		}
 	}
 	cancel()

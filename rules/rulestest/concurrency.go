@@ -19,7 +19,7 @@ var concurrencyChecks = []Check{
 }
 
 // addMark is one compare-and-set change: read, add, put, and from the start if
-// somebody else was faster. All marks are one text, in the order they came,
+// another writer was faster. All marks are one text, in the order they came,
 // with a space behind each: long lists take long to read.
 func (f *fixture) addMark(e rules.Editor, id, author, mark string) error {
 	const attempts = 2_000
@@ -43,7 +43,7 @@ func (f *fixture) addMark(e rules.Editor, id, author, mark string) error {
 		case !errors.As(err, &conflict):
 			return fmt.Errorf("putting: %w", err)
 		}
-		// Nobody depends on this pause: it only thins out the crowd.
+		// Nothing depends on this pause: it only reduces conflicts.
 		time.Sleep(rand.N(time.Duration(min(attempt+1, 50)) * time.Millisecond))
 	}
 	return fmt.Errorf("%d attempts at one change were conflicts", attempts)
@@ -82,7 +82,7 @@ func concurrentWriters(t testing.TB, s Subject) {
 	}
 	for _, mark := range strings.Fields(markOf(current.RuleSet)) {
 		if !missing[mark] {
-			t.Errorf("the mark %s is there twice, or nobody has made it", mark)
+			t.Errorf("the mark %s is there twice, or was never made", mark)
 		}
 		delete(missing, mark)
 	}
@@ -92,8 +92,8 @@ func concurrentWriters(t testing.TB, s Subject) {
 	f.restoreSome(id, f.everyMark(id))
 }
 
-// everyMark looks whether every version has the marks of the one before and
-// the one that its entry tells. It returns their documents, oldest first.
+// everyMark checks that every version has the marks of the one before and
+// the one of its entry. It returns their documents, oldest first.
 func (f *fixture) everyMark(id string) []string {
 	f.Helper()
 	history := f.history(id)
@@ -109,7 +109,7 @@ func (f *fixture) everyMark(id string) []string {
 	before := ""
 	for i, e := range history {
 		if want := int64(f.Changes - len(history) + i + 1); e.Revision != want {
-			f.Fatalf("revision %d stands where revision %d belongs", e.Revision, want)
+			f.Fatalf("there is revision %d in the place of revision %d", e.Revision, want)
 		}
 		v := f.version(id, e.Revision)
 		marks := markOf(v.RuleSet)
@@ -143,6 +143,6 @@ func (f *fixture) restoreSome(id string, documents []string) {
 	}
 	page, err := f.Editor.History(f.Context(), id, 0, 10*rules.MaxPage)
 	if err != nil || len(page) > rules.MaxPage {
-		f.Errorf("a page of the history has %d entries (error %v), at most %d are told at once", len(page), err, rules.MaxPage)
+		f.Errorf("a page of the history has %d entries (error %v), at most %d are returned at once", len(page), err, rules.MaxPage)
 	}
 }

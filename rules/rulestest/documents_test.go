@@ -15,15 +15,15 @@ import (
 // documentFaults are mistakes that sources make which cannot be written, and
 // the check that must notice.
 var documentFaults = map[string]string{
-	"has one revision for everything":                "reading tells another revision exactly when the content is another",
-	"makes a revision of every write":                "reading tells another revision exactly when the content is another",
+	"has one revision for everything":                "the revision differs exactly when the content does",
+	"makes a revision of every write":                "the revision differs exactly when the content does",
 	"loses a field":                                  "reading gives every field of the rules that were written",
 	"remembers what was taken away":                  "reading does not find what was taken away",
 	"takes malformed content for none":               "malformed content is an error of its own rule set alone, until it is put right",
 	"takes malformed content for what was there":     "malformed content is an error of its own rule set alone, until it is put right",
 	"lets malformed content hide what is beside it":  "malformed content is an error of its own rule set alone, until it is put right",
 	"reads the revision and the rules one by one":    "reading while rules change gives whole versions",
-	"asks for nothing and gets an error":             "reading the revisions of many ids tells each that is known",
+	"asks for nothing and gets an error":             "the revisions of many ids have each that is known",
 	"finds a rule set however its id is capitalised": "reading an unknown id is no revision and not found",
 }
 

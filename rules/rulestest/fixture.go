@@ -57,11 +57,11 @@ func (f *fixture) other() rules.Editor {
 	return f.Open(f)
 }
 
-// id is an id that nobody has used.
+// id is an unused id.
 func (f *fixture) id(name string) string { return f.prefix + name }
 
 // set makes a rule set of one rule, whose id is that of the set, with a mark
-// that tells it from others.
+// that differs from others.
 func (f *fixture) set(id, mark string) *fluxgate.RuleSet {
 	f.Helper()
 	return f.setOf(id, rule(id, map[string]any{"mark": mark}))
@@ -206,7 +206,7 @@ func (f *fixture) walkHistory(id string, limit int) []rules.Entry {
 	}
 }
 
-// state is all that an editor tells about a rule set, to see that something
+// state is all that an editor returns about a rule set, to see that something
 // has changed nothing.
 func (f *fixture) state(id string) string {
 	f.Helper()

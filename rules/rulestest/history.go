@@ -94,7 +94,7 @@ func everyVersion(t testing.TB, s Subject) {
 		v := f.version(id, e.Revision)
 		switch {
 		case line(v.Entry) != line(e):
-			t.Errorf("Version tells %s, History %s", line(v.Entry), line(e))
+			t.Errorf("Version has %s, History %s", line(v.Entry), line(e))
 		case e.Deleted != (want == "") || e.Deleted != (v.RuleSet == nil):
 			t.Errorf("revision %d: deleted %t, rules %v; it was put as %q", e.Revision, e.Deleted, v.RuleSet, want)
 		case !e.Deleted && f.document(v.RuleSet) != want:
@@ -114,7 +114,7 @@ func everyVersion(t testing.TB, s Subject) {
 func historyBound(t testing.TB, s Subject) {
 	f := newEditing(t, s)
 	if f.History == 0 {
-		t.Skip("the subject does not tell its bound")
+		t.Skip("the subject does not say its bound")
 	}
 	id, bound := f.id("set"), int64(f.History)
 	for revision := int64(1); revision <= bound+5; revision++ {
@@ -143,7 +143,7 @@ func historyBound(t testing.TB, s Subject) {
 func historyBytes(t testing.TB, s Subject) {
 	f := newEditing(t, s)
 	if f.HistoryBytes == 0 {
-		t.Skip("the subject does not tell its bound")
+		t.Skip("the subject does not say its bound")
 	}
 	id, bound := f.id("set"), f.HistoryBytes
 	var sizes []int // of the revisions from 1 on
@@ -238,7 +238,7 @@ func listPages(t testing.TB, s Subject) {
 		for _, e := range f.list(limit) {
 			got = append(got, e.RuleSetID)
 			if want := (rules.Head{Revision: 1}); e.RuleSetID != f.id("d") && e.Head != want {
-				t.Errorf("List tells %+v of %s, want %+v", e.Head, e.RuleSetID, want)
+				t.Errorf("List has %+v of %s, want %+v", e.Head, e.RuleSetID, want)
 			}
 		}
 		if !slices.Equal(got, want) {

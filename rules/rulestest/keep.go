@@ -12,7 +12,7 @@ import (
 var keepChecks = []Check{
 	{"what is put is kept to the byte", keptToTheByte},
 	{"what is put can be as long as a document may be and no longer", keptUpToTheBound},
-	{"what is put is signed, explained and dated wherever it is told", signed},
+	{"every read of a change has its author, comment and time", signed},
 }
 
 func keptToTheByte(t testing.TB, s Subject) {
@@ -67,7 +67,7 @@ func signed(t testing.TB, s Subject) {
 	changes := []rules.Change{
 		{Author: "Ada Lovelace <ada@example.com>", Comment: "twice as much\n\tfor all: “größer” 🙂"},
 		{Author: strings.Repeat("ü", 128), Comment: strings.Repeat("x", 1024)},
-		{Author: "nobody says why"},
+		{Author: "no comment"},
 		{Author: "the one who deletes", Comment: "no longer needed"},
 	}
 	for i, change := range changes {
@@ -88,20 +88,20 @@ func signed(t testing.TB, s Subject) {
 			t.Errorf("a change of %v is dated %v", before.Add(off), at)
 		}
 		want.At = at
-		told := map[string]rules.Entry{"Version": f.version(id, want.Revision).Entry, "History": f.history(id)[0]}
+		entries := map[string]rules.Entry{"Version": f.version(id, want.Revision).Entry, "History": f.history(id)[0]}
 		if !want.Deleted {
-			told["Load"], told["List"] = f.load(f.Source, id).Entry, f.list(10)[0]
+			entries["Load"], entries["List"] = f.load(f.Source, id).Entry, f.list(10)[0]
 		}
-		for where, got := range told {
+		for where, got := range entries {
 			if line(got) != line(want) {
-				t.Errorf("%s tells\n%s\nof\n%s", where, line(got), line(want))
+				t.Errorf("%s has\n%s\nfor\n%s", where, line(got), line(want))
 			}
 		}
 	}
-	// Later changes do not touch what was told of earlier ones.
+	// Later changes do not change the entries of earlier ones.
 	for i, e := range f.history(id) {
 		if want := changes[len(changes)-1-i]; e.Author != want.Author || e.Comment != want.Comment {
-			t.Errorf("in the end the history tells %s of the change by %q because %q", line(e), want.Author, want.Comment)
+			t.Errorf("in the end the history has %s for the change by %q because %q", line(e), want.Author, want.Comment)
 		}
 	}
 }

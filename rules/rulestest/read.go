@@ -15,9 +15,9 @@ import (
 
 var readChecks = []Check{
 	{"reading an unknown id is no revision and not found", unknownIDs},
-	{"reading the revisions of many ids tells each that is known", manyRevisions},
+	{"the revisions of many ids have each that is known", manyRevisions},
 	{"reading gives every field of the rules that were written", everyField},
-	{"reading tells another revision exactly when the content is another", revisionFollowsContent},
+	{"the revision differs exactly when the content does", revisionFollowsContent},
 	{"reading does not find what was taken away", removedIsNotFound},
 	{"reading while rules change gives whole versions", wholeVersions},
 	{"reading and writing end with their context", contextEnds},
@@ -123,7 +123,7 @@ func revisionFollowsContent(t testing.TB, s Subject) {
 		}
 	}
 	if now, _ := f.head(bystander); now != others {
-		t.Errorf("a rule set that nobody changed went from %+v to %+v", others, now)
+		t.Errorf("an unchanged rule set went from %+v to %+v", others, now)
 	}
 }
 
@@ -146,7 +146,7 @@ func removedIsNotFound(t testing.TB, s Subject) {
 }
 
 // wholeVersions reads from all handles while a rule set is changed: a revision
-// has one content, and nobody sees an older one after a newer one.
+// has one content, and no reader sees an older one after a newer one.
 func wholeVersions(t testing.TB, s Subject) {
 	f := newFixture(t, s)
 	id := f.id("set")
@@ -199,7 +199,7 @@ func wholeVersions(t testing.TB, s Subject) {
 			select {
 			case <-read: // while there is more to be written
 			case <-time.After(f.Patience):
-				t.Fatalf("nobody has read anything in %v", f.Patience)
+				t.Fatalf("no reader has read anything in %v", f.Patience)
 			}
 		}
 	}()

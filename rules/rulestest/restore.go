@@ -38,7 +38,7 @@ func restoreAny(t testing.TB, s Subject) {
 			t.Errorf("revision %d was\n%s\nand came back as\n%s", former, want, got)
 		}
 		if v.Author != "ada" || !strings.Contains(v.Comment, "restore") {
-			t.Errorf("the restoration is told as %s", line(v.Entry))
+			t.Errorf("the restoration is %s", line(v.Entry))
 		}
 	}
 }

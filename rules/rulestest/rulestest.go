@@ -1,6 +1,6 @@
 // Package rulestest is the conformance suite of a [rules.Source] and a
-// [rules.Editor]: what whoever keeps rule sets must keep to, as checks that
-// fail when it does not. Run it on your own:
+// [rules.Editor]: what every implementation must do, as checks that fail when it
+// does not. Run it on your own:
 //
 //	func TestEditor(t *testing.T) {
 //		rulestest.Run(t, func(t testing.TB) rulestest.Subject {
@@ -26,7 +26,7 @@ type Subject struct {
 	Editor rules.Editor
 
 	// Source is the source, if it cannot. Write and Remove then change what
-	// it reads, each at one stroke, and return when the source can see it.
+	// it reads, each in one step, and return when the source can see it.
 	Source rules.Source
 	Write  func(t testing.TB, set *fluxgate.RuleSet)
 	Remove func(t testing.TB, id string)
@@ -35,15 +35,15 @@ type Subject struct {
 	// Nil means that there is no other way to the data than Editor.
 	Open func(t testing.TB) rules.Editor
 	// Corrupt puts a document in the place of that of a rule set, past every
-	// check. Nil means that nobody can do that.
+	// check. Nil means that this is not possible.
 	Corrupt func(t testing.TB, id, document string)
 
-	// History is how many revisions the editor was told to keep, at least 20.
-	// 0 means [rules.DefaultHistory] or more, and that nobody looks whether
-	// the bound is kept: run the suite with a small one for that.
+	// History is how many revisions the editor was configured to keep, at least 20.
+	// 0 means [rules.DefaultHistory] or more, and that the bound is
+	// not checked: run the suite with a small one for that.
 	History int
 	// HistoryBytes is how many bytes of documents of one rule set the editor
-	// was told to keep, 64 KiB to 4 MiB. 0 means [rules.DefaultHistoryBytes] or
+	// was configured to keep, 64 KiB to 4 MiB. 0 means [rules.DefaultHistoryBytes] or
 	// more, and that the bound is not checked: run the suite with a small one
 	// for that.
 	HistoryBytes int
@@ -56,11 +56,11 @@ type Subject struct {
 	Patience time.Duration
 }
 
-// Check is one thing that every source or editor must keep.
+// Check is one thing that every source or editor must do.
 type Check struct {
 	// Name reads as a sentence.
 	Name string
-	// Run fails t if the subject does not keep it, and skips t if the subject
+	// Run fails t if the subject does not do it, and skips t if the subject
 	// cannot do what it is about.
 	Run func(t testing.TB, s Subject)
 }

@@ -4,14 +4,14 @@
 -- everything: the document, the line of the history, and last the head, which makes it
 -- all current.
 --
--- A client that hears no answer may send the same change again. So a change has a token,
+-- A client that gets no answer may send the same change again. So a change has a token,
 -- kept for as long as its revision is: a token that is known is a change that was made,
 -- whatever has happened since, and the answer is the one that was lost.
 --
 -- Redis does not take back what a script has written when a later command fails. So every
 -- key is read before the first write, which finds those of a wrong type; the first write
 -- is one that a full server refuses; and the head comes last: what was written for a
--- revision that the head has not reached is seen by nobody and written over by the next.
+-- revision that the head has not reached is not read and is overwritten by the next.
 --
 -- Revisions are compared as text and counted as doubles, which are exact to 2^53. No key
 -- is touched that is not in KEYS.
@@ -34,7 +34,7 @@
 -- Returns  { 'done', revision }
 --          { 'conflict', current revision, 0 if there is none }
 --          { 'missing' }      there is nothing to delete
---          { 'damaged', what stands there as the head }
+--          { 'damaged', the head }
 --
 -- A line of the history is "REVISION WHAT MICROSECONDS TOKEN\nAUTHOR\nCOMMENT".
 
@@ -49,7 +49,7 @@ local MOST_DIGITS = 15  -- below 2^53
 local made = call('HGET', changes, token)
 if made then return { 'done', made } end
 
--- Is it based on what stands there?
+-- Is it based on the current revision?
 local head = call('HGET', heads, id)
 local revision, state = '0', ' deleted'
 if head then
@@ -58,9 +58,9 @@ if head then
     return { 'damaged', head }
   end
 end
-local standing = state == '' and revision or '0'
-if base ~= standing then return { 'conflict', standing } end
-if what == 'deleted' and standing == '0' then return { 'missing' } end
+local at = state == '' and revision or '0'
+if base ~= at then return { 'conflict', at } end
+if what == 'deleted' and at == '0' then return { 'missing' } end
 
 local held = (tonumber(call('HGET', bytes, id) or '') or 0) + #document
 
