@@ -40,7 +40,7 @@ func watch(t *testing.T, s *memrules.Source, changed func(id string)) {
 		}
 	})
 	if got := receive(t, began); got != "" {
-		t.Errorf("a watcher that begins is told of %q, want that any rule set may have changed before", got)
+		t.Errorf("a watcher that begins is called with %q, want that any rule set may have changed before", got)
 	}
 }
 
@@ -50,7 +50,7 @@ func receive(t *testing.T, from <-chan string) string {
 	case id := <-from:
 		return id
 	case <-time.After(patience):
-		t.Fatal("nothing was told")
+		t.Fatal("the watcher was not called")
 		return ""
 	}
 }
@@ -58,12 +58,12 @@ func receive(t *testing.T, from <-chan string) string {
 // A watcher is called for every rule set that changed.
 func TestWatch_EveryRuleSet(t *testing.T) {
 	s := memrules.New(memrules.Config{})
-	told := make(chan string, 10)
-	watch(t, s, func(id string) { told <- id })
+	ids := make(chan string, 10)
+	watch(t, s, func(id string) { ids <- id })
 	for _, id := range []string{"a", "b"} {
 		put(t, s, set(t, id, nil), 0)
-		if got := receive(t, told); got != id {
-			t.Errorf("told of %q, %q was changed", got, id)
+		if got := receive(t, ids); got != id {
+			t.Errorf("called with %q, %q was changed", got, id)
 		}
 	}
 }
@@ -71,49 +71,49 @@ func TestWatch_EveryRuleSet(t *testing.T) {
 // A watcher that blocks delays no writer.
 func TestWatch_Blocked(t *testing.T) {
 	s := memrules.New(memrules.Config{})
-	told, goOn := make(chan string, 3000), make(chan struct{})
+	ids, goOn := make(chan string, 3000), make(chan struct{})
 	watch(t, s, func(id string) {
-		told <- id
+		ids <- id
 		<-goOn
 	})
 	defer close(goOn)
 	put(t, s, set(t, "a", nil), 0)
-	receive(t, told) // and there it stands
+	receive(t, ids) // and it blocks
 	for i := range int64(100) {
 		put(t, s, set(t, "b", nil), i)
 	}
 	goOn <- struct{}{}
-	if got := receive(t, told); got != "b" {
-		t.Errorf("told of %q, want b", got)
+	if got := receive(t, ids); got != "b" {
+		t.Errorf("called with %q, want b", got)
 	}
 	for i := range 2000 {
 		put(t, s, set(t, fmt.Sprintf("set-%d", i), nil), 0)
 	}
 	goOn <- struct{}{}
-	if got := receive(t, told); got != "" {
-		t.Errorf("told of %q, want that any of 2,000 rule sets may have changed", got)
+	if got := receive(t, ids); got != "" {
+		t.Errorf("called with %q, want that any of 2,000 rule sets may have changed", got)
 	}
 	put(t, s, set(t, "c", nil), 0)
 	goOn <- struct{}{}
-	if got := receive(t, told); got != "c" {
-		t.Errorf("told of %q, want c: 100 changes of b are one", got)
+	if got := receive(t, ids); got != "c" {
+		t.Errorf("called with %q, want c: 100 changes of b are one", got)
 	}
 }
 
 // A watcher can use the source.
 func TestWatch_UsesSource(t *testing.T) {
 	s := memrules.New(memrules.Config{})
-	told := make(chan string, 10)
+	ids := make(chan string, 10)
 	watch(t, s, func(id string) {
 		v, err := s.Load(t.Context(), id)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		told <- v.RuleSet.ID()
+		ids <- v.RuleSet.ID()
 	})
 	put(t, s, set(t, "a", nil), 0)
-	if got := receive(t, told); got != "a" {
+	if got := receive(t, ids); got != "a" {
 		t.Errorf("loaded %q", got)
 	}
 }

@@ -62,9 +62,9 @@ func TestAPIKeys_WrittenWithAShell(t *testing.T) {
 				t.Errorf("what others keep beside the keys is lost: %v", when)
 			}
 			if where := f.holding("foobar"); where != "" {
-				t.Errorf("the key still stands in %s", where)
+				t.Errorf("the key is still in %s", where)
 			}
-			f.put(rule("b", 2)) // nobody's edit is in the way
+			f.put(rule("b", 2)) // no edit is in the way
 			f.consistent()
 		})
 	}

@@ -147,7 +147,7 @@ func TestPut_KilledWriter(t *testing.T) {
 			}
 			seen := map[string]bool{}
 			for at, doing := range count.all {
-				for _, mender := range []string{"gateway", "writer"} {
+				for _, finisher := range []string{"gateway", "writer"} {
 					f := base.fresh(t, always)
 					sc.before(f)
 					w := &steps{at: at, once: kill}
@@ -158,13 +158,13 @@ func TestPut_KilledWriter(t *testing.T) {
 					}
 					seen[got] = true
 					wasEdited := sc.external && got == old
-					if mender == "gateway" {
+					if finisher == "gateway" {
 						must(t, reconcile(t.Context(), f))
 						if f.headNow() != nil {
 							f.consistent()
 						}
 						if now := f.whole(); now != got && !wasEdited {
-							t.Errorf("killed before %s: mending has made\n%s\nof\n%s", doing, now, got)
+							t.Errorf("killed before %s: finishing has made\n%s\nof\n%s", doing, now, got)
 						}
 					} else if !wasEdited { // else it is a conflict, as it should be
 						f.put(rule("a", 9), rule("e", 9))
@@ -174,7 +174,7 @@ func TestPut_KilledWriter(t *testing.T) {
 						t.Errorf("killed before %s: what it left was taken for an edit: %s", doing, f.authors())
 					}
 					if t.Failed() {
-						t.Fatalf("killed before step %d, %s, and mended by a %s", at, doing, mender)
+						t.Fatalf("killed before step %d, %s, and finished by a %s", at, doing, finisher)
 					}
 				}
 			}

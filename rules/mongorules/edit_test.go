@@ -46,9 +46,9 @@ func (f *fixture) reconcileNow() {
 // Documents that are there before the first revision become revision 1.
 func TestDocuments_BeforeTheFirstRevision(t *testing.T) {
 	for name, notice := range map[string]func(*fixture){
-		"when they are loaded":      func(f *fixture) { f.load() },
-		"when a gateway mends":      (*fixture).reconcileNow,
-		"when somebody puts others": func(f *fixture) { f.wantConflict(newSet(f, setID, rule("x", 1)), 0, 1) },
+		"when they are loaded": func(f *fixture) { f.load() },
+		"when a gateway mends": (*fixture).reconcileNow,
+		"when others are put":  func(f *fixture) { f.wantConflict(newSet(f, setID, rule("x", 1)), 0, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, Config{Lease: 1})
@@ -164,7 +164,7 @@ func TestUnknownFields_Kept(t *testing.T) {
 	}}})
 	f.reconcileNow()
 	if f.headNow().Revision != 1 {
-		t.Errorf("fields that nobody knows made revision %d", f.headNow().Revision)
+		t.Errorf("unknown fields made revision %d", f.headNow().Revision)
 	}
 	check := func(what string) {
 		t.Helper()
@@ -218,7 +218,7 @@ func TestEdit_Invalid(t *testing.T) {
 			f.shell("b", set("priority", 5)) // the good half of it
 			err := reconcile(t.Context(), f)
 			if !errors.As(err, new(*fluxgate.ValidationError)) || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("Mend: %v", err)
+				t.Errorf("Reconcile: %v", err)
 			}
 			if text(t, f.load().RuleSet) != before || f.headNow().Revision != 1 {
 				t.Errorf("it has changed the rules: %s", f.authors())
@@ -230,7 +230,7 @@ func TestEdit_Invalid(t *testing.T) {
 				return nil
 			}})
 			must(t, func() error {
-				_, err := f.heads.UpdateOne(t.Context(), bson.D{}, set("lease", lease{"somebody", time.Now().Add(time.Hour).UnixMilli()}))
+				_, err := f.heads.UpdateOne(t.Context(), bson.D{}, set("lease", lease{"another server", time.Now().Add(time.Hour).UnixMilli()}))
 				return err
 			}())
 			if err := reconcile(t.Context(), other); err == nil || !strings.Contains(err.Error(), tc.want) || len(did) != 1 {
@@ -492,7 +492,7 @@ func TestSameRuleID_Documents(t *testing.T) {
 	if got := capacities(v.RuleSet); got != "x=9" || v.Author != external {
 		t.Errorf("an edit under the long _id makes %s by %s", got, v.Author)
 	}
-	// Somebody moves a rule to another rule set.
+	// An editor moves a rule to another rule set.
 	f.shell("x", bson.D{{Key: "$set", Value: bson.D{{Key: "ruleSetId", Value: "other"}, {Key: "id", Value: "moved"}}}})
 	f.insert(bson.D{{Key: "_id", Value: "z"}, {Key: "ruleSetId", Value: setID}, {Key: "action", Value: "deny"}})
 	check("moved by hand", "other/x:other/x", "x:other/moved", "z:api-limits/<nil>")

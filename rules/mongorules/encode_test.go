@@ -136,7 +136,7 @@ func TestRewrite_AnyRule(t *testing.T) {
 			t.Fatal(from.problems, to.problems)
 		}
 		before := append(from.insertion(&head{Revision: 1}, false), bson.E{Key: "owner", Value: "team"})
-		if rng.IntN(4) == 0 { // somebody has broken it
+		if rng.IntN(4) == 0 { // an invalid edit
 			before = slices.DeleteFunc(before, func(e bson.E) bool { return e.Key == "bands" || e.Key == "paths" })
 			before = append(before, bson.E{Key: "bands", Value: "none"}, bson.E{Key: "paths", Value: 5})
 		}

@@ -85,7 +85,7 @@ func (f *fixture) handle(config Config) *Source {
 		config.Timeout = 30 * time.Second
 	}
 	step := config.step
-	config.step = nil // indexes are nobody's step
+	config.step = nil // creating indexes is not a step
 	s, err := New(f.Context(), f.db, config)
 	must(f.T, err)
 	s.config.step = step

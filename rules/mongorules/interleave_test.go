@@ -137,7 +137,7 @@ func interleave(t *testing.T, base *fixture, rng *rand.Rand, outcomes map[string
 	if !edited || !inserted || !deleted {
 		t.Errorf("edit in a revision: %t, insertion: %t, deletion: %t; revisions %v", edited, inserted, deleted, entries)
 	}
-	// Nobody has changed them after that.
+	// They were not changed after that.
 	last := f.load().RuleSet
 	if a, _ := last.Rule("a"); a.Priority != 77 {
 		t.Errorf("the edit was undone: priority %d", a.Priority)

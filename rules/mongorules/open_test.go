@@ -146,7 +146,7 @@ func TestTimeout_FrozenServer(t *testing.T) {
 		_, err := short.Load(t.Context(), setID)
 		return err
 	})
-	// A crash loses nothing that was told as made.
+	// A crash loses nothing that was reported as made.
 	must(t, server.Kill())
 	must(t, server.Restart(t.Context()))
 	waitFor(t, func() error {

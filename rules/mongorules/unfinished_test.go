@@ -41,7 +41,7 @@ func TestUnfinishedDocument_LeftAlone(t *testing.T) {
 			if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "draft, draft-empty, draft-null") {
 				t.Errorf("the log has %d warnings:\n%s", n, log.String())
 			}
-			f.shell("a", set("bands.0.capacity", 70)) // an edit of another rule is taken in
+			f.shell("a", set("bands.0.capacity", 70)) // an edit of another rule is imported
 			f.reconcileNow()
 			if v := f.load(); v.Revision != 2 || v.RuleSet.Len() != 1 {
 				t.Errorf("revision %d with %d rules", v.Revision, v.RuleSet.Len())
@@ -73,7 +73,7 @@ func TestUnfinishedDocument_RuleInForce(t *testing.T) {
 			f.put(rule("a", 1), rule("b", 1))
 			edit(f)
 			if err := reconcile(f.Context(), f); !errors.As(err, new(*fluxgate.ValidationError)) || !strings.Contains(err.Error(), "bands") {
-				t.Errorf("mending it: %v", err)
+				t.Errorf("Reconcile: %v", err)
 			}
 			if v := f.load(); v.Revision != 1 || v.RuleSet.Len() != 2 {
 				t.Errorf("revision %d with %d rules", v.Revision, v.RuleSet.Len())

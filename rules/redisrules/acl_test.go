@@ -81,7 +81,7 @@ func TestACL_Standalone(t *testing.T) {
 		if err := underACL(t, toServer(t, srv), servers); err == nil {
 			t.Errorf("%s is not needed", rule)
 		} else if strings.Contains(err.Error(), aclPassword) {
-			t.Errorf("the password stands in %q", err)
+			t.Errorf("the password is in %q", err)
 		}
 	}
 	without(t, servers, all)

@@ -85,7 +85,7 @@ func TestPut_LostAnswer(t *testing.T) {
 		{"a change, and a deletion after it", put(4, "fifth"), gone(5), 5, rules.Head{Revision: 6, Deleted: true}},
 		{"a new rule set", put(0, "seventh"), nothing, 7, rules.Head{Revision: 7}},
 		{"a deletion", remove(7), nothing, 8, rules.Head{Revision: 8, Deleted: true}},
-		// Its base is right again when it is sent again: only its token tells.
+		// Its base is right again when it is sent again: only its token shows it.
 		{"a new rule set that is gone again", put(0, "ninth"), gone(9), 9, rules.Head{Revision: 10, Deleted: true}},
 		{"a new rule set, gone and made anew", put(0, "eleventh"), func() { gone(11)(); again(0)() }, 11, rules.Head{Revision: 13}},
 	} {

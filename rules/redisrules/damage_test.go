@@ -19,7 +19,8 @@ func asInvalid(t testing.TB, err error) *fluxgate.ValidationError {
 	return invalid
 }
 
-// What stands in Redis may have been written by anybody.
+// Data in Redis that cannot be read is an error that names it. Any client may
+// have written it.
 func TestDamage_NamedByErrors(t *testing.T) {
 	srv := testenv.SharedStandalone(t)
 	ctx := t.Context()
@@ -119,7 +120,7 @@ func TestDamage_NamedByErrors(t *testing.T) {
 					t.Errorf("%s: an error of %d bytes", got.what, len(got.err.Error()))
 				}
 			}
-			// The others are as they were, and whoever compares looks again.
+			// The others are as they were, and a caller that compares loads it again.
 			if revisions == nil && (heads["whole"].Revision != 1 || (heads["limits"].Revision == 2) == wants("h")) {
 				t.Errorf("the heads are %v", heads)
 			}
@@ -151,8 +152,7 @@ func TestDamage_NamedByErrors(t *testing.T) {
 // retype makes a string of a key.
 const retype = "redis.call('DEL', KEYS[1]) return redis.call('SET', KEYS[1], 'x')"
 
-// Nobody can change a rule set whose head is damaged, and nothing is made of
-// what stands there.
+// A rule set whose head is damaged cannot be changed, and the head stays.
 func TestDamage_Head(t *testing.T) {
 	srv := testenv.SharedStandalone(t)
 	s := newSource(t, dial(t, toServer(t, srv)), Config{})

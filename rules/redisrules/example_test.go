@@ -36,7 +36,7 @@ func Example() {
 	var conflict *rules.ConflictError
 	switch {
 	case errors.As(err, &conflict):
-		fmt.Println("somebody has made it already, at revision", conflict.Current)
+		fmt.Println("it exists already, at revision", conflict.Current)
 		return
 	case err != nil:
 		log.Print(err) // it may have been made: look before you try again

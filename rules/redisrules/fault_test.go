@@ -81,7 +81,7 @@ func TestRevisions_LostData(t *testing.T) {
 	mustPut(t, s, ruleSet(t, "limits", "a"), 0)
 }
 
-// Buckets and rules may stand under one prefix.
+// Buckets and rules may have one prefix.
 func TestKeys_ResetOfBuckets(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	s := newSource(t, dial(t, toServer(t, srv)), Config{Prefix: "fluxgate"})

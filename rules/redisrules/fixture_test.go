@@ -180,7 +180,7 @@ func everything(ctx context.Context, t testing.TB, s *Source) error {
 	if _, err := rules.Restore(ctx, s, id, second, by(0, "")); err != nil {
 		return err
 	}
-	heads, err := s.Revisions(ctx, []string{id, "nobody"})
+	heads, err := s.Revisions(ctx, []string{id, "unknown"})
 	if err != nil {
 		return err
 	}

@@ -234,7 +234,7 @@ func TestResetBuckets_Once(t *testing.T) {
 	}
 	take(4)
 	put(t, source, "set", 20)
-	// The first gateway resets, and then somebody takes.
+	// The first gateway resets, and then a request takes.
 	if err := fleet[0].Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func TestCopies_Files(t *testing.T) {
 		}
 	}
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Copies: folder, Interval: never})
-	// What a process that was killed left behind does not stand in the way.
+	// What a process that was killed left behind is replaced.
 	if err := os.WriteFile(filepath.Join(folder, "."+copyName+".1"), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func (m *stubSource) Load(ctx context.Context, id string) (*rules.Version, error
 	return version, err
 }
 
-// ruleSet has one rule of a capacity by which versions can be told apart.
+// ruleSet has one rule of a capacity by which versions differ.
 func ruleSet(t testing.TB, id string, capacity int64) *fluxgate.RuleSet {
 	t.Helper()
 	set, err := fluxgate.NewRuleSet(id, fluxgate.Rule{

@@ -96,6 +96,6 @@ func TestMessages_Plain(t *testing.T) {
 	}
 	until(t, "all are counted", func() bool { return r.Stats().Messages.Malformed == 100 })
 	if n := log.count("malformed"); n != 1 {
-		t.Errorf("%d lines tell of malformed messages", n)
+		t.Errorf("%d lines are about malformed messages", n)
 	}
 }

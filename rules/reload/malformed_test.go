@@ -13,7 +13,7 @@ import (
 )
 
 // malformed are rule sets that must be refused, each with the place that the
-// error must name. $R stands for a rule's id and bands that are fine, so that
+// error must name. $R is replaced by a rule's id and bands that are fine, so that
 // only what the case is about is wrong; $B for the band.
 var malformed = []struct{ name, document, place string }{
 	{"nothing", ``, "has no rule set"},

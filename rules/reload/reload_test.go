@@ -282,7 +282,7 @@ func TestLoad_FailingSource(t *testing.T) {
 			r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: 20 * time.Millisecond, Jitter: -1, Timeout: 20 * time.Millisecond})
 			source.failWith(mood)
 			put(t, source.Source, "set", 2)
-			until(t, "the status tells", func() bool { return status(t, r, "set").Err != nil })
+			until(t, "the status has the error", func() bool { return status(t, r, "set").Err != nil })
 			if capacity(t, r, "set") != 1 {
 				t.Error("the last good version does not decide")
 			}

@@ -14,7 +14,7 @@ import (
 
 // Every decision is made under one revision.
 // The test replaces a hundred rules under load.
-// Every rule of a version has its capacity, so that a decision tells which
+// Every rule of a version has its capacity, so that a decision shows which
 // version it was made by.
 func TestSwap_OneRevision(t *testing.T) {
 	source := newStubSource()

@@ -28,7 +28,7 @@ var documentFaults = map[string]string{
 }
 
 // documents is the simplest source that cannot be written: texts that others
-// put there. It can be told to make one mistake.
+// put there. It can make one mistake.
 type documents struct {
 	mu     sync.Mutex
 	texts  map[string]string
@@ -127,7 +127,7 @@ func (d *documents) Load(ctx context.Context, id string) (*rules.Version, error)
 	}
 	head := d.head(text)
 	if d.is("reads the revision and the rules one by one") {
-		// Somebody writes in between, for once whenever it matters.
+		// Another writer writes in between, for once whenever it matters.
 		head.Revision = 1
 	}
 	set, err := fluxgate.ParseRuleSet([]byte(text))

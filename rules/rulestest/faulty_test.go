@@ -17,9 +17,9 @@ import (
 // editorFaults are mistakes that editors make, and the check that must notice.
 // Many are noticed by others too.
 var editorFaults = map[string]string{
-	"knows ids that nobody has put":              "reading an unknown id is no revision and not found",
+	"knows ids that were never put":              "reading an unknown id is no revision and not found",
 	"loads nothing without an error":             "reading an unknown id is no revision and not found",
-	"tells the revision of the first id alone":   "the revisions of many ids have each that is known",
+	"returns the revision of the first id alone": "the revisions of many ids have each that is known",
 	"loses a field":                              "reading gives every field of the rules that were written",
 	"loads another revision on every look":       "the revision differs exactly when the content does",
 	"loads what was deleted":                     "reading does not find what was taken away",
@@ -28,15 +28,15 @@ var editorFaults = map[string]string{
 	"writes though the context has ended":        "reading and writing end with their context",
 	"takes malformed content for none":           "malformed content is an error of its own rule set alone, until it is put right",
 	"cannot put right what is malformed":         "malformed content is an error of its own rule set alone, until it is put right",
-	"tells no watcher":                           "watching reports that it has begun and changes, until its context ends",
-	"does not tell that it has begun to watch":   "watching reports that it has begun and changes, until its context ends",
+	"notifies no watcher":                        "watching reports that it has begun and changes, until its context ends",
+	"does not report that it has begun to watch": "watching reports that it has begun and changes, until its context ends",
 	"watches for ever":                           "watching reports that it has begun and changes, until its context ends",
 	"imports what is unchanged":                  "reconciling what is unchanged changes nothing",
 	"puts over what is there":                    "a change based on nothing is made only where nothing is",
 	"overwrites what the author has not seen":    "a change based on another revision is a conflict and changes nothing",
 	"deletes what the author has not seen":       "a change based on another revision is a conflict and changes nothing",
-	"does not tell what a conflict is with":      "a change based on another revision is a conflict and changes nothing",
-	"takes changes that nobody has signed":       "a change that is not signed or would garble a listing is refused",
+	"does not say what a conflict is with":       "a change based on another revision is a conflict and changes nothing",
+	"takes changes without an author":            "a change that is not signed or would garble a listing is refused",
 	"keeps what it has once loaded":              "a change is seen by every editor of the data when it is made",
 	"forgets that a rule set was deleted":        "a deleted rule set is known as deleted and its history stays",
 	"lists what was deleted":                     "a deleted rule set is known as deleted and its history stays",
@@ -49,7 +49,7 @@ var editorFaults = map[string]string{
 	"dates nothing":                              "every read of a change has its author, comment and time",
 	"lists without the comment":                  "every read of a change has its author, comment and time",
 	"keeps a rule id for its first rule set":     "rule sets may have rules with the same id",
-	"tells the oldest first":                     "history is newest first and pages over it miss and repeat nothing",
+	"lists the oldest first":                     "history is newest first and pages over it miss and repeat nothing",
 	"repeats an entry on the next page":          "history is newest first and pages over it miss and repeat nothing",
 	"leaves out an entry on the next page":       "history is newest first and pages over it miss and repeat nothing",
 	"returns nothing for a limit of zero":        "history is newest first and pages over it miss and repeat nothing",
@@ -69,7 +69,7 @@ var editorFaults = map[string]string{
 	"brings back the version next to it at last": "concurrent writers lose no change and every version can be restored",
 }
 
-// faulty is an editor in memory that can be told to make one mistake. Each of
+// faulty is an editor in memory that can make one mistake. Each of
 // its handles has a cache of its own; the rest is shared.
 type faulty struct {
 	*data
@@ -143,11 +143,11 @@ func (f *faulty) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Ch
 		_, _ = f.Source.Put(context.WithoutCancel(ctx), set, change)
 		return 0, ctx.Err()
 	}
-	if f.is("takes changes that nobody has signed") && change.Author == "" {
-		change.Author = "nobody"
+	if f.is("takes changes without an author") && change.Author == "" {
+		change.Author = "unknown"
 	}
 	if f.is("drops the author") && change.Check() == nil {
-		change.Author = "somebody"
+		change.Author = "another"
 	}
 	switch {
 	case f.is("puts over what is there") && change.Base == 0, f.is("overwrites what the author has not seen") && change.Base >= 0:
@@ -181,8 +181,8 @@ func (f *faulty) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Ch
 
 func (f *faulty) Delete(ctx context.Context, id string, change rules.Change) (int64, error) {
 	ctx = f.context(ctx)
-	if f.is("takes changes that nobody has signed") && change.Author == "" {
-		change.Author = "nobody"
+	if f.is("takes changes without an author") && change.Author == "" {
+		change.Author = "unknown"
 	}
 	if f.is("deletes what the author has not seen") {
 		change.Base = f.current(id)
@@ -205,7 +205,7 @@ func (f *faulty) Delete(ctx context.Context, id string, change rules.Change) (in
 // garble takes what matters out of a conflict.
 func (f *faulty) garble(err error) error {
 	var conflict *rules.ConflictError
-	if errors.As(err, &conflict) && f.is("does not tell what a conflict is with") {
+	if errors.As(err, &conflict) && f.is("does not say what a conflict is with") {
 		return &rules.ConflictError{RuleSetID: conflict.RuleSetID, Base: conflict.Base}
 	}
 	return err

@@ -11,7 +11,7 @@ import (
 )
 
 func (f *faulty) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
-	if f.is("tells the revision of the first id alone") {
+	if f.is("returns the revision of the first id alone") {
 		ids = ids[:min(1, len(ids))]
 	}
 	heads, err := f.Source.Revisions(f.context(ctx), ids)
@@ -21,7 +21,7 @@ func (f *faulty) Revisions(ctx context.Context, ids []string) (map[string]rules.
 	for _, id := range ids {
 		head, known := heads[id]
 		switch {
-		case f.is("knows ids that nobody has put") && !known:
+		case f.is("knows ids that were never put") && !known:
 			heads[id] = rules.Head{Deleted: true}
 		case f.is("forgets that a rule set was deleted") && head.Deleted:
 			delete(heads, id)
@@ -63,11 +63,11 @@ func (f *faulty) Load(ctx context.Context, id string) (*rules.Version, error) {
 	if f.is("loads another revision on every look") {
 		v.Revision += f.calls.Add(1)
 	}
-	return f.told(v), nil
+	return f.mistaken(v), nil
 }
 
-// told is a version with a mistake.
-func (f *faulty) told(v *rules.Version) *rules.Version {
+// mistaken is a version with a mistake.
+func (f *faulty) mistaken(v *rules.Version) *rules.Version {
 	if v.RuleSet != nil {
 		switch {
 		case f.is("loses a field"):
@@ -108,7 +108,7 @@ func (f *faulty) Version(ctx context.Context, id string, revision int64) (*rules
 	if err != nil {
 		return nil, err
 	}
-	return f.told(v), nil
+	return f.mistaken(v), nil
 }
 
 func (f *faulty) History(ctx context.Context, id string, before int64, limit int) ([]rules.Entry, error) {
@@ -122,7 +122,7 @@ func (f *faulty) History(ctx context.Context, id string, before int64, limit int
 	}
 	page, err := f.Source.History(f.context(ctx), id, before, limit)
 	switch {
-	case f.is("tells the oldest first"):
+	case f.is("lists the oldest first"):
 		slices.Reverse(page)
 	case f.is("deletes the history too") && len(page) > 0 && page[0].Deleted:
 		page = page[:1]
@@ -159,12 +159,12 @@ func (f *faulty) List(ctx context.Context, after string, limit int) ([]rules.Ent
 
 func (f *faulty) Watch(ctx context.Context, changed func(id string)) error {
 	err := f.Source.Watch(ctx, func(id string) {
-		if !f.is("tells no watcher") && id != "" || !f.is("does not tell that it has begun to watch") && id == "" {
+		if !f.is("notifies no watcher") && id != "" || !f.is("does not report that it has begun to watch") && id == "" {
 			changed(id)
 		}
 	})
 	if f.is("watches for ever") {
-		<-f.meeting // to which nobody comes
+		<-f.meeting // at which no other arrives
 	}
 	return err
 }

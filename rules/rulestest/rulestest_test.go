@@ -75,11 +75,11 @@ func TestChecks_FaultyEditor(t *testing.T) {
 func TestChecks_InvalidSubject(t *testing.T) {
 	editor, source := openEditor(""), openDocuments("")
 	for name, s := range map[string]rulestest.Subject{
-		"nothing":                    {},
-		"a source nobody can write":  {Source: source.Source},
-		"a source without Remove":    {Source: source.Source, Write: source.Write},
-		"an editor without a memory": {Editor: editor.Editor, History: 3},
-		"an editor of few bytes":     {Editor: editor.Editor, HistoryBytes: 3},
+		"nothing":                         {},
+		"a source that cannot be written": {Source: source.Source},
+		"a source without Remove":         {Source: source.Source, Write: source.Write},
+		"an editor without a memory":      {Editor: editor.Editor, History: 3},
+		"an editor of few bytes":          {Editor: editor.Editor, HistoryBytes: 3},
 	} {
 		c := find(t, "reading an unknown id is no revision and not found")
 		if r := record(t, func(t testing.TB) { c.Run(t, s) }); !r.failed {
