@@ -125,7 +125,7 @@ func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) (found di
 	// In a deleted rule set an edit of a document that FluxGate has written is
 	// too late.
 	wrote := func(d document) bool {
-		return d.revision > 0 && d.revision <= h.Revision && (d.untouched() || h.Deleted && d.checksum != "")
+		return h.Revision > 0 && d.revision <= h.Revision && (d.untouched() || h.Deleted && d.checksum != "")
 	}
 	remove := func(d document) {
 		found.writes = append(found.writes, mongo.NewDeleteOneModel().SetFilter(d.unchanged()))
