@@ -169,7 +169,7 @@ func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) (found di
 				remove(d)
 			}
 			d := same[0]
-			if d.sum != w.sum && !wrote(d) && !replaces(d) && !(added[w.id] && d.unfinished()) {
+			if d.sum != w.sum && !wrote(d) && !replaces(d) && (!added[w.id] || !d.unfinished()) {
 				found.edited = append(found.edited, d)
 				continue
 			}

@@ -127,7 +127,7 @@ func (c Config) withDefaults() (Config, error) {
 	case c.Interval < 10*time.Millisecond:
 		return c, errors.New("the interval must be at least 10ms")
 	case c.Timeout < 0 || c.FirstWait < 0 || c.IdleAfter < 0:
-		return c, errors.New("Timeout, FirstWait and IdleAfter must not be negative")
+		return c, errors.New("the settings Timeout, FirstWait and IdleAfter must not be negative")
 	case c.MaxRuleSets < len(c.RuleSets) || c.MaxRuleSets < 0:
 		return c, fmt.Errorf("%d rule sets do not fit into %d", len(c.RuleSets), c.MaxRuleSets)
 	}
