@@ -1,6 +1,7 @@
 package mongorules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,10 +110,8 @@ func (s *Source) commit(ctx context.Context, b *base, d draft) (*head, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.Revision = last.state().Revision + 1
-	if last != nil {
-		h.Start = last.End
-	}
+	last = cmp.Or(last, &head{})
+	h.Revision, h.Start = last.Revision+1, last.End
 	h.End = h.Start + int64(len(d.json))
 	conflict := false
 	err = s.call(ctx, "replacing the head of a rule set", func(ctx context.Context) error {
@@ -167,39 +166,42 @@ func (s *Source) syncDocuments(ctx context.Context, h *head, want []ruleDocument
 	if err != nil {
 		return err
 	}
-	// A further round means that an _id is in use, or that a document was changed
-	// meanwhile. The last one finds nothing to write.
-	const rounds = 6
+	const rounds = 5 // each further one means that an _id is in use, or that a document was changed meanwhile
 	for round := range rounds {
 		all, err := s.fetchDocuments(ctx, h.ID)
 		if err != nil {
 			return err
 		}
-		writes := classify(h, want, all, round > 0).writes
-		if len(writes) == 0 {
+		complete := true
+		for chunk := range slices.Chunk(classify(h, want, all, round > 0).writes, s.config.batch) {
+			err := s.call(ctx, "writing documents", func(ctx context.Context) error {
+				done, err := s.write(ctx, chunk)
+				complete = complete && done
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if complete {
 			return s.update(ctx, "marking the documents as written", h, bson.M{
 				"$set": bson.M{"synced": h.Revision}, "$unset": bson.M{"document": "", "replaces": "", "adds": ""},
 			})
-		}
-		for chunk := range slices.Chunk(writes, s.config.batch) {
-			if err := s.call(ctx, "writing documents", func(ctx context.Context) error { return s.write(ctx, chunk) }); err != nil {
-				return err
-			}
 		}
 	}
 	return fmt.Errorf("documents of rule set %q could not be written: they change too often, or other documents have their _id", h.ID)
 }
 
-// write changes documents that are still as they were read.
-func (s *Source) write(ctx context.Context, models []mongo.WriteModel) error {
-	_, err := s.docs.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+// write changes documents that are still as they were read. It reports whether
+// all were.
+func (s *Source) write(ctx context.Context, models []mongo.WriteModel) (complete bool, err error) {
+	result, err := s.docs.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 	var refused mongo.BulkWriteException
-	switch {
-	case mongo.IsDuplicateKeyError(err):
-		return nil // the next round uses another _id
-	case errors.As(err, &refused) && len(refused.WriteErrors) > 0:
+	if mongo.IsDuplicateKeyError(err) {
+		return false, nil // the next round uses another _id
+	} else if errors.As(err, &refused) && len(refused.WriteErrors) > 0 {
 		// Without the server's message, which may show the document.
-		return fmt.Errorf("the server refuses a document with error %d", refused.WriteErrors[0].Code)
+		err = fmt.Errorf("the server refuses a document with error %d", refused.WriteErrors[0].Code)
 	}
-	return err
+	return err == nil && result.InsertedCount+result.MatchedCount+result.DeletedCount == int64(len(models)), err
 }

@@ -183,12 +183,11 @@ func entries(heads []*head, err error) (list []rules.Entry, _ error) {
 
 // History implements [rules.Editor]. The current revision is in the head, and
 // may not be in the history yet.
-func (s *Source) History(ctx context.Context, id string, before int64, limit int) ([]rules.Entry, error) {
+func (s *Source) History(ctx context.Context, id string, before int64, limit int) (list []rules.Entry, err error) {
 	h, err := s.fetchHead(ctx, id)
 	if err != nil || h == nil {
 		return nil, err
 	}
-	var list []rules.Entry
 	limit = rules.PageSize(limit)
 	if before <= 0 || before > h.Revision {
 		before = h.Revision
