@@ -55,6 +55,15 @@ func (s *Source) change(ctx context.Context, id string, d draft) (int64, error) 
 	if err := d.change.Check(); err != nil {
 		return 0, err
 	}
+	// One writer of this process at a time: the others would do all but the last
+	// step in vain.
+	writer, _ := s.writers.LoadOrStore(id, make(chan bool, 1))
+	select {
+	case writer.(chan bool) <- true:
+		defer func() { <-writer.(chan bool) }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 	h, err := s.fetchHead(ctx, id)
 	if err != nil {
 		return 0, err

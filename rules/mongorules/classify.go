@@ -93,7 +93,7 @@ func (s *Source) inspect(ctx context.Context, id string, h *head) (*base, error)
 	compared := h
 	if h != nil {
 		var v *rules.Version
-		if v, err = s.fetchCurrent(ctx, h); err == nil {
+		if v, err = s.fetchVersion(ctx, h, h.Revision); err == nil {
 			b.want, err = encodeRules(v.RuleSet)
 		}
 		if errors.Is(err, errNoSnapshot) && len(raw) > 0 {

@@ -71,15 +71,6 @@ var (
 	errBroken = errors.New("its snapshot cannot be read")
 )
 
-// parse reads the rules.
-func (h *head) parse() (*rules.Version, error) {
-	v, err := rules.Decode(h.entry(), []byte(h.Document))
-	if err != nil {
-		return nil, fmt.Errorf("rule set %q at revision %d: %w: %w", h.RuleSetID, h.Revision, errBroken, err)
-	}
-	return v, nil
-}
-
 // fetchHead reads a head, nil if there is none.
 func (s *Source) fetchHead(ctx context.Context, id string) (*head, error) {
 	if !fluxgate.ValidID(id) {
@@ -88,26 +79,24 @@ func (s *Source) fetchHead(ctx context.Context, id string) (*head, error) {
 	return first(find[*head](ctx, s, "reading the head of a rule set", s.heads, bson.M{"_id": id}))
 }
 
-// fetchCurrent reads the rules of a head: from the head itself, or from the
-// history once they are there.
-func (s *Source) fetchCurrent(ctx context.Context, h *head) (*rules.Version, error) {
-	if h.Document != "" || h.Deleted {
-		return h.parse()
+// fetchVersion reads a revision: the current one from the head until it is in the
+// history.
+func (s *Source) fetchVersion(ctx context.Context, h *head, revision int64) (*rules.Version, error) {
+	found, err := h, error(nil)
+	if h.Revision != revision || h.Document == "" && !h.Deleted {
+		found, err = first(find[*head](ctx, s, "reading a revision of a rule set", s.history, bson.M{"_id": snapshotID(h.ID, revision)}))
 	}
-	v, err := s.fetchSnapshot(ctx, h.ID, h.Revision)
-	if v == nil && err == nil {
-		err = fmt.Errorf("rule set %q at revision %d: %w", h.ID, h.Revision, errNoSnapshot)
-	}
-	return v, err
-}
-
-// fetchSnapshot reads a revision from the history, nil if it is not there.
-func (s *Source) fetchSnapshot(ctx context.Context, id string, revision int64) (*rules.Version, error) {
-	h, err := first(find[*head](ctx, s, "reading a revision of a rule set", s.history, bson.M{"_id": snapshotID(id, revision)}))
-	if err != nil || h == nil {
+	if err != nil {
 		return nil, err
 	}
-	return h.parse()
+	if found == nil {
+		return nil, fmt.Errorf("rule set %q at revision %d: %w", h.ID, revision, errNoSnapshot)
+	}
+	v, err := rules.Decode(found.entry(), []byte(found.Document))
+	if err != nil {
+		return nil, fmt.Errorf("rule set %q at revision %d: %w: %w", h.ID, revision, errBroken, err)
+	}
+	return v, nil
 }
 
 // first is the first that was found, or nil.
@@ -158,7 +147,7 @@ func (s *Source) Load(ctx context.Context, id string) (*rules.Version, error) {
 		if err != nil {
 			return nil, err
 		}
-		if v, err := s.fetchCurrent(ctx, h); !errors.Is(err, errNoSnapshot) {
+		if v, err := s.fetchVersion(ctx, h, h.Revision); !errors.Is(err, errNoSnapshot) {
 			return v, err
 		}
 	}
@@ -201,16 +190,15 @@ func (s *Source) History(ctx context.Context, id string, before int64, limit int
 }
 
 // Version implements [rules.Editor].
-func (s *Source) Version(ctx context.Context, id string, revision int64) (v *rules.Version, err error) {
+func (s *Source) Version(ctx context.Context, id string, revision int64) (*rules.Version, error) {
 	h, err := s.fetchHead(ctx, id)
-	if err == nil && h != nil && revision == h.Revision {
-		return s.fetchCurrent(ctx, h)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil && h != nil && revision > h.Revision-int64(s.config.History) {
-		v, err = s.fetchSnapshot(ctx, id, revision)
+	if h != nil && revision > h.Revision-int64(s.config.History) {
+		if v, err := s.fetchVersion(ctx, h, revision); !errors.Is(err, errNoSnapshot) {
+			return v, err
+		}
 	}
-	if v == nil && err == nil {
-		err = fmt.Errorf("revision %d of rule set %.70q: %w", revision, id, rules.ErrNotFound)
-	}
-	return v, err
+	return nil, fmt.Errorf("revision %d of rule set %.70q: %w", revision, id, rules.ErrNotFound)
 }

@@ -99,9 +99,10 @@ type Source struct {
 	docs, heads, history *mongo.Collection
 	indexed              atomic.Bool
 	leased               atomic.Bool // has held a lease
-	// warned has the names of the ignored documents that were logged, and
-	// reconciled the digest of documents that need nothing, by rule set.
-	warned, reconciled sync.Map
+	// By rule set: warned has the names of the ignored documents that were
+	// logged, reconciled the digest of documents that need nothing, and writers
+	// a channel that the one goroutine fills that changes the rule set.
+	warned, reconciled, writers sync.Map
 }
 
 var (
