@@ -70,7 +70,7 @@ func readDocument(raw bson.Raw) document {
 	tree := make(map[string]any, len(fields))
 	for _, e := range fields {
 		if e.Key == d.idField || e.Key == "ruleSetId" || slices.Contains(ruleFields, e.Key) {
-			tree[e.Key] = d.decode(e.Key, e.Value, 1)
+			tree[e.Key] = d.decode(fluxgate.Path{e.Key}, e.Value)
 		}
 	}
 	if len(d.problems) > 0 {
@@ -88,7 +88,7 @@ func readDocument(raw bson.Raw) document {
 
 // decode turns a BSON value into the maps, lists and scalars that rules are read
 // from. What a rule cannot hold is a problem.
-func (d *document) decode(place string, value any, depth int) any {
+func (d *document) decode(path fluxgate.Path, value any) any {
 	var problem string
 	switch v := value.(type) {
 	case nil, string, bool, int32, int64:
@@ -103,23 +103,24 @@ func (d *document) decode(place string, value any, depth int) any {
 	case bson.D:
 		tree := make(map[string]any, len(v))
 		for _, e := range v {
-			tree[plainName(e.Key)] = d.decode(place+"."+e.Key, e.Value, depth+1)
+			name := plainName(e.Key)
+			tree[name] = d.decode(append(slices.Clip(path), name), e.Value)
 		}
 		value = tree
 	case bson.A:
 		list := make([]any, len(v))
 		for i, element := range v {
-			list[i] = d.decode(fmt.Sprintf("%s[%d]", place, i), element, depth+1)
+			list[i] = d.decode(append(slices.Clip(path), i), element)
 		}
 		value = list
 	default:
 		problem = "must not be of type " + strings.TrimPrefix(fmt.Sprintf("%T", v), "bson.")
 	}
-	if depth == maxDepth {
+	if len(path) == maxDepth {
 		problem = "is nested too deeply"
 	}
 	if problem != "" {
-		d.problems = append(d.problems, fluxgate.Problem{Place: place, Message: problem})
+		d.problems = append(d.problems, fluxgate.Problem{Code: fluxgate.CodeUnsupported, Path: path, Message: problem})
 	}
 	return value
 }

@@ -36,8 +36,8 @@ func encodeRules(set *fluxgate.RuleSet) (documents []ruleDocument, err error) {
 	for r := range set.Rules() {
 		w := encodeRule(r)
 		for _, p := range w.problems {
-			place := strings.TrimSuffix(fmt.Sprintf("rules[%d].%s", len(documents), p.Place), ".")
-			found = append(found, fluxgate.Problem{Place: place, Message: p.Message})
+			p.Path = append(fluxgate.Path{"rules", len(documents)}, p.Path...)
+			found = append(found, p)
 		}
 		documents = append(documents, w)
 	}

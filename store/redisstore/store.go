@@ -82,7 +82,7 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 		_ = s.Close()
 		return nil, fmt.Errorf("making a Redis store: %w", s.clean(err))
 	}
-	s.work.Go(s.record.keep)
+	s.work.Go(s.fleet.keep)
 	return s, nil
 }
 
