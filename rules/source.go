@@ -9,7 +9,7 @@ import (
 )
 
 // Source is where rule sets live. Its methods may be called by any number of
-// goroutines.
+// goroutines, and return the error of a context that has ended.
 type Source interface {
 	// Revisions returns the heads of the rule sets with these ids, in one small
 	// read however large they are. An id that the source does not know is not
@@ -49,8 +49,9 @@ type Reconciler interface {
 // Head is the current revision of a rule set.
 type Head struct {
 	// Revision differs whenever the content does. Editors count it up from 1
-	// and never use one twice, not even after a deletion. A file has no
-	// history, so its revision is made from its content.
+	// and never use one twice, not even after a deletion. A source that cannot
+	// be written, such as a file, makes it from the content: the same content
+	// has the same revision. It is never 0.
 	Revision int64
 	// Deleted rule sets existed once.
 	Deleted bool

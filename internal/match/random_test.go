@@ -256,3 +256,25 @@ func (g generator) request() Request {
 	}
 	return req
 }
+
+// The generator sets every field that a rule and a request have, so that the oracle is
+// asked about every condition.
+func TestGenerator_EveryField(t *testing.T) {
+	g := generator{rand.New(rand.NewPCG(1, 4))}
+	set := make(map[string]bool)
+	look := func(v reflect.Value) {
+		for i := range v.NumField() {
+			name := v.Type().Name() + "." + v.Type().Field(i).Name
+			set[name] = set[name] || !v.Field(i).IsZero()
+		}
+	}
+	for range 1_000 {
+		look(reflect.ValueOf(g.rule(true)))
+		look(reflect.ValueOf(g.request()))
+	}
+	for name, done := range set {
+		if !done {
+			t.Errorf("no random value has %s", name)
+		}
+	}
+}

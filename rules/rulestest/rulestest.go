@@ -9,7 +9,10 @@
 //	}
 //
 // Every check uses ids of its own, so a source may be opened once and shared.
-// A source that cannot be written is run through the checks of reading.
+// A source that cannot be written is run through the checks of reading; the
+// test says how to change what it reads:
+//
+//	return rulestest.Subject{Source: source, Write: writeFile, Remove: removeFile}
 package rulestest
 
 import (

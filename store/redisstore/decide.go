@@ -84,7 +84,7 @@ func (s *Store) split(demands []fluxgate.Demand, each bool) []*part {
 	return parts
 }
 
-// newShardRequest copies the demands at these places, or all, and names their keys.
+// newRequest copies the demands at these places, or all, and names their keys.
 func (s *Store) newRequest(op byte, shard int, demands []fluxgate.Demand, places []int, deadline time.Time) *shardRequest {
 	a := newShardRequest(op, shard, deadline)
 	g := s.fleet.generations()

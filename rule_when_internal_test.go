@@ -1,0 +1,47 @@
+package fluxgate
+
+import (
+	"encoding/json"
+	"net/netip"
+	"reflect"
+	"testing"
+)
+
+// A rule set keeps, copies and writes every condition of when. Without it a rule with
+// only that condition would be stored as one that matches every request.
+func TestWhen_EveryField(t *testing.T) {
+	samples := map[reflect.Type]func() any{
+		reflect.TypeFor[[]string]():            func() any { return []string{"a"} },
+		reflect.TypeFor[[]netip.Prefix]():      func() any { return []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} },
+		reflect.TypeFor[map[string][]string](): func() any { return map[string][]string{"a": {"b"}} },
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[When]()) {
+		sample := samples[f.Type]
+		if sample == nil {
+			t.Fatalf("there is no sample of a %s, the type of When.%s", f.Type, f.Name)
+		}
+		r := Rule{ID: "r"}
+		field := reflect.ValueOf(&r.When).Elem().FieldByIndex(f.Index)
+		field.Set(reflect.ValueOf(sample()))
+		if r.When.isEmpty() {
+			t.Errorf("a condition in %s is no condition for isEmpty", f.Name)
+		}
+		copied := r.clone()
+		if got := reflect.ValueOf(copied.When).FieldByIndex(f.Index); got.Pointer() == field.Pointer() {
+			t.Errorf("a clone shares %s with the rule it was made of", f.Name)
+		}
+		text, err := json.Marshal(copied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var doc map[string]any
+		if err := json.Unmarshal(text, &doc); err != nil {
+			t.Fatal(err)
+		}
+		again, err := DecodeRule(doc)
+		if err == nil && reflect.DeepEqual(again.When, copied.When) {
+			continue
+		}
+		t.Errorf("%s is read as %+v (%v), want %+v", text, again.When, err, copied.When)
+	}
+}
