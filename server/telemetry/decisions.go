@@ -28,18 +28,21 @@ type decisions struct {
 	maxRuleSets, maxRules int
 	ruleSets              snapshotMap[string, string] // ids with a label of their own
 	rules                 snapshotMap[ruleKey, string]
-	// The counters of total and byRule again: a lookup there takes a lock.
-	totals  snapshotMap[totalKey, prometheus.Counter]
-	byRules snapshotMap[ruleKey, prometheus.Counter]
+	cache                 snapshotMap[decisionKey, counters] // a lookup in a vector takes a lock
 }
 
-type totalKey struct {
-	ruleSet, outcome, source string
-	allowed                  bool
+type ruleKey struct{ ruleSet, rule string }
+
+type decisionKey struct {
+	ruleSet, rule, outcome, source string
+	allowed                        bool
 }
 
-// ruleKey is a rule, and an outcome where it is for a counter.
-type ruleKey struct{ ruleSet, rule, outcome string }
+// counters are those of a decision and its binding rule, with their labels.
+type counters struct {
+	ruleSet, rule string
+	total, byRule prometheus.Counter // byRule is nil if no rule is binding
+}
 
 func newDecisions(maxRuleSets, maxRules int) *decisions {
 	d := &decisions{maxRuleSets: maxRuleSets, maxRules: maxRules, perRule: prometheus.NewRegistry()}
@@ -59,26 +62,28 @@ func newDecisions(maxRuleSets, maxRules int) *decisions {
 	return d
 }
 
-// count counts a request.
-func (c *decisions) count(ruleSet, outcome string, allowed bool, source string) {
-	key := totalKey{ruleSet, outcome, source, allowed}
-	counter, ok := c.totals.entries()[key]
-	if !ok {
-		counter, _ = c.totals.add(key, math.MaxInt, func() prometheus.Counter {
-			return c.total.WithLabelValues(ruleSet, outcome, strconv.FormatBool(allowed), source)
-		})
+// lookup returns the counters of a decision. The ids of the key need not have
+// labels of their own.
+func (c *decisions) lookup(key decisionKey) counters {
+	found, ok := c.cache.entries()[key]
+	if ok {
+		return found
 	}
-	counter.Inc()
-}
-
-// countRule counts a request by its binding rule.
-func (c *decisions) countRule(ruleSet, rule, outcome string) {
-	key := ruleKey{ruleSet, rule, outcome}
-	counter, ok := c.byRules.entries()[key]
-	if !ok {
-		counter, _ = c.byRules.add(key, math.MaxInt, func() prometheus.Counter { return c.byRule.WithLabelValues(ruleSet, rule, outcome) })
+	if ruleSetExists(key.outcome) {
+		found.ruleSet = c.ruleSet(key.ruleSet)
+	} else {
+		found.ruleSet = c.knownRuleSet(key.ruleSet)
 	}
-	counter.Inc()
+	found.total = c.total.WithLabelValues(found.ruleSet, key.outcome, strconv.FormatBool(key.allowed), key.source)
+	if key.rule != "" {
+		found.rule = c.rule(found.ruleSet, key.rule)
+		found.byRule = c.byRule.WithLabelValues(found.ruleSet, found.rule, key.outcome)
+	}
+	if key.ruleSet == found.ruleSet && key.rule == found.rule { // bounded by the number of labels
+		key.ruleSet, key.rule = found.ruleSet, found.rule // the memory of the request is not kept
+		c.cache.add(key, math.MaxInt, func() counters { return found })
+	}
+	return found
 }
 
 // knownRuleSet returns the label of a rule set that may not exist.
@@ -111,14 +116,14 @@ func (c *decisions) ruleSet(id string) string {
 // rule returns the label of a rule of a rule set, by the label of that.
 func (c *decisions) rule(ruleSet, id string) string {
 	known := c.rules.entries()
-	if label, ok := known[ruleKey{ruleSet: ruleSet, rule: id}]; ok {
+	if label, ok := known[ruleKey{ruleSet, id}]; ok {
 		return label
 	}
 	if ruleSet == labelOther || len(known) >= c.maxRules || !fluxgate.ValidID(id) || id == labelOther {
 		return labelOther
 	}
 	id = strings.Clone(id)
-	if _, ok := c.rules.add(ruleKey{ruleSet: ruleSet, rule: id}, c.maxRules, func() string { return id }); !ok {
+	if _, ok := c.rules.add(ruleKey{ruleSet, id}, c.maxRules, func() string { return id }); !ok {
 		return labelOther
 	}
 	c.byRule.WithLabelValues(ruleSet, id, outcomeAllowed)
@@ -127,14 +132,15 @@ func (c *decisions) rule(ruleSet, id string) string {
 	return id
 }
 
-// countRules counts the binding rule of a decision, and the shadow rules that
-// would have rejected, each once.
-func (c *decisions) countRules(ruleSet, outcome string, d *fluxgate.Decision) {
-	if d.RuleID != "" {
-		rule := c.rule(ruleSet, d.RuleID)
-		c.countRule(ruleSet, rule, outcome)
+// count counts a decision by rule set, by its binding rule, and by the shadow
+// rules that would have rejected, each once.
+func (c *decisions) count(ruleSet, outcome string, d *fluxgate.Decision) {
+	found := c.lookup(decisionKey{ruleSet, d.RuleID, outcome, sourceOf(d), d.Allowed})
+	found.total.Inc()
+	if found.byRule != nil {
+		found.byRule.Inc()
 		if outcome == outcomeAllowed && d.Remaining <= d.Limit/5 {
-			c.nearLimit.WithLabelValues(ruleSet, rule).Inc()
+			c.nearLimit.WithLabelValues(found.ruleSet, found.rule).Inc()
 		}
 	}
 	var last *fluxgate.Rule
@@ -144,7 +150,7 @@ func (c *decisions) countRules(ruleSet, outcome string, d *fluxgate.Decision) {
 		}
 		last = b.Rule
 		if b.Shadow() && (b.Status == fluxgate.Rejected || b.Status == fluxgate.TooCostly) {
-			c.shadow.WithLabelValues(ruleSet, c.rule(ruleSet, b.Rule.ID)).Inc()
+			c.shadow.WithLabelValues(found.ruleSet, c.rule(found.ruleSet, b.Rule.ID)).Inc()
 		}
 	}
 }

@@ -135,12 +135,11 @@ func (m *Metrics) Decided(ctx context.Context, req *fluxgate.Request, d *fluxgat
 		id = m.ruleSet
 	}
 	if !ruleSetExists(outcome) {
-		m.decisions.count(m.decisions.knownRuleSet(id), outcome, d.Allowed && err == nil, labelNone)
+		ruleSet := m.decisions.knownRuleSet(id)
+		m.decisions.lookup(decisionKey{ruleSet: ruleSet, outcome: outcome, source: labelNone, allowed: d.Allowed && err == nil}).total.Inc()
 		return
 	}
-	ruleSet := m.decisions.ruleSet(id)
-	m.decisions.count(ruleSet, outcome, d.Allowed, sourceOf(d))
-	m.decisions.countRules(ruleSet, outcome, d)
+	m.decisions.count(id, outcome, d)
 	if d.Degraded {
 		m.degraded.Inc()
 	}
