@@ -78,7 +78,7 @@ func (c *certificates) load() error {
 	if c.clientCAFile != "" {
 		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
 		if !config.ClientCAs.AppendCertsFromPEM(files[2]) {
-			return errors.New("reading " + c.clientCAFile + ": the file contains no certificate")
+			return errors.New("reading " + c.clientCAFile + ": it contains no PEM certificate")
 		}
 	}
 	c.loaded = files

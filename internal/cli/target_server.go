@@ -17,6 +17,7 @@ import (
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/internal/syntax"
+	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/spf13/cobra"
 )
 
@@ -126,15 +127,10 @@ func (s *serverFlags) credentials() (admin.Secret, *tls.Config, error) {
 	if s.caFile == "" && s.certFile == "" {
 		return token, nil, nil
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
 	if s.caFile != "" {
-		text, err := os.ReadFile(s.caFile)
-		if err != nil {
+		if tlsConfig.RootCAs, err = config.ReadCA(s.caFile); err != nil {
 			return nil, nil, fmt.Errorf("reading --ca-file: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, nil, fmt.Errorf("reading --ca-file: %s has no PEM certificate", s.caFile)
 		}
 	}
 	if s.certFile != "" {
@@ -142,9 +138,9 @@ func (s *serverFlags) credentials() (admin.Secret, *tls.Config, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading --cert-file and --key-file: %w", err)
 		}
-		config.Certificates = []tls.Certificate{pair}
+		tlsConfig.Certificates = []tls.Certificate{pair}
 	}
-	return token, config, nil
+	return token, tlsConfig, nil
 }
 
 // readToken is empty if there is no token.

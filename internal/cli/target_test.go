@@ -76,7 +76,7 @@ func TestTarget_TLS(t *testing.T) {
 		{append([]string{"-s", "https://" + address, "--ca-file", certs.CAFile}, pair...), exitOK, "there are no rule sets"},
 		{append([]string{"-s", "https://" + address}, pair...), exitError, "name the CA that signed the server's certificate with --ca-file"},
 		{[]string{"-s", "http://" + address}, exitError, "then its address begins with https://"},
-		{append([]string{"-s", "https://" + address, "--ca-file", certs.KeyFile}, pair...), exitError, "has no PEM certificate"},
+		{append([]string{"-s", "https://" + address, "--ca-file", certs.KeyFile}, pair...), exitError, "contains no PEM certificate"},
 		{[]string{"-s", "https://" + address, "--ca-file", certs.CAFile, "--cert-file", certs.CertFile, "--key-file", certs.CertFile}, exitError, "--cert-file and --key-file"},
 		{[]string{"-s", "https://" + address, "--cert-file", certs.CertFile}, exitUsage, "go together"},
 		{[]string{"-s", "http://" + address, "--ca-file", certs.CAFile}, exitUsage, "need a server at https://"},

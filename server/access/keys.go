@@ -3,14 +3,12 @@ package access
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -68,13 +66,9 @@ func newKeys(c *config.OIDC, log *slog.Logger) *keys {
 func (k *keys) loadCA() error {
 	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
 	if k.config.CAFile != "" {
-		text, err := os.ReadFile(k.config.CAFile)
-		if err != nil {
+		var err error
+		if tlsConfig.RootCAs, err = config.ReadCA(k.config.CAFile); err != nil {
 			return fmt.Errorf("reading server.auth.oidc.ca-file: %w", err)
-		}
-		tlsConfig.RootCAs = x509.NewCertPool()
-		if !tlsConfig.RootCAs.AppendCertsFromPEM(text) {
-			return errors.New("reading server.auth.oidc.ca-file: the file contains no certificate")
 		}
 	}
 	k.client.Store(&http.Client{

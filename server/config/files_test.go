@@ -53,7 +53,7 @@ func TestCheck_Files(t *testing.T) {
 		{"another key", append(tls, "server.tls.key-file="+otherKeyFile), "server.tls.cert-file: does not match server.tls.key-file: tls: private key does not match"},
 		{"a key that is missing", append(tls, "server.tls.key-file=missing.pem"), "server.tls.key-file: names a file that cannot be read: no such file"},
 		{"a folder", append(tls, "server.tls.key-file=testdata"), "server.tls.key-file: names a file that cannot be read: it is not a file"},
-		{"an authority that is a key", append(tls, "server.tls.client-ca-file="+keyFile), "server.tls.client-ca-file: has no certificate"},
+		{"an authority that is a key", append(tls, "server.tls.client-ca-file="+keyFile), "server.tls.client-ca-file: contains no PEM certificate"},
 		{"secrets", []string{"redis.key-secret-file=" + secretFile, "settle.receipt-secret-file=" + secretFile}, ""},
 		{"a short secret", []string{"redis.key-secret-file=" + write(t, "short", "0123456789abcde\n")}, "redis.key-secret-file: names a file with 15 bytes in it"},
 		{"a missing secret", []string{"settle.receipt-secret-file=nowhere"}, "--set settle.receipt-secret-file: settle.receipt-secret-file: names a file that cannot be read: no such file"},
@@ -84,7 +84,7 @@ func TestCheck_Files(t *testing.T) {
 		{"an issuer that others can speak for", []string{"server.auth.oidc.issuer=http://login.example.com", "server.auth.oidc.audience=a"}, "server.auth.oidc.issuer: must begin with https://"},
 		{"an issuer whose authority is a key", []string{
 			"server.auth.oidc.issuer=https://login.example.com", "server.auth.oidc.audience=a", "server.auth.oidc.ca-file=" + keyFile,
-		}, "server.auth.oidc.ca-file: has no certificate"},
+		}, "server.auth.oidc.ca-file: contains no PEM certificate"},
 		{"a record in a folder that is not there", []string{"server.audit.file=nowhere/audit.log"}, "server.audit.file: is in a folder that does not exist"},
 		{"a record in a folder", []string{"server.audit.file=testdata"}, "server.audit.file: is not a file"},
 		{"a record", []string{"server.audit.file=" + certFile + ".log"}, ""},

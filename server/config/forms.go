@@ -167,10 +167,23 @@ func checkCAFile(name string) error {
 	if err := checkReadable(name); err != nil {
 		return err
 	}
-	if data, err := readFile(name); err != nil || !x509.NewCertPool().AppendCertsFromPEM(data) {
-		return errors.New("has no certificate as PEM in it")
+	if _, err := ReadCA(name); err != nil {
+		return errors.New("contains no PEM certificate")
 	}
 	return nil
+}
+
+// ReadCA reads a file of CA certificates.
+func ReadCA(name string) (*x509.CertPool, error) {
+	data, err := readFile(name)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("%s contains no PEM certificate", name)
+	}
+	return pool, nil
 }
 
 func checkSecretFile(name string) error {
