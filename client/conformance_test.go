@@ -250,8 +250,7 @@ func TestClient_Wait(t *testing.T) {
 	}
 }
 
-// TestClient_WaitCanceled leaves while it is held on the
-// server: its place in the queue is free again.
+// A request that is canceled while the server holds it frees its wait slot.
 func TestClient_WaitCanceled(t *testing.T) {
 	const every = 5 * time.Minute
 	g := onRedis(t, []fluxgate.Rule{queue(every)}, fluxgate.WithWaiting(fluxgate.MaxWait, 100))
@@ -280,9 +279,9 @@ func TestClient_WaitCanceled(t *testing.T) {
 	testenv.Eventually(t, "its token is given back", func() bool { return fullAfter() <= every })
 }
 
-// TestClient_WaitTooLong has a client that does not wait
-// as long as the server would hold its request. It must not time out: it would
-// take that for a failure, and let the request pass.
+// A request that the server would hold for longer than the client waits is
+// rejected. It must not time out: the client would count that as a failure and
+// allow the request.
 func TestClient_WaitTooLong(t *testing.T) {
 	const every = 5 * time.Minute
 	g := onRedis(t, []fluxgate.Rule{queue(every)}, fluxgate.WithWaiting(fluxgate.MaxWait, 100))
@@ -309,8 +308,8 @@ func TestClient_WaitTooLong(t *testing.T) {
 	}
 }
 
-// TestClient_StoreUnavailable has a server whose Redis goes away: what its rules say
-// then is what the client hears, and it is not the client's failure.
+// While the server's Redis is unavailable, the server's decision under its rules
+// reaches the client and is not a failure of the client.
 func TestClient_StoreUnavailable(t *testing.T) {
 	redis := testenv.SharedStandalone(t)
 	proxy := testenv.StartProxy(t, redis.Addr())
@@ -345,11 +344,11 @@ func TestClient_StoreUnavailable(t *testing.T) {
 	}
 }
 
-// TestClient_Fallback decides and settles while the server is away.
+// The fallback decides and settles while the server is unavailable.
 func TestClient_Fallback(t *testing.T) {
 	fallback := engineOver(t, newStore(t), []fluxgate.Rule{perHour("r", 5)})
 	var heard failures
-	limiter := newClient(t, nobody(t), client.Config{Fallback: fallback, Failed: heard.hear})
+	limiter := newClient(t, unusedURL(t), client.Config{Fallback: fallback, Failed: heard.hear})
 	d, err := limiter.Check(t.Context(), &fluxgate.Request{Cost: 4})
 	if err != nil || answerOf(&d) != (answer{true, fluxgate.ReasonOK, "r"}) || !d.Degraded || d.Source != fluxgate.FromFallback {
 		t.Fatalf("%+v, %v", d, err)

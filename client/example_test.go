@@ -16,7 +16,7 @@ import (
 // A service that limits its requests by asking a server, and lets them pass
 // while it is away.
 func ExampleNew() {
-	limiter, err := client.New("http://127.0.0.1:1", client.Config{ // nobody listens there
+	limiter, err := client.New("http://127.0.0.1:1", client.Config{ // no server listens there
 		Token:     []byte("the-services-own"),
 		OnFailure: fluxgate.FailOpen,
 		Failed:    func(context.Context, error) { fmt.Println("the server is away") },

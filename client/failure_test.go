@@ -63,15 +63,15 @@ func TestClient_TLSErrorKeepsItsEnd(t *testing.T) {
 	}
 }
 
-// nobody is the address of a server that does not run.
-func nobody(t testing.TB) string { return "http://" + testenv.FreeAddr(t) }
+// unusedURL is the URL of a server that does not run.
+func unusedURL(t testing.TB) string { return "http://" + testenv.FreeAddr(t) }
 
 func reply(status, contentType, body string) string {
 	return fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", status, contentType, len(body), body)
 }
 
-// TestClient_InvalidAnswer has servers that do not decide. The client
-// lets pass or refuses, as it was told to, and asks each exactly once.
+// Without a valid decision the client allows or rejects as configured. It sends
+// each request exactly once.
 func TestClient_InvalidAnswer(t *testing.T) {
 	const yes = `{"allowed":true,"reason":"ok","remaining":1,"source":"store"`
 	const jsonType = "application/json"
@@ -137,15 +137,14 @@ func TestClient_InvalidAnswer(t *testing.T) {
 // An unavailable server is a failure.
 func TestClient_ServerUnavailable(t *testing.T) {
 	var heard failures
-	limiter := newClient(t, nobody(t), client.Config{Failed: heard.hear})
+	limiter := newClient(t, unusedURL(t), client.Config{Failed: heard.hear})
 	d, err := limiter.Check(t.Context(), &fluxgate.Request{})
 	if err != nil || answerOf(&d) != (answer{true, fluxgate.ReasonStoreFailure, ""}) || heard.count.Load() != 1 {
 		t.Errorf("%+v, %v, %q", answerOf(&d), err, heard.text())
 	}
 }
 
-// TestClient_InvalidRequest has requests that the server
-// refuses to decide: whoever sends one must not pass because of it.
+// A request that the server refuses as invalid is not allowed.
 func TestClient_InvalidRequest(t *testing.T) {
 	g := newGate(t, newStore(t), []fluxgate.Rule{perHour("r", 5)})
 	for name, req := range map[string]fluxgate.Request{
@@ -189,7 +188,7 @@ func TestClient_ContextEnds(t *testing.T) {
 	}
 }
 
-// TestClient_SentFields looks at a request as a server gets it.
+// The server receives every field of a request.
 func TestClient_SentFields(t *testing.T) {
 	type body struct {
 		Headers   map[string][]string

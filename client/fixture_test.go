@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
 // patient is what tests wait for a server on a machine with other things to do.
 const patient = 20 * time.Second
 
-// newStore is a store in memory whose clock stands still.
+// newStore returns a store in memory with a fixed clock.
 func newStore(t testing.TB) *memstore.Store {
 	t.Helper()
 	return fluxgate.Must(memstore.New(memstore.Config{Clock: storetest.NewClock().Now}))
@@ -212,7 +212,7 @@ func with(r fluxgate.Rule, change func(*fluxgate.Rule)) fluxgate.Rule {
 	return r
 }
 
-// failures are those that a client has told of.
+// failures are those that a client reported.
 type failures struct {
 	count atomic.Int64
 	last  atomic.Value

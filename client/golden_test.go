@@ -9,8 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate/httplimit/limittest"
 )
 
-// TestClient_Middleware puts a client and a server between
-// the middleware and its engine.
+// The middleware gives the golden responses over a client and a server.
 func TestClient_Middleware(t *testing.T) {
 	limittest.Run(t, func(t *testing.T, engine *fluxgate.Engine) fluxgate.Limiter {
 		server := serve(t, handler(t, engine))
@@ -18,8 +17,7 @@ func TestClient_Middleware(t *testing.T) {
 	})
 }
 
-// TestClient_MiddlewareStoreUnavailable has no server at all: what a
-// client does then is what an engine does without its store.
+// Without a server a client responds as an engine does without its store.
 func TestClient_MiddlewareStoreUnavailable(t *testing.T) {
 	share := func() *fluxgate.Engine { return engineOver(t, newStore(t), []fluxgate.Rule{perHour("orders", 2)}) }
 	for _, c := range []struct {
@@ -35,7 +33,7 @@ func TestClient_MiddlewareStoreUnavailable(t *testing.T) {
 	} {
 		t.Run(c.golden, func(t *testing.T) {
 			var heard failures
-			limiter := newClient(t, nobody(t), client.Config{OnFailure: c.mode, Fallback: c.fallback, Failed: heard.hear})
+			limiter := newClient(t, unusedURL(t), client.Config{OnFailure: c.mode, Fallback: c.fallback, Failed: heard.hear})
 			got := limittest.Respond(t, limiter, c.before, "")
 			limittest.Compare(t, c.golden, got)
 			if n := heard.count.Load(); n != int64(c.before+1) {

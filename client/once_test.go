@@ -19,8 +19,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// TestClient_LostAnswer loses answers in every way there is: the
-// check has run, and must not run again.
+// A check whose answer is lost is not sent again: it may have taken tokens.
 func TestClient_LostAnswer(t *testing.T) {
 	const capacity = 1_000
 	for _, c := range []struct {
@@ -140,9 +139,8 @@ func (s *closing) closeIdle() int {
 	return closed
 }
 
-// TestClient_ClosedIdleConnections has callers find again and
-// again that all connections they could use were closed in the moment before:
-// none of them notices, and not one token is taken twice.
+// If all idle connections were just closed, calls succeed and no tokens are taken
+// twice.
 func TestClient_ClosedIdleConnections(t *testing.T) {
 	for name, encrypted := range map[string]bool{"plain": false, "TLS": true} {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +185,7 @@ func TestClient_ClosedIdleConnections(t *testing.T) {
 	}
 }
 
-// TestClient_Connections counts the connections of many callers.
+// Many callers share a bounded number of connections.
 func TestClient_Connections(t *testing.T) {
 	const most = 4
 	engine := engineOver(t, newStore(t), []fluxgate.Rule{perHour("r", 100_000)})
@@ -214,7 +212,7 @@ func TestClient_Connections(t *testing.T) {
 	testenv.Eventually(t, "the connections are closed", func() bool { return proxy.Connections() == 0 })
 }
 
-// TestClient_UnknownServer has a certificate that nobody has signed.
+// A server with a self-signed certificate is not trusted.
 func TestClient_UnknownServer(t *testing.T) {
 	server := newClosing(t, http.NotFoundHandler(), true)
 	var heard failures

@@ -50,12 +50,11 @@ func (r *Resolver) entryAddr(entry string) (addr netip.Addr, ok bool) {
 // and reports whether others are left. It looks at no more than the last most
 // bytes and returns an entry that is too long rather than search on.
 //
-// Commas in quoted strings do not count. It reads from the right and not, as a
-// parser of RFC 7239 would, from the left, because what stands on the left is
-// the client's: a quote that it opens and never closes would swallow what the
-// proxies wrote. What they write is well-formed, and of that both directions
-// make the same entries: the first quote from the right closes a string, those
-// with a backslash before them are inside, and the next one opens it.
+// Commas in quoted strings do not count. A parser of RFC 7239 reads from the
+// left, but there the text is the client's: a quote that it opens and never
+// closes would hide the entries of the proxies. Theirs are well-formed, and both
+// directions read them alike: the first quote from the right closes a string,
+// quotes after a backslash are inside it, and the next one opens it.
 func cutLast(list string, most int) (entry, rest string, more bool) {
 	first := max(0, len(list)-most)
 	quoted := false

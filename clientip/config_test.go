@@ -100,7 +100,7 @@ func TestResolver_Trusted(t *testing.T) {
 	}
 }
 
-// TestResolver_LongList has every other network of a range.
+// A long list of networks is searched correctly.
 func TestResolver_LongList(t *testing.T) {
 	var list []string
 	for i := 510; i >= 0; i -= 2 {

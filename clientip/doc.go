@@ -44,10 +44,9 @@
 // An entry that is no address ("unknown", "_hidden", an empty one, garbage)
 // ends the walk, and the answer is the address of the trusted proxy that wrote
 // it. So do the bounds: 32 entries and 4 KiB are looked at. The alternatives
-// are worse: skipping the entry would count by what stands left of it, which
-// is the client's to choose, and no address at all would depend on what a
-// rule does with callers that it cannot name. This way all clients that one
-// proxy cannot name share the bucket of that proxy.
+// are worse: the entry to its left is chosen by the client, and without an
+// address the rules would decide about a missing identity. This way all clients
+// that a proxy does not name share the bucket of that proxy.
 //
 // If every address is trusted, the left-most is the client: a proxy that calls
 // for itself, or a service beside it.

@@ -11,8 +11,8 @@ import (
 	"github.com/fluxgate/fluxgate/clientip"
 )
 
-// FuzzResolve is given any peer and any header, as the proxies wrote it, and
-// what a client put left of that.
+// Any peer and any header: entries left of those that the proxies wrote have no
+// effect.
 func FuzzResolve(f *testing.F) {
 	headers := []string{clientip.XForwardedFor, clientip.Forwarded, "Cf-Connecting-Ip"}
 	for _, seed := range [][3]string{

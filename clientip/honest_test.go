@@ -10,9 +10,8 @@ import (
 	"github.com/fluxgate/fluxgate/clientip"
 )
 
-// TestResolver_HonestChain sends requests of random clients through
-// random chains of honest proxies. Whatever the client writes into any header,
-// the answer is the one that the proxies' own words give.
+// Behind random chains of honest proxies the client address is the one that the
+// proxies report, whatever the client writes into any header.
 func TestResolver_HonestChain(t *testing.T) {
 	for _, header := range []string{clientip.XForwardedFor, clientip.Forwarded, "CF-Connecting-IP"} {
 		t.Run(header, func(t *testing.T) {

@@ -100,8 +100,7 @@ func TestResolver_UnixSocket(t *testing.T) {
 	})
 }
 
-// TestResolver_UnixPeerName runs both kinds of peer under
-// the names that each of them could make up.
+// The name of a Unix peer is never read as an address.
 func TestResolver_UnixPeerName(t *testing.T) {
 	r := newResolver(t, clientip.Config{TrustedProxies: proxies, TrustUnixSocket: true})
 	nobody := newResolver(t, clientip.Config{TrustedProxies: proxies})

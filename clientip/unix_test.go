@@ -22,9 +22,7 @@ func requestOn(t *testing.T, network string) *http.Request {
 	return req.WithContext(context.WithValue(req.Context(), http.LocalAddrContextKey, local))
 }
 
-// TestResolver_RealUnixSocket binds the client's end to
-// a file that is named like a trusted proxy, which is what the server then
-// calls its peer.
+// A client whose socket file is named like a trusted proxy is not trusted.
 func TestResolver_RealUnixSocket(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const posed = "10.0.0.1:80"

@@ -26,7 +26,7 @@ func TestResolver_XForwardedFor(t *testing.T) {
 		{"an IPv6 peer next to the trusted network", "[2001:db8:aaab::]:80", one("192.0.2.7"), "2001:db8:aaab::"},
 		{"a proxy without the header", nearest, nil, "10.0.0.1"},
 
-		// What a client forges stands left of its own address.
+		// Forged entries are left of the client's own address.
 		{"a client forges one entry", nearest, one("198.51.100.1, 192.0.2.7"), "192.0.2.7"},
 		{"a client forges the entry of a proxy", nearest, one("198.51.100.1, 10.0.0.9, 192.0.2.7"), "192.0.2.7"},
 		{"a client forges a chain longer than the proxies", nearest, one("198.51.100.1, 10.0.0.9, 10.0.0.8, 10.0.0.7, 192.0.2.7, 10.0.0.2"), "192.0.2.7"},
@@ -93,7 +93,7 @@ func TestResolver_XForwardedFor(t *testing.T) {
 		{"no space behind the comma", nearest, one("192.0.2.7,10.0.0.2"), "192.0.2.7"},
 		{"the highest port", nearest, one("192.0.2.7:65535"), "192.0.2.7"},
 
-		// Spellings that programs disagree about, and addresses of nobody.
+		// Spellings that programs disagree about, and unspecified addresses.
 		{"octal IPv4", nearest, one("010.0.0.1"), "10.0.0.1"},
 		{"octal IPv4 that would be another address", nearest, one("192.0.2.010"), "10.0.0.1"},
 		{"leading zeros in IPv4", nearest, one("192.000.002.007"), "10.0.0.1"},

@@ -85,8 +85,8 @@ func get(t *testing.T, url string, headers ...string) (int, string, http.Header)
 	return res.StatusCode, string(body), res.Header
 }
 
-// TestTheFirstFiveRequestsPass is the same for all that limit alike.
-func TestTheFirstFiveRequestsPass(t *testing.T) {
+// Five requests are allowed and the sixth is rejected.
+func TestExamples_Limit(t *testing.T) {
 	for name, want := range map[string]struct{ path, body string }{
 		"quickstart": {"/", "hello\n"},
 		"chi":        {"/orders/17", "order 17\n"},
@@ -119,7 +119,8 @@ func TestTheFirstFiveRequestsPass(t *testing.T) {
 	}
 }
 
-func TestWaitingHoldsRequestsUntilTheirTurn(t *testing.T) {
+// Requests over the limit are held until tokens are available.
+func TestExamples_Waiting(t *testing.T) {
 	url := run(t, "waiting") + "/report"
 	start := time.Now()
 	const callers = 40
@@ -147,7 +148,8 @@ func TestWaitingHoldsRequestsUntilTheirTurn(t *testing.T) {
 	}
 }
 
-func TestTheGatewayLimitsByPlanAndFollowsItsRules(t *testing.T) {
+// The gateway limits by plan and reloads changed rules.
+func TestExamples_Gateway(t *testing.T) {
 	redis, mongo := testenv.StartStandalone(t, testenv.Config{}), testenv.StartMongo(t)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprint(w, "backend ", r.URL.Path) }))
 	t.Cleanup(backend.Close)

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestDocs_Options wants a row for every option in the table of
-// docs/middleware.md.
+// The table of docs/middleware.md has a row for every option.
 func TestDocs_Options(t *testing.T) {
 	page, err := os.ReadFile("../docs/middleware.md")
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
 
-// newStore is a store in memory whose clock stands still.
+// newStore returns a store in memory with a fixed clock.
 func newStore(t testing.TB) *memstore.Store {
 	t.Helper()
 	store, err := memstore.New(memstore.Config{Clock: storetest.NewClock().Now})
@@ -40,8 +40,7 @@ func ruleSet(t testing.TB, id string, rules ...fluxgate.Rule) *fluxgate.RuleSet 
 	return set
 }
 
-// newEngine is an engine with these rules over a store in memory whose clock
-// stands still.
+// newEngine returns an engine over a store in memory with a fixed clock.
 func newEngine(t testing.TB, rules []fluxgate.Rule, options ...fluxgate.Option) *fluxgate.Engine {
 	t.Helper()
 	return engineOver(t, newStore(t), rules, options...)
@@ -142,13 +141,13 @@ func (s *seen) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settl
 	return fluxgate.Settlement{}, nil
 }
 
-// ask is what the limiter behind a middleware is asked about a request.
-func ask(t testing.TB, r *http.Request, options ...httplimit.Option) fluxgate.Request {
+// limiterRequest returns the request that a middleware passes to its limiter.
+func limiterRequest(t testing.TB, r *http.Request, options ...httplimit.Option) fluxgate.Request {
 	t.Helper()
 	s := new(seen)
 	record(newLimit(t, s, options...)(hello), r)
 	if len(s.requests) != 1 {
-		t.Fatalf("the limiter is asked %d times", len(s.requests))
+		t.Fatalf("the limiter was called %d times", len(s.requests))
 	}
 	return s.requests[0]
 }

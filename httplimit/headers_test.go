@@ -104,7 +104,7 @@ func TestHeaders_StructuredFields(t *testing.T) {
 func TestHeaders_BindingBand(t *testing.T) {
 	rules := []fluxgate.Rule{{ID: "a", Bands: []fluxgate.Band{fluxgate.PerMinute(10), fluxgate.PerHour(5)}}, perHour("b", 100)}
 	handler := newLimit(t, newEngine(t, rules))(hello)
-	// The clock stands at 1,700,000,000.123457: what is not whole is rounded up.
+	// The clock is at 1,700,000,000.123457: fractions are rounded up.
 	for _, want := range [][3]string{{"5", "4", "1700000721"}, {"5", "3", "1700001441"}} {
 		if got := xHeaders(record(handler, get("/")).Header); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -225,7 +225,7 @@ func TestHeaders_ForeignEntries(t *testing.T) {
 	}
 }
 
-// TestHeaders_ChangedByHandler of its own response and of no other.
+// A handler that changes a header changes only its own response.
 func TestHeaders_ChangedByHandler(t *testing.T) {
 	handler := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 10)}))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
@@ -244,7 +244,7 @@ func TestHeaders_ChangedByHandler(t *testing.T) {
 	}
 }
 
-// TestHeaders_ChangedRule although its id is the same.
+// A changed rule with the same id has new headers.
 func TestHeaders_ChangedRule(t *testing.T) {
 	var limiters [2]fluxgate.Limiter
 	for i, n := range []int64{10, 20} {
@@ -262,7 +262,7 @@ func TestHeaders_ChangedRule(t *testing.T) {
 
 type switching struct{ fluxgate.Limiter }
 
-// TestHeaders_ManyRules has more of them than are remembered.
+// Headers are correct for more rules than the cache holds.
 func TestHeaders_ManyRules(t *testing.T) {
 	var rules []fluxgate.Rule
 	for i := range 3_000 {

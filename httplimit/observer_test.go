@@ -18,11 +18,11 @@ import (
 	"github.com/fluxgate/fluxgate/httplimit/limittest"
 )
 
-// recorder is an observer that writes down what it is told.
+// recorder is an observer that records its calls.
 type recorder struct {
-	mu   sync.Mutex
-	told []string
-	errs []error
+	mu    sync.Mutex
+	calls []string
+	errs  []error
 }
 
 var _ httplimit.Observer = (*recorder)(nil)
@@ -30,7 +30,7 @@ var _ httplimit.Observer = (*recorder)(nil)
 func (o *recorder) add(format string, args ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.told = append(o.told, fmt.Sprintf(format, args...))
+	o.calls = append(o.calls, fmt.Sprintf(format, args...))
 }
 
 func (o *recorder) Decided(r *http.Request, d *fluxgate.Decision) {
@@ -61,8 +61,8 @@ func TestObserver_Calls(t *testing.T) {
 		record(handler, get(path))
 	}
 	want := []string{"decided /a: true, ok", "decided /a: false, limited", "decided /b: true, no-rule", "skipped /health", "failed /broken"}
-	if !slices.Equal(observer.told, want) {
-		t.Errorf("told\n%q\nwant\n%q", observer.told, want)
+	if !slices.Equal(observer.calls, want) {
+		t.Errorf("told\n%q\nwant\n%q", observer.calls, want)
 	}
 	if err := observer.errs[0]; !errors.Is(err, fluxgate.ErrHook) || !strings.Contains(err.Error(), "no plan") {
 		t.Errorf("told of %v", err)

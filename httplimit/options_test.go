@@ -91,8 +91,8 @@ func TestOptions_Paths(t *testing.T) {
 					if skipped := len(limiter.requests) == 0; skipped != skip || response.StatusCode != http.StatusOK {
 						t.Errorf("%s is skipped: %t, want %t; status %d", path, skipped, skip, response.StatusCode)
 					}
-					if told := strings.HasPrefix(observer.told[0], "skipped"); told != skip || len(observer.told) != 1 {
-						t.Errorf("%s: the observer is told %q", path, observer.told)
+					if skipped := strings.HasPrefix(observer.calls[0], "skipped"); skipped != skip || len(observer.calls) != 1 {
+						t.Errorf("%s: the observer is told %q", path, observer.calls)
 					}
 				}
 			}
@@ -105,7 +105,7 @@ func TestMiddleware_Request(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "http://api.example.com:8080/a%2Fb/../c?page=2", http.NoBody)
 	r.RemoteAddr = "192.0.2.7:4711"
 	r.Header.Set("X-Tenant", "acme")
-	got := ask(t, r)
+	got := limiterRequest(t, r)
 	if got.Method != http.MethodPost || got.Path != "/a%2Fb/../c" || got.Host != "api.example.com:8080" ||
 		got.IP != netip.MustParseAddr("192.0.2.7") || got.Headers["X-Tenant"][0] != "acme" {
 		t.Errorf("asked about %+v", got)
@@ -165,7 +165,7 @@ func TestOptions_Request(t *testing.T) {
 		}), nil, func(r fluxgate.Request) bool { return r.Attributes["q"] == "page=2" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := ask(t, get("/path?page=2", c.headers...), c.option); !c.want(got) {
+			if got := limiterRequest(t, get("/path?page=2", c.headers...), c.option); !c.want(got) {
 				t.Errorf("asked about %+v", got)
 			}
 		})
@@ -174,7 +174,7 @@ func TestOptions_Request(t *testing.T) {
 
 // WithAmend is called last.
 func TestOptions_Amend(t *testing.T) {
-	got := ask(t, get("/", "X-User: ann", "X-Tenant: acme"), httplimit.WithAmend(func(_ *http.Request, req *fluxgate.Request) error {
+	got := limiterRequest(t, get("/", "X-User: ann", "X-Tenant: acme"), httplimit.WithAmend(func(_ *http.Request, req *fluxgate.Request) error {
 		req.UserID += "@" + req.Attributes["tenant"]
 		req.Cost *= 2
 		return nil
@@ -248,8 +248,8 @@ func TestHook_Error(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			observer := new(recorder)
 			handler := newLimit(t, newEngine(t, []fluxgate.Rule{perHour("r", 1)}), option, httplimit.WithObserver(observer))(hello)
-			if response := record(handler, get("/")); response.StatusCode != http.StatusInternalServerError || !slices.Equal(observer.told, []string{"failed /"}) {
-				t.Errorf("status %d, told %q", response.StatusCode, observer.told)
+			if response := record(handler, get("/")); response.StatusCode != http.StatusInternalServerError || !slices.Equal(observer.calls, []string{"failed /"}) {
+				t.Errorf("status %d, told %q", response.StatusCode, observer.calls)
 			}
 		})
 	}

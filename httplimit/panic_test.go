@@ -14,7 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate/httplimit/limittest"
 )
 
-// panicky panics where it is told to.
+// panicky panics in the methods that at names.
 type panicky struct {
 	recorder
 	at string
@@ -35,8 +35,8 @@ func (o *panicky) Failed(r *http.Request, err error) {
 	o.panicAt("failed")
 }
 
-func (o *panicky) panicAt(where string) {
-	if strings.Contains(o.at, where) {
+func (o *panicky) panicAt(method string) {
+	if strings.Contains(o.at, method) {
 		panic("secret")
 	}
 }
@@ -73,8 +73,8 @@ func TestHook_Panic(t *testing.T) {
 			if !strings.Contains(got, "HTTP/1.1 500 ") || strings.Contains(got, "secret") || ran != 0 {
 				t.Errorf("the handler ran %d times, the answer is\n%s", ran, got)
 			}
-			if last := observer.told[len(observer.told)-1]; last != "failed /" || !errors.Is(observer.errs[0], fluxgate.ErrHook) {
-				t.Errorf("told %q, %v", observer.told, observer.errs)
+			if last := observer.calls[len(observer.calls)-1]; last != "failed /" || !errors.Is(observer.errs[0], fluxgate.ErrHook) {
+				t.Errorf("told %q, %v", observer.calls, observer.errs)
 			}
 		})
 	}
@@ -116,8 +116,8 @@ func TestHook_PanicInRejection(t *testing.T) {
 				t.Errorf("the client got a whole answer with status %d", response.StatusCode)
 			}
 			server.Close() // and wait for the handler
-			if want := []string{"decided /: false, denied", "failed /"}; !slices.Equal(observer.told, want) {
-				t.Errorf("told %q, want %q", observer.told, want)
+			if want := []string{"decided /: false, denied", "failed /"}; !slices.Equal(observer.calls, want) {
+				t.Errorf("told %q, want %q", observer.calls, want)
 			}
 		})
 	}

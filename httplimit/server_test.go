@@ -56,8 +56,7 @@ func TestServer_Protocols(t *testing.T) {
 	})
 }
 
-// TestAStreamIsFlushedWhileTheHandlerRuns: the handler does not go on before
-// the client has read what was flushed.
+// A flush sends data to the client while the handler runs.
 func TestServer_Flush(t *testing.T) {
 	goOn := make(chan struct{})
 	eachServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -131,8 +130,8 @@ func TestServer_Hijack(t *testing.T) {
 	}
 }
 
-// TestTheWriterIsTheServersOwn, with every interface that it has: sendfile
-// through ReadFrom, deadlines and full duplex through a ResponseController.
+// The handler gets the server's own ResponseWriter with all its interfaces:
+// ReadFrom, deadlines and full duplex.
 func TestServer_Writer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "large")
 	content := strings.Repeat("0123456789", 100_000)

@@ -66,7 +66,7 @@ func TestSettle_Once(t *testing.T) {
 	}
 }
 
-// Settling does nothing if no tokens were taken.
+// A decision that took nothing has no receipt.
 func TestSettle_NothingTaken(t *testing.T) {
 	engine := newEngine(t, []fluxgate.Rule{{ID: "friends", Action: fluxgate.ActionAllow}})
 	record(settling(t, engine, func(r *http.Request) {
@@ -99,8 +99,7 @@ func TestSettle_NoAdmission(t *testing.T) {
 	}
 }
 
-// TestAClientThatGoesHasUsedWhatItHasUsed: the context of a stream's request
-// has ended when the stream has.
+// A stream is settled although the context of its request has ended.
 func TestSettle_ClientGone(t *testing.T) {
 	engine := newEngine(t, []fluxgate.Rule{perHour("r", 100)})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -175,7 +174,7 @@ func TestAdmission_All(t *testing.T) {
 	}
 }
 
-// TestAdmission_Context in all but the admission.
+// The admission's context differs from the request's only by the admission.
 func TestAdmission_Context(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), userKey{}, "ann"), time.Hour)
 	defer cancel()

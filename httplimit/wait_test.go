@@ -311,8 +311,8 @@ func TestWait_Canceled(t *testing.T) {
 	}
 }
 
-// TestWait_DefaultBounds are 5 s and 100 waits. Every user has a
-// bucket, so that all of them wait for as long.
+// The default bounds are 5 s and 100 waits. Every user has a bucket, so that all
+// of them wait equally long.
 func TestWait_DefaultBounds(t *testing.T) {
 	t.Parallel()
 	perUser := func(refill time.Duration) fluxgate.Rule {

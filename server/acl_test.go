@@ -9,8 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// TestServer_ACL does what a server does as the user that
-// docs/redis.md shows.
+// A server works with the Redis user that docs/redis.md shows.
 func TestServer_ACL(t *testing.T) {
 	page, err := os.ReadFile("../docs/redis.md")
 	if err != nil {

@@ -228,8 +228,7 @@ func TestAdmin_ClientCertificate(t *testing.T) {
 	}
 }
 
-// TestOperator_WithoutServer is for the first rules of all, and for the day on
-// which no server starts.
+// An operator edits rules without a server.
 func TestOperator_WithoutServer(t *testing.T) {
 	c, err := config.Load(config.Sources{Set: inRedis(t, "mongo.enabled=false")})
 	if err != nil {

@@ -58,7 +58,7 @@ func TestServer_Routes(t *testing.T) {
 		{"POST", "/v1/check:batch", `{"requests":[{"userId":"b"},{"path":"/denied"}]}`, 200, `{"decisions":[{"allowed":true`},
 		{"POST", "/v1/check:batch", `{"requests":[]}`, 400, "1 to 100"},
 		{"POST", "/api/ratelimit/check", `{"ruleSetId":"api-limits","userId":"c","endpoint":"/x","method":"GET"}`, 200, `{"allowed":true,"remaining":4,"retryAfterMs":0}`},
-		{"POST", "/v1/settle", `{"receipt":"forged","actual":0}`, 403, "not made here"},
+		{"POST", "/v1/settle", `{"receipt":"forged","actual":0}`, 403, "another secret"},
 		{"GET", "/v1/check", "", 405, "Use POST"},
 		{"GET", "/nowhere", "", 404, "No such endpoint"},
 		{"POST", "/v1/check", `{"user":"typo"}`, 400, `unknown field \"user\"`},
@@ -138,7 +138,7 @@ func TestServer_TokenRoles(t *testing.T) {
 	if a := r.do(t, http.MethodPost, "/v1/check", `{}`); a.status != http.StatusUnauthorized {
 		t.Errorf("without a token: %d", a.status)
 	}
-	// Nobody is left who may call; that is not everybody.
+	// An empty list denies all callers.
 	write(t, file, "tokens: []")
 	_ = r.Reload(t.Context())
 	if got := status("POST", "/v1/check", "anything"); got != http.StatusUnauthorized {
@@ -162,8 +162,8 @@ func TestServer_TokenRoles(t *testing.T) {
 	}
 }
 
-// TestServer_StartWithoutRedis has a Redis that comes later. Until then
-// rules fail as they say, here locally.
+// A server starts without Redis. Until Redis answers, onFailure of the rules
+// decides, here with the local fallback.
 func TestServer_StartWithoutRedis(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
 	proxy := testenv.StartProxy(t, redis.Addr())

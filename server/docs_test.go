@@ -27,7 +27,7 @@ func timesAway(value any) any {
 	return value
 }
 
-// TestDocs_API asks what docs/api.md asks, in its order.
+// The requests in docs/api.md get the answers shown there.
 func TestDocs_API(t *testing.T) {
 	text, err := os.ReadFile("../docs/api.md")
 	if err != nil {
@@ -37,27 +37,27 @@ func TestDocs_API(t *testing.T) {
 	fences := strings.Split(string(text), "\n```")
 	asked, receipt := 0, ""
 	for i := 1; i+2 < len(fences); i += 2 {
-		question, ok := strings.CutPrefix(fences[i], "http\n")
+		request, ok := strings.CutPrefix(fences[i], "http\n")
 		if !ok {
 			continue
 		}
 		want, ok := strings.CutPrefix(fences[i+2], "json\n")
 		if !ok {
-			t.Fatalf("there is no answer to\n%s", question)
+			t.Fatalf("there is no answer to\n%s", request)
 		}
-		line, body, _ := strings.Cut(question, "\n\n")
+		line, body, _ := strings.Cut(request, "\n\n")
 		method, path, _ := strings.Cut(line, " ")
 		body = strings.ReplaceAll(body, "AbYm…", receipt)
 		a := r.do(t, method, path, body, "Content-Type", "application/json")
 		var got, documented any
 		if json.Unmarshal([]byte(a.body), &got) != nil || json.Unmarshal([]byte(want), &documented) != nil {
-			t.Fatalf("%s\nanswers %d %s\nand not %s", question, a.status, a.body, want)
+			t.Fatalf("%s\nanswers %d %s\nand not %s", request, a.status, a.body, want)
 		}
 		if o, ok := got.(map[string]any); ok && o["receipt"] != nil && receipt == "" {
 			receipt, _ = o["receipt"].(string)
 		}
 		if !reflect.DeepEqual(timesAway(got), timesAway(documented)) {
-			t.Errorf("%s\nanswers %d %s\nand not %s", question, a.status, a.body, want)
+			t.Errorf("%s\nanswers %d %s\nand not %s", request, a.status, a.body, want)
 		}
 		asked++
 	}

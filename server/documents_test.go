@@ -15,9 +15,8 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// TestDocs_SourceConfiguration runs a server with the configuration
-// that the documents print, unchanged but for where the servers of this test
-// are, on a real Redis and with rules in MongoDB.
+// A server runs with the configuration in the documents, on a real Redis and with
+// rules in MongoDB. Only the addresses differ.
 func TestDocs_SourceConfiguration(t *testing.T) {
 	redis, mongo := testenv.StartStandalone(t, testenv.Config{}), testenv.StartMongo(t)
 	c, err := config.Load(config.Sources{File: "config/testdata/documents.yaml", Set: []string{

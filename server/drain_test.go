@@ -12,12 +12,12 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// TestShutdown_Drain has clients on connections that they
-// keep, as fast as they can, while the server is told to end. A client that is
-// told to close its connection goes elsewhere, as a load balancer would.
+// No request of clients with persistent connections fails while the server
+// drains. A client that is asked to close its connection stops, as a load
+// balancer would.
 func TestShutdown_Drain(t *testing.T) {
 	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 1_000_000), "server.drain.delay=2s")
-	var served, failed, told atomic.Int64
+	var served, failed, closed atomic.Int64
 	var clients sync.WaitGroup
 	for range 32 {
 		clients.Go(func() {
@@ -42,7 +42,7 @@ func TestShutdown_Drain(t *testing.T) {
 				}
 				served.Add(1)
 				if res.Close {
-					told.Add(1)
+					closed.Add(1)
 					return
 				}
 			}
@@ -52,8 +52,8 @@ func TestShutdown_Drain(t *testing.T) {
 	begun := time.Now()
 	r.end(t)
 	clients.Wait()
-	t.Logf("%d requests served, %d failed, %d of 32 clients were told to go; it took %v to end", served.Load(), failed.Load(), told.Load(), time.Since(begun))
-	if told.Load() != 32 {
-		t.Errorf("%d clients were told to go", told.Load())
+	t.Logf("%d requests served, %d failed, %d of 32 clients were asked to close; it took %v to end", served.Load(), failed.Load(), closed.Load(), time.Since(begun))
+	if closed.Load() != 32 {
+		t.Errorf("%d clients were asked to close", closed.Load())
 	}
 }

@@ -101,7 +101,7 @@ func TestAdminListener_LoopbackNeedsToken(t *testing.T) {
 }
 
 // A client of a proxy does not choose whether it is traced: its traceparent
-// counts for nothing. Programs that ask for themselves are traced with their
+// counts for nothing. Programs that check for themselves are traced with their
 // own traces.
 func TestForwardAuth_TraceparentDoesNotSample(t *testing.T) {
 	var spans atomic.Int64
@@ -169,7 +169,7 @@ rules:
   - {id: premium, group: tiers, priority: 9, when: {attributes: {tier: [premium]}}, bands: [{label: hourly, capacity: 1000, refill: 1h}]}
 `)
 	r := start(t, "redis.enabled=false", "rules.file="+file, "ratelimit.attributes=tier=X-Tier")
-	ask := func(tiers ...string) (status int, limit string) {
+	check := func(tiers ...string) (status int, limit string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/v1/forward-auth", http.NoBody)
 		if err != nil {
@@ -187,12 +187,12 @@ rules:
 		tiers []string
 		limit string
 	}{{nil, "5"}, {[]string{"free"}, "5"}, {[]string{"premium"}, "1000"}} {
-		if status, limit := ask(c.tiers...); status != http.StatusNoContent || limit != c.limit {
+		if status, limit := check(c.tiers...); status != http.StatusNoContent || limit != c.limit {
 			t.Errorf("%v: %d with the limit %s", c.tiers, status, limit)
 		}
 	}
 	for _, tiers := range [][]string{{"premium", "free"}, {"free", "premium"}} {
-		if status, _ := ask(tiers...); status != http.StatusBadRequest {
+		if status, _ := check(tiers...); status != http.StatusBadRequest {
 			t.Errorf("%v: %d", tiers, status)
 		}
 	}

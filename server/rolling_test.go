@@ -68,8 +68,8 @@ listen fluxgate
 	return addr
 }
 
-// TestShutdown_RollingRestart restarts two servers that share a Redis one
-// after the other, behind a real load balancer and under load.
+// Two servers that share a Redis are restarted one after the other behind a real
+// load balancer and under load, without a failed request.
 func TestShutdown_RollingRestart(t *testing.T) {
 	testenv.SkipShort(t)
 	defer http.DefaultClient.CloseIdleConnections()

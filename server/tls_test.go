@@ -69,11 +69,10 @@ func (a *authority) issue(t *testing.T, serial int64) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }
 
-// TestTLS_CertificateReload replaces the server's certificate
-// while it runs, by a good one and by a bad one, and connects with and without
-// one of the client's.
+// Valid new certificates are used, invalid ones are ignored, and clients need a
+// certificate of the configured CA.
 func TestTLS_CertificateReload(t *testing.T) {
-	ours, strangers := newAuthority(t), newAuthority(t)
+	ours, others := newAuthority(t), newAuthority(t)
 	folder := t.TempDir()
 	file := func(name string) string { return filepath.Join(folder, name) }
 	replace := func(serial int64) {
@@ -118,7 +117,7 @@ func TestTLS_CertificateReload(t *testing.T) {
 	if serial, err := get(ours); err != nil || serial != 10 {
 		t.Fatalf("%d, %v", serial, err)
 	}
-	for name, who := range map[string]*authority{"nobody": nil, "a stranger": strangers} {
+	for name, who := range map[string]*authority{"no certificate": nil, "another CA": others} {
 		if _, err := get(who); err == nil {
 			t.Errorf("%s got in", name)
 		}

@@ -56,7 +56,7 @@ func Run(t *testing.T, connect func(t *testing.T, engine *fluxgate.Engine) fluxg
 	}
 }
 
-// newStore is a store in memory whose clock stands still.
+// newStore returns a store in memory with a fixed clock.
 func newStore(t testing.TB) *memstore.Store {
 	t.Helper()
 	store, err := memstore.New(memstore.Config{Clock: storetest.NewClock().Now})

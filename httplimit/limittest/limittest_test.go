@@ -10,6 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestAnEngineGivesTheGoldenResponses(t *testing.T) {
+// An engine gives the golden responses.
+func TestRun_Engine(t *testing.T) {
 	limittest.Run(t, func(_ *testing.T, engine *fluxgate.Engine) fluxgate.Limiter { return engine })
 }

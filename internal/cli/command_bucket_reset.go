@@ -126,7 +126,7 @@ func (f *resetFlags) resetAll(ctx context.Context, cmd *cobra.Command, operator 
 			return fmt.Errorf("rule %q of rule set %q: %w", f.rule, reset.RuleSet, fluxgate.ErrNoRule)
 		}
 	}
-	if err := f.confirm.ask(cmd, fmt.Sprintf("Reset %s, for all callers, %s?", buckets, f.target.place)); err != nil {
+	if err := f.confirm.confirm(cmd, fmt.Sprintf("Reset %s, for all callers, %s?", buckets, f.target.place)); err != nil {
 		return err
 	}
 	reset.All = true

@@ -62,7 +62,7 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, operator adm
 		printf(cmd.ErrOrStderr(), "nothing was changed: this was a dry run\n")
 		return exitCode(exitDrift)
 	}
-	if err := f.confirm.ask(cmd, fmt.Sprintf("Apply this to %s %s?", count(len(proposals), "rule set"), f.target.place)); err != nil {
+	if err := f.confirm.confirm(cmd, fmt.Sprintf("Apply this to %s %s?", count(len(proposals), "rule set"), f.target.place)); err != nil {
 		return err
 	}
 	for i, p := range proposals {

@@ -23,7 +23,7 @@ stays, and restore brings it back.`,
 					return err
 				}
 				printf(out, "%s, revision %d: %s\n", id, now.Revision, count(now.RuleSet.Len(), "rule"))
-				if err := f.confirm.ask(cmd, fmt.Sprintf("Delete %s %s?", id, f.target.place)); err != nil {
+				if err := f.confirm.confirm(cmd, fmt.Sprintf("Delete %s %s?", id, f.target.place)); err != nil {
 					return err
 				}
 				revision, err := operator.Delete(ctx, id, f.change(now.Revision))

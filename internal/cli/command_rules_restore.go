@@ -44,7 +44,7 @@ also brings back a deleted rule set.`,
 				if p.write(cmd.OutOrStdout()); !p.changed() {
 					return nil
 				}
-				if err := f.confirm.ask(cmd, fmt.Sprintf("Restore revision %d of %s %s?", revision, p.id, f.target.place)); err != nil {
+				if err := f.confirm.confirm(cmd, fmt.Sprintf("Restore revision %d of %s %s?", revision, p.id, f.target.place)); err != nil {
 					return err
 				}
 				return f.commit(cmd, p, func(change rules.Change) (int64, error) { return operator.Restore(ctx, p.id, revision, change) })

@@ -150,8 +150,7 @@ func stalled(t *testing.T, group *sync.WaitGroup, addr, path, token string, leng
 // bodies were bounded the attacks below took thousands.
 const maxPeak = 700
 
-// TestServe_Bodies: one tenant neither fills the memory with bodies nor keeps
-// another tenant from being answered.
+// One tenant can neither fill the memory with bodies nor block another tenant.
 func TestServe_Bodies(t *testing.T) {
 	testenv.SkipShort(t)
 	if _, err := os.Stat("/proc/self/status"); err != nil {

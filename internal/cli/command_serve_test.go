@@ -29,7 +29,7 @@ func TestServe_SIGTERM(t *testing.T) {
 	defer func() { _ = cmd.Process.Kill() }()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}, Timeout: 30 * time.Second}
 	defer client.CloseIdleConnections()
-	ask := func() (last bool, err error) {
+	check := func() (last bool, err error) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr+"/v1/check", strings.NewReader(`{"path":"/free"}`))
 		if err != nil {
 			return true, err
@@ -46,7 +46,7 @@ func TestServe_SIGTERM(t *testing.T) {
 		return res.Close, err
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := ask(); err == nil {
+		if _, err := check(); err == nil {
 			break
 		} else if time.Now().After(deadline) {
 			t.Fatal(err)
@@ -57,7 +57,7 @@ func TestServe_SIGTERM(t *testing.T) {
 	for range 32 {
 		clients.Go(func() {
 			for {
-				last, err := ask()
+				last, err := check()
 				if err != nil {
 					failed.Add(1)
 					t.Errorf("after %d requests: %v", served.Load(), err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A token made by token new is accepted by a server with the entry that it
+// A token output by token new is accepted by a server with the entry that it
 // prints, in a file and in the environment of every command.
 func TestTokenNew_IsAccepted(t *testing.T) {
 	folder := t.TempDir()
@@ -64,17 +64,17 @@ func TestTokenNew_IsAccepted(t *testing.T) {
 // Without a file the token is shown once, beside its hash.
 func TestTokenNew_Shown(t *testing.T) {
 	code, out, _ := call(t, "token", "new", "--name", "ci", "--role", "check", "--rule-set", "api-limits", "--output", "json")
-	var made struct {
+	var output struct {
 		Token, Name, SHA256 string
 		Roles               []string
 		RuleSets            []string `json:"rule-sets"`
 	}
-	if err := json.Unmarshal([]byte(out), &made); code != exitOK || err != nil {
+	if err := json.Unmarshal([]byte(out), &output); code != exitOK || err != nil {
 		t.Fatalf("exit code %d, %v\n%s", code, err, out)
 	}
-	sum := sha256.Sum256([]byte(made.Token))
-	if made.SHA256 != hex.EncodeToString(sum[:]) || made.Name != "ci" || made.Roles[0] != "check" || made.RuleSets[0] != "api-limits" {
-		t.Errorf("%+v", made)
+	sum := sha256.Sum256([]byte(output.Token))
+	if output.SHA256 != hex.EncodeToString(sum[:]) || output.Name != "ci" || output.Roles[0] != "check" || output.RuleSets[0] != "api-limits" {
+		t.Errorf("%+v", output)
 	}
 	for _, args := range [][]string{{"--role", "admin"}, {"--name", "a b", "--role", "read"}, {"--role", "read", "--rule-set", "a/b"}, {}} {
 		if code, out, errs := call(t, append([]string{"token", "new"}, args...)...); code != exitUsage {

@@ -8,15 +8,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// confirmFlag is --yes, which answers the question before a change.
+// confirmFlag is --yes, which confirms a change without a prompt.
 type confirmFlag struct{ yes bool }
 
 func (c *confirmFlag) flag(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "do not ask")
 }
 
-// ask returns nil if the change is confirmed. Without a terminal it is not.
-func (c *confirmFlag) ask(cmd *cobra.Command, question string) error {
+// confirm returns nil if the change is confirmed. Without a terminal it is not.
+func (c *confirmFlag) confirm(cmd *cobra.Command, prompt string) error {
 	if c.yes {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (c *confirmFlag) ask(cmd *cobra.Command, question string) error {
 		printf(out, "nothing was changed: there is no terminal to ask on, and --yes was not given\n")
 		return exitCode(exitDrift)
 	}
-	printf(out, "%s [y/N] ", question)
+	printf(out, "%s [y/N] ", prompt)
 	answer, err := bufio.NewReader(io.LimitReader(in, 100)).ReadString('\n')
 	if err != nil { // the end of the input counts as no
 		printf(out, "\n")

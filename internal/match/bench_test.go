@@ -79,7 +79,7 @@ func BenchmarkMatch10000(b *testing.B)         { benchmarkMatch(b, 10_000) }
 func BenchmarkMatchAnchored100(b *testing.B)   { benchmarkMatchAnchored(b, 100) }
 func BenchmarkMatchAnchored10000(b *testing.B) { benchmarkMatchAnchored(b, 10_000) }
 
-// BenchmarkExplain10000 is what it costs to say of every rule why it does not apply.
+// The cost of explaining every rule that does not apply.
 func BenchmarkExplain10000(b *testing.B) {
 	byPath, paths := distinctPaths(5_000)
 	byTenant, tenants := oneRulePerTenant(5_000)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestExplain_Obstacles has a rule with every condition and a request that meets
-// them all, and changes one thing about the request at a time.
+// Explain names the condition that a request does not meet, for every kind of
+// condition.
 func TestExplain_Obstacles(t *testing.T) {
 	rule := Rule{
 		Paths: []string{"/api/**"}, ExcludePaths: []string{"/api/health"}, Methods: []string{"get"}, Hosts: []string{"*.example.com"},
@@ -88,8 +88,7 @@ func TestExplain_OtherRules(t *testing.T) {
 	}
 }
 
-// TestExplain_RemovedObstacles takes away the condition that is named
-// until the matcher says that the rule applies: a wrong name would leave the obstacle.
+// If the conditions that Explain names are removed, the rule applies.
 func TestExplain_RemovedObstacles(t *testing.T) {
 	met := map[Obstacle]int{}
 	for seed := range uint64(3_000) {

@@ -77,8 +77,7 @@ func applying(verdicts []Verdict) []int32 {
 	return positions
 }
 
-// TestReferences holds what the matcher and Explain share to its
-// references: how a path, a pattern and a host are read.
+// Paths, patterns and hosts are read as by the reference implementations.
 func TestReferences(t *testing.T) {
 	g := generator{rand.New(rand.NewPCG(1, 3))}
 	for range 5_000 {

@@ -45,8 +45,8 @@ func decisions(t *testing.T) []fluxgate.Decision {
 	return all
 }
 
-// told is what a caller can see of a decision.
-func told(d *fluxgate.Decision) string {
+// visible returns the fields of a decision that a caller sees.
+func visible(d *fluxgate.Decision) string {
 	text := fmt.Sprintln(d.Allowed, d.Reason, d.RuleID, d.Band, d.Limit, d.Remaining, d.ResetAfter, d.RetryAfter, d.Wait, d.Time.UnixMicro(), d.Source, d.Degraded)
 	for b := range d.Bands() {
 		text += fmt.Sprintln(b.Rule.ID, b.Band.Name(), b.Band.Capacity, b.Band.Tokens(), b.Band.Refill, b.Shadow(), b.Status, b.Source, b.Limit, b.BandResult)
@@ -68,8 +68,8 @@ func TestDecision_RoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if told(&d) != told(&again) {
-			t.Fatalf("sent\n%sarrived\n%s%s", told(&d), told(&again), text)
+		if visible(&d) != visible(&again) {
+			t.Fatalf("sent\n%sarrived\n%s%s", visible(&d), visible(&again), text)
 		}
 		if r := again.Receipt(); r == nil || r.Token != "token" || !r.Spend() || r.Spend() {
 			t.Errorf("receipt %+v", r)
@@ -118,8 +118,7 @@ func TestRequest_RoundTrip(t *testing.T) {
 	}
 }
 
-// TestRequest_InvalidUTF8 has callers that JSON would make
-// one.
+// Callers with different invalid UTF-8 stay different.
 func TestRequest_InvalidUTF8(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	text := func() string {

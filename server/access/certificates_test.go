@@ -56,7 +56,7 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// issue signs a certificate that is like a template.
+// issue signs a certificate.
 func (a *authority) issue(t testing.TB, template x509.Certificate) tls.Certificate {
 	t.Helper()
 	key := newKey(t)
@@ -70,14 +70,14 @@ func (a *authority) issue(t testing.TB, template x509.Certificate) tls.Certifica
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
 }
 
-// door is a TLS server that says whom its guard takes callers for.
-type door struct {
+// tlsServer answers with the identity of the caller.
+type tlsServer struct {
 	*httptest.Server
 	ours *authority
 }
 
-// tlsFiles are the settings of a server with a certificate of an authority, which
-// asks clients for theirs.
+// tlsFiles returns the settings of a server with a certificate of the authority
+// that requires client certificates.
 func (a *authority) tlsFiles(t testing.TB) []string {
 	t.Helper()
 	own := a.issue(t, x509.Certificate{DNSNames: []string{"localhost"}})
@@ -95,7 +95,7 @@ func (a *authority) tlsFiles(t testing.TB) []string {
 	}
 }
 
-func openDoor(t testing.TB, ours *authority, guard *access.Guard) *door {
+func newTLSServer(t testing.TB, ours *authority, guard *access.Guard) *tlsServer {
 	t.Helper()
 	pool := x509.NewCertPool()
 	pool.AddCert(ours.cert)
@@ -107,14 +107,14 @@ func openDoor(t testing.TB, ours *authority, guard *access.Guard) *door {
 		MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
 		Certificates: []tls.Certificate{ours.issue(t, x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})},
 	}
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains of strangers
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // handshake errors
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	return &door{server, ours}
+	return &tlsServer{server, ours}
 }
 
-// ask connects with a certificate and says whom it was taken for.
-func (d *door) ask(t testing.TB, pair tls.Certificate, authorization string) string {
+// identify connects with a certificate and returns the identity.
+func (d *tlsServer) identify(t testing.TB, pair tls.Certificate, authorization string) string {
 	t.Helper()
 	pool := x509.NewCertPool()
 	pool.AddCert(d.ours.cert)
@@ -151,12 +151,12 @@ func uri(t testing.TB, text string) []*url.URL {
 
 // A certificate is identified by its names.
 func TestCertificates_Subjects(t *testing.T) {
-	ours, strangers := newAuthority(t), newAuthority(t)
+	ours, others := newAuthority(t), newAuthority(t)
 	guard := guardOf(t, append(ours.tlsFiles(t),
 		"server.auth.tokens=[{name: ci, sha256: "+hashOf("secret")+", roles: [check]}]",
 		"server.auth.certificates=[{name: workload, subject: spiffe://example.com/ops, roles: [write]}, {name: host, subject: ops.example.com, roles: [read]},"+
 			"{name: mail, subject: ops@example.com, roles: [read]}, {name: old, subject: ops, roles: [read], rule-sets: [a]}, {name: ip, subject: 192.0.2.1, roles: [read]}]")...)
-	door := openDoor(t, ours, guard)
+	door := newTLSServer(t, ours, guard)
 	named := func(name string) pkix.Name { return pkix.Name{CommonName: name} }
 	for _, c := range []struct {
 		name     string
@@ -179,20 +179,20 @@ func TestCertificates_Subjects(t *testing.T) {
 		{"a wildcard", ours, x509.Certificate{DNSNames: []string{"*.example.com"}}, "", "refused"},
 		{"another case", ours, x509.Certificate{DNSNames: []string{"OPS.example.com"}}, "", "refused"},
 		{"an organisation", ours, x509.Certificate{Subject: pkix.Name{Organization: []string{"ops"}}}, "", "refused"},
-		{"another authority", strangers, x509.Certificate{URIs: uri(t, "spiffe://example.com/ops")}, "", "no connection"},
+		{"another authority", others, x509.Certificate{URIs: uri(t, "spiffe://example.com/ops")}, "", "no connection"},
 		{"a token beside it", ours, x509.Certificate{URIs: uri(t, "spiffe://example.com/ops")}, "Bearer secret", "token:ci"},
 		{"a wrong token beside it", ours, x509.Certificate{URIs: uri(t, "spiffe://example.com/ops")}, "Bearer wrong", "refused"},
 		{"a token beside one that is not listed", ours, x509.Certificate{DNSNames: []string{"guest.example.com"}}, "Bearer secret", "token:ci"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := door.ask(t, c.by.issue(t, c.template), c.sent); got != c.want {
-				t.Errorf("taken for %s, want %s", got, c.want)
+			if got := door.identify(t, c.by.issue(t, c.template), c.sent); got != c.want {
+				t.Errorf("identified as %s, want %s", got, c.want)
 			}
 		})
 	}
 	pair := ours.issue(t, x509.Certificate{URIs: uri(t, "spiffe://example.com/ops")})
 	guard.SetClock(func() time.Time { return time.Now().Add(2 * time.Hour) })
-	if got := door.ask(t, pair, ""); got != "nobody" {
+	if got := door.identify(t, pair, ""); got != "nobody" {
 		t.Errorf("a certificate that has expired since: %s", got)
 	}
 }
@@ -227,7 +227,7 @@ func TestCertificates_Authority(t *testing.T) {
 func TestCertificates_AuthorityOnly(t *testing.T) {
 	ours := newAuthority(t)
 	guard := guardOf(t, ours.tlsFiles(t)...)
-	door := openDoor(t, ours, guard)
+	door := newTLSServer(t, ours, guard)
 	for _, c := range []struct {
 		template x509.Certificate
 		want     string
@@ -238,9 +238,9 @@ func TestCertificates_AuthorityOnly(t *testing.T) {
 		{x509.Certificate{Subject: pkix.Name{CommonName: strings.Repeat("x", 250)}}, "certificate:sha256:"},
 		{x509.Certificate{}, "certificate:sha256:"},
 	} {
-		got := door.ask(t, ours.issue(t, c.template), "")
+		got := door.identify(t, ours.issue(t, c.template), "")
 		if got != c.want && (!strings.HasSuffix(c.want, "sha256:") || !strings.HasPrefix(got, c.want) || len(got) != len(c.want)+64) {
-			t.Errorf("taken for %q, want %s", got, c.want)
+			t.Errorf("identified as %q, want %s", got, c.want)
 		}
 	}
 }

@@ -20,13 +20,13 @@ func TestIdentity_RuleSets(t *testing.T) {
 		"{name: c, sha256: "+hashOf("c")+", roles: [check]}, {name: all, sha256: "+hashOf("all")+", roles: [check, write]},"+
 		"{name: some, sha256: "+hashOf("some")+", roles: [check, write], rule-sets: [b, a]}]")
 	const check, read, write = config.RoleCheck, config.RoleRead, config.RoleWrite
-	for token, may := range map[string][]config.Role{"w": {write, read}, "r": {read}, "c": {check}, "all": {check, read, write}, "some": {check, read, write}} {
+	for token, roles := range map[string][]config.Role{"w": {write, read}, "r": {read}, "c": {check}, "all": {check, read, write}, "some": {check, read, write}} {
 		who, err := guard.Identify(with("Bearer " + token))
 		if err != nil || who.Name != "token:"+token {
 			t.Fatalf("%s: %v, %v", token, who, err)
 		}
 		for _, role := range config.Roles {
-			has := slices.Contains(may, role)
+			has := slices.Contains(roles, role)
 			if who.May(role, "a") != has || who.MayAny(role) != has {
 				t.Errorf("%s may %s on a: %t, want %t", token, role, who.May(role, "a"), has)
 			}
@@ -41,7 +41,7 @@ func TestIdentity_RuleSets(t *testing.T) {
 	}
 	for _, nobody := range []*access.Identity{nil, access.From(t.Context()), new(access.Identity)} {
 		if nobody.May(read, "a") || nobody.MayAny(read) || nobody.MayAll(read) {
-			t.Error("who is not known may read")
+			t.Error("an unknown caller may read")
 		}
 	}
 }
@@ -120,7 +120,7 @@ func TestGuard_Reload(t *testing.T) {
 			t.Errorf("after a bad file others may call")
 		}
 	}
-	// Nobody is left, which is not everybody.
+	// An empty list denies all callers.
 	if err := replace("tokens: []"); err != nil || knows("new") || guard.Open() {
 		t.Errorf("with an empty file: %v", err)
 	}
@@ -129,7 +129,7 @@ func TestGuard_Reload(t *testing.T) {
 	}
 }
 
-// refused is what a handler of refusals was told.
+// refused are the arguments of a handler of refusals.
 type refused struct {
 	status      int
 	detail, who string
@@ -151,18 +151,18 @@ func TestGuard_Only(t *testing.T) {
 		{guard: guard, sent: "Bearer w", role: config.RoleCheck, refused: refused{403, "The role check is needed, which token:w does not have.", "token:w"}},
 		{guard: guard, role: config.RoleRead, refused: refused{401, "The request needs a bearer token.", ""}, challenge: "Bearer"},
 		{guard: guard, sent: "Bearer x", role: config.RoleRead, refused: refused{401, "Not accepted: the token is not known.", ""}, challenge: `Bearer error="invalid_token"`},
-		{guard: guardOf(t), sent: "Bearer x", role: config.RoleWrite, passes: "whoever"},
+		{guard: guardOf(t), sent: "Bearer x", role: config.RoleWrite, passes: "anyone"},
 	} {
 		var passed string
-		var told refused
+		var got refused
 		handler := c.guard.Only(c.role, func(w http.ResponseWriter, r *http.Request, status int, detail string) {
-			told = refused{status, detail, ""}
+			got = refused{status, detail, ""}
 			if who := access.From(r.Context()); who != nil {
-				told.who = who.Name
+				got.who = who.Name
 			}
 			w.WriteHeader(status)
 		}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			if passed = "whoever"; access.From(r.Context()) != nil {
+			if passed = "anyone"; access.From(r.Context()) != nil {
 				passed = access.From(r.Context()).Name
 			}
 		}))
@@ -171,8 +171,8 @@ func TestGuard_Only(t *testing.T) {
 			r = with(c.sent)
 		}
 		handler.ServeHTTP(w, r)
-		if passed != c.passes || told != c.refused || w.Header().Get("WWW-Authenticate") != c.challenge {
-			t.Errorf("%q as %s: passed %q, told %+v, challenged %q", c.sent, c.role, passed, told, w.Header().Get("WWW-Authenticate"))
+		if passed != c.passes || got != c.refused || w.Header().Get("WWW-Authenticate") != c.challenge {
+			t.Errorf("%q as %s: passed %q, refused %+v, challenged %q", c.sent, c.role, passed, got, w.Header().Get("WWW-Authenticate"))
 		}
 	}
 }
@@ -228,8 +228,7 @@ func TestGuard_ConcurrentReload(t *testing.T) {
 	all.Wait()
 }
 
-// FuzzIdentify sends anything as the header of a request to a guard that knows
-// one token and an issuer that is not there.
+// Any Authorization header, with one known token and an unavailable issuer.
 func FuzzIdentify(f *testing.F) {
 	guard := guardOf(f, "server.auth.tokens=[{name: a, sha256: "+hashOf("a")+", roles: [read]}]",
 		"server.auth.oidc.issuer=http://127.0.0.1:1", "server.auth.oidc.audience=x")

@@ -23,15 +23,14 @@ type clock struct{ since atomic.Int64 }
 
 func (c *clock) add(d time.Duration) { c.since.Add(int64(d)) }
 
-// drive gives a guard a clock that stands still.
+// drive gives a guard a clock that only the test moves.
 func drive(guard *access.Guard) *clock {
 	c, begin := new(clock), time.Now()
 	guard.SetClock(func() time.Time { return begin.Add(time.Duration(c.since.Load())) })
 	return c
 }
 
-// TestKeys_Garbage sends tokens of many keys that
-// nobody has, from many at once.
+// Tokens with unknown keys, sent concurrently, cause few fetches of keys.
 func TestKeys_Garbage(t *testing.T) {
 	issuer, guard := issued(t)
 	clock := drive(guard)
@@ -40,7 +39,7 @@ func TestKeys_Garbage(t *testing.T) {
 		for caller := range 8 {
 			all.Go(func() {
 				for i := range 50 {
-					if got, err := bear(guard, issuer.Stranger(fmt.Sprintf("key-%d-%d", caller, i), nil)); got != "refused" {
+					if got, err := bear(guard, issuer.UnknownKey(fmt.Sprintf("key-%d-%d", caller, i), nil)); got != "refused" {
 						t.Errorf("%s (%v)", got, err)
 					}
 				}
@@ -125,8 +124,7 @@ func TestKeys_IssuerReturns(t *testing.T) {
 	}
 }
 
-// TestKeys_IssuerUnavailable has an issuer that is away for longer
-// and longer.
+// While the issuer is unavailable its last keys are used for an hour.
 func TestKeys_IssuerUnavailable(t *testing.T) {
 	issuer, guard := issued(t)
 	clock := drive(guard)
@@ -141,8 +139,8 @@ func TestKeys_IssuerUnavailable(t *testing.T) {
 	if got, err := bear(guard, token()); got != "oidc:ada" || issuer.Asked() != 2 {
 		t.Errorf("keys that are not fresh: %s (%v), asked %d times", got, err, issuer.Asked())
 	}
-	if got, _ := bear(guard, issuer.Stranger("unknown", nil)); got != "away" {
-		t.Errorf("a key that nobody can be asked about: %s", got)
+	if got, _ := bear(guard, issuer.UnknownKey("unknown", nil)); got != "away" {
+		t.Errorf("an unknown key: %s", got)
 	}
 	clock.add(access.KeysGood - access.KeysFresh)
 	if got, err := bear(guard, token()); got != "away" {
@@ -259,8 +257,7 @@ func TestKeys_OtherUses(t *testing.T) {
 	}
 }
 
-// TestKeys_IssuerHangs has many callers at once, who wait
-// together.
+// Concurrent callers share one fetch from an issuer that hangs.
 func TestKeys_IssuerHangs(t *testing.T) {
 	var asked atomic.Int64
 	end := make(chan struct{})
@@ -302,7 +299,7 @@ func TestKeys_OwnAuthority(t *testing.T) {
 	settings := []string{"server.auth.oidc.issuer=" + server.URL, "server.auth.oidc.audience=" + accesstest.Audience}
 	token := good.Token(claims{"iss": server.URL})
 	if got, err := bear(guardOf(t, settings...), token); got != "away" {
-		t.Errorf("an issuer that nobody vouches for: %s (%v)", got, err)
+		t.Errorf("an issuer with an unknown CA: %s (%v)", got, err)
 	}
 	guard := guardOf(t, append(settings, "server.auth.oidc.ca-file="+ca)...)
 	if got, err := bear(guard, token); got != "oidc:ada" {
@@ -310,7 +307,7 @@ func TestKeys_OwnAuthority(t *testing.T) {
 	}
 }
 
-// TestKeys_Concurrent has callers with good tokens while keys change.
+// Valid tokens are accepted while keys are rotated.
 func TestKeys_Concurrent(t *testing.T) {
 	issuer, guard := issued(t)
 	tokens := make([]string, 40)

@@ -65,9 +65,9 @@ func TestAudit_AllAttempts(t *testing.T) {
 		{http.MethodPut, yours, setOf("yours", 5), []string{"If-None-Match", "*", "Authorization", as(tokenOne)}, "token:tenant put-rule-set yours  403 refused 0>0"},
 		{http.MethodPut, mine, setOf("mine", 5), []string{"If-Match", "*", "Authorization", as(tokenRead)}, "token:reader put-rule-set mine  403 refused 0>0"},
 		{http.MethodGet, mine, "", []string{"Authorization", as(tokenCheck)}, "token:service get-rule-set mine  403 refused 0>0"},
-		{http.MethodGet, mine, "", []string{"Authorization", as("nobody's")}, "nobody get-rule-set mine  401 refused 0>0"},
-		{http.MethodDelete, mine + "/rules/mine-0", "", []string{"Authorization", ""}, "nobody delete-rule mine mine-0 401 refused 0>0"},
-		{http.MethodGet, "/v1/audit", "", []string{"Authorization", ""}, "nobody list-audit   401 refused 0>0"},
+		{http.MethodGet, mine, "", []string{"Authorization", as("nobody's")}, "unauthenticated get-rule-set mine  401 refused 0>0"},
+		{http.MethodDelete, mine + "/rules/mine-0", "", []string{"Authorization", ""}, "unauthenticated delete-rule mine mine-0 401 refused 0>0"},
+		{http.MethodGet, "/v1/audit", "", []string{"Authorization", ""}, "unauthenticated list-audit   401 refused 0>0"},
 	}
 	for i, s := range steps {
 		began := time.Now().Add(-time.Second)

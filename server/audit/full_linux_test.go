@@ -33,7 +33,8 @@ func full(t *testing.T, size int) func() {
 	return mend
 }
 
-// TestFile_FullDisk breaks a record off in the middle of its line.
+// A disk that is full in the middle of a record leaves an incomplete line and no
+// other damage.
 func TestFile_FullDisk(t *testing.T) {
 	for name, mended := range map[string]func(*audit.Log) error{
 		"mended by the next record": func(*audit.Log) error { return nil },

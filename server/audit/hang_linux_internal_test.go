@@ -13,7 +13,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// TestFile_DiskHangs has a pipe that nobody reads for a disk.
+// A write that hangs breaks the log. The disk is a pipe without a reader.
 func TestFile_DiskHangs(t *testing.T) {
 	log, err := New(Config{File: filepath.Join(t.TempDir(), "audit.log")})
 	if err != nil {

@@ -29,8 +29,8 @@ func (h stuck) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestLog_HangingWrite sees what is asked for in the meantime
-// answered: at once, or after the five seconds that a write may take.
+// While a write hangs, other calls return at once or after the write timeout of
+// five seconds.
 func TestLog_HangingWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file, letGo := filepath.Join(t.TempDir(), "audit.log"), make(chan struct{})
@@ -46,8 +46,8 @@ func TestLog_HangingWrite(t *testing.T) {
 			}
 		}
 		others := make(chan error)
-		for _, ask := range []func() error{log.Close, log.Reload, func() error { return log.Write(t.Context(), change(2)) }} {
-			go func() { others <- ask() }()
+		for _, call := range []func() error{log.Close, log.Reload, func() error { return log.Write(t.Context(), change(2)) }} {
+			go func() { others <- call() }()
 		}
 		time.Sleep(4999 * time.Millisecond)
 		if log.Broken() != nil || len(log.Recent(0, 0, nil)) != 1 {
@@ -105,8 +105,7 @@ func TestLog_HangingWriteAlone(t *testing.T) {
 	})
 }
 
-// TestLog_CloseDoesNotHang lets the record hang that is written when the log is
-// closed, or reloaded.
+// Close and Reload return although their last record hangs.
 func TestLog_CloseDoesNotHang(t *testing.T) {
 	for name, end := range map[string]func(*audit.Log) error{"Close": (*audit.Log).Close, "Reload": (*audit.Log).Reload} {
 		synctest.Test(t, func(t *testing.T) {

@@ -254,7 +254,7 @@ func TestRecent_ChangesKept(t *testing.T) {
 	}
 }
 
-// TestLog_AnyLevel asks for as little as can be.
+// Records are logged whatever the level of the log.
 func TestLog_AnyLevel(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		for _, level := range []string{"debug", "info", "warn", "error"} {

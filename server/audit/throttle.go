@@ -8,7 +8,7 @@ import (
 )
 
 // Unauthenticated is the name of callers without a valid identity.
-const Unauthenticated = "nobody"
+const Unauthenticated = "unauthenticated"
 
 // maxAddresses is how many addresses are counted apart within a minute.
 const maxAddresses = 100

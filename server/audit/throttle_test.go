@@ -22,8 +22,8 @@ func knock(t *testing.T, log *audit.Log, from string, times int) {
 	}
 }
 
-// told are the records, in short, and what they say of those that were counted.
-func told(records []audit.Record) string {
+// summary returns the records in short, with the numbers of counted ones.
+func summary(records []audit.Record) string {
 	var all []string
 	last, times := "", 0
 	for _, r := range append(records, audit.Record{}) {
@@ -44,9 +44,9 @@ func told(records []audit.Record) string {
 // Attempts of unauthenticated callers beyond the bound are counted.
 func TestAnonymousThrottle_Counts(t *testing.T) {
 	for name, end := range map[string]func(*audit.Log) error{
-		"told by the next record of anybody": nil,
-		"told by a reload":                   (*audit.Log).Reload,
-		"told when the log is closed":        (*audit.Log).Close,
+		"summary by the next record of anybody": nil,
+		"summary by a reload":                   (*audit.Log).Reload,
+		"summary when the log is closed":        (*audit.Log).Close,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -58,26 +58,26 @@ func TestAnonymousThrottle_Counts(t *testing.T) {
 				knock(t, log, "192.0.2.8", 10)
 				knock(t, log, "192.0.2.9", 11)
 				time.Sleep(39 * time.Second)
-				want := "10×nobody@192.0.2.7\n10×nobody@192.0.2.8\n10×nobody@192.0.2.9"
-				if got := told(lines(t, file)); got != want {
+				want := "10×unauthenticated@192.0.2.7\n10×unauthenticated@192.0.2.8\n10×unauthenticated@192.0.2.9"
+				if got := summary(lines(t, file)); got != want {
 					t.Errorf("within the minute\n%s", got)
 				}
 				more := "\n192.0.2.7: 50 more from 192.0.2.7 between 2000-01-01T00:00:00Z and 2000-01-01T00:00:20Z." +
 					"\n192.0.2.9: 1 more from 192.0.2.9 between 2000-01-01T00:00:20Z and 2000-01-01T00:00:20Z."
 				if end == nil {
-					// Whoever comes in time changes nothing.
+					// Records within the minute change nothing.
 					if err := log.Write(t.Context(), change(1)); err != nil {
 						t.Fatal(err)
 					}
 					want += "\n1×token:ci@192.0.2.1"
 					time.Sleep(time.Second)
 					knock(t, log, "192.0.2.8", 12)
-					more += "\n10×nobody@192.0.2.8"
+					more += "\n10×unauthenticated@192.0.2.8"
 				} else if err := end(log); err != nil {
 					t.Fatal(err)
 				}
 				found := lines(t, file)
-				if got := told(found); got != want+more {
+				if got := summary(found); got != want+more {
 					t.Errorf("after the minute\n%s\nwant\n%s", got, want+more)
 				}
 				for i, r := range found {
@@ -93,8 +93,7 @@ func TestAnonymousThrottle_Counts(t *testing.T) {
 	}
 }
 
-// TestAnonymousThrottle_ManyAddresses comes from more addresses than can be told
-// apart.
+// Beyond a hundred addresses the attempts of all others are counted together.
 func TestAnonymousThrottle_ManyAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := open(t, audit.Config{Keep: 5_000, MaxAnonymous: 3})
@@ -112,7 +111,7 @@ func TestAnonymousThrottle_ManyAddresses(t *testing.T) {
 			t.Errorf("a minute later %d records", n)
 		}
 		if rest := all[1]; rest.From != "" || !strings.HasPrefix(rest.Detail, "4497 more from other addresses between ") {
-			t.Errorf("the others are told of by %+v", rest)
+			t.Errorf("the others are in %+v", rest)
 		}
 		// The next minute begins anew.
 		for n := range 200 {
@@ -131,7 +130,7 @@ func TestAnonymousThrottle_OthersNotCounted(t *testing.T) {
 		if err := log.Write(t.Context(), audit.Record{Who: "token:ci", From: "192.0.2.7", Outcome: audit.Refused}); err != nil {
 			t.Fatal(err)
 		}
-		// A change is a change, whoever it is by.
+		// A change is always recorded.
 		if err := log.Write(t.Context(), audit.Record{Who: audit.Unauthenticated, From: "192.0.2.7", Outcome: audit.Changed}); err != nil {
 			t.Fatal(err)
 		}

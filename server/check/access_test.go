@@ -68,7 +68,7 @@ func TestCheck_RuleSetsOfToken(t *testing.T) {
 		{"api", compatible, `{"ruleSetId":"api"}`, 200, 200, 403, "ruleSetId: "},
 		{"api", compatible, `{}`, 200, 200, 403, "ruleSetId: "},
 		{"api", compatible, `{"ruleSetId":"more"}`, 200, 403, 403, "ruleSetId: "},
-		{"api", settle, `{"receipt":"abc","actual":0}`, 403, 403, 403, "not made here"},
+		{"api", settle, `{"receipt":"abc","actual":0}`, 403, 403, 403, "another secret"},
 	} {
 		handler := guarded(t, c.byDefault, limiter)
 		for token, want := range map[string]int{"all": c.all, "some": c.some, "other": c.other} {

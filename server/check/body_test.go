@@ -10,8 +10,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// TestCheck_InvalidUnicode has bodies that encoding/json would read as the
-// same caller.
+// Bodies that encoding/json would read as the same caller are refused.
 func TestCheck_InvalidUnicode(t *testing.T) {
 	d := newDesk(t, newStore(t))
 	for body, status := range map[string]int{
@@ -57,8 +56,7 @@ func TestCheck_BodiesAndMethods(t *testing.T) {
 	}
 }
 
-// TestCheck_NoSecrets asks in every way with a key that only the caller
-// knows, also where it does not belong.
+// No answer contains the caller's API key, in whatever field it was sent.
 func TestCheck_NoSecrets(t *testing.T) {
 	const key = "sk-live-0123456789"
 	d := newDesk(t, newStore(t))

@@ -1,10 +1,10 @@
 // Package check answers whether a request may pass, over HTTP: /v1/check,
 // /v1/check:batch, /v1/settle, and /api/ratelimit/check for existing clients of
-// FluxGate. It is the path that everyone waits on, so it is short and written
-// by hand; what stands around it, who may ask and where it listens, is others'.
+// FluxGate. Every decision takes this path, so its JSON is encoded by hand.
+// Authentication and listeners belong to package server.
 //
-// A caller can say how long it waits for the answer (timeoutMs): a request that
-// a rule would have to hold longer is rejected at once. Texts that are not
-// UTF-8 are refused, since JSON would make one caller of two; a request with
-// "bytes": true has texts whose characters are bytes.
+// timeoutMs of a request is how long its caller waits: a request that would be
+// held longer is rejected at once. Strings that are not UTF-8 are refused, since
+// JSON would make two callers equal; with "bytes": true each character of a
+// string is one byte.
 package check

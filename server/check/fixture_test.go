@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// desk is an API over an engine whose clock stands still.
+// desk is an API over an engine with a fixed clock.
 type desk struct {
 	testing.TB
 	http.Handler

@@ -12,7 +12,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// TestCheck_Allocations prints and bounds what a check costs, without net/http.
+// The allocations of a check, without net/http, are bounded.
 func TestCheck_Allocations(t *testing.T) {
 	d := newDesk(t, newStore(t))
 	body := []byte(`{"ruleSet":"api","ip":"192.0.2.1","userId":"ann","method":"GET","path":"/orders","peek":true}`)

@@ -21,7 +21,7 @@ func shown(d *desk, path, body string) string {
 	return fmt.Sprintf("POST %s\n%s\n\n%d %s\n%s\n", path, body, w.Code, w.Header().Get("Content-Type"), answer)
 }
 
-// TestCheck_Golden compares answers with those in testdata.
+// Answers are those in testdata.
 func TestCheck_Golden(t *testing.T) {
 	const checking, batch, settle, compatible = "/v1/check", "/v1/check:batch", "/v1/settle", "/api/ratelimit/check"
 	held := func() *desk {
@@ -93,7 +93,7 @@ func TestCheck_NoDecision(t *testing.T) {
 		check  func(context.Context, *fluxgate.Request) (fluxgate.Decision, error)
 		status int
 		batch  string
-		told   int
+		failed int
 	}{
 		"an error": {func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
 			return fluxgate.Decision{}, errors.New("redis://user:hush@h: away")
@@ -105,8 +105,8 @@ func TestCheck_NoDecision(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := deskOf(t, nil, broken{c.check})
 			for _, path := range []string{"/v1/check", "/api/ratelimit/check"} {
-				if w := d.post(path, `{}`); w.Code != c.status || strings.Contains(w.Body.String(), "hush") || len(d.failed) != c.told {
-					t.Errorf("%s: %d %s, told of %v", path, w.Code, w.Body, d.failed)
+				if w := d.post(path, `{}`); w.Code != c.status || strings.Contains(w.Body.String(), "hush") || len(d.failed) != c.failed {
+					t.Errorf("%s: %d %s, reported %v", path, w.Code, w.Body, d.failed)
 				}
 				d.failed = nil
 			}
@@ -120,27 +120,27 @@ func TestCheck_NoDecision(t *testing.T) {
 		w := d.post("/v1/check:batch", `{"requests":[{},{}]}`)
 		want := `{"decisions":[{"error":"The request could not be decided."},{"error":"The request could not be decided."}]}`
 		if w.Code != 200 || w.Body.String() != want || len(d.failed) != 2 {
-			t.Errorf("%d %s, told of %v", w.Code, w.Body, d.failed)
+			t.Errorf("%d %s, reported %v", w.Code, w.Body, d.failed)
 		}
 	})
 }
 
-// TestCheck_Deadline is what a request may be held for.
+// The caller's timeout is the deadline of the check.
 func TestCheck_Deadline(t *testing.T) {
-	var told time.Duration
+	var left time.Duration
 	var bounded bool
 	d := deskOf(t, nil, broken{func(ctx context.Context, _ *fluxgate.Request) (fluxgate.Decision, error) {
 		var deadline time.Time
 		deadline, bounded = ctx.Deadline()
-		told = time.Until(deadline)
+		left = time.Until(deadline)
 		return fluxgate.Decision{Allowed: true, Reason: fluxgate.ReasonNoRule}, ctx.Err()
 	}})
 	d.post("/v1/check", `{"timeoutMs":60000.5}`)
-	if !bounded || told > 60_000_500*time.Microsecond || told < 30*time.Second {
-		t.Errorf("bounded %t to %v, want a minute", bounded, told)
+	if !bounded || left > 60_000_500*time.Microsecond || left < 30*time.Second {
+		t.Errorf("bounded %t to %v, want a minute", bounded, left)
 	}
 	if d.post("/v1/check", `{}`); bounded {
-		t.Error("bounded though nobody said so")
+		t.Error("bounded without a timeout")
 	}
 	if w := d.post("/v1/check", `{"timeoutMs":0.001}`); w.Code != 200 {
 		t.Errorf("a deadline that is over ends a decision: %d %s", w.Code, w.Body)

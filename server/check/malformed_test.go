@@ -110,9 +110,9 @@ func memory() uint64 {
 	return m.HeapAlloc
 }
 
-// TestCheck_MalformedBodies sends 10,000 bodies that are malformed, mutated, too
-// large or nested, half of them over real connections: the answers are 4xx, or a decision
-// where a mutation has left a good body, and nothing is left behind.
+// 10,000 bodies that are malformed, mutated, too large or nested get a 4xx, or a
+// decision where a mutation left a valid body. No memory or goroutine leaks. Half
+// of them use real connections.
 func TestCheck_MalformedBodies(t *testing.T) {
 	const bodies, callers = 10_000, 4
 	d := newDesk(t, newStore(t))
@@ -213,8 +213,7 @@ func send(t *testing.T, browser *http.Client, url, body string) (int, []byte) {
 	return response.StatusCode, answer
 }
 
-// TestCheck_SlowBodies has callers that send a part of a body and then nothing: the
-// server's read timeout ends them, with a 4xx.
+// The read timeout ends requests whose body stops, with a 4xx.
 func TestCheck_SlowBodies(t *testing.T) {
 	d := newDesk(t, newStore(t))
 	server := serve(t, d, 200*time.Millisecond)

@@ -52,8 +52,7 @@ func TestSettle_Receipt(t *testing.T) {
 	}
 }
 
-// TestSettle_InvalidReceipt tries receipts that are forged, spent
-// and expired: each would be a refill.
+// Forged, spent and expired receipts return no tokens.
 func TestSettle_InvalidReceipt(t *testing.T) {
 	d := newDesk(t, newStore(t))
 	spent := d.token(`{"userId":"ann","cost":1}`)
@@ -117,7 +116,7 @@ func TestSettle_ConcurrentOnce(t *testing.T) {
 	}
 }
 
-// TestSettle_NothingTaken looks at answers that nothing was taken for.
+// A decision that took nothing has no receipt.
 func TestSettle_NothingTaken(t *testing.T) {
 	d := newDesk(t, newStore(t), fluxgate.WithOnFailure(fluxgate.FailOpen))
 	for _, body := range []string{`{"peek":true,"cost":1}`, `{"path":"/blocked"}`, `{"path":"/friends"}`, `{"cost":11}`, `{"ruleSet":"unknown"}`} {

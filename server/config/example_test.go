@@ -7,7 +7,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// The environment is over the file, and what is wrong is said where it stands.
+// The environment overrides the file. Errors have a position.
 func ExampleLoad() {
 	c, err := config.Load(config.Sources{
 		File:    "testdata/documents.yaml",

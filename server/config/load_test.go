@@ -79,7 +79,7 @@ func TestLoad_Precedence(t *testing.T) {
 				c.name, got.Redis.Prefix, got.Origin("redis.prefix"), got.RateLimit.ExcludePatterns, c.prefix, c.origin, c.exclude)
 		}
 		if got.Redis.Timeout != 100*time.Millisecond || got.Origin("redis.timeout") != "" {
-			t.Errorf("%s: what nobody said is not at its default", c.name)
+			t.Errorf("%s: a setting that is not set is not at its default", c.name)
 		}
 	}
 }

@@ -50,8 +50,7 @@ func TestLoad_ProblemsWithoutSecrets(t *testing.T) {
 		if err != nil || !strings.Contains(string(data), marker) {
 			t.Fatalf("%s has no secret in it (%v)", file, err)
 		}
-		// Nor may one that is broken off anywhere. The last letter of the
-		// marker alone tells nobody anything.
+		// Nor may an error of an incomplete file show it.
 		path := write(t, file, "")
 		for cut := range len(data) + 1 {
 			if err := os.WriteFile(path, data[:cut], 0o600); err != nil {

@@ -147,8 +147,7 @@ func TestHandler_Options(t *testing.T) {
 	}
 }
 
-// TestHandler_ClientMethod asks about a HEAD with a GET, as
-// nginx does: its answer has a body.
+// The answer to a GET about a HEAD, as nginx sends it, has a body.
 func TestHandler_ClientMethod(t *testing.T) {
 	server := httptest.NewServer(newHandler(t, deciding(fluxgate.Decision{Reason: fluxgate.ReasonDenied}), forwardauth.Config{}))
 	defer server.Close()
@@ -193,8 +192,8 @@ func TestNew_InvalidConfig(t *testing.T) {
 	}
 }
 
-// FuzzQuestion sends what proxies pass on from anybody: it is decided or
-// refused, and never fails.
+// Any headers that a proxy forwards: the request is decided or refused, and never
+// fails.
 func FuzzQuestion(f *testing.F) {
 	f.Add("ruleSet=a&deny=403", "GET", "/a/../b?c", "example.org", "192.0.2.1, 10.0.0.1")
 	f.Add("", "OPTIONS", "*", "[::1]:80", "")

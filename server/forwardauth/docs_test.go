@@ -18,8 +18,7 @@ const (
 	traefik = folder + "/traefik.yaml"
 )
 
-// TestDocs_TestedFiles keeps docs/proxies.md and
-// deploy/proxies equal, in both directions.
+// docs/proxies.md and deploy/proxies are equal, in both directions.
 func TestDocs_TestedFiles(t *testing.T) {
 	text := readFile(t, page)
 	var shown []string
@@ -49,8 +48,8 @@ func TestDocs_TestedFiles(t *testing.T) {
 	}
 }
 
-// TestDocs_Traefik is all that can be said without a
-// Traefik.
+// The Traefik file uses the endpoint and passes no upgrade to HTTP/2. Traefik
+// itself is not run.
 func TestDocs_Traefik(t *testing.T) {
 	var config struct {
 		HTTP struct {

@@ -85,7 +85,7 @@ func TestHandler_TrustedProxies(t *testing.T) {
 	for _, test := range []struct {
 		proxies clientip.Config
 		peer    string
-		may     bool
+		trusted bool
 	}{
 		{clientip.Config{}, "127.0.0.1:1", true},
 		{clientip.Config{}, "127.8.9.10:1", true},
@@ -115,9 +115,9 @@ func TestHandler_TrustedProxies(t *testing.T) {
 		r.RemoteAddr = test.peer
 		answer := record(handler, r)
 		switch {
-		case test.may && (answer.Code != http.StatusNoContent || asked != 1):
+		case test.trusted && (answer.Code != http.StatusNoContent || asked != 1):
 			t.Errorf("%s under %v: %d %s", test.peer, test.proxies, answer.Code, answer.Body)
-		case !test.may && (answer.Code != http.StatusForbidden || asked != 0 || answer.Header().Get("X-Fluxgate-Status") != ""):
+		case !test.trusted && (answer.Code != http.StatusForbidden || asked != 0 || answer.Header().Get("X-Fluxgate-Status") != ""):
 			t.Errorf("%s under %v: %d %v", test.peer, test.proxies, answer.Code, answer.Header())
 		}
 	}

@@ -198,9 +198,8 @@ func head(t *testing.T, w *world) {
 	}
 }
 
-// TestProxy_LargeHeaders asks with as much as the proxy takes, and more:
-// what fluxgate does not get it cannot decide, and the request must not pass for
-// that, also where the proxy fails open.
+// A request with headers that are too large for the proxy or for fluxgate does
+// not pass, even if the proxy fails open.
 func TestProxy_LargeHeaders(t *testing.T) {
 	for _, p := range proxies {
 		t.Run(p.name, func(t *testing.T) {
@@ -315,8 +314,8 @@ func TestProxy_FailureMode(t *testing.T) {
 	}
 }
 
-// TestProxy_HAProxyScriptError breaks the script: HAProxy itself
-// would go on with the next line.
+// A request does not pass if the script fails. HAProxy itself would continue with
+// the next line.
 func TestProxy_HAProxyScriptError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

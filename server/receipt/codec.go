@@ -9,13 +9,12 @@ import (
 	"github.com/fluxgate/fluxgate/internal/bucket"
 )
 
-// version is of the payload.
+// version is that of the payload format.
 const version = 1
 
 var errPayload = errors.New("unreadable payload")
 
-// encode packs a receipt: what it takes to settle it, and nothing that tells
-// who the caller is.
+// encode encodes what settling needs. It does not contain the caller's identity.
 func encode(id ID, now time.Time, r *fluxgate.Receipt) []byte {
 	b := make([]byte, 0, 256)
 	b = append(b, version)
@@ -42,7 +41,7 @@ func encode(id ID, now time.Time, r *fluxgate.Receipt) []byte {
 	return b
 }
 
-// appendBand packs what a band is made from: its integers follow.
+// appendBand encodes the parameters of a band.
 func appendBand(b []byte, band *fluxgate.ExactBand) []byte {
 	b = binary.AppendUvarint(b, uint64(band.ID))
 	b = binary.AppendVarint(b, band.Capacity)

@@ -11,11 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxSpent is how many spent receipts are remembered in memory.
+// maxSpent is how many spent receipts a Memory holds.
 const maxSpent = 1_000_000
 
-// ErrFull is returned when too many receipts are remembered to take another.
-var ErrFull = errors.New("too many receipts were settled lately")
+// ErrFull means that a Memory holds too many spent receipts to accept another.
+var ErrFull = errors.New("too many receipts were settled recently")
 
 // Memory is a [Ledger] of one process.
 type Memory struct {
@@ -23,16 +23,16 @@ type Memory struct {
 
 	mu    sync.Mutex
 	spent map[ID]struct{}
-	queue expiries // the same, the first to be forgotten first
+	queue expiries // the same, by expiry
 }
 
-// NewMemory makes a ledger that forgets by the given time.
+// NewMemory returns a ledger with the given clock.
 func NewMemory(now func() time.Time) *Memory {
 	return &Memory{now: now, spent: make(map[ID]struct{})}
 }
 
-// Spend implements [Ledger]. What cannot be remembered is not accepted: it
-// could come again.
+// Spend implements [Ledger]. A receipt that cannot be remembered is not accepted:
+// it could be spent twice.
 func (m *Memory) Spend(_ context.Context, id ID, valid time.Duration) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,14 +78,13 @@ type Shared struct {
 	prefix string
 }
 
-// NewShared makes a ledger of keys that begin with the prefix.
+// NewShared returns a ledger with keys that begin with the prefix.
 func NewShared(client redis.UniversalClient, prefix string) *Shared {
 	return &Shared{client: client, prefix: prefix + ":settled:"}
 }
 
-// Spend implements [Ledger]. A call that was sent and not answered may have
-// spent the receipt: sent again it then says so, which loses tokens and never
-// makes any.
+// Spend implements [Ledger]. A call without an answer may have spent the receipt.
+// A second call is then refused, which loses tokens but never creates any.
 func (s *Shared) Spend(ctx context.Context, id ID, valid time.Duration) (bool, error) {
 	name := s.prefix + base64.RawURLEncoding.EncodeToString(id[:])
 	err := s.client.SetArgs(ctx, name, "", redis.SetArgs{Mode: "NX", TTL: valid}).Err()

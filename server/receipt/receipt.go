@@ -1,6 +1,5 @@
-// Package receipt makes the receipts that a server hands out: signed, so that
-// nobody can make one up, dated, and good for one use. A forged receipt would
-// be a refill.
+// Package receipt issues and redeems receipts of a server: signed, with an
+// expiry, for one use. A forged receipt would refill buckets.
 package receipt
 
 import (
@@ -19,10 +18,10 @@ import (
 	"github.com/fluxgate/fluxgate/internal/secret"
 )
 
-// The ways a receipt can be no good. All of them wrap ErrRefused.
+// Why a receipt is refused. All of them wrap ErrRefused.
 var (
 	ErrRefused = errors.New("the receipt is not accepted")
-	ErrForged  = fmt.Errorf("%w: it was not made here, or was changed", ErrRefused)
+	ErrForged  = fmt.Errorf("%w: it was issued with another secret, or changed", ErrRefused)
 	ErrExpired = fmt.Errorf("%w: it has expired", ErrRefused)
 	ErrSpent   = fmt.Errorf("%w: it was settled before", ErrRefused)
 	ErrForeign = fmt.Errorf("%w: it is of a rule set that the caller may not use", ErrRefused)
@@ -34,26 +33,26 @@ type ID [16]byte
 // Ledger remembers which receipts were spent.
 type Ledger interface {
 	// Spend marks a receipt as spent, for at least as long as it is valid. It
-	// reports whether it was not before.
+	// reports whether this is the first time.
 	Spend(ctx context.Context, id ID, valid time.Duration) (bool, error)
 }
 
-// Config is how an [Issuer] is made.
+// Config configures an [Issuer].
 type Config struct {
 	// Secret signs receipts. All servers that share a store must have the
-	// same. Empty means one of our own: then only this process accepts its
-	// receipts, and only until it ends.
+	// same. Empty means a random one: then only this process accepts its
+	// receipts, until it ends.
 	Secret secret.Bytes
-	// TTL is how long a receipt is good. 0 means 1h.
+	// TTL is how long a receipt is valid. 0 means 1h.
 	TTL time.Duration
-	// Ledger remembers what was spent. Nil means in memory: enough for one
-	// process, or with a secret of its own.
+	// Ledger remembers spent receipts. Nil means in memory, for one process or
+	// a random secret.
 	Ledger Ledger
-	// Now is the time. Nil means the machine's.
+	// Now returns the time. Nil means time.Now.
 	Now func() time.Time
 }
 
-// Issuer issues receipts and takes them back.
+// Issuer issues and redeems receipts.
 type Issuer struct {
 	macs   sync.Pool // of hash.Hash, with the key in it
 	ttl    time.Duration
@@ -61,14 +60,14 @@ type Issuer struct {
 	now    func() time.Time
 }
 
-// NewIssuer makes an issuer.
+// NewIssuer returns an issuer.
 func NewIssuer(config Config) (*Issuer, error) {
 	o := &Issuer{ttl: config.TTL, ledger: config.Ledger, now: config.Now}
 	if o.ttl == 0 {
 		o.ttl = time.Hour
 	}
 	if o.ttl < time.Second || o.ttl > maxTTL {
-		return nil, fmt.Errorf("a receipt is good for a second to %v, not for %v", maxTTL, o.ttl)
+		return nil, fmt.Errorf("the TTL of receipts must be 1s to %v, not %v", maxTTL, o.ttl)
 	}
 	if o.now == nil {
 		o.now = time.Now
@@ -82,7 +81,7 @@ func NewIssuer(config Config) (*Issuer, error) {
 		seed = make([]byte, 32)
 		_, _ = rand.Read(seed) // never fails
 	case len(seed) < 16:
-		return nil, errors.New("the secret of receipts has at least 16 bytes")
+		return nil, errors.New("the secret of receipts must have at least 16 bytes")
 	}
 	mac := hmac.New(sha256.New, seed)
 	_, _ = mac.Write([]byte("fluxgate receipt")) // never fails
@@ -95,15 +94,14 @@ const (
 	maxTTL = 30 * 24 * time.Hour
 	// skew is how far ahead the clock of another server may be.
 	skew = time.Minute
-	// maxToken bounds what is looked at: 64 rules of 16 bands are less.
+	// maxToken is the longest token in bytes: more than 64 rules of 16 bands.
 	maxToken = 256 << 10
 
 	macLength = sha256.Size
 )
 
-// Issue makes the token of a receipt. It is empty if nothing was taken. The
-// receipt of another server has its token already, which only that server
-// redeems.
+// Issue returns the token of a receipt, empty if nothing was taken. A receipt of
+// another server keeps its token, which only that server redeems.
 func (o *Issuer) Issue(r *fluxgate.Receipt) string {
 	if r == nil {
 		return ""
@@ -126,9 +124,9 @@ func (o *Issuer) sign(b, payload []byte) []byte {
 	return mac.Sum(b)
 }
 
-// RedeemFor takes a token back, once, for a caller that may use some rule sets.
-// What it returns can be settled. A receipt of another rule set is an
-// [ErrForeign], and is not spent.
+// RedeemFor spends a token and returns its receipt, for a caller that may use
+// the allowed rule sets. For other rule sets the error is [ErrForeign], and the
+// token is not spent.
 func (o *Issuer) RedeemFor(ctx context.Context, token string, allowed func(ruleSet string) bool) (*fluxgate.Receipt, error) {
 	if len(token) > maxToken {
 		return nil, ErrForged

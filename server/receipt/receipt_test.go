@@ -40,14 +40,15 @@ func issuer(t testing.TB, config receipt.Config) *receipt.Issuer {
 
 var shared = []byte("a secret of servers that share")
 
-func TestAReceiptComesBackAsItWasIssued(t *testing.T) {
+// Redeem returns the receipt that was issued.
+func TestRedeem_RoundTrip(t *testing.T) {
 	o, want := issuer(t, receipt.Config{}), sample(t)
 	got, err := o.Redeem(t.Context(), o.Issue(want))
 	if err != nil || !reflect.DeepEqual(got.Takes, want.Takes) {
 		t.Errorf("%v\n%+v\n%+v", err, got, want)
 	}
 	if o.Issue(nil) != "" || o.Issue(&fluxgate.Receipt{}) != "" {
-		t.Error("there is a token for nothing")
+		t.Error("there is a token without a take")
 	}
 }
 
@@ -64,7 +65,8 @@ func TestIssue_ReceiptOfAnotherServer(t *testing.T) {
 	}
 }
 
-func TestAForgedReceiptIsRefused(t *testing.T) {
+// A changed receipt, or one with another secret, is refused.
+func TestRedeem_Forged(t *testing.T) {
 	o := issuer(t, receipt.Config{Secret: shared})
 	token := o.Issue(sample(t))
 	raw, err := base64.RawURLEncoding.DecodeString(token)
@@ -93,11 +95,12 @@ func TestAForgedReceiptIsRefused(t *testing.T) {
 		}
 	}
 	if _, err := o.Redeem(t.Context(), token); err != nil {
-		t.Errorf("and the good one: %v", err)
+		t.Errorf("the valid one: %v", err)
 	}
 }
 
-func TestAReceiptExpires(t *testing.T) {
+// A receipt is refused after its TTL, and before it was issued.
+func TestRedeem_Expired(t *testing.T) {
 	now := time.Now().Truncate(time.Millisecond) // as receipts are dated
 	o := issuer(t, receipt.Config{TTL: time.Minute, Now: func() time.Time { return now }})
 	fresh, old := o.Issue(sample(t)), o.Issue(sample(t))
@@ -116,9 +119,9 @@ func TestAReceiptExpires(t *testing.T) {
 	}
 }
 
-// TestAReceiptIsGoodForOneUse has servers that share a Redis, and many callers
-// that try the same receipt at once.
-func TestAReceiptIsGoodForOneUse(t *testing.T) {
+// Concurrent callers redeem a receipt once, also at two servers that share a
+// Redis.
+func TestRedeem_Once(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	ledgers := map[string]func() receipt.Ledger{
 		"memory": func() func() receipt.Ledger {
@@ -133,16 +136,16 @@ func TestAReceiptIsGoodForOneUse(t *testing.T) {
 	}
 	for name, ledger := range ledgers {
 		t.Run(name, func(t *testing.T) {
-			offices := []*receipt.Issuer{
+			issuers := []*receipt.Issuer{
 				issuer(t, receipt.Config{Secret: shared, Ledger: ledger()}), issuer(t, receipt.Config{Secret: shared, Ledger: ledger()}),
 			}
 			for range 50 {
-				token := offices[0].Issue(sample(t))
+				token := issuers[0].Issue(sample(t))
 				var good, spent atomic.Int64
 				var all sync.WaitGroup
 				for caller := range 8 {
 					all.Go(func() {
-						switch _, err := offices[caller%2].Redeem(t.Context(), token); {
+						switch _, err := issuers[caller%2].Redeem(t.Context(), token); {
 						case err == nil:
 							good.Add(1)
 						case errors.Is(err, receipt.ErrSpent):
@@ -161,7 +164,8 @@ func TestAReceiptIsGoodForOneUse(t *testing.T) {
 	}
 }
 
-func TestTheMemoryForgetsWhatHasExpired(t *testing.T) {
+// Memory removes expired receipts.
+func TestMemory_Expiry(t *testing.T) {
 	now := time.Now()
 	m := receipt.NewMemory(func() time.Time { return now })
 	for i := range 1_000 {
@@ -171,7 +175,7 @@ func TestTheMemoryForgetsWhatHasExpired(t *testing.T) {
 	}
 	now = now.Add(500*time.Second + time.Millisecond)
 	if fresh, _ := m.Spend(t.Context(), receipt.ID{0}, time.Second); fresh {
-		t.Error("one that is still good was forgotten")
+		t.Error("a valid receipt was removed")
 	}
 	if n := receipt.Remembered(m); n != 500 {
 		t.Errorf("%d are remembered", n)

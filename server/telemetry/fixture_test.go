@@ -40,7 +40,7 @@ type world struct {
 
 var here = netip.MustParseAddr("192.0.2.1")
 
-// fickle is a store that is away while it is told to be.
+// fickle is a store that is unavailable while away is set.
 type fickle struct {
 	fluxgate.Store
 	away atomic.Bool
@@ -97,7 +97,7 @@ func newWorld(tb testing.TB, config telemetry.Config) *world {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { w.rules.Close() })
-	still := time.Now() // buckets do not refill: how fast the test runs is nobody's business
+	still := time.Now() // buckets do not refill, however slow the test is
 	w.store = &fickle{Store: fluxgate.Must(memstore.New(memstore.Config{Clock: func() time.Time { return still }}))}
 	tb.Cleanup(func() { w.store.Close() })
 	config.RuleSet = "api"

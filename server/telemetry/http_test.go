@@ -46,7 +46,7 @@ func TestRoute_Labels(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // a status that comes too late is on purpose
 	server.Start()
 	defer server.Close()
-	ask := func(method, path string) {
+	send := func(method, path string) {
 		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -60,13 +60,13 @@ func TestRoute_Labels(t *testing.T) {
 		}
 	}
 	for i := range 10 {
-		ask(http.MethodGet, fmt.Sprint("/users/", i))
-		ask(http.MethodGet, fmt.Sprint("/nowhere/", i))
-		ask(fmt.Sprint("X-CALLERS-", i), "/limited")
+		send(http.MethodGet, fmt.Sprint("/users/", i))
+		send(http.MethodGet, fmt.Sprint("/nowhere/", i))
+		send(fmt.Sprint("X-CALLERS-", i), "/limited")
 	}
-	ask(http.MethodPost, "/panic") // a client may repeat a GET
+	send(http.MethodPost, "/panic") // a client may repeat a GET
 	for _, path := range []string{"/silent", "/strange", "/stream"} {
-		ask(http.MethodGet, path)
+		send(http.MethodGet, path)
 	}
 	got := scrape(t, m)
 	for series, want := range map[string]float64{

@@ -76,7 +76,7 @@ func TestMetrics_HeldTime(t *testing.T) {
 			peek        bool
 		}{
 			{takes: time.Hour + time.Second, held: time.Hour},
-			{takes: 2 * time.Second, held: time.Hour, peek: true}, // told, and not held
+			{takes: 2 * time.Second, held: time.Hour, peek: true}, // a peek is not held
 		} {
 			limiter := m.Limiter(&answers{takes: c.takes, d: fluxgate.Decision{Allowed: true, Reason: fluxgate.ReasonOK, Wait: c.held}})
 			if _, err := limiter.Check(t.Context(), &fluxgate.Request{Peek: c.peek}); err != nil {

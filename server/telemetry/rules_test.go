@@ -16,7 +16,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/telemetry"
 )
 
-// failing is a source that cannot be read while it is told so.
+// failing is a source that cannot be read while broken is set.
 type failing struct {
 	*memrules.Source
 	broken atomic.Bool

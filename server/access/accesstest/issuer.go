@@ -25,12 +25,12 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Audience is whom tokens are for unless a claim says otherwise.
+// Audience is the default audience of tokens.
 const Audience = "fluxgate"
 
 // Issuer issues tokens. It listens on this machine until its test ends.
 type Issuer struct {
-	// URL is what it is called.
+	// URL is its address and its name.
 	URL string
 
 	t      testing.TB
@@ -38,9 +38,9 @@ type Issuer struct {
 	asked  atomic.Int64
 	away   atomic.Bool
 
-	mu   sync.Mutex
-	keys []jose.JSONWebKey // private ones, of which it tells the public half
-	made int
+	mu        sync.Mutex
+	keys      []jose.JSONWebKey // private ones; only the public keys are published
+	rotations int
 }
 
 // NewIssuer starts an issuer.
@@ -57,16 +57,16 @@ func NewIssuer(t testing.TB) *Issuer {
 	return i
 }
 
-// Close ends the issuer before its test does.
+// Close stops the issuer before its test ends.
 func (i *Issuer) Close() { i.server.Close() }
 
-// Away has the issuer answer nothing but errors, until it is back.
+// Away makes the issuer answer with errors, or normally again.
 func (i *Issuer) Away(away bool) { i.away.Store(away) }
 
-// Asked is how often it was asked for its keys, or tried to be.
+// Asked returns how many requests it received.
 func (i *Issuer) Asked() int { return int(i.asked.Load()) }
 
-// Rotate replaces the keys. Tokens that were signed before are no good after.
+// Rotate replaces the keys. Older tokens are invalid then.
 func (i *Issuer) Rotate() {
 	i.t.Helper()
 	byRSA, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -79,10 +79,10 @@ func (i *Issuer) Rotate() {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.made++
+	i.rotations++
 	i.keys = []jose.JSONWebKey{
-		{Key: byRSA, KeyID: fmt.Sprintf("rsa-%d", i.made), Algorithm: string(jose.RS256), Use: "sig"},
-		{Key: byCurve, KeyID: fmt.Sprintf("curve-%d", i.made), Algorithm: string(jose.ES256), Use: "sig"},
+		{Key: byRSA, KeyID: fmt.Sprintf("rsa-%d", i.rotations), Algorithm: string(jose.RS256), Use: "sig"},
+		{Key: byCurve, KeyID: fmt.Sprintf("curve-%d", i.rotations), Algorithm: string(jose.ES256), Use: "sig"},
 	}
 }
 
@@ -117,23 +117,22 @@ func answer(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value) // the caller may have gone
 }
 
-// Token is a good token for an hour, about ada unless the claims say otherwise.
-// A claim that is nil is left out.
+// Token returns a valid token for an hour, by default of the user ada. Nil
+// claims are left out.
 func (i *Issuer) Token(claims map[string]any) string { return i.Signed(jose.RS256, claims) }
 
-// Signed is a token that is signed with RS256 or ES256.
+// Signed returns a token that is signed with RS256 or ES256.
 func (i *Issuer) Signed(algorithm jose.SignatureAlgorithm, claims map[string]any) string {
 	i.t.Helper()
 	return i.sign(algorithm, i.key(algorithm), claims)
 }
 
-// Expired is a token whose time is over.
+// Expired returns an expired token.
 func (i *Issuer) Expired(claims map[string]any) string {
 	return i.Token(merged(claims, map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}))
 }
 
-// Forged is a token that says it is signed by the issuer's key and is signed by
-// another.
+// Forged returns a token that names the issuer's key and is signed by another.
 func (i *Issuer) Forged(claims map[string]any) string {
 	i.t.Helper()
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -143,9 +142,9 @@ func (i *Issuer) Forged(claims map[string]any) string {
 	return i.sign(jose.ES256, jose.JSONWebKey{Key: other, KeyID: i.key(jose.ES256).KeyID}, claims)
 }
 
-// Stranger is a token that is signed by a key of that id, which the issuer does
-// not have. An empty id leaves it out.
-func (i *Issuer) Stranger(id string, claims map[string]any) string {
+// UnknownKey returns a token that is signed by a key that the issuer does not
+// have, with this id. An empty id is left out.
+func (i *Issuer) UnknownKey(id string, claims map[string]any) string {
 	return i.sign(jose.ES256, jose.JSONWebKey{Key: stranger(), KeyID: id}, claims)
 }
 
@@ -157,15 +156,15 @@ var stranger = sync.OnceValue(func() *ecdsa.PrivateKey {
 	return key
 })
 
-// Unsigned is a token whose algorithm is none.
+// Unsigned returns a token with the algorithm none.
 func (i *Issuer) Unsigned(claims map[string]any) string {
 	i.t.Helper()
 	encode := base64.RawURLEncoding.EncodeToString
 	return encode([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + encode(i.payload(claims)) + "."
 }
 
-// Symmetric is a token that is signed with HS256 by what everyone knows: the
-// issuer's public key, in any of the forms that a careless verifier may take.
+// Symmetric returns tokens that are signed with HS256 and the issuer's public
+// key, in every form that a careless verifier may accept.
 func (i *Issuer) Symmetric(claims map[string]any) []string {
 	i.t.Helper()
 	private := i.key(jose.RS256)
@@ -231,7 +230,7 @@ func (i *Issuer) payload(claims map[string]any) []byte {
 	return text
 }
 
-// merged has what is in over, and what else is in below.
+// merged returns the entries of both maps. Those of over take precedence.
 func merged(below, over map[string]any) map[string]any {
 	all := map[string]any{}
 	maps.Copy(all, below)
