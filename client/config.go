@@ -14,7 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/secret"
 )
 
-// Secret is a text that no log and no error shows.
+// Secret is a string that logs and errors do not show.
 type Secret = secret.Bytes
 
 // Config configures a [Client]. Its zero value works with a server without

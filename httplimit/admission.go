@@ -9,14 +9,14 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// ErrNoAdmission is returned for a context that no middleware has made.
+// ErrNoAdmission is returned for a context that is not of a middleware.
 var ErrNoAdmission = errors.New("the request did not pass a limiter")
 
 // settleTimeout bounds settling, which does not end with the request.
 const settleTimeout = time.Second
 
-// Admission is a request's passage through one middleware. A handler finds it
-// in the request's context.
+// Admission is the decision of one middleware to pass a request on. It is in the
+// request's context.
 type Admission struct {
 	parent   context.Context
 	limiter  fluxgate.Limiter
@@ -24,15 +24,14 @@ type Admission struct {
 	decision fluxgate.Decision
 }
 
-// FromContext is the admission by the middleware closest to the handler that
-// has decided the request.
+// FromContext returns the admission of the innermost middleware that has decided
+// the request.
 func FromContext(ctx context.Context) (*Admission, bool) {
 	a, ok := ctx.Value(admissionKey{}).(*Admission)
 	return a, ok
 }
 
-// All are the admissions of a request that passed several middlewares, the
-// closest to the handler first.
+// All returns the admissions of all middlewares, the innermost first.
 func All(ctx context.Context) iter.Seq[*Admission] {
 	return func(yield func(*Admission) bool) {
 		for a, ok := FromContext(ctx); ok && yield(a); a, ok = FromContext(a.parent) {
@@ -41,7 +40,7 @@ func All(ctx context.Context) iter.Seq[*Admission] {
 }
 
 // Settle is [Admission.Settle] of the admission that [FromContext] finds. If
-// there is none the error is ErrNoAdmission, and nothing is to be settled.
+// there is none the error is ErrNoAdmission.
 func Settle(ctx context.Context, actual int64) (fluxgate.Settlement, error) {
 	a, ok := FromContext(ctx)
 	if !ok {
@@ -50,20 +49,18 @@ func Settle(ctx context.Context, actual int64) (fluxgate.Settlement, error) {
 	return a.Settle(ctx, actual)
 }
 
-// Decision is why the request passed. It is not to be changed.
+// Decision returns the decision. It must not be changed.
 func (a *Admission) Decision() *fluxgate.Decision { return &a.decision }
 
-// RuleSet is the id of the rule set that was asked for: empty for the
-// limiter's own.
+// RuleSet returns the id of the rule set, empty for the default of the limiter.
 func (a *Admission) RuleSet() string { return a.ruleSet }
 
-// Settle corrects what was taken for the request to the cost that is known
-// now: the difference is given back, or charged. It can be done once; after
-// that the error is fluxgate.ErrSettled. Where nothing was taken, because no
-// rule limits the request, it does nothing.
+// Settle corrects the tokens taken for the request to its actual cost: the
+// difference is given back or charged. It works once; after that the error is
+// fluxgate.ErrSettled. If nothing was taken it does nothing.
 //
-// A client that has gone has used what it has used: settling takes the values
-// of ctx and not its end, and at most a second.
+// Settling does not end with ctx, since the client may have gone. It takes at
+// most a second.
 func (a *Admission) Settle(ctx context.Context, actual int64) (fluxgate.Settlement, error) {
 	receipt := a.decision.Receipt()
 	if receipt == nil {
@@ -76,7 +73,8 @@ func (a *Admission) Settle(ctx context.Context, actual int64) (fluxgate.Settleme
 
 type admissionKey struct{}
 
-// passage is the context of an admitted request: one allocation is both.
+// passage is the context of an admitted request and its admission, in one
+// allocation.
 type passage struct {
 	context.Context
 	admission Admission

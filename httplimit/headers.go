@@ -24,15 +24,14 @@ var headerNames = [headerCount]string{
 }
 
 const (
-	// maxEntries bounds the lists, of all limiters of a chain together.
+	// maxEntries bounds the lists of all limiters of a chain together.
 	maxEntries = 8
 	// maxInteger is the largest that a structured field can have.
 	maxInteger = 999_999_999_999_999
 )
 
-// setHeaders says in the response's headers what was decided, if a band was
-// asked. It is on the path of every request: all values are cut from one
-// string, and all lists of values from one array.
+// setHeaders sets the headers of a decision with a band. It runs for every
+// request: all values share one string, and all lists of values one array.
 func (g *gate) setHeaders(h http.Header, d *fluxgate.Decision) {
 	if d.Band == "" || !g.xHeaders && !g.ietfHeaders {
 		return
@@ -83,7 +82,7 @@ func (g *gate) setHeaders(h http.Header, d *fluxgate.Decision) {
 	}
 }
 
-// headerValues is the array that the lists of values are cut from.
+// headerValues is the array of all lists of values.
 type headerValues [headerCount]string
 
 func (v *headerValues) set(h http.Header, i int, value string) {
@@ -92,8 +91,8 @@ func (v *headerValues) set(h http.Header, i int, value string) {
 }
 
 // appendStates appends the RateLimit list and finds the rules of the
-// RateLimit-Policy list. It gives up where there are too many entries, or
-// where the bands are not those of the rules because the fallback decided.
+// RateLimit-Policy list. It reports failure if there are too many entries, or if
+// the bands are not those of the rules because the fallback decided.
 func (g *gate) appendStates(text []byte, rules *[maxEntries]*ruleNames, d *fluxgate.Decision) (_ []byte, count int, ok bool) {
 	if d.Degraded {
 		return text, 0, false
@@ -123,8 +122,8 @@ func (g *gate) appendStates(text []byte, rules *[maxEntries]*ruleNames, d *fluxg
 	return text, count, true
 }
 
-// appendState appends what is left of a band and for how long that has to do:
-// until it is full, but no longer than until a rejected request can come again.
+// appendState appends the remaining tokens of a band and the time until it is
+// full, or until a rejected request can be sent again if that is sooner.
 func appendState(text []byte, b *fluxgate.BandStatus, d *fluxgate.Decision) []byte {
 	text = append(text, ";r="...)
 	text = strconv.AppendInt(text, min(b.Remaining, maxInteger), 10)
@@ -146,8 +145,8 @@ func appendPolicies(text []byte, rules []*ruleNames) []byte {
 	return text
 }
 
-// tightest reports whether a decision leaves a smaller share than what an
-// outer limiter has said.
+// tightest reports whether a decision leaves a smaller share than the headers of
+// an outer limiter.
 func tightest(h http.Header, d *fluxgate.Decision) bool {
 	limit, remaining := h[headerNames[limitHeader]], h[headerNames[remainingHeader]]
 	if len(limit) != 1 || len(remaining) != 1 {
@@ -161,12 +160,12 @@ func tightest(h http.Header, d *fluxgate.Decision) bool {
 	return float64(d.Remaining)*float64(of) < float64(left)*float64(d.Limit)
 }
 
-// ceilSeconds is a time in whole seconds, rounded up.
+// ceilSeconds returns a time in whole seconds, rounded up.
 func ceilSeconds(d time.Duration) int64 {
 	return int64((d + time.Second - 1) / time.Second)
 }
 
-// unixCeil is a moment in unix seconds, rounded up.
+// unixCeil returns a time in unix seconds, rounded up.
 func unixCeil(t time.Time) int64 {
 	if t.Nanosecond() > 0 {
 		return t.Unix() + 1

@@ -8,19 +8,19 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// PanicError is the panic of a function that the user gave the middleware. It
-// wraps [fluxgate.ErrHook].
+// PanicError is a panic in a function that was passed to the middleware. It wraps
+// [fluxgate.ErrHook].
 type PanicError struct {
-	// Value is what it panicked with.
+	// Value is the value of the panic.
 	Value any
-	// Stack is where.
+	// Stack is the stack trace.
 	Stack []byte
 }
 
-// Error says what the function panicked with.
+// Error returns the value of the panic.
 func (e *PanicError) Error() string { return fmt.Sprintf("%v: panic: %v", fluxgate.ErrHook, e.Value) }
 
-// Unwrap is [fluxgate.ErrHook].
+// Unwrap returns [fluxgate.ErrHook].
 func (e *PanicError) Unwrap() error { return fluxgate.ErrHook }
 
 // recoverHook turns a panic into an error, except [http.ErrAbortHandler], which

@@ -30,7 +30,7 @@ type Decision struct {
 	Receipt      string          `json:"receipt,omitempty" doc:"The receipt for settling."`
 }
 
-// Band is one band that was asked.
+// Band is the state of one band of a decision.
 type Band struct {
 	Rule         string `json:"rule" doc:"The rule it belongs to."`
 	Label        string `json:"label,omitempty" doc:"Its label, if it has one."`

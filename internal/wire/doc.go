@@ -1,7 +1,6 @@
-// Package wire is how a decision travels between a server and its clients: the
-// JSON of /v1/check, /v1/check:batch and /v1/settle. Both sides use it, so that
-// they cannot drift apart.
+// Package wire encodes requests and decisions between server and client: the
+// JSON of /v1/check, /v1/check:batch and /v1/settle.
 //
 // Times are milliseconds with up to three decimals: exact to the microsecond,
-// which is the store's tick, and readable for a person.
+// which is the store's tick.
 package wire
