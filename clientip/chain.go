@@ -2,16 +2,15 @@ package clientip
 
 import "net/netip"
 
-// How much of a chain is looked at.
+// Bounds of the part of a chain that is read.
 const (
 	maxEntries = 32
 	maxBytes   = 4096
 )
 
-// walk goes from the right of a chain, which the nearest proxy wrote, to the
-// first address that is not trusted. addr is the peer's, and always the
-// address of the hop whose entry is next, so it is also the answer when that
-// entry does not say who came before.
+// walk reads a chain from the right, which the nearest proxy wrote, to the first
+// address that is not trusted. addr is the peer's at first, then that of the hop
+// that wrote the next entry. It is the result if that entry is not an address.
 func (r *Resolver) walk(addr netip.Addr, lines []string) netip.Addr {
 	entries, bytes := maxEntries, maxBytes
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -48,7 +47,7 @@ func (r *Resolver) entryAddr(entry string) (addr netip.Addr, ok bool) {
 
 // cutLast cuts the last entry off a list of entries with commas between them,
 // and reports whether others are left. It looks at no more than the last most
-// bytes and returns an entry that is too long rather than search on.
+// bytes and returns an entry that is too long without searching further.
 //
 // Commas in quoted strings do not count. A parser of RFC 7239 reads from the
 // left, but there the text is the client's: a quote that it opens and never

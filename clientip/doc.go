@@ -4,8 +4,8 @@
 // A [Resolver] starts with the peer, the only address that cannot be forged.
 // While the current address is a trusted proxy's, it steps left in the chain that
 // the proxies wrote into one header. The first address that is not trusted is the
-// client. Entries further left came from the client and are never read. A resolver without trusted proxies, the default,
-// takes the peer and reads no header at all.
+// client. Entries further left came from the client and are never read. Without
+// trusted proxies, the default, the client is the peer and no header is read.
 //
 // # Configurations
 //
@@ -34,10 +34,8 @@
 //     client behind a node's address before any proxy sees it: use Local.
 //
 // List proxies, not networks that have clients too: any host in a trusted network
-// can claim any address. Networks wider than /8 in IPv4 and
-// /7 in IPv6, 0.0.0.0/0 and ::/0 among them, are refused,
-// and there is no switch to allow them: the peers of every hosting platform
-// fit into a smaller one.
+// can claim any address. Networks wider than /8 in IPv4 and /7 in IPv6 are
+// refused, 0.0.0.0/0 and ::/0 among them.
 //
 // # When a proxy does not name its client
 //
@@ -54,7 +52,7 @@
 // # Spelling
 //
 // Ports and zones are dropped, and IPv4 addresses that are mapped into IPv6
-// are unmapped, in the list of proxies too. The answer is the whole address. Counting an IPv6 network as one caller is the
-// engine's part: it does so by /64 unless fluxgate.WithIPv6Prefix says
-// otherwise.
+// are unmapped, in the list of proxies too. The result is the whole address. The
+// engine counts IPv6 addresses by /64, unless fluxgate.WithIPv6Prefix sets
+// another prefix.
 package clientip

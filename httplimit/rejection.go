@@ -35,7 +35,7 @@ type Rejection struct {
 
 // Problem is a problem document as in RFC 9457.
 type Problem struct {
-	// Type is a URI, or empty where Status says it all.
+	// Type is a URI, or empty if Status is enough.
 	Type string `json:"type,omitempty"`
 	// Title is what Type means.
 	Title string `json:"title"`

@@ -1,5 +1,4 @@
-// Package limittest holds every [fluxgate.Limiter] to the same responses: an
-// engine in the process, a client of a server, or one of your own. The
-// responses are whole ones, as a client of the middleware gets them, and stand
-// in testdata.
+// Package limittest tests that the middleware gives the same responses with every
+// [fluxgate.Limiter]: an engine, a client of a server, or your own. The golden
+// responses are in testdata.
 package limittest

@@ -24,7 +24,7 @@ import (
 var goldens embed.FS
 
 // Run compares the middleware's responses over a limiter with the golden ones.
-// connect makes the limiter that is tested, which decides by asking the engine.
+// connect returns the limiter to test, which must decide by calling the engine.
 func Run(t *testing.T, connect func(t *testing.T, engine *fluxgate.Engine) fluxgate.Limiter) {
 	tried := map[string]bool{}
 	for _, s := range scenarios(t) {
@@ -51,7 +51,7 @@ func Run(t *testing.T, connect func(t *testing.T, engine *fluxgate.Engine) fluxg
 	}
 	for _, file := range files {
 		if !tried[file.Name()] {
-			t.Errorf("nothing leads to testdata/%s", file.Name())
+			t.Errorf("no scenario uses testdata/%s", file.Name())
 		}
 	}
 }
@@ -66,7 +66,7 @@ func newStore(t testing.TB) *memstore.Store {
 	return store
 }
 
-// away is a store that cannot be reached.
+// away is an unavailable store.
 type away struct{ fluxgate.Store }
 
 var errAway = errors.New("dial tcp 10.9.8.7:6379: connection refused")
@@ -74,8 +74,8 @@ var errAway = errors.New("dial tcp 10.9.8.7:6379: connection refused")
 func (away) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
 func (away) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
 
-// Respond is the last of equal requests and its response, through a real server
-// with the middleware in front. An empty method means GET.
+// Respond sends equal requests to a real server with the middleware and returns
+// the last one with its response. An empty method means GET.
 func Respond(t testing.TB, limiter fluxgate.Limiter, before int, method string, options ...httplimit.Option) string {
 	t.Helper()
 	limit, err := httplimit.New(limiter, options...)
@@ -116,7 +116,7 @@ func Exchange(t testing.TB, client *http.Client, method, url string) string {
 }
 
 // Compare compares a response with a golden one. In this package's own test
-// UPDATE_GOLDEN=1 writes it anew.
+// UPDATE_GOLDEN=1 rewrites it.
 func Compare(t testing.TB, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".http")

@@ -9,7 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate/httplimit"
 )
 
-// scenario is one response and what leads to it.
+// scenario is the setup for one response.
 type scenario struct {
 	name    string
 	rules   []fluxgate.Rule

@@ -8,7 +8,7 @@
 // # How a request is matched
 //
 //  1. The path is split in each way in which routers may split it ([Readings]), so
-//     that no spelling of a path steps around a rule. An ordinary path has one reading.
+//     that no spelling of a path avoids a rule. An ordinary path has one reading.
 //  2. All patterns of all rules form one trie by segments. It is walked once for each
 //     reading, with the set of nodes that the path may have reached so far.
 //  3. Rules that share a pattern are indexed by the value of one of their
@@ -23,7 +23,7 @@
 //
 // # Patterns
 //
-// A pattern is a path in which "*" is exactly one segment and "**" for
+// A pattern is a path in which "*" matches exactly one segment and "**"
 // any number of them, including none: /api/** matches /api, and /**/export
 // matches /export and /a/b/export. A star is always a whole segment. Patterns are
 // cleaned as paths are, so /a//b/ equals /a/b, and a literal star is written %2A.
