@@ -25,7 +25,7 @@ func TestResolver_PeerOnly(t *testing.T) {
 		{"an IPv6 peer in brackets without a port", "[2001:db8::7]", nil, "2001:db8::7"},
 		{"a peer whose address is garbage", "somewhere", []string{"198.51.100.1"}, ""},
 		{"a peer with the name of a host", "localhost:4711", nil, ""},
-		{"a peer with the address of nobody", "0.0.0.0:4711", nil, ""},
+		{"a peer with the address of untrusting", "0.0.0.0:4711", nil, ""},
 		{"a peer with whitespace around it", " 192.0.2.7:4711", nil, ""},
 		{"a peer with an empty port", "192.0.2.7:", nil, ""},
 		{"a nameless peer on a unix socket", "@", []string{"198.51.100.1"}, ""},
@@ -100,10 +100,10 @@ func TestResolver_UnixSocket(t *testing.T) {
 	})
 }
 
-// The name of a Unix peer is never read as an address.
+// The kind of the socket, not the name of the peer, decides what a peer is.
 func TestResolver_UnixPeerName(t *testing.T) {
 	r := newResolver(t, clientip.Config{TrustedProxies: proxies, TrustUnixSocket: true})
-	nobody := newResolver(t, clientip.Config{TrustedProxies: proxies})
+	untrusting := newResolver(t, clientip.Config{TrustedProxies: proxies})
 	for _, c := range []struct {
 		name, socket, peer string
 		want, untrusted    string
@@ -122,7 +122,7 @@ func TestResolver_UnixPeerName(t *testing.T) {
 			if got := r.Addr(req); got != address(t, c.want) {
 				t.Errorf("the client is %v, want %q", got, c.want)
 			}
-			if got := nobody.Addr(req); got != address(t, c.untrusted) {
+			if got := untrusting.Addr(req); got != address(t, c.untrusted) {
 				t.Errorf("where unix sockets are not trusted the client is %v, want %q", got, c.untrusted)
 			}
 		})

@@ -228,7 +228,7 @@ func TestAdmin_ClientCertificate(t *testing.T) {
 	}
 }
 
-// An operator edits rules without a server.
+// An operator works without a server.
 func TestOperator_WithoutServer(t *testing.T) {
 	c, err := config.Load(config.Sources{Set: inRedis(t, "mongo.enabled=false")})
 	if err != nil {

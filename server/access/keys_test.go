@@ -257,7 +257,7 @@ func TestKeys_OtherUses(t *testing.T) {
 	}
 }
 
-// Concurrent callers share one fetch from an issuer that hangs.
+// Concurrent callers cause few fetches from an issuer that hangs.
 func TestKeys_IssuerHangs(t *testing.T) {
 	var asked atomic.Int64
 	end := make(chan struct{})
