@@ -10,9 +10,8 @@ import (
 	"github.com/fluxgate/fluxgate/internal/period"
 )
 
-// bands compares bands by what they are known by in stored state, so that one
-// that is shown as changed keeps its tokens and one that is shown as new does
-// not.
+// bands compares bands by their name in stored state: a band shown as changed
+// keeps its tokens, one shown as new does not.
 func (c *comparison) bands(before, after []fluxgate.Band) {
 	if slices.Equal(before, after) {
 		return
@@ -45,8 +44,8 @@ func (c *comparison) band(path string, before, after fluxgate.Band) {
 	text(c, path+".kind", before.Kind, after.Kind, fluxgate.TokenBucket)
 }
 
-// plain is a band without defaults. Refill tokens that are the capacity stay so
-// when that changes: it is one change, and shown as one.
+// plain returns a band without defaults. Refill tokens equal to the capacity are
+// a default, so that changing both shows as one change.
 func plain(b fluxgate.Band) fluxgate.Band {
 	if b.Tokens() == b.Capacity {
 		b.RefillTokens = 0
@@ -57,7 +56,7 @@ func plain(b fluxgate.Band) fluxgate.Band {
 	return b
 }
 
-// bandNames are the labels of bands, or their positions. A label that looks
+// bandNames returns the labels of bands, or their positions. A label that looks
 // like a position is quoted.
 func bandNames(bands []fluxgate.Band) []string {
 	names := make([]string, len(bands))
@@ -72,12 +71,12 @@ func bandNames(bands []fluxgate.Band) []string {
 	return names
 }
 
-// common are the names that others have too.
+// common returns the names that are also in others.
 func common(names, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(s string) bool { return !slices.Contains(others, s) })
 }
 
-// rawBand is a whole band.
+// rawBand returns a whole band as JSON.
 func rawBand(b fluxgate.Band) json.RawMessage {
 	return raw(struct {
 		Capacity     int64             `json:"capacity"`

@@ -13,14 +13,14 @@ import (
 	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
-// shortList is up to how many entries a list is shown whole on both sides.
+// shortList is the length up to which a list is shown whole on both sides.
 const shortList = 16
 
-// comparison collects in what two rules differ. Where they do not it makes
-// nothing: of two large rule sets most is the same.
+// comparison collects the differences between two rules. Equal fields allocate
+// nothing, because most of two large rule sets is the same.
 type comparison []FieldDiff
 
-// compare are the fields in which two rules differ, in the order of documents.
+// compare returns the fields in which two rules differ, in document order.
 func compare(before, after *fluxgate.Rule) []FieldDiff {
 	var c comparison
 	c.list("paths", before.Paths, after.Paths, shortList)
@@ -48,14 +48,14 @@ func (c *comparison) add(path string, before, after json.RawMessage) {
 	*c = append(*c, FieldDiff{Path: path, Before: before, After: after})
 }
 
-// differ is a field that always has a value.
+// differ compares a field that always has a value.
 func differ[T comparable](c *comparison, path string, before, after T) {
 	if before != after {
 		c.add(path, raw(before), raw(after))
 	}
 }
 
-// text is a field that means fallback where it is empty.
+// text compares a field for which empty means fallback.
 func text[T ~string](c *comparison, path string, before, after, fallback T) {
 	before, after = cmp.Or(before, fallback), cmp.Or(after, fallback)
 	if before != after {
@@ -63,7 +63,7 @@ func text[T ~string](c *comparison, path string, before, after, fallback T) {
 	}
 }
 
-// methods are none for every method.
+// methods returns none for a rule that matches every method.
 func methods(r *fluxgate.Rule) []string {
 	if slices.Contains(r.Methods, "*") {
 		return nil
@@ -76,8 +76,8 @@ func (c *comparison) when(before, after *fluxgate.When) {
 	c.list("when.excludePaths", before.ExcludePaths, after.ExcludePaths, shortList)
 	c.values("when.headers", before.Headers, after.Headers)
 	c.values("when.attributes", before.Attributes, after.Attributes)
-	// The sets of identities may be long, and digests say nothing to people:
-	// what was added and removed is all that one wants to see.
+	// Identity lists may be long, and digests are unreadable: show only what
+	// was added and removed.
 	if !slices.Equal(before.IPs, after.IPs) {
 		c.list("when.ips", networks(before), networks(after), 0)
 	}
@@ -93,9 +93,8 @@ func networks(w *fluxgate.When) []string {
 	return list
 }
 
-// list is a list whose order means nothing. It is shown whole if it has at most
-// so many entries before and after, or none: none is no condition, and so more
-// than the absence of what was removed.
+// list compares a list in any order. It is shown whole if both sides have at most
+// whole entries, or if one side is empty: an empty list means no condition.
 func (c *comparison) list(path string, before, after []string, whole int) {
 	if slices.Equal(before, after) {
 		return
@@ -116,7 +115,7 @@ func (c *comparison) list(path string, before, after []string, whole int) {
 	}
 }
 
-// except are the entries that others do not have, each once.
+// except returns the entries that are not in others, each once.
 func except(list, others []string) []string {
 	seen := make(map[string]bool, len(others))
 	for _, s := range others {
@@ -129,7 +128,7 @@ func except(list, others []string) []string {
 	})
 }
 
-// values are lists by name.
+// values compares lists by name.
 func (c *comparison) values(path string, before, after map[string][]string) {
 	if maps.EqualFunc(before, after, slices.Equal) {
 		return
@@ -139,7 +138,7 @@ func (c *comparison) values(path string, before, after map[string][]string) {
 	}
 }
 
-// tree is a map of free values.
+// tree compares maps of free values.
 func (c *comparison) tree(path string, before, after map[string]any) {
 	if len(before)+len(after) == 0 || reflect.DeepEqual(before, after) {
 		return
@@ -158,7 +157,7 @@ func (c *comparison) tree(path string, before, after map[string]any) {
 		case !has:
 			c.add(at, raw(old), nil)
 		default:
-			// One number has several types in Go; what counts is the document.
+			// A number can have several Go types; compare the JSON.
 			if x, y := raw(old), raw(value); !bytes.Equal(x, y) {
 				c.add(at, x, y)
 			}
@@ -166,14 +165,14 @@ func (c *comparison) tree(path string, before, after map[string]any) {
 	}
 }
 
-// names are the names of both maps in order.
+// names returns the names of both maps in order.
 func names[V any](a, b map[string]V) []string {
 	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// member is a name as the next part of a path.
+// member returns a name as the next part of a path.
 func member(name string) string {
 	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 	if name == "" || strings.Trim(name, plain) != "" {
@@ -182,13 +181,13 @@ func member(name string) string {
 	return "." + name
 }
 
-// raw is a value as JSON that people read, without escapes for HTML.
+// raw returns a value as JSON without HTML escapes.
 func raw(v any) json.RawMessage {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		// A rule set can hold what its JSON cannot: a json.Number that is none.
+		// An invalid json.Number cannot be encoded.
 		return raw(err.Error())
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))

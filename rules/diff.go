@@ -9,16 +9,16 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// RuleDiff is what becomes of one rule between two rule sets.
+// RuleDiff is the difference of one rule between two rule sets.
 type RuleDiff struct {
 	Rule   string   `json:"rule" doc:"The rule."`
-	Change DiffKind `json:"change" enum:"added,removed,changed" doc:"What becomes of it."`
-	// Fields are those that differ, and of an added or removed rule all that
-	// are set.
-	Fields []FieldDiff `json:"fields,omitempty" nullable:"false" doc:"What differs; of a rule that was added or removed, all that is set."`
+	Change DiffKind `json:"change" enum:"added,removed,changed" doc:"How the rule differs."`
+	// Fields are those that differ; for an added or removed rule, all that are
+	// set.
+	Fields []FieldDiff `json:"fields,omitempty" nullable:"false" doc:"The fields that differ; for an added or removed rule, all fields that are set."`
 }
 
-// DiffKind is what becomes of a rule.
+// DiffKind is how a rule differs.
 type DiffKind string
 
 // The kinds.
@@ -28,27 +28,26 @@ const (
 	DiffChanged DiffKind = "changed"
 )
 
-// FieldDiff is what becomes of one field of a rule. Before or After is left out
-// where the field is not set.
+// FieldDiff is the difference of one field of a rule. Before or After is empty
+// if the field is not set.
 type FieldDiff struct {
-	// Path leads to the field, such as priority, when.attributes.tier or
-	// bands[hourly].capacity: a band is named by its label, without one by its
-	// position. The path of what was added to a set or removed from it ends in
-	// [+] or [-]; bands.order is the order of the bands. A name that is not
-	// plain is in brackets and quotes: attributes["a.b"].
-	Path   string          `json:"path" doc:"Which field, such as bands[hourly].capacity; [+] and [-] at its end are what was added to a set or removed from it."`
-	Before json.RawMessage `json:"before,omitempty" doc:"What it was."`
-	After  json.RawMessage `json:"after,omitempty" doc:"What it is."`
+	// Path names the field, such as priority, when.attributes.tier or
+	// bands[hourly].capacity: a band is named by its label, or by its position
+	// if it has none. [+] or [-] at the end means added to or removed from a
+	// set; bands.order is the order of the bands. A name with special
+	// characters is in brackets and quotes: attributes["a.b"].
+	Path   string          `json:"path" doc:"The field, such as bands[hourly].capacity; [+] or [-] at the end means added to or removed from a set."`
+	Before json.RawMessage `json:"before,omitempty" doc:"The old value."`
+	After  json.RawMessage `json:"after,omitempty" doc:"The new value."`
 }
 
-// Diff is how one rule set becomes another, rule by rule, in the order they are
-// evaluated, with removed rules where they would be. Either may be nil, for one
+// Diff returns how two rule sets differ, rule by rule in evaluation order;
+// removed rules are at their old position. Either may be nil, for a rule set
 // that does not exist.
 //
-// It compares what rules mean: a field that is left out is the same as its
-// default, and the order of a set does not count. A policy that is left out is
-// the engine's, and so differs from any that is set. CreatedAt and UpdatedAt are
-// ignored: see [Stamp].
+// It compares meaning: an absent field equals its default, and the order of a
+// set is ignored. An absent policy means the engine's, so it differs from any
+// policy that is set. CreatedAt and UpdatedAt are ignored: see [Stamp].
 func Diff(before, after *fluxgate.RuleSet) []RuleDiff {
 	was, is := byID(before), byID(after)
 	all := slices.Collect(maps.Values(is))
@@ -70,8 +69,8 @@ func Diff(before, after *fluxgate.RuleSet) []RuleDiff {
 	return diffs
 }
 
-// compareRules is what becomes of a rule, which is nil before it was added and
-// after it was removed. The defaults of what does not exist are not shown.
+// compareRules compares a rule, which is nil before it was added and after it
+// was removed. The defaults of a missing rule are not shown.
 func compareRules(old, now *fluxgate.Rule) RuleDiff {
 	d := RuleDiff{Change: DiffChanged}
 	switch none := new(fluxgate.Rule); {
@@ -91,7 +90,7 @@ func compareRules(old, now *fluxgate.Rule) RuleDiff {
 	return d
 }
 
-// byID are the rules of a rule set, which may be nil.
+// byID returns the rules of a rule set, which may be nil.
 func byID(set *fluxgate.RuleSet) map[string]*fluxgate.Rule {
 	all := map[string]*fluxgate.Rule{}
 	if set != nil {
@@ -102,8 +101,8 @@ func byID(set *fluxgate.RuleSet) map[string]*fluxgate.Rule {
 	return all
 }
 
-// Abridge is the diff in at most so many bytes of JSON. It leaves out fields, and
-// at last rules; left is how many rules are not complete.
+// Abridge shortens a diff to at most most bytes of JSON. It leaves out fields
+// first, then rules; left is how many rules are incomplete.
 func Abridge(diffs []RuleDiff, most int) (short []RuleDiff, left int) {
 	room := most - len("null")
 	for i, d := range diffs {
@@ -129,11 +128,11 @@ func Abridge(diffs []RuleDiff, most int) (short []RuleDiff, left int) {
 	return short, left
 }
 
-// size is how many bytes something takes in a list.
+// size returns how many bytes v takes in a list.
 func size(v any) int {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return 1 << 30 // what cannot be written does not fit
+		return 1 << 30 // a value that cannot be encoded does not fit
 	}
 	return len(text) + len(",")
 }

@@ -23,7 +23,7 @@ func newSet(t testing.TB, all ...fluxgate.Rule) *fluxgate.RuleSet {
 	return set
 }
 
-// shortly is a diff on one line for each rule.
+// shortly formats a diff with one line for each rule.
 func shortly(diffs []rules.RuleDiff) string {
 	var lines []string
 	for _, d := range diffs {
@@ -36,7 +36,7 @@ func shortly(diffs []rules.RuleDiff) string {
 	return strings.Join(lines, "\n")
 }
 
-// a is a rule with something in most fields.
+// a returns a rule with a value in most fields.
 func a() fluxgate.Rule {
 	return fluxgate.Rule{
 		ID: "a", Paths: []string{"/x"}, Scope: fluxgate.ScopeComposite, KeyFields: []string{"ip", "path"},
@@ -45,15 +45,15 @@ func a() fluxgate.Rule {
 	}
 }
 
-// TestEveryFieldCounts has a change for every field that a rule has, and fails
-// when there is a new one that Diff does not know.
-func TestEveryFieldCounts(t *testing.T) {
+// A change of any field of a rule is in the diff. The test fails if a rule has a
+// new field that it does not know.
+func TestDiff_EveryField(t *testing.T) {
 	cases := map[string]struct {
 		change func(r *fluxgate.Rule)
 		want   string
 	}{
-		"ID":                 {nil, ""}, // is another rule
-		"RuleSetID":          {nil, ""}, // is that of the rule set
+		"ID":                 {nil, ""}, // another id is another rule
+		"RuleSetID":          {nil, ""}, // always that of the rule set
 		"CreatedAt":          {func(r *fluxgate.Rule) { r.CreatedAt = time.Now() }, ""},
 		"UpdatedAt":          {func(r *fluxgate.Rule) { r.UpdatedAt = time.Now() }, ""},
 		"Paths":              {func(r *fluxgate.Rule) { r.Paths = []string{"/x", "/y"} }, `paths ["/x"] > ["/x","/y"]`},
@@ -81,7 +81,7 @@ func TestEveryFieldCounts(t *testing.T) {
 		"Bands.Capacity":     {func(r *fluxgate.Rule) { r.Bands[0].Capacity = 100 }, `bands[hourly].capacity 2 > 100`},
 		"Bands.RefillTokens": {func(r *fluxgate.Rule) { r.Bands[0].RefillTokens = 1 }, `bands[hourly].refillTokens  > 1`},
 		"Bands.Refill":       {func(r *fluxgate.Rule) { r.Bands[0].Refill = 90 * time.Minute }, `bands[hourly].refill "1h" > "90m"`},
-		"Bands.Kind":         {nil, ""}, // there is one
+		"Bands.Kind":         {nil, ""}, // there is only one
 	}
 	var fields []string
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[fluxgate.Rule]()) {
@@ -101,7 +101,7 @@ func TestEveryFieldCounts(t *testing.T) {
 	for _, field := range fields {
 		c, known := cases[field]
 		if !known {
-			t.Errorf("there is no change of %s here", field)
+			t.Errorf("the test has no case for the field %s", field)
 		}
 		if c.change == nil {
 			continue
@@ -118,7 +118,8 @@ func TestEveryFieldCounts(t *testing.T) {
 	}
 }
 
-func TestWhatMeansTheSameIsNoDifference(t *testing.T) {
+// Rules with the same meaning have no diff.
+func TestDiff_SameMeaning(t *testing.T) {
 	limit := func(b ...fluxgate.Band) fluxgate.Rule { return fluxgate.Rule{ID: "a", Bands: b} }
 	with := func(change func(r *fluxgate.Rule)) fluxgate.Rule {
 		r := limit(fluxgate.PerHour(5))
@@ -170,7 +171,8 @@ func TestWhatMeansTheSameIsNoDifference(t *testing.T) {
 	}
 }
 
-func TestRulesOfADiffStandInTheOrderOfEvaluation(t *testing.T) {
+// The rules of a diff are in evaluation order.
+func TestDiff_Order(t *testing.T) {
 	deny := func(id string, priority int) fluxgate.Rule {
 		return fluxgate.Rule{ID: id, Priority: priority, Action: fluxgate.ActionDeny}
 	}
@@ -200,7 +202,7 @@ removed x | action "deny" > `},
 	}
 }
 
-// renamed has the same rules under another id.
+// renamed returns the same rules under another id.
 func renamed(t *testing.T, set *fluxgate.RuleSet, id string) *fluxgate.RuleSet {
 	t.Helper()
 	all := slices.Collect(set.Rules())
@@ -214,7 +216,8 @@ func renamed(t *testing.T, set *fluxgate.RuleSet, id string) *fluxgate.RuleSet {
 	return other
 }
 
-func TestBandsAreComparedByLabelElseByPosition(t *testing.T) {
+// Bands are compared by label, or by position without one.
+func TestDiff_Bands(t *testing.T) {
 	hour := func(label string, capacity, tokens int64) fluxgate.Band {
 		return fluxgate.Band{Label: label, Capacity: capacity, RefillTokens: tokens, Refill: time.Hour}
 	}
@@ -223,17 +226,17 @@ func TestBandsAreComparedByLabelElseByPosition(t *testing.T) {
 		before, after bands
 		want          string
 	}{
-		"refill tokens that are the capacity":    {bands{hour("b", 2, 2)}, bands{hour("b", 100, 0)}, `bands[b].capacity 2 > 100`},
-		"refill tokens that are so no longer":    {bands{hour("b", 2, 2)}, bands{hour("b", 100, 2)}, `bands[b].capacity 2 > 100 | bands[b].refillTokens  > 2`},
-		"refill tokens that are so by now":       {bands{hour("b", 9, 3)}, bands{hour("b", 3, 3)}, `bands[b].capacity 9 > 3 | bands[b].refillTokens 3 > `},
-		"one that moves":                         {bands{hour("b", 1, 1), hour("c", 2, 2)}, bands{hour("c", 2, 2), hour("b", 1, 1)}, `bands.order ["b","c"] > ["c","b"]`},
-		"one that is put first":                  {bands{hour("b", 1, 1)}, bands{hour("c", 2, 1), hour("b", 1, 1)}, `bands[c]  > {"capacity":2,"refillTokens":1,"refill":"1h"}`},
-		"one that says the only kind":            {bands{hour("b", 1, 1)}, bands{hour("b", 1, 1), {Label: "c", Kind: fluxgate.TokenBucket, Capacity: 2, Refill: time.Hour}}, `bands[c]  > {"capacity":2,"refill":"1h"}`},
-		"one without a label that changes":       {bands{hour("b", 1, 1), hour("", 2, 2)}, bands{hour("b", 1, 1), hour("", 3, 3)}, `bands[1].capacity 2 > 3`},
-		"one without a label that moves":         {bands{hour("", 2, 2)}, bands{hour("b", 1, 1), hour("", 2, 2)}, `bands[b]  > {"capacity":1,"refill":"1h"} | bands[1]  > {"capacity":2,"refill":"1h"} | bands[0] {"capacity":2,"refill":"1h"} > `},
-		"a label that looks like a position":     {bands{hour("0", 2, 2)}, bands{hour("", 2, 2)}, `bands[0]  > {"capacity":2,"refill":"1h"} | bands["0"] {"capacity":2,"refill":"1h"} > `},
-		"a period that is not of whole seconds":  {bands{{Label: "b", Capacity: 1, Refill: time.Second}}, bands{{Label: "b", Capacity: 1, Refill: 1500 * time.Millisecond}}, `bands[b].refill "1s" > "1500ms"`},
-		"a period of minutes, and one of a week": {bands{{Label: "b", Capacity: 1, Refill: 10 * time.Minute}}, bands{{Label: "b", Capacity: 1, Refill: 168 * time.Hour}}, `bands[b].refill "10m" > "7d"`},
+		"refill tokens that are the capacity":         {bands{hour("b", 2, 2)}, bands{hour("b", 100, 0)}, `bands[b].capacity 2 > 100`},
+		"refill tokens that stay at the old capacity": {bands{hour("b", 2, 2)}, bands{hour("b", 100, 2)}, `bands[b].capacity 2 > 100 | bands[b].refillTokens  > 2`},
+		"refill tokens that become the capacity":      {bands{hour("b", 9, 3)}, bands{hour("b", 3, 3)}, `bands[b].capacity 9 > 3 | bands[b].refillTokens 3 > `},
+		"one that moves":                              {bands{hour("b", 1, 1), hour("c", 2, 2)}, bands{hour("c", 2, 2), hour("b", 1, 1)}, `bands.order ["b","c"] > ["c","b"]`},
+		"one that is put first":                       {bands{hour("b", 1, 1)}, bands{hour("c", 2, 1), hour("b", 1, 1)}, `bands[c]  > {"capacity":2,"refillTokens":1,"refill":"1h"}`},
+		"one that says the only kind":                 {bands{hour("b", 1, 1)}, bands{hour("b", 1, 1), {Label: "c", Kind: fluxgate.TokenBucket, Capacity: 2, Refill: time.Hour}}, `bands[c]  > {"capacity":2,"refill":"1h"}`},
+		"one without a label that changes":            {bands{hour("b", 1, 1), hour("", 2, 2)}, bands{hour("b", 1, 1), hour("", 3, 3)}, `bands[1].capacity 2 > 3`},
+		"one without a label that moves":              {bands{hour("", 2, 2)}, bands{hour("b", 1, 1), hour("", 2, 2)}, `bands[b]  > {"capacity":1,"refill":"1h"} | bands[1]  > {"capacity":2,"refill":"1h"} | bands[0] {"capacity":2,"refill":"1h"} > `},
+		"a label that looks like a position":          {bands{hour("0", 2, 2)}, bands{hour("", 2, 2)}, `bands[0]  > {"capacity":2,"refill":"1h"} | bands["0"] {"capacity":2,"refill":"1h"} > `},
+		"a period that is not of whole seconds":       {bands{{Label: "b", Capacity: 1, Refill: time.Second}}, bands{{Label: "b", Capacity: 1, Refill: 1500 * time.Millisecond}}, `bands[b].refill "1s" > "1500ms"`},
+		"a period of minutes, and one of a week":      {bands{{Label: "b", Capacity: 1, Refill: 10 * time.Minute}}, bands{{Label: "b", Capacity: 1, Refill: 168 * time.Hour}}, `bands[b].refill "10m" > "7d"`},
 	} {
 		want := "changed a | " + c.want
 		got := shortly(rules.Diff(newSet(t, fluxgate.Rule{ID: "a", Bands: c.before}), newSet(t, fluxgate.Rule{ID: "a", Bands: c.after})))

@@ -23,7 +23,8 @@ func numbered(prefix string, from, to int) []string {
 	return list
 }
 
-func TestOfLongListsOnlyTheDifferenceIsShown(t *testing.T) {
+// A long list shows only what was added and removed.
+func TestDiff_LongLists(t *testing.T) {
 	users := func(list []string) fluxgate.Rule {
 		return fluxgate.Rule{ID: "a", Action: fluxgate.ActionDeny, When: fluxgate.When{Users: list}}
 	}
@@ -41,7 +42,7 @@ func TestOfLongListsOnlyTheDifferenceIsShown(t *testing.T) {
 		"users that come and go": {users(numbered("u", 0, 10_000)), users(numbered("u", 3, 10_000)), `when.users[-] ["u0","u1","u2"] > `},
 		"users that come":        {users(numbered("u", 1, 9_999)), users(numbered("u", 0, 10_000)), `when.users[+]  > ["u0","u9999"]`},
 		"users that come twice":  {users([]string{"ada", "bob"}), users([]string{"eve", "ada", "eve"}), `when.users[-] ["bob"] >  | when.users[+]  > ["eve"]`},
-		// None is everyone: that is more than the list of who is new.
+		// An empty list matches everyone, so the diff shows the whole list.
 		"users where there were none": {users(nil), users(numbered("u", 0, 30)), `when.users  > ` + all(numbered("u", 0, 30))},
 		"users that are dropped":      {users(numbered("u", 0, 30)), users(nil), `when.users ` + all(numbered("u", 0, 30)) + ` > `},
 		"values of a short list":      {values(numbered("v", 0, 16)), values(numbered("v", 1, 16)), `when.headers.X-A ` + all(numbered("v", 0, 16)) + ` > ` + all(numbered("v", 1, 16))},
@@ -53,7 +54,8 @@ func TestOfLongListsOnlyTheDifferenceIsShown(t *testing.T) {
 	}
 }
 
-func TestAttributesAreComparedNameByName(t *testing.T) {
+// Attributes are compared name by name.
+func TestDiff_Attributes(t *testing.T) {
 	type m = map[string]any
 	for name, c := range map[string]struct {
 		before, after m
@@ -80,7 +82,8 @@ func TestAttributesAreComparedNameByName(t *testing.T) {
 	}
 }
 
-func TestADiffSurvivesJSON(t *testing.T) {
+// A diff is the same after encoding and decoding as JSON.
+func TestDiff_JSON(t *testing.T) {
 	r := a()
 	r.Attributes = map[string]any{"none": nil, "html": "<&>", "n": json.Number("1.50")}
 	want := rules.Diff(newSet(t, a()), newSet(t, r, fluxgate.Rule{ID: "b", Action: fluxgate.ActionDeny}))
@@ -97,7 +100,8 @@ func TestADiffSurvivesJSON(t *testing.T) {
 	}
 }
 
-func TestAnAbridgedDiffFitsAndSaysWhatIsLeft(t *testing.T) {
+// An abridged diff fits and returns how many rules are incomplete.
+func TestAbridge_Fits(t *testing.T) {
 	var before, after []fluxgate.Rule
 	for i := range 6 {
 		r := a()
@@ -135,13 +139,12 @@ func TestAnAbridgedDiffFitsAndSaysWhatIsLeft(t *testing.T) {
 		}
 	}
 	if short, left := rules.Abridge(nil, 0); short != nil || left != 0 {
-		t.Errorf("of nothing %v is there and %d left", short, left)
+		t.Errorf("an empty diff became %v with %d rules left", short, left)
 	}
 }
 
-// TestADiffTurnedAroundIsTheDiffTurnedAround compares rule sets at random both
-// ways: what one way adds the other removes, and nothing else.
-func TestADiffTurnedAroundIsTheDiffTurnedAround(t *testing.T) {
+// Diff(a, b) has exactly the inverse changes of Diff(b, a), for random rule sets.
+func TestDiff_Inverse(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	some := func(prefix string, most int) (list []string) {
 		for range rng.IntN(most) {
@@ -199,7 +202,7 @@ func TestADiffTurnedAroundIsTheDiffTurnedAround(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := rules.Diff(one, read); len(got) > 0 {
-			t.Fatalf("written and read it differs by\n%s", shortly(got))
+			t.Fatalf("after encoding and decoding it differs by\n%s", shortly(got))
 		}
 	}
 	if differ < 100 {

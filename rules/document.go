@@ -7,8 +7,8 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// Current is the revision that a change must be based on: 0 if the rule set does
-// not exist or is deleted.
+// Current returns the revision that a change must be based on: 0 if the rule set
+// does not exist or is deleted.
 func (h Head) Current() int64 {
 	if h.Deleted {
 		return 0
@@ -16,8 +16,8 @@ func (h Head) Current() int64 {
 	return h.Revision
 }
 
-// Decode makes a version of an entry and the JSON that [Encode] has made of its
-// rule set. A deletion has none.
+// Decode returns the version of an entry, with the rule set from JSON written by
+// [Encode]. A deletion has no document.
 func Decode(entry Entry, document []byte) (*Version, error) {
 	if entry.Deleted {
 		return &Version{Entry: entry}, nil
@@ -32,7 +32,7 @@ func Decode(entry Entry, document []byte) (*Version, error) {
 	return &Version{Entry: entry, RuleSet: set}, nil
 }
 
-// ValidIDs are those of the ids that a rule set can have.
+// ValidIDs returns the ids that are valid for a rule set.
 func ValidIDs(ids []string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !fluxgate.ValidID(id) })
 }

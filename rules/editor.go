@@ -15,54 +15,53 @@ import (
 type Editor interface {
 	Source
 
-	// Put makes a rule set current, kept as it is to the byte of its JSON.
-	// It returns the revision that it got.
+	// Put makes a rule set current and returns its revision. The JSON of the
+	// rule set is kept byte for byte.
 	//
-	// A change that was based on another revision than the current one is a
-	// [*ConflictError]. Any other error may mean that the change was made and
-	// only the answer was lost: look before you try again.
+	// A change based on another revision than the current one is a
+	// [*ConflictError]. After any other error the change may have been made:
+	// read the rule set before you try again.
 	Put(ctx context.Context, set *fluxgate.RuleSet, change Change) (revision int64, err error)
 
-	// Delete deletes a rule set. Its history stays. Conflicts are those of Put;
-	// a rule set that does not exist, with a change of base 0, is
-	// [ErrNotFound].
+	// Delete deletes a rule set and keeps its history. It returns conflicts
+	// like Put, and [ErrNotFound] for a rule set that does not exist and a
+	// change with base 0.
 	Delete(ctx context.Context, id string, change Change) (revision int64, err error)
 
-	// List has the rule sets that exist, in the order of the bytes of their
-	// ids, at most [PageSize] of those that come after the given one.
+	// List returns the rule sets that exist, in byte order of their ids: at
+	// most [PageSize] with ids greater than after.
 	List(ctx context.Context, after string, limit int) ([]Entry, error)
 
-	// History has the revisions of a rule set, newest first, at most
-	// [PageSize] of those before the given one. Before 0 starts with the
-	// current one. A rule set that never existed has none. Old revisions are
-	// forgotten beyond the source's bounds: a number of revisions, and a
-	// number of bytes.
+	// History returns the revisions of a rule set, newest first: at most
+	// [PageSize] of those before the given one. 0 starts with the current
+	// one. A rule set that never existed has none. Old revisions are deleted
+	// when the history exceeds the source's limits on number and bytes.
 	History(ctx context.Context, id string, before int64, limit int) ([]Entry, error)
 
-	// Version reads a rule set as it was at a revision. One that is not there,
-	// or no longer, is [ErrNotFound]; a deletion is a version without rules.
+	// Version reads a rule set at a revision. A revision that does not exist
+	// is [ErrNotFound]; a deletion is a version without rules.
 	Version(ctx context.Context, id string, revision int64) (*Version, error)
 }
 
 const (
-	// MaxPage is how many entries List and History return at most.
+	// MaxPage is the most entries that List and History return.
 	MaxPage = 1_000
 	// DefaultHistory is how many revisions of a rule set editors keep unless
 	// configured otherwise.
 	DefaultHistory = 1_000
-	// DefaultHistoryBytes is how many bytes of JSON the revisions of a rule set
-	// have together that editors keep, unless configured otherwise. The current
+	// DefaultHistoryBytes is how many bytes of JSON the kept revisions of a
+	// rule set have in total, unless configured otherwise. The current
 	// revision and the one before it are always kept.
 	DefaultHistoryBytes = 32 << 20
-	// MaxDocument is how long the JSON of a rule set that is put may be.
+	// MaxDocument is the longest JSON of a rule set that can be put.
 	MaxDocument = 12 << 20
 
 	maxAuthor  = 256
 	maxComment = 1_024
 )
 
-// PageSize is how many entries List and History return at most for a limit: that
-// many, or MaxPage where the limit is larger or not positive.
+// PageSize returns how many entries List and History return at most for a limit:
+// the limit, or MaxPage if it is larger or not positive.
 func PageSize(limit int) int {
 	if limit <= 0 || limit > MaxPage {
 		return MaxPage
@@ -70,7 +69,7 @@ func PageSize(limit int) int {
 	return limit
 }
 
-// Change is who changes a rule set, based on what, and why.
+// Change describes a change of a rule set: its base, author and reason.
 type Change struct {
 	// Base is the revision that the author has seen. 0 means that the rule
 	// set must not exist.
@@ -80,8 +79,8 @@ type Change struct {
 	Comment string
 }
 
-// Check refuses a change without an author, and an author or a comment that is
-// not printable. Editors call it first.
+// Check returns an error for a change without an author, or with an author or a
+// comment that is not printable. Editors call it first.
 func (c Change) Check() error {
 	if c.Base < 0 {
 		return errors.New("a change cannot be based on a negative revision")
@@ -110,8 +109,8 @@ func checkWords(what, s string, most int, allowed string) error {
 	return nil
 }
 
-// CheckHead refuses a change that is not based on head, which is the zero
-// Head where the rule set never existed. Editors call it before they commit.
+// CheckHead returns an error for a change that is not based on head, which is the
+// zero Head if the rule set never existed. Editors call it before they commit.
 func (c Change) CheckHead(id string, head Head) error {
 	if current := head.Current(); c.Base != current {
 		return &ConflictError{RuleSetID: id, Base: c.Base, Current: current}

@@ -11,32 +11,33 @@ import (
 	"github.com/fluxgate/fluxgate/rules/memrules"
 )
 
-func TestAChangeIsChecked(t *testing.T) {
+// A change needs an author and printable text.
+func TestChange_Check(t *testing.T) {
 	for name, c := range map[string]struct {
 		change rules.Change
 		want   string // in the error; empty if there is none
 	}{
-		"signed":                            {rules.Change{Author: "ada"}, ""},
-		"signed in any script":              {rules.Change{Author: "Ада Лавлейс 艾达 <ada@example.com>"}, ""},
-		"based on the largest revision":     {rules.Change{Base: math.MaxInt64, Author: "ada"}, ""},
-		"explained in lines":                {rules.Change{Author: "ada", Comment: "one\n\ttwo"}, ""},
-		"by an author of 256 bytes":         {rules.Change{Author: strings.Repeat("ü", 128)}, ""},
-		"explained in 1,024 bytes":          {rules.Change{Author: "ada", Comment: strings.Repeat("x", 1024)}, ""},
-		"based on less than nothing":        {rules.Change{Base: -1, Author: "ada"}, "negative"},
-		"by nobody":                         {rules.Change{Comment: "why"}, "needs an author"},
-		"by blanks":                         {rules.Change{Author: " \u00a0\u3000"}, "needs an author"},
-		"by an author of 257 bytes":         {rules.Change{Author: strings.Repeat("x", 257)}, "author of a change can have 256 bytes, not 257"},
-		"explained in 1,025 bytes":          {rules.Change{Author: "ada", Comment: strings.Repeat("x", 1025)}, "comment of a change can have 1024 bytes, not 1025"},
-		"by an author of two lines":         {rules.Change{Author: "ada\nroot"}, "author of a change cannot contain U+000A"},
-		"by an author with a tab":           {rules.Change{Author: "ada\troot"}, "U+0009"},
-		"by an author with an escape":       {rules.Change{Author: "ada\x1b[31m"}, "U+001B"},
-		"by an author turned around":        {rules.Change{Author: "ada\u202e"}, "U+202E"},
-		"by an author with something hid":   {rules.Change{Author: "a\u200bda"}, "U+200B"},
-		"by an author that is not UTF-8":    {rules.Change{Author: "ada\xff"}, "author of a change must be UTF-8"},
-		"explained with a carriage return":  {rules.Change{Author: "ada", Comment: "a\rb"}, "comment of a change cannot contain U+000D"},
-		"explained with a zero":             {rules.Change{Author: "ada", Comment: "\x00"}, "U+0000"},
-		"explained in what is not UTF-8":    {rules.Change{Author: "ada", Comment: "\xc3\x28"}, "comment of a change must be UTF-8"},
-		"explained with a new line control": {rules.Change{Author: "ada", Comment: "\u0085"}, "U+0085"},
+		"signed":                                 {rules.Change{Author: "ada"}, ""},
+		"signed in any script":                   {rules.Change{Author: "Ада Лавлейс 艾达 <ada@example.com>"}, ""},
+		"based on the largest revision":          {rules.Change{Base: math.MaxInt64, Author: "ada"}, ""},
+		"explained in lines":                     {rules.Change{Author: "ada", Comment: "one\n\ttwo"}, ""},
+		"by an author of 256 bytes":              {rules.Change{Author: strings.Repeat("ü", 128)}, ""},
+		"explained in 1,024 bytes":               {rules.Change{Author: "ada", Comment: strings.Repeat("x", 1024)}, ""},
+		"based on a negative revision":           {rules.Change{Base: -1, Author: "ada"}, "negative"},
+		"without an author":                      {rules.Change{Comment: "why"}, "needs an author"},
+		"by an author of blanks":                 {rules.Change{Author: " \u00a0\u3000"}, "needs an author"},
+		"by an author of 257 bytes":              {rules.Change{Author: strings.Repeat("x", 257)}, "author of a change can have 256 bytes, not 257"},
+		"explained in 1,025 bytes":               {rules.Change{Author: "ada", Comment: strings.Repeat("x", 1025)}, "comment of a change can have 1024 bytes, not 1025"},
+		"by an author of two lines":              {rules.Change{Author: "ada\nroot"}, "author of a change cannot contain U+000A"},
+		"by an author with a tab":                {rules.Change{Author: "ada\troot"}, "U+0009"},
+		"by an author with an escape":            {rules.Change{Author: "ada\x1b[31m"}, "U+001B"},
+		"by an author with a direction override": {rules.Change{Author: "ada\u202e"}, "U+202E"},
+		"by an author with a hidden character":   {rules.Change{Author: "a\u200bda"}, "U+200B"},
+		"by an author that is not UTF-8":         {rules.Change{Author: "ada\xff"}, "author of a change must be UTF-8"},
+		"explained with a carriage return":       {rules.Change{Author: "ada", Comment: "a\rb"}, "comment of a change cannot contain U+000D"},
+		"explained with a zero":                  {rules.Change{Author: "ada", Comment: "\x00"}, "U+0000"},
+		"explained in invalid UTF-8":             {rules.Change{Author: "ada", Comment: "\xc3\x28"}, "comment of a change must be UTF-8"},
+		"explained with a new line control":      {rules.Change{Author: "ada", Comment: "\u0085"}, "U+0085"},
 	} {
 		err := c.change.Check()
 		if c.want == "" {
@@ -51,25 +52,26 @@ func TestAChangeIsChecked(t *testing.T) {
 	}
 }
 
-func TestAChangeIsMadeOnlyToTheRevisionItIsBasedOn(t *testing.T) {
+// A change is accepted only for the revision it is based on.
+func TestChange_CheckHead(t *testing.T) {
 	for name, c := range map[string]struct {
 		base    int64
 		head    rules.Head
 		current int64 // in the conflict; -1 if there is none
 		text    string
 	}{
-		"a first change":              {0, rules.Head{}, -1, ""},
-		"a change of what is current": {3, rules.Head{Revision: 3}, -1, ""},
-		"a change that brings back":   {0, rules.Head{Revision: 3, Deleted: true}, -1, ""},
-		"a first change too late": {0, rules.Head{Revision: 3}, 3,
+		"a first change":                   {0, rules.Head{}, -1, ""},
+		"a change of the current revision": {3, rules.Head{Revision: 3}, -1, ""},
+		"a change of a deleted rule set":   {0, rules.Head{Revision: 3, Deleted: true}, -1, ""},
+		"a first change of an existing rule set": {0, rules.Head{Revision: 3}, 3,
 			`rule set "api" exists already, at revision 3`},
-		"a change of what is old": {2, rules.Head{Revision: 3}, 3,
+		"a change of an old revision": {2, rules.Head{Revision: 3}, 3,
 			`rule set "api" is at revision 3, not at 2: somebody else has changed it`},
-		"a change of what is yet to come": {4, rules.Head{Revision: 3}, 3,
+		"a change of a future revision": {4, rules.Head{Revision: 3}, 3,
 			`rule set "api" is at revision 3, not at 4: somebody else has changed it`},
-		"a change of what never was": {1, rules.Head{}, 0,
+		"a change of an unknown rule set": {1, rules.Head{}, 0,
 			`rule set "api" is not at revision 1: it does not exist`},
-		"a change of what was deleted": {2, rules.Head{Revision: 3, Deleted: true}, 0,
+		"a change of a revision before the deletion": {2, rules.Head{Revision: 3, Deleted: true}, 0,
 			`rule set "api" is not at revision 2: it does not exist`},
 		"a change of the deletion itself": {3, rules.Head{Revision: 3, Deleted: true}, 0,
 			`rule set "api" is not at revision 3: it does not exist`},
@@ -93,7 +95,8 @@ func TestAChangeIsMadeOnlyToTheRevisionItIsBasedOn(t *testing.T) {
 	}
 }
 
-func TestAPageHasABound(t *testing.T) {
+// A page has at most MaxPage entries.
+func TestPageSize_Limits(t *testing.T) {
 	for limit, want := range map[int]int{
 		1: 1, 50: 50, rules.MaxPage: rules.MaxPage,
 		0: rules.MaxPage, -1: rules.MaxPage, math.MinInt: rules.MaxPage,
@@ -105,7 +108,8 @@ func TestAPageHasABound(t *testing.T) {
 	}
 }
 
-func TestRestore(t *testing.T) {
+// A restored revision is current again; an invalid restoration changes nothing.
+func TestRestore_Revision(t *testing.T) {
 	editor := memrules.New(memrules.Config{})
 	put := func(n, base int64) {
 		t.Helper()
@@ -173,7 +177,7 @@ func TestRestore(t *testing.T) {
 		t.Errorf("restoring on another base: %v, want a conflict with revision 6", err)
 	}
 	if _, err := rules.Restore(t.Context(), editor, "api", 1, rules.Change{Base: 6}); err == nil {
-		t.Error("a restoration that nobody has signed is made")
+		t.Error("a restoration without an author was accepted")
 	}
 	if history, err := editor.History(t.Context(), "api", 0, 0); err != nil || len(history) != 6 {
 		t.Errorf("the history has %d entries (error %v), want 6: refused restorations change nothing", len(history), err)

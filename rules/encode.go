@@ -8,12 +8,12 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// ErrTooLarge is wrapped by the error of a rule set whose JSON is longer than
+// ErrTooLarge is wrapped by errors about rule sets whose JSON is longer than
 // [MaxDocument].
 var ErrTooLarge = errors.New("the rule set is too large")
 
-// CheckSize refuses the JSON of a rule set that is too long. Editors call it
-// before they commit.
+// CheckSize returns an error if the JSON of a rule set is too long. Editors call
+// it before they commit.
 func CheckSize(document []byte) error {
 	if len(document) > MaxDocument {
 		return fmt.Errorf("%w: it has %d bytes as JSON, at most %d can be kept", ErrTooLarge, len(document), MaxDocument)
@@ -21,8 +21,8 @@ func CheckSize(document []byte) error {
 	return nil
 }
 
-// Encode is the JSON of a rule set that an editor keeps, and the rule set that
-// is read back from it: the caller may still change free attributes of its own.
+// Encode returns the JSON of a rule set for an editor to keep, and the rule set
+// decoded from it, because the caller can still change attributes of its own.
 func Encode(set *fluxgate.RuleSet) (own *fluxgate.RuleSet, document []byte, err error) {
 	if document, err = json.Marshal(set); err != nil {
 		return nil, nil, fmt.Errorf("writing a rule set as JSON: %w", err)

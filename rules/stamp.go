@@ -9,14 +9,14 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// Stamp is the rule set after with the times of its rules as the control plane
-// keeps them, whatever they say: a rule that is the same as before, as [Diff]
-// sees it, keeps its times; one that has changed is updated now, and one that
-// is new was also created now. Before is nil if there was none. Times go to the
-// millisecond, so that every source keeps them exactly.
+// Stamp returns the rule set after with new CreatedAt and UpdatedAt times: an
+// unchanged rule, as [Diff] compares, keeps its times; a changed rule is updated
+// now; a new rule is created and updated now. The times in after are ignored.
+// before is nil if there was no rule set. Times are in milliseconds, which every
+// source keeps exactly.
 func Stamp(before, after *fluxgate.RuleSet, now time.Time) (*fluxgate.RuleSet, error) {
 	if after == nil {
-		return nil, errors.New("stamping a rule set: there is none")
+		return nil, errors.New("stamping a rule set: the rule set is nil")
 	}
 	now = now.UTC().Truncate(time.Millisecond)
 	former := byID(before)

@@ -10,7 +10,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-func TestTheTimesOfRulesAreKept(t *testing.T) {
+// Unchanged rules keep their times, changed and new ones get the current time.
+func TestStamp_Times(t *testing.T) {
 	created := time.Date(2024, 1, 2, 3, 4, 5, 678_901_234, time.UTC)
 	updated := created.Add(time.Hour)
 	lie := time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC)
@@ -62,7 +63,8 @@ func document(t testing.TB, set *fluxgate.RuleSet) string {
 	return string(text)
 }
 
-func TestStampingLosesNothingButTimes(t *testing.T) {
+// Stamp changes nothing but times.
+func TestStamp_KeepsFields(t *testing.T) {
 	const everything = `{"id": "api", "rules": [
 	{"id": "all", "ruleSetId": "api", "paths": ["/a/*", "/b/**"], "methods": ["GET", "POST"], "limitScope": "COMPOSITE",
 	 "compositeKeyFields": ["ip", "header:X-T"], "priority": 3, "group": "g", "action": "limit", "enabled": false,
@@ -91,8 +93,9 @@ func TestStampingLosesNothingButTimes(t *testing.T) {
 	}
 }
 
-func TestNothingCannotBeStamped(t *testing.T) {
+// A nil rule set is an error.
+func TestStamp_NoRuleSet(t *testing.T) {
 	if set, err := rules.Stamp(newSet(t), nil, time.Now()); err == nil || set != nil {
-		t.Errorf("it became %v", set)
+		t.Errorf("nil became %v", set)
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
-// maxShown is how many characters of a value are written.
+// maxShown is how many characters of a value are printed.
 const maxShown = 1_000
 
-// WriteDiff writes a diff for people: a line for each rule, and below it the
-// fields that differ, or all fields of an added rule. Long values are cut.
+// WriteDiff prints a diff: a line for each rule, and below it the fields that
+// differ, or all fields of an added rule. Long values are truncated.
 //
-// Paint, if it is not nil, adds the color of a kind to a text: the line of a
-// rule, or the value of a field before or after. All text is printable, whatever
-// the diff has.
+// paint, if not nil, adds the color of a kind to a text: the line of a rule, or
+// the value of a field before or after. The output is printable, whatever the
+// diff contains.
 func WriteDiff(w io.Writer, diffs []RuleDiff, paint func(kind DiffKind, s string) string) error {
 	if paint == nil {
 		paint = func(_ DiffKind, s string) string { return s }
@@ -59,7 +59,7 @@ func sign(kind DiffKind) string {
 	return "~"
 }
 
-// change is both sides of a field, or the one that there can be.
+// change returns both sides of a field, or the only one that exists.
 func change(kind DiffKind, path, before, after string) string {
 	if kind == DiffAdded || strings.HasSuffix(path, "[+]") || strings.HasSuffix(path, "[-]") {
 		return before + after
@@ -68,7 +68,7 @@ func change(kind DiffKind, path, before, after string) string {
 	return cmp.Or(before, unset) + " → " + cmp.Or(after, unset)
 }
 
-// value is JSON on one line.
+// value returns JSON on one line.
 func value(v json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, v) != nil {
@@ -77,7 +77,7 @@ func value(v json.RawMessage) string {
 	return shown(b.Bytes())
 }
 
-// shown is a text that is printable and not too long.
+// shown returns a printable text of bounded length.
 func shown(text []byte) string {
 	runes := []rune(string(text))
 	if len(runes) <= maxShown {

@@ -14,7 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// sample is the diff of two rule sets that have one of everything.
+// sample returns a diff with every kind of change.
 func sample(t *testing.T) []rules.RuleDiff {
 	t.Helper()
 	perUser := fluxgate.Rule{
@@ -44,7 +44,8 @@ func sample(t *testing.T) []rules.RuleDiff {
 	return rules.Diff(before, newSet(t, perUser, same, premium))
 }
 
-func TestADiffAsPeopleReadIt(t *testing.T) {
+// The output is that of the golden file.
+func TestWriteDiff_Golden(t *testing.T) {
 	var b strings.Builder
 	if err := rules.WriteDiff(&b, sample(t), nil); err != nil {
 		t.Fatal(err)
@@ -57,11 +58,12 @@ func TestADiffAsPeopleReadIt(t *testing.T) {
 	}
 	want, err := os.ReadFile(golden)
 	if err != nil || b.String() != string(want) {
-		t.Errorf("it reads\n%s\nwant\n%s (%v; UPDATE_GOLDEN=1 writes it)", b.String(), want, err)
+		t.Errorf("got\n%s\nwant\n%s (%v; UPDATE_GOLDEN=1 writes it)", b.String(), want, err)
 	}
 }
 
-func TestADiffIsPaintedByKind(t *testing.T) {
+// Each kind has its color.
+func TestWriteDiff_Paint(t *testing.T) {
 	var b strings.Builder
 	paint := func(kind rules.DiffKind, s string) string { return fmt.Sprintf("<%s>%s</>", kind, s) }
 	err := rules.WriteDiff(&b, []rules.RuleDiff{
@@ -84,7 +86,8 @@ func TestADiffIsPaintedByKind(t *testing.T) {
 	}
 }
 
-func TestADiffFromAnywhereIsFitForATerminal(t *testing.T) {
+// The output is printable and lines are bounded, whatever the diff contains.
+func TestWriteDiff_Printable(t *testing.T) {
 	const bad = "\x1b[2J\r\n\x00\x7f\u009b31m\u202e\u200b\U000e0041\xff"
 	long, _ := json.Marshal(strings.Repeat("ü", 5_000))
 	indented := json.RawMessage("[\n  1,\n  2\n]")
@@ -117,7 +120,8 @@ var errBroken = errors.New("broken pipe")
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
 
-func TestADiffThatCannotBeWrittenIsAnError(t *testing.T) {
+// An error of the writer is returned.
+func TestWriteDiff_WriterError(t *testing.T) {
 	if err := rules.WriteDiff(brokenWriter{}, sample(t), nil); !errors.Is(err, errBroken) {
 		t.Errorf("error %v", err)
 	}

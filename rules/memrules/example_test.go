@@ -11,8 +11,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules/memrules"
 )
 
-// Rules that a program makes itself, changed by two people at once and put
-// back.
+// A program creates rules, two people change them at once, and one revision is
+// restored.
 func ExampleNew() {
 	ctx := context.Background()
 	source := memrules.New(memrules.Config{})

@@ -12,19 +12,18 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// Config is how a [Source] is made. Its zero value works.
+// Config configures a [Source]. Its zero value works.
 type Config struct {
 	// History is how many revisions of a rule set are kept. 0 means
 	// [rules.DefaultHistory].
 	History int
-	// HistoryBytes is how many bytes their documents have together. The last
-	// two are kept whatever their size. 0 means [rules.DefaultHistoryBytes].
+	// HistoryBytes is how many bytes their documents have in total. The last
+	// two are always kept. 0 means [rules.DefaultHistoryBytes].
 	HistoryBytes int
-	// MaxRuleSets is how many rule sets there may be, deleted ones included:
-	// their revisions are never used again, so they are never forgotten. 0
-	// means 10,000.
+	// MaxRuleSets is how many rule sets there can be. Deleted ones count,
+	// because their revisions must never be used again. 0 means 10,000.
 	MaxRuleSets int
-	// Now is the time of a change. Nil means the machine's.
+	// Now returns the time of a change. Nil means time.Now.
 	Now func() time.Time
 }
 
@@ -55,7 +54,7 @@ type version struct {
 	document []byte
 }
 
-// New makes a source without rules.
+// New returns a source without rules.
 func New(config Config) *Source {
 	positive := func(setting *int, otherwise int) {
 		if *setting <= 0 {
@@ -71,7 +70,7 @@ func New(config Config) *Source {
 	return &Source{config: config, sets: map[string]*ruleSet{}, watchers: map[*pendingids.Set]bool{}}
 }
 
-// last is the newest entry, the zero Entry where there never was one.
+// last returns the newest entry, or the zero Entry if there is none.
 func (r *ruleSet) last() rules.Entry {
 	if r == nil || len(r.versions) == 0 {
 		return rules.Entry{}
@@ -93,7 +92,7 @@ func (s *Source) Delete(ctx context.Context, id string, change rules.Change) (in
 	return s.commit(ctx, id, nil, nil, change)
 }
 
-// commit makes a rule set, or nil for a deletion, the current one.
+// commit makes a rule set current; nil is a deletion.
 func (s *Source) commit(ctx context.Context, id string, set *fluxgate.RuleSet, document []byte, change rules.Change) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -131,7 +130,7 @@ func (s *Source) commit(ctx context.Context, id string, set *fluxgate.RuleSet, d
 	return entry.Revision, nil
 }
 
-// forget drops the oldest versions that are beyond a bound.
+// forget drops the oldest versions that exceed a limit.
 func (s *Source) forget(kept *ruleSet) {
 	extra := 0
 	for left := len(kept.versions); left > s.config.History || left > 2 && kept.bytes > s.config.HistoryBytes; left-- {
@@ -141,9 +140,9 @@ func (s *Source) forget(kept *ruleSet) {
 	kept.versions = slices.Delete(kept.versions, 0, extra)
 }
 
-// Watch implements [rules.Watcher]. It misses no change that is made while it
-// runs. Several changes of one rule set may be one call, and those of very many
-// rule sets one call with "". It returns the error of ctx.
+// Watch implements [rules.Watcher]. It misses no change while it runs. Several
+// changes of one rule set may be one call, and changes of very many rule sets
+// one call with "". It returns the error of ctx.
 func (s *Source) Watch(ctx context.Context, changed func(id string)) error {
 	w := pendingids.New()
 	w.Add("") // for what changed before

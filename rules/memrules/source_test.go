@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) {
 func TestConformance_ShortHistory(t *testing.T) {
 	for _, c := range rulestest.Checks() {
 		if strings.HasPrefix(c.Name, "what is put can be as long") {
-			continue // takes seconds and has nothing to do with it
+			continue // takes seconds and does not depend on the history
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			source := memrules.New(memrules.Config{History: 20, HistoryBytes: 1 << 20})

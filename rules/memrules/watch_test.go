@@ -13,7 +13,7 @@ import (
 
 const patience = 30 * time.Second
 
-// watch runs a watcher until the test ends and returns when it has begun.
+// watch runs a watcher until the test ends. It returns when the watcher runs.
 func watch(t *testing.T, s *memrules.Source, changed func(id string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -40,7 +40,7 @@ func watch(t *testing.T, s *memrules.Source, changed func(id string)) {
 		}
 	})
 	if got := receive(t, began); got != "" {
-		t.Errorf("a watcher that begins is called with %q, want that any rule set may have changed before", got)
+		t.Errorf("the first call of a watcher is with %q, want \"\"", got)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestWatch_Blocked(t *testing.T) {
 	}
 	goOn <- struct{}{}
 	if got := receive(t, ids); got != "" {
-		t.Errorf("called with %q, want that any of 2,000 rule sets may have changed", got)
+		t.Errorf("called with %q, want \"\" for changes of 2,000 rule sets", got)
 	}
 	put(t, s, set(t, "c", nil), 0)
 	goOn <- struct{}{}

@@ -21,23 +21,23 @@ type Announcer struct {
 	source  string
 }
 
-// AnnouncerConfig is how an [Announcer] is made. Its zero value works.
+// AnnouncerConfig configures an [Announcer]. Its zero value works.
 type AnnouncerConfig struct {
 	// Channel empty means DefaultChannel.
 	Channel string
-	// Source is which program announces, for people who read the messages.
+	// Source names the announcing program, for people who read the messages.
 	Source string
 }
 
-// NewAnnouncer makes an announcer. The client stays the caller's.
+// NewAnnouncer returns an announcer. It does not close the client.
 func NewAnnouncer(client redis.UniversalClient, config AnnouncerConfig) (*Announcer, error) {
 	if client == nil {
-		return nil, errors.New("making an announcer: there is no Redis client")
+		return nil, errors.New("creating an announcer: the Redis client is nil")
 	}
 	return &Announcer{client: client, channel: cmp.Or(config.Channel, DefaultChannel), source: config.Source}, nil
 }
 
-// Announce says that a rule set is at a new revision.
+// Announce announces a new revision of a rule set.
 func (a *Announcer) Announce(ctx context.Context, id string, revision int64) error {
 	text, err := json.Marshal(message{RuleSetID: id, Revision: revision, Source: a.source, Timestamp: time.Now().UnixMilli()})
 	if err == nil {
@@ -49,9 +49,9 @@ func (a *Announcer) Announce(ctx context.Context, id string, revision int64) err
 	return nil
 }
 
-// Announcing is an editor whose changes are announced. An announcement that
-// fails does not undo the change: gateways that poll see it anyway. It is
-// logged; a nil logger means slog.Default().
+// Announcing returns an editor that announces its changes. A failed announcement
+// is logged and does not undo the change: gateways find it by polling. A nil
+// logger means slog.Default().
 func Announcing(editor rules.Editor, announcer *Announcer, logger *slog.Logger) rules.Editor {
 	return &announcing{Editor: editor, announcer: announcer, log: cmp.Or(logger, slog.Default())}
 }

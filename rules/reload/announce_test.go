@@ -24,7 +24,7 @@ func newClient(t testing.TB, addr string) *redis.Client {
 	return client
 }
 
-// newFleet is an editor whose changes are announced and gateways that listen
+// newFleet returns an editor that announces its changes, and gateways that listen
 // through addr.
 func newFleet(t testing.TB, server *testenv.Server, addr string, gateways int, config reload.Config) (rules.Editor, []*reload.Reloader) {
 	t.Helper()
@@ -54,8 +54,7 @@ func newFleet(t testing.TB, server *testenv.Server, addr string, gateways int, c
 
 func prefix(t testing.TB) string { return strings.NewReplacer("/", "-", " ", "-").Replace(t.Name()) }
 
-// An announced change is soon in effect on all gateways.
-// The test has no polling that could help.
+// An announced change is soon in effect on all gateways, without polling.
 func TestAnnouncer_Change(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	editor, fleet := newFleet(t, server, server.Addr(), 20, reload.Config{Interval: never})
@@ -79,9 +78,8 @@ func TestAnnouncer_Change(t *testing.T) {
 	t.Logf("from commit to effect on %d gateways: median %v, slowest %v", len(fleet), took[len(took)/2], took[len(took)-1])
 }
 
-// A gateway that missed an announcement finds the change by polling.
-// The test cuts every gateway off while rules
-// change.
+// A gateway that missed an announcement finds the change by polling. The test
+// cuts all gateways off while rules change.
 func TestAuto_MissedAnnouncement(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	proxy := testenv.StartProxy(t, server.Addr())
@@ -97,9 +95,8 @@ func TestAuto_MissedAnnouncement(t *testing.T) {
 	}
 }
 
-// After a lost connection the revisions are read again.
-// The test has announcements alone: what was said while
-// the connection was away is not missed.
+// After a lost connection the revisions are read again, so that no announcement
+// is missed. The test does not poll.
 func TestPubSub_Reconnect(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	proxy := testenv.StartProxy(t, server.Addr())
@@ -115,12 +112,12 @@ func TestPubSub_Reconnect(t *testing.T) {
 	}
 }
 
-// Malformed messages are counted and cause no look.
+// Malformed messages are counted and cause no read.
 func TestMessages_Malformed(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	_, fleet := newFleet(t, server, server.Addr(), 1, reload.Config{Strategy: reload.PubSub, Interval: never, Jitter: -1})
 	r, client, channel := fleet[0], newClient(t, server.Addr()), prefix(t)+":rule-reload"
-	until(t, "it looked when it began to listen", func() bool { return r.Stats().Looks == 2 })
+	until(t, "the revisions are read after subscribing", func() bool { return r.Stats().Looks == 2 })
 	before := r.Stats()
 	const good = `{"ruleSetId":"set","fullReload":false,"revision":2,"timestamp":1767323045000,"source":"test"}`
 	malformed := []string{
@@ -198,9 +195,7 @@ func TestHints_Flood(t *testing.T) {
 	until(t, "the change is in effect", func() bool { return capacity(t, r, "set-7") == 2 })
 }
 
-// Buckets are reset once for all gateways.
-// The test has gateways that all hear of a change
-// and share one Redis.
+// Buckets are reset once for all gateways that share one Redis.
 func TestResetBuckets_Once(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	client := newClient(t, server.Addr())
@@ -259,6 +254,6 @@ func TestResetBuckets_Once(t *testing.T) {
 		}
 	}
 	if resets != 1 {
-		t.Errorf("%d gateways made %d resets of one change", gateways, resets)
+		t.Errorf("%d gateways did %d resets for one change", gateways, resets)
 	}
 }

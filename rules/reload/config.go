@@ -11,55 +11,55 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Strategy is how a gateway notices changes.
+// Strategy is how a gateway detects changes.
 type Strategy string
 
 // The strategies.
 const (
 	// Polling reads revisions every half interval.
 	Polling Strategy = "POLLING"
-	// PubSub listens for announcements in Redis, and reads revisions when it
-	// begins to listen. What is announced while there is no connection is not
-	// missed, since it then begins anew. Revisions of a source that can be
-	// edited with other programs ([rules.Reconciler]) are polled too.
+	// PubSub listens for announcements in Redis, and reads revisions each time
+	// it has subscribed, so that no announcement is missed after a lost
+	// connection. A source that other programs can edit ([rules.Reconciler])
+	// is polled too.
 	PubSub Strategy = "REDIS_PUBSUB"
-	// Auto does both: announcements are fast, and polling misses nothing.
+	// Auto combines both: announcements are fast, and polling misses nothing.
 	Auto Strategy = "AUTO"
-	// Off reads each rule set once. Only what could not be read is tried
-	// again every interval.
+	// Off reads each rule set once. Only failed reads are retried, every
+	// interval.
 	Off Strategy = "OFF"
 )
 
-// DefaultChannel is where changes are announced.
+// DefaultChannel is the channel on which changes are announced.
 const DefaultChannel = "fluxgate:rule-reload"
 
-// Config is how a [Reloader] works. Its zero value polls every 30 seconds.
+// Config configures a [Reloader]. Its zero value polls every 30 seconds.
 type Config struct {
 	// RuleSets are loaded before Start returns and are never dropped. Start
 	// fails if one of them cannot be loaded and has no copy. Others are loaded
-	// when a request first asks for them.
+	// at their first request.
 	RuleSets []string
 
 	// StartWithoutRules lets Start succeed when a rule set cannot be loaded and
-	// has no copy. Its requests are then decided as if it had no rules, which
-	// allows them all by default, until it can be loaded. It is meant for a
-	// gateway that must start while its control plane is away.
+	// has no copy. Until it is loaded, the engine's missing-rule behavior
+	// applies to its requests; by default they are allowed. Use it for a
+	// gateway that must start while its rule source is unavailable.
 	StartWithoutRules bool
 
-	// Strategy is how changes are noticed. Empty means Auto with Redis, and
+	// Strategy is how changes are detected. Empty means Auto with Redis, and
 	// Polling without.
 	Strategy Strategy
-	// Interval is within what time a change is in effect. Revisions are polled,
+	// Interval is the time in which a change takes effect. Revisions are polled,
 	// and a [rules.Reconciler] is called, every half interval. 0 means 30s.
 	Interval time.Duration
-	// Jitter is the longest random delay before the source is read, so that a
-	// thousand gateways do not read at once. 0 means 50ms, less none.
+	// Jitter is the longest random delay before the source is read, so that
+	// many gateways do not read at once. 0 means 50ms, negative means none.
 	Jitter time.Duration
 	// Timeout bounds each read of the source. 0 means 5s.
 	Timeout time.Duration
 	// FirstWait is how long the first request of a rule set waits for it.
-	// After that the request is decided as if there were none, while loading
-	// goes on. 0 means 1s.
+	// After that the missing-rule behavior applies, while loading continues.
+	// 0 means 1s.
 	FirstWait time.Duration
 
 	// Redis is where announcements are received. Channel empty means
@@ -68,29 +68,29 @@ type Config struct {
 	Channel string
 
 	// Copies is the folder for the last good version of each rule set. Empty
-	// means that none are kept.
+	// means that no copies are kept.
 	Copies string
 
-	// MaxRuleSets bounds how many rule sets are kept; beyond it the one that
-	// was used longest ago is dropped. A quarter as many unknown ids are
-	// remembered. 0 means 1000.
+	// MaxRuleSets bounds how many rule sets are kept; the least recently used
+	// one is dropped. A quarter as many unknown ids are remembered. 0 means
+	// 1000.
 	MaxRuleSets int
 	// IdleAfter is when a rule set that no request uses is dropped. 0 means 1h.
 	IdleAfter time.Duration
 
-	// ResetBuckets is the store whose buckets of a rule set are made full
-	// when a new version of it arrives. A store with the method of
-	// [OnceResetter] does it once for all gateways that share it. Nil means
-	// that consumption carries over, which is what you want: a reset is a
-	// free burst for everyone.
+	// ResetBuckets is the store in which the buckets of a rule set are reset
+	// when a new version of it is loaded. A store that implements
+	// [OnceResetter] resets once for all gateways that share it. Nil, which is
+	// recommended, means that consumption carries over: a reset is a free
+	// burst for everyone.
 	ResetBuckets Resetter
 
-	// Loaded is called with every version of a rule set that begins to decide.
-	// Nil means that nothing is called.
+	// Loaded is called with every version of a rule set that takes effect. It
+	// may be nil.
 	Loaded func(set *fluxgate.RuleSet)
 
-	// Logger gets a line for each version that arrives and for what is wrong.
-	// Nil means slog.Default().
+	// Logger gets a line for each loaded version and for each problem. Nil
+	// means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -129,7 +129,7 @@ func (c Config) withDefaults() (Config, error) {
 	case c.Timeout < 0 || c.FirstWait < 0 || c.IdleAfter < 0:
 		return c, errors.New("the settings Timeout, FirstWait and IdleAfter must not be negative")
 	case c.MaxRuleSets < len(c.RuleSets) || c.MaxRuleSets < 0:
-		return c, fmt.Errorf("%d rule sets do not fit into %d", len(c.RuleSets), c.MaxRuleSets)
+		return c, fmt.Errorf("%d rule sets are configured, more than MaxRuleSets (%d)", len(c.RuleSets), c.MaxRuleSets)
 	}
 	return c, nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// copies are the last good versions of rule sets, one file each. They hold users
-// and digests of API keys, so that only the owner can read them.
+// copies are the last good versions of rule sets, one file each. They have users
+// and digests of API keys, so only the owner can read them.
 type copies struct {
 	root *os.Root // nil: none are kept
 }
@@ -30,7 +30,7 @@ type copyFile struct {
 	Document  json.RawMessage `json:"document"`
 }
 
-// maxCopy is more than a rule set of an editor can have.
+// maxCopy is more than the JSON of any rule set needs.
 const maxCopy = 2 * rules.MaxDocument
 
 func openCopies(folder string) (*copies, error) {
@@ -47,11 +47,11 @@ func openCopies(folder string) (*copies, error) {
 	return &copies{root: root}, nil
 }
 
-// name is the file of a rule set. An id has no separators, and the ending
-// keeps it from being a folder's name.
+// name returns the file name of a rule set. An id has no separators, and the
+// extension prevents names such as "..".
 func (c *copies) name(id string) string { return id + ".rules.json" }
 
-// save writes a copy so that there is always a whole one, the old or the new.
+// save writes a copy atomically.
 func (c *copies) save(v *rules.Version) error {
 	if c.root == nil {
 		return nil
@@ -79,7 +79,7 @@ func (c *copies) save(v *rules.Version) error {
 }
 
 func (c *copies) write(name string, text []byte) error {
-	_ = c.root.Remove(name) // left by a process that was killed
+	_ = c.root.Remove(name) // a killed process may have left one
 	file, err := c.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -88,8 +88,8 @@ func (c *copies) write(name string, text []byte) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// load reads a copy. It is nil if there is none. A file is untrusted like any
-// other document.
+// load reads a copy, or returns nil if there is none. The file is untrusted
+// input.
 func (c *copies) load(id string) (*rules.Version, error) {
 	if c.root == nil {
 		return nil, nil
@@ -107,7 +107,7 @@ func (c *copies) load(id string) (*rules.Version, error) {
 func (c *copies) read(id string) (*rules.Version, error) {
 	info, err := c.root.Stat(c.name(id))
 	if err == nil && info.Size() > maxCopy {
-		err = errors.New("it is too long")
+		err = errors.New("the file is too large")
 	}
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (c *copies) read(id string) (*rules.Version, error) {
 		err = json.Unmarshal(text, &f)
 	}
 	if sum := sha256.Sum256(f.Document); err == nil && (f.RuleSetID != id || f.SHA256 != hex.EncodeToString(sum[:])) {
-		err = errors.New("it is damaged: its rule set id or its checksum is wrong")
+		err = errors.New("the file is damaged: wrong rule set id or checksum")
 	}
 	if err != nil {
 		return nil, err
@@ -126,10 +126,10 @@ func (c *copies) read(id string) (*rules.Version, error) {
 	return rules.Decode(rules.Entry{RuleSetID: id, Head: rules.Head{Revision: f.Revision}, Author: f.Author, Comment: f.Comment, At: f.At}, f.Document)
 }
 
-// remove forgets a rule set that was deleted.
+// remove removes the copy of a deleted rule set.
 func (c *copies) remove(id string) {
 	if c.root != nil {
-		_ = c.root.Remove(c.name(id)) // a copy that stays is not used: the source says it was deleted
+		_ = c.root.Remove(c.name(id)) // a remaining copy is not used, because the source reports the deletion
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 const copyName = "set.rules.json"
 
-// withCopy has run once, so that there is a copy of the rule set.
+// withCopy runs a reloader once, so that the rule set has a copy.
 func withCopy(t *testing.T, source *stubSource) (folder string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "copies")
@@ -25,14 +25,14 @@ func withCopy(t *testing.T, source *stubSource) (folder string) {
 	return folder
 }
 
-// A gateway starts from its copy while the source is away.
-func TestCopies_SourceAway(t *testing.T) {
+// A gateway starts from its copy while the source is unavailable.
+func TestCopies_SourceUnavailable(t *testing.T) {
 	source := newStubSource()
 	folder := withCopy(t, source)
 	source.failWith(away)
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Copies: folder, Interval: 20 * time.Millisecond})
 	if capacity(t, r, "set") != 7 {
-		t.Fatalf("it does not serve from its copy: %+v", r.Status())
+		t.Fatalf("it does not use its copy: %+v", r.Status())
 	}
 	s := status(t, r, "set")
 	if s.Source != reload.FromCopy || s.Err == nil || s.Revision != 1 || !s.CheckedAt.IsZero() {
@@ -44,20 +44,19 @@ func TestCopies_SourceAway(t *testing.T) {
 		return s.Source == reload.FromSource && s.Err == nil && !s.CheckedAt.IsZero()
 	})
 	if loads := source.loads.Load(); loads != 1 {
-		t.Errorf("what the copy has was read %d times from the source", loads)
+		t.Errorf("a rule set with a current copy was loaded %d times", loads)
 	}
 }
 
-// With StartWithoutRules a gateway starts without source and copy.
-// The test has nothing to decide by. The engine then
-// follows its missing-rule behaviour.
+// With StartWithoutRules a gateway starts without source and copy, and the engine's
+// missing-rule behavior applies.
 func TestStart_NoSourceNoCopy(t *testing.T) {
 	source := newStubSource()
 	put(t, source, "set", 7)
 	source.failWith(away)
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Copies: t.TempDir(), Interval: 20 * time.Millisecond, StartWithoutRules: true})
 	if s := status(t, r, "set"); s.Source != reload.FromNowhere || s.Err == nil {
-		t.Errorf("it does not say what is missing: %+v", s)
+		t.Errorf("the status does not report the missing rule set: %+v", s)
 	}
 	for _, allow := range []bool{true, false} {
 		engine, err := fluxgate.New(newStore(t), r, fluxgate.WithRuleSet("set"), fluxgate.WithMissingRule(allow))
@@ -83,7 +82,7 @@ func TestCopies_Files(t *testing.T) {
 		}
 	}
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Copies: folder, Interval: never})
-	// What a process that was killed left behind is replaced.
+	// A file that a killed process left is replaced.
 	if err := os.WriteFile(filepath.Join(folder, "."+copyName+".1"), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -100,8 +99,7 @@ func TestCopies_Files(t *testing.T) {
 	}
 }
 
-// A damaged copy is not used.
-// The test changes every part of the file.
+// A damaged copy is not used, whichever part of the file is damaged.
 func TestCopies_Damaged(t *testing.T) {
 	source := newStubSource()
 	folder := withCopy(t, source)
@@ -137,7 +135,7 @@ func TestCopies_Damaged(t *testing.T) {
 	}
 }
 
-// A folder that cannot be made stops the start.
+// Start fails if the folder cannot be created.
 func TestCopies_Folder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

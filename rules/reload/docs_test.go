@@ -9,7 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
 
-// blocks are the fenced blocks of a language in docs/rules.md.
+// blocks returns the fenced blocks of a language in docs/rules.md.
 func blocks(t *testing.T, language string) (found []string) {
 	t.Helper()
 	fences := strings.Split("\n"+page(t), "\n```")
@@ -33,7 +33,7 @@ func page(t *testing.T) string {
 	return string(text)
 }
 
-// open reads a document as a file of rules.
+// open reads a document as a rule file.
 func open(t *testing.T, document string) error {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -48,9 +48,7 @@ func open(t *testing.T, document string) error {
 	return err
 }
 
-// The rules in the documentation are valid.
-// The test reads every example, and wants one
-// for every field.
+// The rules in the documentation are valid, and every field has an example.
 func TestDocs_Rules(t *testing.T) {
 	examples := blocks(t, "yaml")
 	for _, example := range examples {
@@ -72,11 +70,11 @@ func TestDocs_Rules(t *testing.T) {
 	for _, row := range fields {
 		for _, name := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(row[1], -1) {
 			switch name[1] {
-			case "_id", "ruleSetId", "createdAt", "updatedAt": // written by others
+			case "_id", "ruleSetId", "createdAt", "updatedAt": // set by the source
 				continue
 			}
 			if !regexp.MustCompile(`\b` + name[1] + `:`).MatchString(all) {
-				t.Errorf("there is no example of %s", name[1])
+				t.Errorf("docs/rules.md has no example of %s", name[1])
 			}
 		}
 	}

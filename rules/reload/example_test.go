@@ -11,7 +11,7 @@ import (
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
-// Rules in a file, in effect as soon as it is saved.
+// Rules in a file that take effect as soon as it is saved.
 func Example() {
 	ctx := context.Background()
 	store := fluxgate.Must(memstore.New(memstore.Config{}))

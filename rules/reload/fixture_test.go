@@ -24,15 +24,15 @@ type stubSource struct {
 	revisions, loads atomic.Int64
 	// fault is called before each read. It may fail, hang or panic.
 	fault atomic.Pointer[func(context.Context) error]
-	// lost is whether it has forgotten everything.
+	// lost is set while the source has lost its data.
 	lost atomic.Bool
-	// stale answers the next question, late.
+	// stale is the next answer, returned late.
 	stale atomic.Pointer[staleAnswer]
-	// parse replaces what is loaded.
+	// parse replaces the rule set that Load returns.
 	parse atomic.Pointer[func() (*fluxgate.RuleSet, error)]
 }
 
-// staleAnswer is one that was true when it was asked for.
+// staleAnswer is an answer that was true when the call began.
 type staleAnswer struct {
 	heads         map[string]rules.Head
 	asked, answer chan struct{}
@@ -83,7 +83,7 @@ func (m *stubSource) Load(ctx context.Context, id string) (*rules.Version, error
 	return version, err
 }
 
-// ruleSet has one rule of a capacity by which versions differ.
+// ruleSet returns a rule set with one rule; versions differ in its capacity.
 func ruleSet(t testing.TB, id string, capacity int64) *fluxgate.RuleSet {
 	t.Helper()
 	set, err := fluxgate.NewRuleSet(id, fluxgate.Rule{
@@ -137,7 +137,7 @@ func newStore(t testing.TB) *memstore.Store {
 	return store
 }
 
-// capacity is that of the version that decides, 0 if there is none.
+// capacity returns that of the version in effect, 0 if there is none.
 func capacity(t testing.TB, r *reload.Reloader, id string) int64 {
 	t.Helper()
 	set := r.RuleSet(t.Context(), id)
@@ -161,7 +161,7 @@ func status(t testing.TB, r *reload.Reloader, id string) reload.Status {
 	return reload.Status{}
 }
 
-// until waits for what must come about, on a machine that may be slow.
+// until waits for a condition.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
@@ -173,10 +173,10 @@ func until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// never is an interval at which nothing happens during a test.
+// never is an interval longer than any test.
 const never = time.Hour
 
-var errAway = fmt.Errorf("the source is away")
+var errAway = fmt.Errorf("the source is unavailable")
 
 func away(context.Context) error { return errAway }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// hint has a rule set refreshed soon, or with "" all of them. It reports
-// whether the rule set is in use here.
+// hint schedules a refresh of a rule set, or with "" of all. It reports whether
+// the rule set is in use here.
 func (r *Reloader) hint(id string) bool {
 	if id != "" && r.sets.get(id) == nil {
 		return false
@@ -23,7 +23,7 @@ func (r *Reloader) hint(id string) bool {
 	return true
 }
 
-// hinted are the rule sets that hints were about since the last time.
+// hinted returns the rule sets with hints since the last call.
 func (r *Reloader) hinted() (sets []*ruleSet) {
 	for _, id := range r.hints.Take() {
 		if id == "" {
@@ -36,7 +36,7 @@ func (r *Reloader) hinted() (sets []*ruleSet) {
 	return sets
 }
 
-// watch gets hints from a source that notices changes itself.
+// watch receives hints from a source that detects changes itself.
 func (r *Reloader) watch(ctx context.Context, source rules.Watcher) {
 	watch := func() (err error) {
 		defer recoverSource(&err)
@@ -49,13 +49,13 @@ func (r *Reloader) watch(ctx context.Context, source rules.Watcher) {
 		}
 		r.config.Logger.Error("the source stopped watching for changes; will try again", "error", err)
 		pause(ctx, r.config.Interval)
-		r.hint("") // for what was missed
+		r.hint("") // changes may have been missed
 	}
 }
 
-// listen gets hints from announcements. The client connects again by itself.
-// Each time it has, everything is refreshed, because Redis delivers nothing that
-// was announced before.
+// listen receives hints from announcements. The client reconnects by itself.
+// After each subscription everything is refreshed, because Redis does not deliver
+// earlier announcements.
 func (r *Reloader) listen(ctx context.Context) {
 	subscription := r.config.Redis.Subscribe(ctx, r.config.Channel)
 	defer func() { _ = subscription.Close() }()
@@ -79,8 +79,8 @@ func (r *Reloader) listen(ctx context.Context) {
 	}
 }
 
-// receive acts on one announcement. One that cannot be read is logged once a
-// minute, since any client that can publish causes it, and without its content.
+// receive handles one announcement. A malformed one is logged once a minute,
+// because any client that can publish can cause it, and without its content.
 func (r *Reloader) receive(payload string) {
 	m, err := parseMessage(payload)
 	count := &r.counts.Messages.Heard
@@ -96,8 +96,8 @@ func (r *Reloader) receive(payload string) {
 	r.counts.add(count)
 }
 
-// message is what is announced in Redis. Only the rule set of one that is
-// received is used: the source says which revision there is.
+// message is an announcement in Redis. The reloader uses only its rule set: the
+// source has the revision.
 type message struct {
 	RuleSetID  string `json:"ruleSetId,omitempty"` // empty for all
 	FullReload bool   `json:"fullReload"`
@@ -106,10 +106,10 @@ type message struct {
 	Source     string `json:"source,omitempty"`
 }
 
-// parseMessage reads an announcement: an object, which may have unknown fields,
-// or as other clients write them, the bare id of a rule set, or * for all.
+// parseMessage parses an announcement: an object, which may have unknown fields,
+// or the formats of other clients: the bare id of a rule set, or * for all.
 func parseMessage(payload string) (m message, err error) {
-	const most = 4 << 10 // bytes, more than a message of FluxGate has
+	const most = 4 << 10 // bytes, more than FluxGate writes
 	switch plain := strings.TrimSpace(payload); {
 	case len(payload) > most:
 		return m, errors.New("too long")

@@ -13,7 +13,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules/reload"
 )
 
-// logged keeps what is logged.
+// logged collects log lines.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -28,7 +28,7 @@ func (l *logged) Write(line []byte) (int, error) {
 
 func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// count is how many lines have a text in them.
+// count returns how many lines contain a text.
 func (l *logged) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,9 +41,8 @@ func (l *logged) count(text string) int {
 	return n
 }
 
-// Ids that callers invent share one log line a minute, whatever happens to
-// them: they are not found, the source cannot be asked, or they are dropped.
-// What happens to a configured rule set is always logged.
+// Ids that callers invent share one log line a minute, whether they are not found,
+// cannot be read or are dropped. Events of a configured rule set are always logged.
 func TestLog_InventedIDs(t *testing.T) {
 	for name, mood := range map[string]bool{"not found": false, "away": true} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +62,7 @@ func TestLog_InventedIDs(t *testing.T) {
 			if mood {
 				_ = r.Reload(t.Context())
 				if log.count("ruleSet=known") != 2 {
-					t.Errorf("the log does not say that a configured rule set fails:\n%s", log.text.String())
+					t.Errorf("the log has no line for a configured rule set that fails:\n%s", log.text.String())
 				}
 			}
 		})
@@ -71,7 +70,7 @@ func TestLog_InventedIDs(t *testing.T) {
 }
 
 // Plain * and the bare id of a rule set are announcements, as other clients send
-// them. What cannot be read is logged once.
+// them. Malformed messages are logged once.
 func TestMessages_Plain(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	client, channel, source, log := newClient(t, server.Addr()), prefix(t)+":plain", newStubSource(), new(logged)
@@ -85,7 +84,7 @@ func TestMessages_Plain(t *testing.T) {
 		if err := client.Publish(t.Context(), channel, payload).Err(); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "it is acted upon: "+payload, func() bool { return capacity(t, r, "set") == int64(i+2) })
+		until(t, "the change is in effect after "+payload, func() bool { return capacity(t, r, "set") == int64(i+2) })
 	}
 	for range 20 {
 		for _, payload := range []string{"**", "not an id", `"set"`, "{", ""} {

@@ -12,9 +12,9 @@ import (
 	"github.com/fluxgate/fluxgate/rules/reload"
 )
 
-// malformed are rule sets that must be refused, each with the place that the
-// error must name. $R is replaced by a rule's id and bands that are fine, so that
-// only what the case is about is wrong; $B for the band.
+// malformed are rule sets that must be rejected, each with the location that the
+// error must name. $R is a valid rule id and bands, $B valid bands, so that only
+// the tested part is wrong.
 var malformed = []struct{ name, document, place string }{
 	{"nothing", ``, "has no rule set"},
 	{"null", `null`, ""},
@@ -110,9 +110,8 @@ var malformed = []struct{ name, document, place string }{
 	{"attributes as list", `{id: set, rules: [{$R, attributes: [1]}]}`, "rules[0].attributes"},
 }
 
-// Malformed rules are refused, and the last good ones stay in effect.
-// The test edits a file from good
-// to bad and back, for every way to be bad.
+// Malformed rules are rejected, and the last good ones stay in effect. The test
+// edits a file from valid to invalid and back for every case.
 func TestLoad_MalformedRules(t *testing.T) {
 	if len(malformed) < 60 {
 		t.Fatalf("only %d documents", len(malformed))
@@ -158,7 +157,7 @@ func TestLoad_MalformedRules(t *testing.T) {
 			}
 			d, err := engine.Check(t.Context(), &fluxgate.Request{})
 			if err != nil || !d.Allowed || d.Limit != int64(1_000+i) {
-				t.Errorf("the last good rule set does not serve: %+v, %v", d, err)
+				t.Errorf("the last good rule set is not in effect: %+v, %v", d, err)
 			}
 		})
 	}

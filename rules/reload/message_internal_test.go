@@ -6,7 +6,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// A message that is accepted names a rule set or asks for a full reload.
+// An accepted message names a rule set or requests a full reload.
 func FuzzMessage(f *testing.F) {
 	for _, seed := range []string{
 		`{"ruleSetId":"set","fullReload":false,"revision":7,"timestamp":1700000000000,"source":"x","signature":"y"}`, `{}`, `*`, ` set `,

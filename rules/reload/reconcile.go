@@ -10,9 +10,9 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// reconcileAll reconciles the rule sets in use every half interval. Together
-// with polls every half interval an edit of the source's content is in effect on
-// all servers within one interval.
+// reconcileAll reconciles the rule sets in use every half interval. With polls
+// every half interval, an edit of the source's content is in effect on all
+// servers within one interval.
 func (r *Reloader) reconcileAll(ctx context.Context, source rules.Reconciler) {
 	pause(ctx, upTo(r.config.Interval/2)) // servers that start together do not reconcile together
 	for ctx.Err() == nil {
@@ -27,8 +27,8 @@ func (r *Reloader) reconcileAll(ctx context.Context, source rules.Reconciler) {
 	}
 }
 
-// reconcileAgain reconciles a rule set whose content was not valid, so that a
-// repair is noticed at once.
+// reconcileAgain reconciles a rule set whose content was invalid, so that a repair
+// takes effect at once.
 func (r *Reloader) reconcileAgain(ctx context.Context, s *ruleSet) {
 	s.mu.Lock()
 	invalid := s.contentErr != nil
@@ -38,8 +38,8 @@ func (r *Reloader) reconcileAgain(ctx context.Context, s *ruleSet) {
 	}
 }
 
-// reconcile has the source import edits of the content of a rule set. A new
-// revision is loaded and announced.
+// reconcile lets the source import edits of a rule set. A new revision is loaded
+// and announced.
 func (r *Reloader) reconcile(ctx context.Context, source rules.Reconciler, s *ruleSet) error {
 	s.reconciling.Lock()
 	defer s.reconciling.Unlock()
@@ -66,8 +66,8 @@ func (r *Reloader) reconcile(ctx context.Context, source rules.Reconciler, s *ru
 	return err
 }
 
-// announceImport announces a revision that this server has made of edited
-// content. Servers that miss it find the revision by polling.
+// announceImport announces a revision that this server imported. Servers that
+// miss it find the revision by polling.
 func (r *Reloader) announceImport(ctx context.Context, s *ruleSet) {
 	if r.config.Strategy == Polling || r.config.Strategy == Off {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules/reload"
 )
 
-// edited is a source whose content other programs edit. Reconcile gets the
-// number of the call.
+// edited is a source that other programs edit. Its function gets the number of
+// the call to Reconcile.
 type edited struct {
 	*stubSource
 	calls     atomic.Int64
@@ -24,7 +24,7 @@ func (e *edited) Reconcile(ctx context.Context, _ string) (bool, error) {
 
 var errEdit = errors.New("the edit is not valid")
 
-// A source that does not answer about invalid content delays no change.
+// A source that hangs in Reconcile delays no change.
 func TestReconcile_Hanging(t *testing.T) {
 	source := &edited{stubSource: newStubSource(), reconcile: func(ctx context.Context, call int64) error {
 		if call == 1 {
@@ -60,10 +60,10 @@ func TestReconcile_LateAnswer(t *testing.T) {
 	put(t, source, "set", 1)
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: 20 * time.Millisecond, Timeout: time.Hour})
 	until(t, "an answer is late", func() bool { return source.calls.Load() == 2 })
-	put(t, source, "set", 2) // which asks again
+	put(t, source, "set", 2) // calls Reconcile again
 	until(t, "the change is in effect", func() bool { return capacity(t, r, "set") == 2 })
 	close(late)
-	until(t, "it was asked again", func() bool { return source.calls.Load() > 3 })
+	until(t, "Reconcile was called again", func() bool { return source.calls.Load() > 3 })
 	if err := status(t, r, "set").Err; err != nil {
 		t.Errorf("the status has the late answer: %v", err)
 	}

@@ -14,17 +14,17 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// ErrLost is wrapped by the error in the status of a rule set that its source
-// no longer knows and never deleted. Its last version goes on deciding.
-var ErrLost = errors.New("the source no longer knows this rule set, which was never deleted: its data may be lost")
+// ErrLost is wrapped by the error in the status of a rule set that is missing in
+// its source without a deletion. Its last version stays in effect.
+var ErrLost = errors.New("rule set missing in the source without a deletion; the source may have lost data")
 
-// maxLoads is how many rule sets are read at once.
+// maxLoads is how many rule sets are loaded at once.
 const maxLoads = 8
 
-// refresh reads the revisions of rule sets and loads those that have changed.
-// The error is that of reading revisions; one of a rule set is in its status. A
-// revision that could not be loaded is tried again only if retry is set, so that
-// a hint costs a small read and no more.
+// refresh reads the revisions of rule sets and loads those that have changed. It
+// returns the error of reading revisions; errors of rule sets are in their status.
+// A revision that failed to load is tried again only with retry, so that a hint
+// costs no more than a small read.
 func (r *Reloader) refresh(ctx context.Context, sets []*ruleSet, retry bool) error {
 	if len(sets) == 0 {
 		return nil
@@ -68,8 +68,8 @@ func (r *Reloader) revisions(ctx context.Context, sets []*ruleSet) (heads map[st
 	return heads, err
 }
 
-// call calls the source within the timeout. A panic in it is an error: it must
-// not end the gateway.
+// call calls the source within the timeout. A panic becomes an error, so that it
+// does not end the gateway.
 func (r *Reloader) call(ctx context.Context, call func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
@@ -101,7 +101,7 @@ func (r *Reloader) upToDate(s *ruleSet, head rules.Head, retry bool) bool {
 	return same || refused && !retry
 }
 
-// update brings a rule set to the revision that the source had when it was asked.
+// update brings a rule set to the revision that the source had at the time asked.
 func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, known bool, asked time.Time) {
 	s.loading.Lock()
 	defer s.loading.Unlock()
@@ -119,7 +119,7 @@ func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, know
 			if slices.Contains(r.config.RuleSets, s.id) {
 				level = slog.LevelError
 			}
-			r.config.Logger.Log(ctx, level, "rule set deleted in the source; its requests are decided as without a rule set", "ruleSet", s.id, "revision", head.Revision)
+			r.config.Logger.Log(ctx, level, "rule set deleted in the source; the missing-rule behavior applies to its requests", "ruleSet", s.id, "revision", head.Revision)
 		}
 	case known:
 		r.load(ctx, s, head)
@@ -127,13 +127,13 @@ func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, know
 		r.failed(ctx, s, ErrLost, 0)
 	default:
 		if !s.loaded() {
-			r.log(s, slog.LevelWarn, "rule set not found in the source; its requests are decided as without a rule set")
+			r.log(s, slog.LevelWarn, "rule set not found in the source; the missing-rule behavior applies to its requests")
 		}
 		r.confirm(s)
 	}
 }
 
-// confirm notes that the source has nothing newer.
+// confirm records that the source has nothing newer.
 func (r *Reloader) confirm(s *ruleSet) {
 	s.mu.Lock()
 	failed := s.status.Err != nil
@@ -144,7 +144,7 @@ func (r *Reloader) confirm(s *ruleSet) {
 	}
 }
 
-// load reads a rule set and makes it the one that decides.
+// load reads a rule set and puts it in effect.
 func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 	before, had := s.snapshot(), s.current.Load() != nil
 	if before.Revision == head.Revision && had {
@@ -155,7 +155,7 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 	version, err := r.read(ctx, s.id)
 	if errors.Is(err, rules.ErrNotFound) && s.sought != head.Revision {
 		s.sought = head.Revision
-		r.hint(s.id) // it was deleted a moment ago
+		r.hint(s.id) // it was just deleted
 		return
 	}
 	if err != nil {
@@ -170,7 +170,7 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 	if err := r.copies.save(version); err != nil {
 		r.config.Logger.Warn("cannot save a copy of a rule set", "ruleSet", s.id, "error", err)
 	}
-	// The new version may be the repair of invalid content.
+	// The new version may repair invalid content.
 	r.work.Go(func(ctx context.Context) { r.reconcileAgain(ctx, s) })
 	if had {
 		r.counts.add(&r.counts.Swaps)
@@ -192,14 +192,14 @@ func (r *Reloader) read(ctx context.Context, id string) (version *rules.Version,
 		return err
 	})
 	if err == nil && (version == nil || version.RuleSet == nil || version.RuleSet.ID() != id) {
-		return nil, fmt.Errorf("the source answered with something else than rule set %q", id)
+		return nil, fmt.Errorf("the source did not return rule set %q", id)
 	}
 	return version, err
 }
 
-// failed notes why a rule set could not be loaded, with a revision if only that
-// one cannot. A rule set without rules yet begins with the last good copy. The
-// end of ctx says nothing about the source.
+// failed records why a rule set could not be loaded, with a revision if only that
+// one cannot. A rule set without rules starts with its last good copy. Errors
+// after the end of ctx are ignored.
 func (r *Reloader) failed(ctx context.Context, s *ruleSet, err error, revision int64) {
 	if ctx.Err() != nil {
 		return
@@ -213,17 +213,17 @@ func (r *Reloader) failed(ctx context.Context, s *ruleSet, err error, revision i
 	s.status.Err, s.status.ErrAt, s.refused = err, time.Now(), revision
 	s.mu.Unlock()
 	if before != nil && before.Error() == err.Error() {
-		return // it is in the log
+		return // it is logged already
 	}
 	message := "cannot load rules; still serving the last good revision"
 	if now.Source == FromNowhere {
-		message = "cannot load rules; requests are decided as without a rule set"
+		message = "cannot load rules; the missing-rule behavior applies to requests"
 	}
 	r.log(s, slog.LevelError, message, "serving", now.Source, "revision", now.Revision, "error", err)
 }
 
-// log writes what happened to a rule set. Callers can invent ids, so those
-// without rules that are not configured share one line a minute.
+// log logs an event of a rule set. Callers can invent ids, so ids without rules
+// that are not configured share one line a minute.
 func (r *Reloader) log(s *ruleSet, level slog.Level, message string, args ...any) {
 	args = append([]any{"ruleSet", s.id}, args...)
 	if !s.pinned && s.current.Load() == nil {
@@ -236,7 +236,7 @@ func (r *Reloader) log(s *ruleSet, level slog.Level, message string, args ...any
 	r.config.Logger.Log(context.Background(), level, message, args...)
 }
 
-// fromCopy begins with the last good copy, if there is one.
+// fromCopy installs the last good copy, if there is one.
 func (r *Reloader) fromCopy(s *ruleSet) bool {
 	version, err := r.copies.load(s.id)
 	if err != nil {
@@ -256,21 +256,21 @@ func (r *Reloader) loaded(set *fluxgate.RuleSet) {
 	}
 }
 
-// Resetter is a store that makes buckets full. Every [fluxgate.Store] is one.
+// Resetter is a store that can reset buckets. Every [fluxgate.Store] is one.
 type Resetter interface {
 	Reset(ctx context.Context, what fluxgate.Key) error
 }
 
-// OnceResetter is a store that many gateways share, and that knows whether one
-// of them has done a reset already.
+// OnceResetter is a store shared by many gateways that records which resets were
+// done.
 type OnceResetter interface {
-	// ResetOnce resets like [fluxgate.Store.Reset], unless that was done with
-	// the same mark before. It reports whether it did.
+	// ResetOnce resets like [fluxgate.Store.Reset], unless a reset with the
+	// same mark was done before. It reports whether it did.
 	ResetOnce(ctx context.Context, what fluxgate.Key, mark string) (bool, error)
 }
 
-// resetBuckets does the reset that a new version asked for. If the store is
-// away it is tried again later.
+// resetBuckets does the pending reset of a new version. If the store is
+// unavailable, it is tried again later.
 func (r *Reloader) resetBuckets(ctx context.Context, s *ruleSet) {
 	s.mu.Lock()
 	revision := s.reset

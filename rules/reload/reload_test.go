@@ -15,7 +15,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules/reload"
 )
 
-// A change arrives by polling.
+// A change takes effect by polling.
 func TestPolling_Change(t *testing.T) {
 	source := newStubSource()
 	put(t, source, "set", 1)
@@ -44,12 +44,11 @@ func TestPolling_Unchanged(t *testing.T) {
 		t.Errorf("unchanged rule sets were read %d times", extra)
 	}
 	if asked, looked := source.revisions.Load()-looks, r.Stats().Looks-before; asked > int64(looked)+1 {
-		t.Errorf("%d questions in %d polls of three rule sets", asked, looked)
+		t.Errorf("%d reads in %d polls of three rule sets", asked, looked)
 	}
 }
 
-// A source that watches gives hints.
-// The test has no polling that could help.
+// A source that watches gives hints, without polling.
 func TestWatch_Change(t *testing.T) {
 	source := memrules.New(memrules.Config{})
 	put(t, source, "set", 1)
@@ -90,7 +89,7 @@ func TestRuleSet_FirstRequest(t *testing.T) {
 			limits <- d.Limit
 		})
 	}
-	until(t, "the source is asked", func() bool { return source.revisions.Load() > 0 })
+	until(t, "the source is read", func() bool { return source.revisions.Load() > 0 })
 	close(let)
 	all.Wait()
 	close(limits)
@@ -100,7 +99,7 @@ func TestRuleSet_FirstRequest(t *testing.T) {
 		}
 	}
 	if source.revisions.Load() != 1 || source.loads.Load() != 1 {
-		t.Errorf("%d callers asked the source for %d revisions and %d rule sets", callers, source.revisions.Load(), source.loads.Load())
+		t.Errorf("%d callers caused %d reads of revisions and %d loads", callers, source.revisions.Load(), source.loads.Load())
 	}
 }
 
@@ -112,12 +111,12 @@ func TestRuleSet_HangingSource(t *testing.T) {
 	r := start(t, source, reload.Config{Interval: never, FirstWait: 20 * time.Millisecond, Timeout: 30 * time.Second})
 	start := time.Now()
 	if capacity(t, r, "set") != 0 {
-		t.Error("a rule set came out of a hanging source")
+		t.Error("a hanging source returned a rule set")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if r.RuleSet(ctx, "another") != nil {
-		t.Error("a rule set came out of a hanging source")
+		t.Error("a hanging source returned a rule set")
 	}
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("requests were held for %v", took)
@@ -128,10 +127,10 @@ func TestRuleSet_HangingSource(t *testing.T) {
 func TestRuleSet_Unknown(t *testing.T) {
 	source := newStubSource()
 	r := start(t, source, reload.Config{Interval: 20 * time.Millisecond, Jitter: -1})
-	until(t, "the rule set was looked for", func() bool { capacity(t, r, "later"); return source.revisions.Load() > 0 })
+	until(t, "the source was read", func() bool { capacity(t, r, "later"); return source.revisions.Load() > 0 })
 	for range 1_000 {
 		if capacity(t, r, "later") != 0 {
-			t.Fatal("there is a rule set")
+			t.Fatal("a rule set was returned")
 		}
 	}
 	if source.loads.Load() != 0 {
@@ -185,7 +184,7 @@ func TestRuleSet_UnknownFlood(t *testing.T) {
 	}
 }
 
-// With too many rule sets the one that was used longest ago is dropped.
+// With too many rule sets the least recently used one is dropped.
 func TestRuleSet_TooMany(t *testing.T) {
 	source := newStubSource()
 	for i := range 30 {
@@ -228,7 +227,7 @@ func TestRuleSet_Idle(t *testing.T) {
 	}
 }
 
-// A deleted rule set ends, a lost one does not.
+// A deleted rule set is no longer applied, a lost one is.
 func TestRuleSet_DeletedOrLost(t *testing.T) {
 	source := newStubSource()
 	revision := put(t, source, "deleted", 1)
@@ -242,7 +241,7 @@ func TestRuleSet_DeletedOrLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	if capacity(t, r, "deleted") != 0 {
-		t.Error("a deleted rule set decides")
+		t.Error("a deleted rule set is in effect")
 	}
 	source.lost.Store(true)
 	if err := r.Reload(t.Context()); !errors.Is(err, reload.ErrLost) {
@@ -252,7 +251,7 @@ func TestRuleSet_DeletedOrLost(t *testing.T) {
 		t.Errorf("a rule set that the source lost: %+v", status(t, r, "lost"))
 	}
 
-	// So does a gateway that starts now, by its copy.
+	// A gateway that starts now uses its copy.
 	again := start(t, source, reload.Config{RuleSets: []string{"deleted", "lost"}, Interval: never, Copies: folder, StartWithoutRules: true})
 	if capacity(t, again, "lost") != 2 || capacity(t, again, "deleted") != 0 {
 		t.Errorf("after a start: %+v", again.Status())
@@ -267,7 +266,7 @@ func TestRuleSet_DeletedOrLost(t *testing.T) {
 	}
 }
 
-// A source that fails changes nothing.
+// A failing source changes nothing.
 func TestLoad_FailingSource(t *testing.T) {
 	for name, mood := range map[string]func(context.Context) error{
 		"away":  away,
@@ -284,7 +283,7 @@ func TestLoad_FailingSource(t *testing.T) {
 			put(t, source.Source, "set", 2)
 			until(t, "the status has the error", func() bool { return status(t, r, "set").Err != nil })
 			if capacity(t, r, "set") != 1 {
-				t.Error("the last good version does not decide")
+				t.Error("the last good version is not in effect")
 			}
 			source.failWith(nil)
 			until(t, "the change is in effect", func() bool { return capacity(t, r, "set") == 2 && status(t, r, "set").Err == nil })
@@ -295,9 +294,7 @@ func TestLoad_FailingSource(t *testing.T) {
 	}
 }
 
-// A revision that could not be loaded is not read on every hint.
-// The test keeps a flood of hints from
-// becoming a flood of reads of a rule set that is known to be bad.
+// A revision that failed to load is not loaded again on every hint.
 func TestHints_RefusedRevision(t *testing.T) {
 	source := memrulesThatWatch{newStubSource()}
 	put(t, source, "set", 1)
@@ -305,22 +302,22 @@ func TestHints_RefusedRevision(t *testing.T) {
 	refuse := func() (*fluxgate.RuleSet, error) { return fluxgate.NewRuleSet("set", fluxgate.Rule{ID: "r"}) }
 	source.parse.Store(&refuse)
 	put(t, source, "set", 2)
-	until(t, "it is refused", func() bool { return status(t, r, "set").Err != nil })
+	until(t, "it is rejected", func() bool { return status(t, r, "set").Err != nil })
 	loads, looks := source.loads.Load(), r.Stats().Looks
 	for range 5 {
 		put(t, source, "other", 1) // its rule set is not in use, but the source hints
-		until(t, "there was a look", func() bool { return r.Stats().Looks > looks })
+		until(t, "revisions were read", func() bool { return r.Stats().Looks > looks })
 		looks = r.Stats().Looks
 	}
 	if extra := source.loads.Load() - loads; extra != 0 {
-		t.Errorf("a refused revision was read %d more times", extra)
+		t.Errorf("a rejected revision was loaded %d more times", extra)
 	}
 	if err := r.Reload(t.Context()); err == nil || source.loads.Load() == loads {
-		t.Errorf("it is not tried again when asked to: %v", err)
+		t.Errorf("Reload does not try again: %v", err)
 	}
 	source.parse.Store(nil)
 	if err := r.Reload(t.Context()); err != nil || capacity(t, r, "set") != 2 {
-		t.Errorf("it is not taken once it is good: %v", err)
+		t.Errorf("a repaired revision is not loaded: %v", err)
 	}
 }
 
@@ -331,8 +328,8 @@ func (m memrulesThatWatch) Watch(ctx context.Context, changed func(string)) erro
 	return m.Source.Watch(ctx, func(string) { changed("") })
 }
 
-// Close ends the background work, and the loaded rules go on deciding.
-func TestClose_KeepsDeciding(t *testing.T) {
+// Close ends the background work, and the loaded rules stay in effect.
+func TestClose_RulesStay(t *testing.T) {
 	source := newStubSource()
 	put(t, source, "set", 1)
 	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: 10 * time.Millisecond})
@@ -342,21 +339,21 @@ func TestClose_KeepsDeciding(t *testing.T) {
 		}
 	}
 	if capacity(t, r, "set") != 1 || capacity(t, r, "unknown") != 0 {
-		t.Error("after Close it does not answer from memory")
+		t.Error("RuleSet returns nothing after Close")
 	}
 }
 
-// A config that cannot work stops the start.
+// Start fails with an invalid config.
 func TestStart_InvalidConfig(t *testing.T) {
 	source := newStubSource()
 	for name, config := range map[string]reload.Config{
-		"unknown strategy":   {Strategy: "TELEPATHY"},
-		"pub/sub without":    {Strategy: reload.PubSub},
-		"auto without":       {Strategy: reload.Auto},
-		"an id that is none": {RuleSets: []string{"a b"}},
-		"too often":          {Interval: time.Millisecond},
-		"too many":           {RuleSets: []string{"a", "b"}, MaxRuleSets: 1},
-		"negative":           {Timeout: -1},
+		"unknown strategy": {Strategy: "TELEPATHY"},
+		"pub/sub without":  {Strategy: reload.PubSub},
+		"auto without":     {Strategy: reload.Auto},
+		"an invalid id":    {RuleSets: []string{"a b"}},
+		"too often":        {Interval: time.Millisecond},
+		"too many":         {RuleSets: []string{"a", "b"}, MaxRuleSets: 1},
+		"negative":         {Timeout: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if r, err := reload.Start(t.Context(), source, config); err == nil {
@@ -370,9 +367,8 @@ func TestStart_InvalidConfig(t *testing.T) {
 	}
 }
 
-// A late answer of the source deletes nothing.
-// The test has a look whose answer arrives after the rule
-// set that it calls deleted was made again and loaded.
+// A late answer of the source deletes nothing: it reports a deletion after the
+// rule set was created again and loaded.
 func TestRefresh_LateAnswer(t *testing.T) {
 	source := newStubSource()
 	revision := put(t, source.Source, "set", 1)
@@ -391,7 +387,7 @@ func TestRefresh_LateAnswer(t *testing.T) {
 	<-late
 	put(t, source.Source, "set", 2)
 	if err := r.Reload(t.Context()); err != nil || capacity(t, r, "set") != 2 {
-		t.Fatalf("made again: %v, capacity %d", err, capacity(t, r, "set"))
+		t.Fatalf("created again: %v, capacity %d", err, capacity(t, r, "set"))
 	}
 	close(answer)
 	if err := <-ended; err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// Reloader keeps rule sets in memory and up to date. It is what an engine
-// takes as its rule sets.
+// Reloader keeps rule sets in memory and up to date. It implements
+// [fluxgate.RuleSets].
 type Reloader struct {
 	source rules.Source
 	config Config
@@ -27,15 +27,15 @@ type Reloader struct {
 	copies *copies
 	hints  *pendingids.Set // of rule sets that may have changed
 	counts counters
-	// unknown bounds the log lines about ids that callers may have invented,
-	// malformed those about messages that cannot be read.
+	// unknown throttles log lines about ids that callers may have invented,
+	// malformed those about malformed messages.
 	unknown, malformed *logthrottle.Throttle
 
-	// tick counts the time since the start, in steps of tickTime. Rule sets note
-	// it when they are used.
+	// tick counts the time since the start, in steps of tickTime. Rule sets
+	// record it when they are used.
 	tick     atomic.Int64
 	tickTime time.Duration
-	// firsts bounds how many rule sets are loaded for the first time at once.
+	// firsts bounds how many first loads run at once.
 	firsts chan struct{}
 	// refreshing is held while several rule sets are refreshed.
 	refreshing sync.Mutex
@@ -44,14 +44,13 @@ type Reloader struct {
 
 var _ fluxgate.RuleSets = (*Reloader)(nil)
 
-// Start loads the rule sets that the config names and keeps them up to date
-// until it is closed. A rule set that cannot be loaded begins with its last
-// good copy. If there is none either Start fails, unless
-// [Config.StartWithoutRules] is set; [Reloader.Status] then says what is
-// missing. ctx bounds the start only.
+// Start loads the rule sets in the config and keeps them up to date until Close. A
+// rule set that cannot be loaded starts with its last good copy. Without a copy
+// Start fails, unless [Config.StartWithoutRules] is set; [Reloader.Status] then
+// has the missing ones. ctx bounds the start only.
 func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, error) {
 	if source == nil {
-		return nil, errors.New("reloading rules: there is no source")
+		return nil, errors.New("reloading rules: the source is nil")
 	}
 	config, err := config.withDefaults()
 	if err != nil {
@@ -100,7 +99,7 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 	return r, nil
 }
 
-// missing is why a reloader may not start without these rule sets, or nil.
+// missing returns why these rule sets have no rules, or nil if they have.
 func (r *Reloader) missing(ids ...string) error {
 	if r.config.StartWithoutRules {
 		return nil
@@ -118,12 +117,12 @@ func (r *Reloader) missing(ids ...string) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("no rules to decide by: %w", errors.Join(wrong...))
+	return fmt.Errorf("no rules loaded: %w", errors.Join(wrong...))
 }
 
-// Require loads a rule set if it is not loaded yet. It returns an error if
-// there is none, unless [Config.StartWithoutRules] is set. [fluxgate.New] calls
-// it for the engine's own rule set.
+// Require loads a rule set if it is not loaded yet. It returns an error if there
+// is none, unless [Config.StartWithoutRules] is set. [fluxgate.New] calls it for
+// the engine's rule set.
 func (r *Reloader) Require(id string) error {
 	if s := r.begin(id); s != nil && !r.config.StartWithoutRules {
 		<-s.first // within the timeouts of its reads
@@ -131,7 +130,7 @@ func (r *Reloader) Require(id string) error {
 	return r.missing(id)
 }
 
-// Close ends the reloading. The rule sets that are loaded go on deciding.
+// Close ends the reloading. Loaded rule sets stay in effect.
 func (r *Reloader) Close() error {
 	if r.work.Close() {
 		r.copies.close()
@@ -139,8 +138,8 @@ func (r *Reloader) Close() error {
 	return nil
 }
 
-// RuleSet implements [fluxgate.RuleSets]: from memory, but for the first
-// request of a rule set, which waits for it.
+// RuleSet implements [fluxgate.RuleSets]. It reads memory; only the first request
+// of a rule set waits until it is loaded.
 func (r *Reloader) RuleSet(ctx context.Context, id string) *fluxgate.RuleSet {
 	s := r.begin(id)
 	if s == nil {
@@ -160,8 +159,8 @@ func (r *Reloader) RuleSet(ctx context.Context, id string) *fluxgate.RuleSet {
 	return s.current.Load()
 }
 
-// begin starts to load a rule set unless that was done before. It returns nil if
-// an id is not valid, or too many are being loaded.
+// begin starts to load a rule set unless it was started before. It returns nil if
+// the id is invalid or too many are being loaded.
 func (r *Reloader) begin(id string) *ruleSet {
 	if s := r.sets.get(id); s != nil || !fluxgate.ValidID(id) {
 		return s
@@ -178,7 +177,7 @@ func (r *Reloader) begin(id string) *ruleSet {
 	return s
 }
 
-// loadFirst loads a rule set for the first time. An error is in its status.
+// loadFirst loads a rule set for the first time. Errors are in its status.
 func (r *Reloader) loadFirst(ctx context.Context, s *ruleSet) {
 	defer close(s.first)
 	select {
@@ -192,14 +191,13 @@ func (r *Reloader) loadFirst(ctx context.Context, s *ruleSet) {
 	if err != nil || !ok || s.current.Load() != nil {
 		return
 	}
-	// There may be content that was not imported yet.
+	// There may be content that is not imported yet.
 	if r.reconcile(ctx, source, s) == nil {
 		_ = r.refresh(ctx, []*ruleSet{s}, false)
 	}
 }
 
-// Reload reads the source now, and returns what is wrong with any of the rule
-// sets in use.
+// Reload reads the source now, and returns the errors of the rule sets in use.
 func (r *Reloader) Reload(ctx context.Context) error {
 	sets := r.sets.all()
 	if err := r.refresh(ctx, sets, true); err != nil {
@@ -217,7 +215,7 @@ func (r *Reloader) Reload(ctx context.Context) error {
 	return errors.Join(wrong...)
 }
 
-// run polls the source, follows hints and drops what is idle.
+// run polls the source, follows hints and drops idle rule sets.
 func (r *Reloader) run(ctx context.Context) {
 	// Gateways that start together do not poll together.
 	poll := time.NewTimer(upTo(r.config.Interval / 2))
@@ -261,9 +259,9 @@ const (
 	maxGap = time.Second
 )
 
-// poll refreshes everything in use. A server that relies on announcements polls
-// only rule sets with an error, unless other programs can edit the source's
-// content: those announce nothing.
+// poll refreshes all rule sets in use. With announcements it polls only rule sets
+// with an error, unless other programs can edit the source's content, which they
+// do not announce.
 func (r *Reloader) poll(ctx context.Context) {
 	sets := r.sets.all()
 	_, edited := r.source.(rules.Reconciler)
@@ -276,7 +274,7 @@ func (r *Reloader) poll(ctx context.Context) {
 	}
 }
 
-// expire drops what is idle.
+// expire drops idle rule sets.
 func (r *Reloader) expire() {
 	now := r.tick.Add(1)
 	dropped := r.sets.dropIdle(now - int64(r.config.IdleAfter/r.tickTime))
@@ -285,9 +283,9 @@ func (r *Reloader) expire() {
 	}
 }
 
-// upTo is a random time from 0 to d.
+// upTo returns a random duration from 0 to d.
 func upTo(d time.Duration) time.Duration {
-	return rand.N(d + 1) //nolint:gosec // spreads load and protects nothing
+	return rand.N(d + 1) //nolint:gosec // spreads load, not security-relevant
 }
 
 func pause(ctx context.Context, d time.Duration) {

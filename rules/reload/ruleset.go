@@ -10,12 +10,12 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// ruleSet is what is known about one id: its rule set, or that it has none.
+// ruleSet is the state of one id: its rule set, or that it has none.
 type ruleSet struct {
 	id     string
 	pinned bool // never dropped
 
-	// current decides requests. Nil means that there is no rule set.
+	// current is in effect. Nil means that there is no rule set.
 	current atomic.Pointer[fluxgate.RuleSet]
 	// first is closed when the first attempt to load has ended.
 	first chan struct{}
@@ -24,27 +24,27 @@ type ruleSet struct {
 
 	// loading is held while the source is read for this rule set.
 	loading sync.Mutex
-	// sought is the revision that was not there when it was read, guarded by
+	// sought is the revision that was missing when it was read, guarded by
 	// loading.
 	sought int64
 	// reconciling is held while the source imports edits, so that the result of
 	// an earlier import does not replace that of a later one.
 	reconciling sync.Mutex
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	status Status
-	// contentErr is why the source could not import an edit of its content. It
-	// stays until an import succeeds, also while loads succeed.
+	// contentErr is why the source could not import an edit. It stays until an
+	// import succeeds, even while loads succeed.
 	contentErr   error
 	contentErrAt time.Time
 	// refused is the revision that could not be loaded.
 	refused int64
-	// reset is the revision whose reset of buckets is still to be done.
+	// reset is the revision whose bucket reset is pending.
 	reset int64
 }
 
-// touch notes that a request has used the rule set. It writes once a tick,
-// because all cores would wait for a write on every request.
+// touch records that a request has used the rule set. It writes once a tick,
+// because a write on every request would contend between cores.
 func (s *ruleSet) touch(tick int64) {
 	if s.used.Load() != tick {
 		s.used.Store(tick)
@@ -71,7 +71,7 @@ func (s *ruleSet) snapshot() Status {
 	return status
 }
 
-// setContentError notes the result of an import, and returns the one before.
+// setContentError records the result of an import and returns the previous one.
 func (s *ruleSet) setContentError(err error) (before error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *ruleSet) setContentError(err error) (before error) {
 	return before
 }
 
-// install makes a version the one that decides.
+// install puts a version in effect.
 func (s *ruleSet) install(set *fluxgate.RuleSet, revision int64, from Origin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,13 +93,13 @@ func (s *ruleSet) install(set *fluxgate.RuleSet, revision int64, from Origin) {
 	s.current.Store(set)
 }
 
-// ruleSets has what is known by id. It is read on every request and rarely
-// changed, so that a change copies it.
+// ruleSets has the state of each id. It is read on every request and rarely
+// changed, so a change copies the map.
 type ruleSets struct {
 	byID atomic.Pointer[map[string]*ruleSet]
-	mu   sync.Mutex // held while it is changed
-	// most and mostUnknown bound how many have a rule set and how many have
-	// none: unknown ids must not replace rule sets.
+	mu   sync.Mutex // held while the map is changed
+	// most and mostUnknown bound how many ids have a rule set and how many
+	// have none: unknown ids must not replace rule sets.
 	most, mostUnknown int
 }
 
@@ -113,8 +113,8 @@ func (t *ruleSets) get(id string) *ruleSet { return (*t.byID.Load())[id] }
 
 func (t *ruleSets) all() []*ruleSet { return slices.Collect(maps.Values(*t.byID.Load())) }
 
-// add returns what is known about an id and whether it is new. It is nil if too
-// many ids are being loaded.
+// add returns the state of an id and whether it is new, or nil if too many ids
+// are being loaded.
 func (t *ruleSets) add(id string, pinned bool) (s *ruleSet, fresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,8 +131,8 @@ func (t *ruleSets) add(id string, pinned bool) (s *ruleSet, fresh bool) {
 	return s, true
 }
 
-// makeRoom drops the one that was used longest ago if more than most have rules,
-// or have none. It reports whether there is room.
+// makeRoom drops the least recently used id if there are too many with or without
+// rules. It reports whether there is room.
 func makeRoom(all map[string]*ruleSet, withRules bool, most int) (dropped string, ok bool) {
 	n := 0
 	var oldest *ruleSet
@@ -152,7 +152,7 @@ func makeRoom(all map[string]*ruleSet, withRules bool, most int) (dropped string
 	return oldest.id, true
 }
 
-// trim drops the rule set that was used longest ago if there are too many.
+// trim drops the least recently used rule set if there are too many.
 func (t *ruleSets) trim() (dropped string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,8 +162,7 @@ func (t *ruleSets) trim() (dropped string) {
 	return dropped
 }
 
-// dropIdle drops what was last used before a tick, and returns the ids of those
-// that have rules.
+// dropIdle drops ids last used before a tick, and returns those that have rules.
 func (t *ruleSets) dropIdle(before int64) (dropped []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 
 const goodRules = "id: api-limits\nrules:\n  - id: everyone\n    bands:\n      - { capacity: 2, refill: 1h }\n"
 
-// rulesFile is a source of a file with this content; "" means no file.
+// rulesFile returns a source of a file with this content; "" means no file.
 func rulesFile(t *testing.T, content string) *filerules.Source {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rules.yaml")
@@ -34,8 +34,7 @@ func rulesFile(t *testing.T, content string) *filerules.Source {
 	return source
 }
 
-// Without rules to decide by Start fails and says why, unless the caller asks
-// to start without.
+// Start fails without rules and returns why, unless StartWithoutRules is set.
 func TestStart_NoRules(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	for _, c := range []struct{ name, content, want string }{
@@ -49,14 +48,14 @@ func TestStart_NoRules(t *testing.T) {
 			r, err := reload.Start(t.Context(), source, config)
 			if err == nil {
 				_ = r.Close()
-				t.Fatal("it started: every request would pass")
+				t.Fatal("it started without rules")
 			}
 			if text := err.Error(); !strings.Contains(text, c.want) || !strings.Contains(text, `"api-limits"`) {
 				t.Errorf("error %q, want one about %q", text, c.want)
 			}
 			config.StartWithoutRules = true
 			if got := capacity(t, start(t, source, config), "api-limits"); got != 0 {
-				t.Errorf("started without rules, and decides by a capacity of %d", got)
+				t.Errorf("started without rules, but has a capacity of %d", got)
 			}
 		})
 	}
@@ -65,9 +64,9 @@ func TestStart_NoRules(t *testing.T) {
 	}
 }
 
-// An engine over reloaded rules is refused a rule set that is not there, also
-// if Start was not asked to load it.
-func TestStart_EngineOfAMissingRuleSet(t *testing.T) {
+// An engine is not created for a rule set that does not exist, even if Start was
+// not configured to load it.
+func TestStart_MissingRuleSet(t *testing.T) {
 	config := reload.Config{Interval: never, FirstWait: time.Minute, Logger: slog.New(slog.DiscardHandler)}
 	r := start(t, rulesFile(t, goodRules), config)
 	if _, err := fluxgate.New(newStore(t), r, fluxgate.WithRuleSet("api-limit")); !errors.Is(err, rules.ErrNotFound) {
@@ -83,7 +82,7 @@ func TestStart_EngineOfAMissingRuleSet(t *testing.T) {
 	}
 }
 
-// Without a logger of its own it writes to slog's default.
+// Without a configured logger, slog's default is used.
 func TestStart_DefaultLogger(t *testing.T) {
 	var written bytes.Buffer
 	before := slog.Default()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Origin is where a version came from.
+// Origin is where a version was loaded from.
 type Origin string
 
 // The origins.
@@ -20,21 +20,21 @@ const (
 // Status is the state of one rule set.
 type Status struct {
 	RuleSet string
-	// Revision is the one that decides, 0 if there is none.
+	// Revision is the one in effect, 0 if there is none.
 	Revision int64
 	Source   Origin
 	Rules    int
-	// LoadedAt is when this version began to decide. CheckedAt is when the
-	// source last confirmed it.
+	// LoadedAt is when this version took effect. CheckedAt is when the source
+	// last confirmed it.
 	LoadedAt, CheckedAt time.Time
 	// Err is why the current content of the source is not in effect, since
-	// ErrAt. Nil means that it is.
+	// ErrAt. It is nil if it is in effect.
 	Err   error
 	ErrAt time.Time
 }
 
-// Status has an entry for every id that is kept, by id: rule sets, and ids
-// that were asked for and have none.
+// Status returns the state of every id that is kept, sorted by id: rule sets, and
+// requested ids that have none.
 func (r *Reloader) Status() []Status {
 	var all []Status
 	for _, s := range r.sets.all() {
@@ -50,8 +50,8 @@ type Stats struct {
 	// read, Swaps how often a version was replaced by another, and Failures how
 	// often a read or an import failed.
 	Looks, Loads, Swaps, Failures uint64
-	// Turned is how many requests were decided as without a rule set because
-	// too many rule sets were being loaded.
+	// Turned is how many requests got no rule set because too many rule sets
+	// were being loaded.
 	Turned uint64
 	// Resets is how often this gateway reset the buckets of a rule set.
 	Resets uint64
@@ -60,7 +60,7 @@ type Stats struct {
 	Messages   MessageStats
 }
 
-// MessageStats counts announcements by what became of them.
+// MessageStats counts announcements by result.
 type MessageStats struct {
 	// Heard ones caused a read of revisions. Unneeded ones are about rule sets
 	// that are not in use here. Malformed ones were ignored.
@@ -72,7 +72,7 @@ type counters struct {
 	Stats
 }
 
-// add counts one up.
+// add increments a count.
 func (c *counters) add(count *uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,10 +12,9 @@ import (
 	"github.com/fluxgate/fluxgate/rules/reload"
 )
 
-// Every decision is made under one revision.
-// The test replaces a hundred rules under load.
-// Every rule of a version has its capacity, so that a decision shows which
-// version it was made by.
+// Every decision uses rules of one revision. The test replaces a hundred rules
+// under load. All rules of a version have the same capacity, so that a decision
+// shows its version.
 func TestSwap_OneRevision(t *testing.T) {
 	source := newStubSource()
 	version := func(capacity int64) *fluxgate.RuleSet {
@@ -61,7 +60,7 @@ func TestSwap_OneRevision(t *testing.T) {
 					}
 				}
 				if bands != 100 {
-					t.Errorf("%d bands were asked", bands)
+					t.Errorf("the decision has %d bands", bands)
 				}
 				seen.Store(d.Limit, true)
 				decisions.Add(1)
@@ -75,7 +74,7 @@ func TestSwap_OneRevision(t *testing.T) {
 		}
 		until(t, "the version is in effect", func() bool { return status(t, r, "set").Revision == revision })
 		now := decisions.Load()
-		until(t, "it has decided", func() bool { return decisions.Load() > now || stop.Load() })
+		until(t, "it has made decisions", func() bool { return decisions.Load() > now || stop.Load() })
 	}
 	stop.Store(true)
 	callers.Wait()
