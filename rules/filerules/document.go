@@ -12,9 +12,8 @@ import (
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
-// Parse reads the rule sets of one file, which is JSON if its name ends in
-// .json and YAML otherwise. If anything is wrong the error is an [*Error] that
-// has all of it.
+// Parse parses the rule sets of one file, as JSON if its name ends in .json and
+// as YAML otherwise. It returns an [*Error] with all problems.
 func Parse(name string, data []byte) ([]*fluxgate.RuleSet, error) {
 	d := parse(name, data)
 	if err := merge([]*document{d}); err != nil {
@@ -35,7 +34,7 @@ type document struct {
 	causes   []error
 }
 
-// ruleSet is one of a file.
+// ruleSet is a rule set in a file.
 type ruleSet struct {
 	id       string
 	rules    *fluxgate.RuleSet // nil if it is invalid
@@ -44,7 +43,7 @@ type ruleSet struct {
 	path     fluxgate.Path     // in the file
 }
 
-// parse reads a file. The document has its problems.
+// parse parses a file. Problems are in the document.
 func parse(name string, data []byte) *document {
 	file, flaws := yamltree.Read(name, data, nil)
 	d := &document{file: file}
@@ -57,7 +56,7 @@ func parse(name string, data []byte) *document {
 	for _, root := range file.Documents {
 		d.read(root)
 	}
-	file.Documents = nil // they are large
+	file.Documents = nil // free the memory
 	return d
 }
 
@@ -107,7 +106,7 @@ func (d *document) add(n *yamltree.Node, path fluxgate.Path) {
 	case err != nil:
 		d.refuse(n, path, found.id, fluxgate.Problem{Code: fluxgate.CodeUnsupported, Message: err.Error()})
 	case rules == nil || rules.Kind != yamltree.List:
-		// A file that ends after the id must not remove every rule.
+		// A file that ends after the id must not delete every rule.
 		d.refuse(n, path, found.id, fluxgate.Problem{
 			Code: fluxgate.CodeRequired, Path: fluxgate.Path{"rules"}, Message: "is required: write [] for a rule set without rules",
 		})
@@ -118,7 +117,7 @@ func (d *document) add(n *yamltree.Node, path fluxgate.Path) {
 }
 
 // refuse adds problems of a rule set, or of a file, which has no id. The path
-// leads to the node.
+// is that of the node.
 func (d *document) refuse(n *yamltree.Node, path fluxgate.Path, id string, problems ...fluxgate.Problem) {
 	for _, p := range problems {
 		place := ""
@@ -130,7 +129,7 @@ func (d *document) refuse(n *yamltree.Node, path fluxgate.Path, id string, probl
 	d.causes = append(d.causes, &fluxgate.ValidationError{RuleSetID: id, Problems: problems})
 }
 
-// revisionOf is a hash of the rules in 48 bits, never 0.
+// revisionOf returns a 48-bit hash of the rules, never 0.
 func revisionOf(set *fluxgate.RuleSet) (int64, error) {
 	canonical, err := json.Marshal(set)
 	if err != nil {

@@ -8,16 +8,16 @@ import (
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
-// maxProblems is how many problems an [Error] has at most.
+// maxProblems is the most problems that an [Error] lists.
 const maxProblems = 100
 
-// Problem is one thing that is wrong with a file, and where. As a string it is
-// file:line:column, the place and the message, and below them the line with a
-// caret unless it may have a secret.
+// Problem is one problem in a file. As a string it is file:line:column, the path
+// and the message, and below them the line with a caret unless it may have a
+// secret.
 type Problem = yamltree.Problem
 
-// Error is everything that is wrong with the files, or the first 100 problems.
-// It unwraps to a [*fluxgate.ValidationError] for each invalid rule set.
+// Error has the problems of all files, at most 100. It unwraps to a
+// [*fluxgate.ValidationError] for each invalid rule set.
 type Error struct {
 	Problems []Problem
 
@@ -25,14 +25,14 @@ type Error struct {
 	causes []error
 }
 
-// Error has a paragraph for each problem.
+// Error returns a paragraph for each problem.
 func (e *Error) Error() string { return yamltree.Lines(e.Problems, e.more) }
 
-// Unwrap is why the rule sets are invalid.
+// Unwrap returns the errors of the invalid rule sets.
 func (e *Error) Unwrap() []error { return e.causes }
 
-// merge collects the problems of all files, in the order of their lines, and of
-// rule sets that exist twice. The error is nil or an *Error.
+// merge collects the problems of all files in the order of their lines, including
+// duplicate rule sets. It returns nil or an *Error.
 func merge(documents []*document) error {
 	var found Error
 	first := map[string]string{} // where each rule set is

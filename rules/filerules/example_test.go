@@ -10,7 +10,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
 
-// Rules in a folder, and what is said when one of them is wrong.
+// Rules in a folder, and the error for an invalid rule.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "rules")
 	if err != nil {
@@ -44,7 +44,7 @@ rules:
 	// Output: per-caller per-second 100
 }
 
-// The rule sets of one file, as a command that checks files reads them.
+// Parse the rule sets of one file, for a command that checks files.
 func ExampleParse() {
 	_, err := filerules.Parse("api.yaml", []byte(`id: api-limits
 rules:

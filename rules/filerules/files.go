@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// Bounds of what is read.
+// Limits on input.
 const (
 	maxFiles = 1_000
 	maxFile  = 16 << 20
 	maxTotal = 64 << 20
 )
 
-// file is a file with rules.
+// file is a rule file.
 type file struct {
 	name string      // as errors show it
 	info fs.FileInfo // of the target of a link
-	data []byte      // nil once it is parsed
+	data []byte      // nil after parsing
 	sum  [sha256.Size]byte
 }
 
@@ -38,7 +38,7 @@ func sameInfo(a, b []file) bool {
 	})
 }
 
-// find lists the files with rules, by name, without their content.
+// find lists the rule files by name, without their content.
 func find(path string) ([]file, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -71,23 +71,23 @@ func find(path string) ([]file, error) {
 	return files, nil
 }
 
-// isRuleFile excludes hidden files, among them those of editors and the ..data
-// of a ConfigMap.
+// isRuleFile excludes hidden files, such as those of editors and the ..data of a
+// ConfigMap.
 func isRuleFile(name string) bool {
 	return !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(name)))
 }
 
-// snapshot is all files as they were when reading began.
+// snapshot has all files as of the time at.
 type snapshot struct {
 	files []file
 	at    time.Time
 }
 
-// unmoved reports whether files with this information must still have the same
-// content: a change right after they were read could have kept the time and the
-// size, so times must have been old by then.
-func (s *snapshot) unmoved(files []file) bool {
-	const coarsest = 2 * time.Second // of the clocks of file systems
+// unchanged reports whether files with this metadata must still have the same
+// content. A write just after the snapshot may keep time and size, so all times
+// must be older than the time resolution of file systems.
+func (s *snapshot) unchanged(files []file) bool {
+	const coarsest = 2 * time.Second // time resolution of file systems
 	recent := func(f file) bool { return !f.info.ModTime().Before(s.at.Add(-coarsest)) }
 	return sameInfo(s.files, files) && !slices.ContainsFunc(files, recent)
 }
@@ -117,7 +117,7 @@ func readFile(name string, info fs.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a file", name) // a pipe could block
 	}
-	opened, err := os.Open(name) //nolint:gosec // the path is the operator's
+	opened, err := os.Open(name) //nolint:gosec // the operator chooses the path
 	if err != nil {
 		return nil, err
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
 
-// ruleSet is a file with one rule set of one rule.
+// ruleSet returns a file with one rule set of one rule.
 func ruleSet(id string, capacity int) string {
 	return fmt.Sprintf("id: %s\nrules:\n  - id: %[1]s-rule\n    bands:\n      - {capacity: %d, refill: 1m}\n", id, capacity)
 }
 
-// capacityOf reads what ruleSet was given.
+// capacityOf returns the capacity that ruleSet was called with.
 func capacityOf(set *fluxgate.RuleSet) int {
 	for r := range set.Rules() {
 		return int(r.Bands[0].Capacity)
@@ -35,7 +35,7 @@ func write(t testing.TB, content string, path ...string) {
 	}
 }
 
-// replace writes a file beside it and renames that.
+// replace writes another file and renames it over this one.
 func replace(t testing.TB, content string, path ...string) {
 	t.Helper()
 	name := filepath.Join(path...)
@@ -51,8 +51,8 @@ func do(t testing.TB, err error) {
 	}
 }
 
-// open opens a source that settles soon: the tests that write in place while
-// someone reads say otherwise.
+// open opens a source with a short Settle. Tests that write in place while others
+// read set their own.
 func open(t testing.TB, path string, config filerules.Config) *filerules.Source {
 	t.Helper()
 	if config.Settle == 0 {
@@ -63,7 +63,7 @@ func open(t testing.TB, path string, config filerules.Config) *filerules.Source 
 	return source
 }
 
-// load is what a rule set has now.
+// load returns the current version of a rule set.
 func load(t testing.TB, source rules.Source, id string) *rules.Version {
 	t.Helper()
 	version, err := source.Load(t.Context(), id)
@@ -85,12 +85,12 @@ func head(t testing.TB, source rules.Source, id string) rules.Head {
 	return heads[id]
 }
 
-// wantBroken asks for an error from both methods that is not one of absence.
+// wantBroken checks that both methods return an error other than ErrNotFound.
 func wantBroken(t testing.TB, source rules.Source, id string) error {
 	t.Helper()
 	version, err := source.Load(t.Context(), id)
 	if err == nil || errors.Is(err, rules.ErrNotFound) {
-		t.Errorf("Load gives %v, %v, want an error that is not one of absence", version, err)
+		t.Errorf("Load gives %v, %v, want an error other than ErrNotFound", version, err)
 	}
 	if heads, err := source.Revisions(t.Context(), []string{id}); err == nil {
 		t.Errorf("Revisions gives %v, want an error", heads)
@@ -98,52 +98,52 @@ func wantBroken(t testing.TB, source rules.Source, id string) error {
 	return err
 }
 
-// watching starts Watch and passes on what it tells.
+// watching starts Watch and returns the ids it reports.
 func watching(t testing.TB, source rules.Watcher) <-chan string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	told, ended := make(chan string, 1_000), make(chan error, 1)
-	go func() { ended <- source.Watch(ctx, func(id string) { told <- id }) }()
+	reported, ended := make(chan string, 1_000), make(chan error, 1)
+	go func() { ended <- source.Watch(ctx, func(id string) { reported <- id }) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("Watch ended with %v, want the error of its context", err)
 		}
 	})
-	wait(t, told) // the first look: from here on nothing is missed
-	return told
+	wait(t, reported) // after the first call no change is missed
+	return reported
 }
 
 const patience = 30 * time.Second
 
-func wait(t testing.TB, told <-chan string) string {
+func wait(t testing.TB, reported <-chan string) string {
 	t.Helper()
 	select {
-	case id := <-told:
+	case id := <-reported:
 		return id
 	case <-time.After(patience):
-		t.Fatal("nothing was told")
+		t.Fatal("the watcher reported nothing")
 		return ""
 	}
 }
 
-// await waits until a condition holds. It looks when something was told, and
-// only then: a change may be told in steps, as a file that is written in place
-// is empty first.
-func await(t testing.TB, told <-chan string, holds func() bool) {
+// await waits until a condition holds. It checks after each report of the watcher:
+// a change may be reported in steps, because a file written in place is empty
+// first.
+func await(t testing.TB, reported <-chan string, holds func() bool) {
 	t.Helper()
 	for {
-		wait(t, told)
+		wait(t, reported)
 		if holds() {
 			return
 		}
 	}
 }
 
-// awaitCapacity waits until rule set a is told to be as it should.
-func awaitCapacity(t testing.TB, source rules.Source, told <-chan string, want int) {
+// awaitCapacity waits until rule set a is reported and has a capacity.
+func awaitCapacity(t testing.TB, source rules.Source, reported <-chan string, want int) {
 	t.Helper()
-	await(t, told, func() bool {
+	await(t, reported, func() bool {
 		version, err := source.Load(t.Context(), "a")
 		return err == nil && capacityOf(version.RuleSet) == want
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
 
-// canonical is the JSON that the revision of a rule set is made from.
+// canonical returns the JSON that the revision of a rule set is computed from.
 func canonical(t testing.TB, set *fluxgate.RuleSet) string {
 	t.Helper()
 	data, err := json.Marshal(set)
@@ -20,8 +20,8 @@ func canonical(t testing.TB, set *fluxgate.RuleSet) string {
 	return string(data)
 }
 
-// Whatever is in a file, it is a rule set that survives being written, or an
-// error that can be shown.
+// Any file is a rule set that can be encoded and parsed again, or a printable
+// error.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"id: a\nrules:\n  - id: r\n    bands: [{capacity: 1, refill: 1s}]\n",
@@ -55,7 +55,7 @@ func FuzzParse(f *testing.F) {
 		for _, set := range sets {
 			again, err := filerules.Parse("rules.json", []byte(canonical(t, set)))
 			if err != nil {
-				t.Fatalf("what was accepted is not when it is written again: %v", err)
+				t.Fatalf("an accepted rule set is not accepted after encoding: %v", err)
 			}
 			if len(again) != 1 || canonical(t, again[0]) != canonical(t, set) {
 				t.Fatalf("read\n%s\nwant\n%s", canonical(t, again[0]), canonical(t, set))

@@ -25,7 +25,7 @@ func rulesOf(capacity, rules int) string {
 	return b.String()
 }
 
-// replace changes a file at one stroke.
+// replace replaces a file atomically.
 func replace(t *testing.T, file, content string) {
 	t.Helper()
 	if err := errors.Join(os.WriteFile(file+".new", []byte(content), 0o600), os.Rename(file+".new", file)); err != nil {
@@ -46,9 +46,9 @@ func openHidden(t *testing.T, config Config) (*Source, string) {
 	return source, file
 }
 
-// A writer takes a file from empty to whole in steps of 50 bytes. Every step
-// is read, and many of them are good YAML: nobody gets one of them.
-func TestAHalfWrittenFileIsNotRead(t *testing.T) {
+// A file that is still being written is not used. A writer writes it in steps of
+// 50 bytes, many of which are valid YAML.
+func TestLoad_HalfWrittenFile(t *testing.T) {
 	source, file := openHidden(t, Config{})
 	source.pause = func(context.Context, time.Duration) error { return nil }
 	before, err := source.Load(t.Context(), "a")
@@ -56,8 +56,8 @@ func TestAHalfWrittenFileIsNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	content := rulesOf(2000, 12)
-	// However far the writer is when the reader comes, it goes on writing
-	// while the reader waits.
+	// Whatever the writer's progress when the read begins, it continues to
+	// write while the reader waits.
 	for start := 0; start <= len(content); start += 50 {
 		written, good := start, 0
 		step := func() {
@@ -95,19 +95,21 @@ func TestAHalfWrittenFileIsNotRead(t *testing.T) {
 	}
 }
 
-func TestFilesThatDoNotStopChangingAreAnError(t *testing.T) {
+// Files that keep changing are an error.
+func TestLoad_ChangingFiles(t *testing.T) {
 	source, file := openHidden(t, Config{})
 	n := 0
 	source.pause = func(context.Context, time.Duration) error {
 		n++
 		return os.WriteFile(file, []byte(rulesOf(n, 1)), 0o600)
 	}
-	if _, err := source.Load(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "do not stop changing") {
+	if _, err := source.Load(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "keep changing") {
 		t.Errorf("Load: %v", err)
 	}
 }
 
-func TestAFileThatIsAwayForAMomentIsWaitedFor(t *testing.T) {
+// A file that is missing for a moment is waited for.
+func TestLoad_ReplacedFile(t *testing.T) {
 	source, file := openHidden(t, Config{})
 	if err := os.Rename(file, file+"~"); err != nil {
 		t.Fatal(err)
@@ -125,95 +127,95 @@ func TestAFileThatIsAwayForAMomentIsWaitedFor(t *testing.T) {
 	}
 }
 
-// watched runs Watch and returns what it tells.
+// watched runs Watch and returns the ids it reports.
 func watched(t *testing.T, run func(ctx context.Context, changed func(string)) error) <-chan string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	told, ended := make(chan string, 100), make(chan error, 1)
-	go func() { ended <- run(ctx, func(id string) { told <- id }) }()
+	reported, ended := make(chan string, 100), make(chan error, 1)
+	go func() { ended <- run(ctx, func(id string) { reported <- id }) }()
 	t.Cleanup(func() {
 		cancel()
 		<-ended
 	})
-	return told
+	return reported
 }
 
-func next(t *testing.T, told <-chan string) string {
+func next(t *testing.T, reported <-chan string) string {
 	t.Helper()
 	select {
-	case id := <-told:
+	case id := <-reported:
 		return id
 	case <-time.After(30 * time.Second):
-		t.Fatal("nothing was told")
+		t.Fatal("the watcher reported nothing")
 		return ""
 	}
 }
 
-func TestWithoutNoticesTheIntervalIsEnough(t *testing.T) {
+// Without file notifications changes are found every interval.
+func TestWatch_NoNotifications(t *testing.T) {
 	var log strings.Builder
 	source, file := openHidden(t, Config{Interval: 10 * time.Millisecond, Settle: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	source.notify = func() (*fsnotify.Watcher, error) { return nil, errors.New("too many open files") }
-	told := watched(t, source.Watch)
-	next(t, told)
-	if !strings.Contains(log.String(), "noticed at the next poll") || !strings.Contains(log.String(), "too many open files") {
+	reported := watched(t, source.Watch)
+	next(t, reported)
+	if !strings.Contains(log.String(), "found at the next poll") || !strings.Contains(log.String(), "too many open files") {
 		t.Errorf("the log says %q", log.String())
 	}
 	replace(t, file, rulesOf(7, 1))
-	if id := next(t, told); id != "a" {
-		t.Errorf("told of %q", id)
+	if id := next(t, reported); id != "a" {
+		t.Errorf("reported %q", id)
 	}
 }
 
-func TestLostNoticesMeanThatAnythingMayHaveChanged(t *testing.T) {
+// Lost notifications are reported as a change of any rule set.
+func TestWatch_LostNotifications(t *testing.T) {
 	source, _ := openHidden(t, Config{Interval: time.Hour, Settle: time.Millisecond})
 	failures := make(chan error)
-	told := watched(t, func(ctx context.Context, changed func(string)) error {
+	reported := watched(t, func(ctx context.Context, changed func(string)) error {
 		w := watch{source: source, changed: changed}
 		return w.run(ctx, nil, failures)
 	})
-	next(t, told)
+	next(t, reported)
 	failures <- fsnotify.ErrEventOverflow
-	if id := next(t, told); id != "" {
-		t.Errorf("told of %q, want any", id)
+	if id := next(t, reported); id != "" {
+		t.Errorf("reported %q, want any", id)
 	}
 }
 
-// Events that never pause for long enough must not keep a change from being
-// told.
-func TestAStormOfEventsDelaysNoChangeForLong(t *testing.T) {
+// Continuous events delay the report of a change by maxQuiet at most.
+func TestWatch_ContinuousEvents(t *testing.T) {
 	source, file := openHidden(t, Config{Interval: time.Hour, Settle: time.Millisecond})
 	events := make(chan fsnotify.Event)
-	told := watched(t, func(ctx context.Context, changed func(string)) error {
+	reported := watched(t, func(ctx context.Context, changed func(string)) error {
 		w := watch{source: source, changed: changed, quiet: time.Hour, maxQuiet: maxQuiet}
 		return w.run(ctx, events, nil)
 	})
-	next(t, told)
+	next(t, reported)
 	replace(t, file, rulesOf(7, 1))
 	for deadline := time.After(30 * time.Second); ; {
 		select {
 		case events <- fsnotify.Event{Name: "noise"}:
-		case id := <-told:
+		case id := <-reported:
 			if id != "a" {
-				t.Errorf("told of %q", id)
+				t.Errorf("reported %q", id)
 			}
 			return
 		case <-deadline:
-			t.Fatal("nothing was told")
+			t.Fatal("the watcher reported nothing")
 		}
 	}
 }
 
-// An edit that leaves the size and an old time as they were is for the
-// thorough look alone to see.
-func TestAThoroughLookReadsTheContent(t *testing.T) {
+// Only a thorough refresh finds an edit that keeps the size and an old time.
+func TestRefresh_Thorough(t *testing.T) {
 	source, file := openHidden(t, Config{Interval: time.Hour, Settle: time.Millisecond})
 	old := time.Now().Add(-time.Hour)
-	look := func(content string, thorough bool) int {
+	refresh := func(content string, thorough bool) int {
 		t.Helper()
 		if err := errors.Join(os.WriteFile(file, []byte(content), 0o600), os.Chtimes(file, old, old)); err != nil {
 			t.Fatal(err)
 		}
-		now, err := source.look(t.Context(), thorough)
+		now, err := source.refresh(t.Context(), thorough)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,19 +228,20 @@ func TestAThoroughLookReadsTheContent(t *testing.T) {
 		capacity, want int
 		thorough       bool
 	}{{1, 1, false}, {2, 1, false}, {3, 3, true}} {
-		if got := look(rulesOf(c.capacity, 1), c.thorough); got != c.want {
-			t.Errorf("with the capacity %d in the file, a look (thorough: %v) has %d, want %d", c.capacity, c.thorough, got, c.want)
+		if got := refresh(rulesOf(c.capacity, 1), c.thorough); got != c.want {
+			t.Errorf("with the capacity %d in the file, a refresh (thorough: %v) has %d, want %d", c.capacity, c.thorough, got, c.want)
 		}
 	}
 }
 
-func TestAFileThatHasNotChangedIsNotParsedAgain(t *testing.T) {
+// An unchanged file is not parsed again.
+func TestRefresh_UnchangedFile(t *testing.T) {
 	source, file := openHidden(t, Config{Settle: time.Millisecond})
 	other := filepath.Join(filepath.Dir(file), "other.yaml")
 	source.path = filepath.Dir(file)
 	documents := func(content string) map[string]*document {
 		replace(t, other, content)
-		now, err := source.look(t.Context(), false)
+		now, err := source.refresh(t.Context(), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +257,8 @@ func TestAFileThatHasNotChangedIsNotParsedAgain(t *testing.T) {
 	}
 }
 
-func TestRuleSetsThatAreGoneAreForgottenBeyondABound(t *testing.T) {
+// At most maxGone deleted rule sets are remembered.
+func TestRefresh_DeletedRuleSets(t *testing.T) {
 	before := &state{heads: map[string]rules.Head{}}
 	for i := range 2 * maxGone {
 		before.heads[fmt.Sprint(i)] = rules.Head{Revision: 1}

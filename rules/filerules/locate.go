@@ -7,14 +7,13 @@ import (
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
-// otherNames are the fields that a path may mean when the one it names is
-// absent.
+// otherNames are alternative names of fields, used if the named field is absent.
 var otherNames = map[string][]string{
 	"id": {"_id"}, "paths": {"path"}, "methods": {"method"}, "refill": {"refillSeconds", "windowSeconds"}, "refillTokens": {"capacity"},
 }
 
-// locate is the position of what a problem of a node is about: a value, or its
-// name. Where something is missing it is the nearest value around it.
+// locate returns the position of a problem: of the value, or its name. If the value
+// is missing it is that of the nearest enclosing value.
 func locate(n *yamltree.Node, p fluxgate.Problem) yamltree.Position {
 	aboutName := p.Code == fluxgate.CodeUnknownField || p.Code == fluxgate.CodeInvalidName
 	at := n.At
@@ -41,7 +40,7 @@ func locate(n *yamltree.Node, p fluxgate.Problem) yamltree.Position {
 	return at
 }
 
-// field is nil where the node has no such field, under no name.
+// field returns a field under any of its names, or nil.
 func field(n *yamltree.Node, name string) *yamltree.Field {
 	other := func(f yamltree.Field) bool { return f.Value.Value != nil && slices.Contains(otherNames[name], f.Name) }
 	i := slices.IndexFunc(n.Fields, func(f yamltree.Field) bool { return f.Name == name })

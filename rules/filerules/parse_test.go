@@ -11,7 +11,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
 
-func TestProblemsAreShownWhereTheyStand(t *testing.T) {
+// Problems are shown with their position, as in the golden files.
+func TestParse_Problems(t *testing.T) {
 	for _, pattern := range []string{"testdata/*.yaml", "testdata/*.json"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
@@ -44,10 +45,11 @@ func TestProblemsAreShownWhereTheyStand(t *testing.T) {
 	}
 }
 
-// The words that are secrets in the files of testdata.
+// secrets are the secrets in the files of testdata.
 var secrets = []string{"not-hexadecimal", "12345678", "a key", "over two", "inline-key", "commented-out-key", "misplaced-key", "7777777", "the-secret"}
 
-func TestNoErrorShowsASecret(t *testing.T) {
+// No error shows a secret.
+func TestParse_Secrets(t *testing.T) {
 	for _, file := range []string{"testdata/secrets.yaml", "testdata/syntax-after-a-secret.yaml"} {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -64,7 +66,7 @@ func TestNoErrorShowsASecret(t *testing.T) {
 				t.Errorf("%s: the error shows %q:\n%v", file, secret, err)
 			}
 		}
-		// Nor may one that is broken off anywhere.
+		// The same holds for truncated files.
 		for cut := range data {
 			_, err := filerules.Parse(file, data[:cut])
 			for _, secret := range secrets {

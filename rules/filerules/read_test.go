@@ -28,7 +28,7 @@ func one(t testing.TB, name, content string) *fluxgate.RuleSet {
 	return sets[0]
 }
 
-// everyField is a rule set that says everything a rule set can.
+// everyField is a rule set with every field set.
 const everyField = `{"id": "full", "rules": [
 	{"_id": "all", "ruleSetId": "full", "paths": ["/a/*", "/b/**"], "methods": ["GET", "POST"], "limitScope": "COMPOSITE",
 	 "compositeKeyFields": ["ip", "header:X-Tenant", "attr:plan"], "priority": -3, "group": "g", "action": "limit", "enabled": false,
@@ -42,7 +42,8 @@ const everyField = `{"id": "full", "rules": [
 	 "createdAt": "2024-01-02T03:04:05.006Z", "updatedAt": "2024-01-01T00:00:00+02:00"},
 	{"id": "deny", "action": "deny", "priority": 9, "path": "/x", "method": "GET", "group": null}]}`
 
-func TestTheSameRulesAreTheSameInEveryFormat(t *testing.T) {
+// The same rules are equal in every format.
+func TestParse_Formats(t *testing.T) {
 	want, err := fluxgate.ParseRuleSet([]byte(everyField))
 	if err != nil {
 		t.Fatal(err)
@@ -69,8 +70,9 @@ func TestTheSameRulesAreTheSameInEveryFormat(t *testing.T) {
 	}
 }
 
-// What the converter cannot write is left out: it forgets the form of numbers.
-func TestTheYAMLOfAConverterIsRead(t *testing.T) {
+// YAML written by a converter is parsed. Numbers that the converter changes are
+// left out.
+func TestParse_ConvertedYAML(t *testing.T) {
 	plain := strings.NewReplacer("1.50", "1.5", "1e400", "7", "12345678901234567890123", "8", `\u0007`, "", `"1e3", `, "", "-0}", "0}").Replace(everyField)
 	want := canonical(t, one(t, "a.json", plain))
 	var fields any
@@ -86,7 +88,8 @@ func TestTheYAMLOfAConverterIsRead(t *testing.T) {
 	}
 }
 
-func TestAFileMayHoldSeveralRuleSets(t *testing.T) {
+// A file may have several rule sets.
+func TestParse_SeveralRuleSets(t *testing.T) {
 	for name, content := range map[string]string{
 		"a list":    "ruleSets:\n- id: a\n  rules: []\n- id: b\n  rules: []\n",
 		"documents": "id: a\nrules: []\n---\nid: b\nrules: []\n",
@@ -102,7 +105,8 @@ func TestAFileMayHoldSeveralRuleSets(t *testing.T) {
 	}
 }
 
-func TestQuotedTextsAreReadToTheLetter(t *testing.T) {
+// Strings are kept exactly.
+func TestParse_Strings(t *testing.T) {
 	for content, want := range map[string]string{
 		`{n: "a\tb"}`:               `{"n":"a\tb"}`,
 		"{n: 'x\ty'}":               `{"n":"x\ty"}`,
@@ -123,7 +127,8 @@ func rule(fields string) string {
 	return "id: s\nrules:\n  - id: r\n    bands: [{capacity: 1, refill: 1s}]\n    " + fields + "\n"
 }
 
-func TestWhatJSONDoesNotHaveIsRefused(t *testing.T) {
+// YAML that JSON cannot express is rejected.
+func TestParse_BeyondJSON(t *testing.T) {
 	for name, content := range map[string]string{
 		"an octal number":          rule("priority: 0755"),
 		"a hexadecimal number":     rule("priority: 0x10"),
@@ -168,7 +173,8 @@ func TestWhatJSONDoesNotHaveIsRefused(t *testing.T) {
 	}
 }
 
-func TestHostileFilesAreRefusedInTime(t *testing.T) {
+// Hostile files are rejected within bounded time.
+func TestParse_HostileFiles(t *testing.T) {
 	repeat := strings.Repeat
 	for _, c := range []struct{ name, file, content, says string }{
 		{"brackets", "x.yaml", repeat("[", 900_000), "nested deeper"},
@@ -210,7 +216,7 @@ func TestHostileFilesAreRefusedInTime(t *testing.T) {
 	}
 }
 
-// staircase is a document of n levels, a line each.
+// staircase returns a document of n levels, one line each.
 func staircase(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -227,9 +233,9 @@ func manyKeys(n int) string {
 	return b.String()
 }
 
-// Cutting JSON off anywhere makes it an error; YAML has no end that could be
-// missed, but a file that is cut before its rules must not be one without.
-func TestAFileThatIsCutShortLosesNoRuleSilently(t *testing.T) {
+// Truncated JSON is an error. Truncated YAML may be valid, but a file that ends
+// before its rules is an error.
+func TestParse_Truncated(t *testing.T) {
 	for cut := range len(everyField) {
 		if sets, err := filerules.Parse("x.json", []byte(everyField[:cut])); err == nil {
 			t.Errorf("JSON cut after %d bytes is read as %v", cut, sets)

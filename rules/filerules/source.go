@@ -16,12 +16,12 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// Config is how files are read. Its zero value works.
+// Config configures a [Source]. Its zero value works.
 type Config struct {
-	// Interval is how often the content is read even if nothing seems to have
-	// changed. 0 means 10s.
+	// Interval is how often the content is read even if the files' metadata is
+	// unchanged. 0 means 10s.
 	Interval time.Duration
-	// Settle is how long content must have stayed the same before it is used: a
+	// Settle is how long content must not change before it is used, because a
 	// file that is written in place is incomplete for a moment. 0 means 50ms.
 	Settle time.Duration
 	// Logger gets warnings. Nil means slog.Default().
@@ -37,17 +37,17 @@ type Source struct {
 	pause  func(context.Context, time.Duration) error
 	notify func() (*fsnotify.Watcher, error)
 
-	// turn is a mutex that ends with a context. It guards what follows.
-	turn chan struct{}
-	// current is the last content that was read, and good the last that was
-	// valid. Either may be nil.
+	// lock is a mutex whose wait ends with a context. It guards the fields below.
+	lock chan struct{}
+	// current is the last content that was read, good the last valid one. Either
+	// may be nil.
 	current, good *state
 }
 
 var _ rules.Watcher = (*Source)(nil)
 
-// Open makes a source of a file or a folder. It is not read yet and need not
-// exist: a server may have to start without it.
+// Open returns a source of a file or a folder. It reads nothing yet, and the path
+// need not exist: a server may have to start without it.
 func Open(path string, config Config) (*Source, error) {
 	if path == "" {
 		return nil, errors.New("opening rules: the path is empty")
@@ -59,14 +59,14 @@ func Open(path string, config Config) (*Source, error) {
 	config.Settle = cmp.Or(config.Settle, 50*time.Millisecond)
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	return &Source{
-		path: filepath.Clean(path), config: config, turn: make(chan struct{}, 1), pause: sleep, notify: fsnotify.NewWatcher,
+		path: filepath.Clean(path), config: config, lock: make(chan struct{}, 1), pause: sleep, notify: fsnotify.NewWatcher,
 	}, nil
 }
 
-// Revisions implements [rules.Source]. It is an error as long as anything is
-// wrong with any of the files.
+// Revisions implements [rules.Source]. It returns an error while any file has a
+// problem.
 func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.Head, error) {
-	now, err := s.look(ctx, false)
+	now, err := s.refresh(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -79,10 +79,10 @@ func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.
 	return heads, nil
 }
 
-// Load implements [rules.Source]. It is an [*Error] as long as anything is
-// wrong with any of the files, also in other rule sets.
+// Load implements [rules.Source]. It returns an [*Error] while any file has a
+// problem, even in other rule sets.
 func (s *Source) Load(ctx context.Context, id string) (*rules.Version, error) {
-	now, err := s.look(ctx, false)
+	now, err := s.refresh(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -93,9 +93,9 @@ func (s *Source) Load(ctx context.Context, id string) (*rules.Version, error) {
 	return &version, nil
 }
 
-// IDs are those of the rule sets, in order. The error is that of [Source.Load].
+// IDs returns the ids of the rule sets, sorted. The error is that of [Source.Load].
 func (s *Source) IDs(ctx context.Context) ([]string, error) {
-	now, err := s.look(ctx, false)
+	now, err := s.refresh(ctx, false)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
 
-func TestAFolderIsReadAsAWhole(t *testing.T) {
+// All rule files of a folder are read.
+func TestLoad_Folder(t *testing.T) {
 	dir := t.TempDir()
 	write(t, ruleSet("a", 1), dir, "a.yaml")
 	write(t, ruleSet("b", 2), dir, "b.YML")
@@ -37,7 +38,8 @@ func TestAFolderIsReadAsAWhole(t *testing.T) {
 	}
 }
 
-func TestTheRevisionIsThatOfTheContent(t *testing.T) {
+// The revision depends on the content only.
+func TestRevisions_Content(t *testing.T) {
 	one, other := filepath.Join(t.TempDir(), "one.yaml"), filepath.Join(t.TempDir(), "other.json")
 	write(t, ruleSet("a", 5), one)
 	source, elsewhere := open(t, one, filerules.Config{}), open(t, other, filerules.Config{})
@@ -64,22 +66,22 @@ func TestTheRevisionIsThatOfTheContent(t *testing.T) {
 	}
 }
 
-// Same size, same time, same inode: only the content tells.
-func TestAnEditThatTheFolderDoesNotShowIsSeen(t *testing.T) {
+// An edit that keeps size, time and inode is found.
+func TestLoad_SameMetadata(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, ruleSet("a", 1), file)
 	edit := func(capacity int, at time.Time) {
 		write(t, ruleSet("a", capacity), file)
 		do(t, os.Chtimes(file, at, at))
 	}
-	// A time that is not safely past shows nothing.
+	// A recent time does not prove that a file is unchanged.
 	soon := time.Now().Add(time.Hour)
 	fresh := open(t, file, filerules.Config{Interval: time.Hour})
 	for i := range 9 {
 		edit(i+1, soon)
 		wantCapacity(t, fresh, "a", i+1)
 	}
-	// Any other is not believed for longer than the interval.
+	// Older times are trusted for one interval only.
 	old := time.Now().Add(-time.Hour)
 	edit(1, old)
 	source := open(t, file, filerules.Config{Interval: 20 * time.Millisecond})
@@ -87,17 +89,18 @@ func TestAnEditThatTheFolderDoesNotShowIsSeen(t *testing.T) {
 	edit(2, old)
 	for deadline := time.Now().Add(patience); capacityOf(load(t, source, "a").RuleSet) != 2; {
 		if time.Now().After(deadline) {
-			t.Fatal("the content is not looked at")
+			t.Fatal("the content is not read")
 		}
 	}
 	edit(3, old)
 	source = open(t, file, filerules.Config{Interval: 20 * time.Millisecond})
-	told := watching(t, source)
+	reported := watching(t, source)
 	edit(4, old)
-	awaitCapacity(t, source, told, 4)
+	awaitCapacity(t, source, reported, 4)
 }
 
-func TestOneBadRuleRefusesTheWholeChange(t *testing.T) {
+// One invalid rule rejects the whole change.
+func TestLoad_InvalidRule(t *testing.T) {
 	dir := t.TempDir()
 	write(t, ruleSet("a", 1), dir, "a.yaml")
 	write(t, ruleSet("b", 1), dir, "b.yaml")
@@ -128,7 +131,8 @@ func TestOneBadRuleRefusesTheWholeChange(t *testing.T) {
 	}
 }
 
-func TestAnIDThatTwoFilesHaveIsRefusedWithBothPlaces(t *testing.T) {
+// A rule set id in two files is an error that names both positions.
+func TestLoad_DuplicateID(t *testing.T) {
 	dir := t.TempDir()
 	write(t, ruleSet("a", 1), dir, "a.yaml")
 	write(t, "# moved\n"+ruleSet("a", 1), dir, "b.yaml")
@@ -150,7 +154,8 @@ func TestAnIDThatTwoFilesHaveIsRefusedWithBothPlaces(t *testing.T) {
 	}
 }
 
-func TestARuleSetThatIsGoneIsDeleted(t *testing.T) {
+// A rule set that is removed from its file is deleted.
+func TestLoad_DeletedRuleSet(t *testing.T) {
 	dir := t.TempDir()
 	write(t, ruleSet("a", 1), dir, "a.yaml")
 	write(t, ruleSet("b", 1), dir, "b.yaml")
@@ -165,7 +170,7 @@ func TestARuleSetThatIsGoneIsDeleted(t *testing.T) {
 	if _, err := source.Load(t.Context(), "a"); !errors.Is(err, rules.ErrNotFound) {
 		t.Errorf("Load: %v, want ErrNotFound", err)
 	}
-	// It is remembered while other things change and break.
+	// It is remembered while other files change and are invalid.
 	write(t, ruleSet("b", -1), dir, "b.yaml")
 	wantBroken(t, source, "b")
 	write(t, ruleSet("b", 2), dir, "b.yaml")
@@ -177,11 +182,12 @@ func TestARuleSetThatIsGoneIsDeleted(t *testing.T) {
 		t.Errorf("back again the head is %+v, want %+v", got, before)
 	}
 	if heads, err := source.Revisions(t.Context(), []string{"never", ""}); err != nil || len(heads) != 0 {
-		t.Errorf("ids that never were: %v, %v", heads, err)
+		t.Errorf("unknown ids: %v, %v", heads, err)
 	}
 }
 
-func TestAnAccidentIsNotADeletion(t *testing.T) {
+// Missing, empty and unreadable files are errors, not deletions.
+func TestLoad_LostFiles(t *testing.T) {
 	for name, happen := range map[string]func(t *testing.T, dir string){
 		"the folder is gone":     func(t *testing.T, dir string) { do(t, os.RemoveAll(dir)) },
 		"the folder is empty":    func(t *testing.T, dir string) { do(t, os.Remove(filepath.Join(dir, "a.yaml"))) },
@@ -218,7 +224,7 @@ func TestAnAccidentIsNotADeletion(t *testing.T) {
 			}
 		})
 	}
-	// Someone who means it says so.
+	// An explicit empty list is a deletion.
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, ruleSet("a", 1), file)
 	source := open(t, file, filerules.Config{})
@@ -229,7 +235,7 @@ func TestAnAccidentIsNotADeletion(t *testing.T) {
 	}
 }
 
-// link puts a link in the place of a file.
+// link replaces a file by a link.
 func link(t testing.TB, target string, path ...string) {
 	t.Helper()
 	name := filepath.Join(path...)
@@ -237,7 +243,8 @@ func link(t testing.TB, target string, path ...string) {
 	do(t, os.Rename(name+".link", name))
 }
 
-func TestASourceCanBeOpenedBeforeItsFilesAreThere(t *testing.T) {
+// A source can be opened before its files exist.
+func TestOpen_MissingPath(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "rules")
 	source := open(t, dir, filerules.Config{})
 	wantBroken(t, source, "a")
@@ -249,7 +256,8 @@ func TestASourceCanBeOpenedBeforeItsFilesAreThere(t *testing.T) {
 	wantCapacity(t, source, "a", 1)
 }
 
-func TestOpenRefusesWhatMakesNoSense(t *testing.T) {
+// Open rejects an invalid config.
+func TestOpen_InvalidConfig(t *testing.T) {
 	for name, c := range map[string]struct {
 		path   string
 		config filerules.Config
@@ -264,7 +272,8 @@ func TestOpenRefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
-func TestAReaderThatWaitsEndsWithItsContext(t *testing.T) {
+// Waiting for the files ends with the context.
+func TestLoad_ContextEnds(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, ruleSet("a", 1), file)
 	source := open(t, file, filerules.Config{Settle: time.Hour})

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// quiet is how long no event must arrive before the files are read, and
-	// maxQuiet how long to wait for that.
+	// quiet is how long to wait after an event before the files are read, and
+	// maxQuiet the longest wait while events continue.
 	quiet    = 20 * time.Millisecond
 	maxQuiet = 200 * time.Millisecond
 )
 
-// Watch implements [rules.Watcher]. It notices an edit in place, a file that
-// is renamed over another, added or removed, the links of a ConfigMap, and a
-// folder that is deleted and created again, at once where the system reports
-// changes and else within [Config.Interval]. It returns the error of ctx.
+// Watch implements [rules.Watcher]. It detects an edit in place, a file that is
+// renamed over another, added or removed, changed links of a ConfigMap, and a
+// folder that is deleted and created again: at once if the system reports
+// changes, otherwise within [Config.Interval]. It returns the error of ctx.
 func (s *Source) Watch(ctx context.Context, changed func(id string)) error {
 	w := watch{source: s, changed: changed, quiet: quiet, maxQuiet: maxQuiet, refused: map[string]bool{}}
 	notifier, err := s.notify()
 	if err != nil {
-		s.config.Logger.Warn("cannot watch rule files; changes are noticed at the next poll", "path", s.path, "interval", s.config.Interval, "error", err)
+		s.config.Logger.Warn("cannot watch rule files; changes are found at the next poll", "path", s.path, "interval", s.config.Interval, "error", err)
 		return w.run(ctx, nil, nil)
 	}
 	defer notifier.Close() //nolint:errcheck // nothing was written
@@ -44,18 +44,18 @@ type watch struct {
 	quiet, maxQuiet time.Duration
 
 	notifier *fsnotify.Watcher // nil if there is none
-	refused  map[string]bool   // folders that it cannot watch, which was logged
+	refused  map[string]bool   // folders that cannot be watched, already logged
 
-	heads  map[string]rules.Head // as of the last notice
-	broken string                // what was wrong then
+	heads  map[string]rules.Head // as of the last report
+	broken string                // the error at that time
 }
 
 func (w *watch) run(ctx context.Context, events <-chan fsnotify.Event, failures <-chan error) error {
 	interval := time.NewTicker(w.source.config.Interval)
 	defer interval.Stop()
-	soon := time.NewTimer(0) // the first look
+	soon := time.NewTimer(0) // read the files at once
 	defer soon.Stop()
-	var since time.Time // the first event since the last look
+	var since time.Time // the first event since the last read
 	for {
 		thorough := false
 		select {
@@ -91,7 +91,7 @@ func (w *watch) run(ctx context.Context, events <-chan fsnotify.Event, failures 
 
 // notify reads the files and reports which rule sets differ.
 func (w *watch) notify(ctx context.Context, thorough bool) {
-	now, err := w.source.look(ctx, thorough)
+	now, err := w.source.refresh(ctx, thorough)
 	if ctx.Err() != nil {
 		return
 	}
@@ -103,7 +103,7 @@ func (w *watch) notify(ctx context.Context, thorough bool) {
 	}
 	switch {
 	case w.broken != broken, before == nil && err == nil:
-		w.changed("") // on the first look the caller may have read before it
+		w.changed("") // the caller may have read older content
 	case err == nil:
 		for id, head := range now.heads {
 			if before[id] != head {
@@ -113,8 +113,7 @@ func (w *watch) notify(ctx context.Context, thorough bool) {
 	}
 }
 
-// follow makes the notifier watch every folder in which a change can change the
-// rules.
+// follow watches every folder in which a change can affect the rules.
 func (w *watch) follow() {
 	if w.notifier == nil {
 		return
@@ -122,7 +121,7 @@ func (w *watch) follow() {
 	watched, folders := w.notifier.WatchList(), w.source.folders()
 	for _, folder := range watched {
 		if !folders[folder] {
-			_ = w.notifier.Remove(folder) // it may not exist any more
+			_ = w.notifier.Remove(folder) // it may not exist
 		}
 	}
 	for folder := range folders {
@@ -131,15 +130,15 @@ func (w *watch) follow() {
 		}
 		err := w.notifier.Add(folder)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !w.refused[folder] {
-			w.source.config.Logger.Warn("cannot watch a folder of rule files; changes are noticed at the next poll",
+			w.source.config.Logger.Warn("cannot watch a folder of rule files; changes are found at the next poll",
 				"folder", folder, "interval", w.source.config.Interval, "error", err)
 		}
 		w.refused[folder] = err != nil
 	}
 }
 
-// folders are the ones with the file or folder of rules and those of the targets
-// of links, by their real paths: a link that changes leads to another path.
+// folders returns the folders of the path and of the targets of links, by their
+// real paths, because a changed link leads to another path.
 func (s *Source) folders() map[string]bool {
 	folders := map[string]bool{}
 	add := func(name string) {

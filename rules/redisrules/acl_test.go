@@ -14,7 +14,7 @@ import (
 
 const aclUser, aclPassword = "rules", "change-me"
 
-// documentedUser is the rules of the ACL user in the package comment.
+// documentedUser returns the rules of the ACL user in the package comment.
 func documentedUser(t testing.TB) []string {
 	t.Helper()
 	page, err := os.ReadFile("doc.go")
@@ -33,7 +33,7 @@ func aclConfig(rules []string) testenv.Config {
 	return testenv.Config{Users: []testenv.User{{Name: aclUser, Password: aclPassword, Rules: strings.Join(rules, " ")}}}
 }
 
-// without takes rules from the user.
+// without removes rules from the user.
 func without(t testing.TB, servers []*testenv.Server, all []string, less ...string) {
 	t.Helper()
 	args := []any{"ACL", "SETUSER", aclUser, "reset", "on", ">" + aclPassword}
@@ -47,8 +47,8 @@ func without(t testing.TB, servers []*testenv.Server, all []string, less ...stri
 	}
 }
 
-// underACL does all that a source does, on new connections and where the
-// script is not there. So few revisions are kept that some are forgotten.
+// underACL calls everything on new connections and without cached scripts. The
+// history is so short that revisions are deleted.
 func underACL(t testing.TB, options *redis.UniversalOptions, servers []*testenv.Server) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -65,7 +65,7 @@ func underACL(t testing.TB, options *redis.UniversalOptions, servers []*testenv.
 	return everything(ctx, t, s)
 }
 
-// The documented ACL is enough on one server.
+// The documented ACL is sufficient on one server.
 func TestACL_Standalone(t *testing.T) {
 	all := documentedUser(t)
 	srv := testenv.StartStandalone(t, aclConfig(all))
@@ -88,7 +88,7 @@ func TestACL_Standalone(t *testing.T) {
 	if err := underACL(t, toServer(t, srv), servers); err != nil {
 		t.Error(err)
 	}
-	// And it lets in nothing else.
+	// It permits nothing else.
 	client := dial(t, toServer(t, srv))
 	for _, command := range [][]any{
 		{"GET", "fluxgate:{rules}:heads"}, {"HGET", "fluxgate:fleet", "salt"}, {"HGET", "fluxgate:{3k}:heads", "x"}, {"KEYS", "*"}, {"SCAN", "0"},
@@ -101,7 +101,7 @@ func TestACL_Standalone(t *testing.T) {
 	}
 }
 
-// Who only reads needs less.
+// A user who only reads needs fewer permissions.
 func TestACL_ReadOnly(t *testing.T) {
 	all := documentedUser(t)
 	srv := testenv.StartStandalone(t, aclConfig(all))
@@ -125,13 +125,13 @@ func TestACL_ReadOnly(t *testing.T) {
 		t.Error(history, err)
 	}
 	if _, err := s.Put(ctx, ruleSet(t, "limits", "second"), by(1, "")); err == nil {
-		t.Error("who may only read can write")
+		t.Error("a read-only user can write")
 	}
 	without(t, []*testenv.Server{srv}, all)
 	consistent(t, srv, s)
 }
 
-// The documented ACL is enough in a cluster.
+// The documented ACL is sufficient in a cluster.
 func TestACL_Cluster(t *testing.T) {
 	all := documentedUser(t)
 	cluster := testenv.StartCluster(t, aclConfig(all))
@@ -142,7 +142,7 @@ func TestACL_Cluster(t *testing.T) {
 	if err := underACL(t, toCluster(cluster), masters); err != nil {
 		t.Fatal(err)
 	}
-	// While the slot moves, its keys are asked for with ASKING.
+	// While the slot moves, the client sends ASKING.
 	s := newSource(t, dial(t, toCluster(cluster)), Config{Prefix: "fluxgate"})
 	mustPut(t, s, ruleSet(t, "limits", "first"), 0)
 	slot := testenv.Slot(s.key("heads"))

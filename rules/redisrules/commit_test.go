@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// impatient is a client that soon gives up on an answer and sends the command
-// again, on another connection.
+// impatient returns a client with a short timeout that retries on another
+// connection.
 func impatient(t testing.TB, addr string) redis.UniversalClient {
 	t.Helper()
 	return dial(t, &redis.UniversalOptions{
@@ -20,8 +20,8 @@ func impatient(t testing.TB, addr string) redis.UniversalClient {
 	})
 }
 
-// The server makes the change, the connection breaks before the answer
-// arrives, and the client sends the change again.
+// A change whose answer is lost is made once: the connection breaks after the
+// server made the change, and the client sends it again.
 func TestPut_LostAnswer(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	proxy := testenv.StartProxy(t, srv.Addr())
@@ -30,11 +30,11 @@ func TestPut_LostAnswer(t *testing.T) {
 	ctx := t.Context()
 	mustPut(t, s, ruleSet(t, "limits", "first"), 0)
 
-	// lose makes a change, loses its answer, and has something happen before
-	// it is sent again.
+	// lose makes a change, loses its answer, and calls meanwhile before the
+	// retry.
 	lose := func(change func() (int64, error), meanwhile func()) (int64, error) {
 		if _, err := s.Load(ctx, "limits"); err != nil && !errors.Is(err, rules.ErrNotFound) {
-			t.Fatal(err) // a connection is open, or the change would wait for one
+			t.Fatal(err) // open a connection first
 		}
 		before, _ := calls(t, srv, "hset")
 		proxy.SwallowReplies(true)
@@ -85,9 +85,9 @@ func TestPut_LostAnswer(t *testing.T) {
 		{"a change, and a deletion after it", put(4, "fifth"), gone(5), 5, rules.Head{Revision: 6, Deleted: true}},
 		{"a new rule set", put(0, "seventh"), nothing, 7, rules.Head{Revision: 7}},
 		{"a deletion", remove(7), nothing, 8, rules.Head{Revision: 8, Deleted: true}},
-		// Its base is right again when it is sent again: only its token shows it.
-		{"a new rule set that is gone again", put(0, "ninth"), gone(9), 9, rules.Head{Revision: 10, Deleted: true}},
-		{"a new rule set, gone and made anew", put(0, "eleventh"), func() { gone(11)(); again(0)() }, 11, rules.Head{Revision: 13}},
+		// Its base is valid again when it is retried: only its token identifies it.
+		{"a new rule set that is deleted again", put(0, "ninth"), gone(9), 9, rules.Head{Revision: 10, Deleted: true}},
+		{"a new rule set, deleted and created again", put(0, "eleventh"), func() { gone(11)(); again(0)() }, 11, rules.Head{Revision: 13}},
 	} {
 		revision, err := lose(c.change, c.meanwhile)
 		if err != nil || revision != c.want {
@@ -99,7 +99,7 @@ func TestPut_LostAnswer(t *testing.T) {
 		}
 	}
 	if sent := scripts(t, srv) - before; sent < 13+7 {
-		t.Errorf("the server ran %d scripts: no change was sent twice, so that this has tested nothing", sent)
+		t.Errorf("the server ran %d scripts: no change was sent twice, so the test is void", sent)
 	}
 	history, err := near.History(ctx, "limits", 0, 0)
 	if err != nil || len(history) != 13 {
@@ -107,8 +107,7 @@ func TestPut_LostAnswer(t *testing.T) {
 	}
 }
 
-// A client that does not try again: the author hears of an error that is not a
-// conflict, and looks.
+// Without retries a lost answer is an error, but not a conflict.
 func TestPut_LostAnswerIsNoConflict(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	proxy := testenv.StartProxy(t, srv.Addr())
@@ -140,6 +139,6 @@ func TestScripts_Flush(t *testing.T) {
 		}
 	}
 	if whole, _ := calls(t, srv, "eval"); whole < 20 {
-		t.Errorf("the script was brought %d times for 20 flushes", whole)
+		t.Errorf("the script was sent %d times for 20 flushes", whole)
 	}
 }

@@ -10,23 +10,23 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// Config is how a [Source] is made. Its zero value works.
+// Config configures a [Source]. Its zero value works.
 type Config struct {
-	// Prefix begins every key. Empty means "fluxgate". It may be that of a
-	// redisstore: the two never touch each other's keys.
+	// Prefix begins every key. Empty means "fluxgate". A redisstore may use the
+	// same prefix: their keys never overlap.
 	Prefix string
 	// History is how many revisions of a rule set are kept, the current one
 	// included. 0 means [rules.DefaultHistory].
 	History int
-	// HistoryBytes is how many bytes their documents have together. The last
-	// two are kept whatever their size. 0 means [rules.DefaultHistoryBytes].
+	// HistoryBytes is how many bytes their documents have in total. The last
+	// two are always kept. 0 means [rules.DefaultHistoryBytes].
 	HistoryBytes int
-	// Timeout bounds an operation, waiting for a connection included, whatever
-	// the client's own timeouts are. 0 means 5s.
+	// Timeout bounds an operation, including the wait for a connection,
+	// independently of the client's timeouts. 0 means 5s.
 	Timeout time.Duration
 }
 
-// Bounds of the settings, more than a server can hold.
+// Largest accepted settings.
 const maxHistory, maxHistoryBytes = 1_000_000, 1 << 40
 
 func (c Config) withDefaults() (Config, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// conformance runs the suite, each check with keys of its own and with two
-// clients. The subject says what else it needs.
+// conformance runs the suite. Each check has its own keys and two clients. The
+// subject has the other settings.
 func conformance(t *testing.T, options *redis.UniversalOptions, subject rulestest.Subject) {
 	t.Helper()
 	one, other := dial(t, options), dial(t, options)
@@ -32,15 +32,15 @@ func conformance(t *testing.T, options *redis.UniversalOptions, subject rulestes
 		return subject
 	}
 	for _, check := range rulestest.Checks() {
-		// The longest documents take seconds, and are no longer elsewhere than
-		// on the one server that gets the whole suite.
+		// The longest documents take seconds; testing them on one server is
+		// enough.
 		if subject.Changes == 0 || !strings.Contains(check.Name, "as long as a document may be") {
 			t.Run(check.Name, func(t *testing.T) { check.Run(t, open(t)) })
 		}
 	}
 }
 
-// On one server with all the writers and changes that the suite asks for.
+// The suite passes on one server with all writers and changes.
 func TestConformance_Standalone(t *testing.T) {
 	conformance(t, toServer(t, testenv.SharedStandalone(t)), rulestest.Subject{})
 }

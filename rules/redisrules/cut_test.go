@@ -14,14 +14,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// trap cuts everything off once so many bytes have been sent, or with the
-// first byte that comes back after them.
+// trap cuts all connections after a number of bytes was sent, or at the first
+// byte received after them.
 type trap struct {
 	proxy    *testenv.Proxy
 	sent     atomic.Int64 // counted always
 	left     atomic.Int64 // bytes that may still pass, while it is set
 	set      atomic.Bool
-	answered bool // wait for the answer before cutting
+	answered bool // cut at the answer
 }
 
 func (p *trap) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -60,9 +60,9 @@ func (c *trappedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A writer is cut off after each part of what it sends, right behind the last
-// byte, and with the first byte of the answer. The server then has the old rule
-// set or the new one, whole.
+// After a cut connection the server has the old rule set or the new one, complete.
+// The test cuts after each part of a change, right after its last byte, and at the
+// first byte of the answer.
 func TestPut_CutConnection(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	cut := &trap{proxy: testenv.StartProxy(t, srv.Addr())}
@@ -81,25 +81,25 @@ func TestPut_CutConnection(t *testing.T) {
 		}
 		sets[i] = ruleSet(t, "limits", ids...)
 	}
-	mustPut(t, s, sets[0], 0) // the script is there
+	mustPut(t, s, sets[0], 0) // caches the script
 	before := cut.sent.Load()
 	base := mustPut(t, s, sets[1], 1)
 	whole := cut.sent.Load() - before
 
 	const parts = 20
-	made := map[string]int{}
+	committed := map[string]int{}
 	for i := range 3 * parts {
 		until(t, "a connection is open", func() bool { return client.Ping(t.Context()).Err() == nil })
-		moment := "within what is sent"
+		moment := "within the change"
 		cut.answered = false
 		switch {
 		case i < parts:
 			cut.left.Store(max(1, whole*int64(i)/parts))
 		case i < 2*parts:
-			moment = "right behind it"
+			moment = "after the change"
 			cut.left.Store(whole)
 		default:
-			moment = "with the answer"
+			moment = "at the answer"
 			cut.answered = true
 			cut.left.Store(1 << 30)
 		}
@@ -111,14 +111,14 @@ func TestPut_CutConnection(t *testing.T) {
 		if err == nil || errors.As(err, &conflict) {
 			t.Fatalf("a change whose connection was cut %s: %v", moment, err)
 		}
-		// The server may still have it before it.
+		// The server may not have processed it yet.
 		until(t, "the connection has ended", func() bool { return cut.proxy.Connections() == 0 && others(t, srv, near) == 0 })
 		v, err := near.Load(t.Context(), "limits")
 		switch {
 		case err != nil:
 			t.Fatal(err)
 		case v.Revision == base+1:
-			made[moment]++
+			committed[moment]++
 			base++
 			if document(t, v.RuleSet) != document(t, set) {
 				t.Fatalf("revision %d is not what was put", v.Revision)
@@ -128,14 +128,14 @@ func TestPut_CutConnection(t *testing.T) {
 		}
 		consistent(t, srv, near)
 	}
-	t.Logf("%d bytes; of %d changes each that were cut off, those made: %v", whole, parts, made)
-	if made["within what is sent"] != 0 || made["with the answer"] != parts {
-		t.Error("the cuts were not where they should be, so that this has tested something else")
+	t.Logf("%d bytes; made, of %d changes each: %v", whole, parts, committed)
+	if committed["within the change"] != 0 || committed["with the answer"] != parts {
+		t.Error("the cuts were at the wrong places, so the test is void")
 	}
 }
 
-// others is how many connections the server has that are neither near's nor
-// the one that asks.
+// others returns how many connections the server has besides near's and the one
+// that sends this command.
 func others(t testing.TB, srv *testenv.Server, near *Source) int64 {
 	t.Helper()
 	stats, err := srv.Info(t.Context(), "clients")

@@ -19,8 +19,7 @@ func asInvalid(t testing.TB, err error) *fluxgate.ValidationError {
 	return invalid
 }
 
-// Data in Redis that cannot be read is an error that names it. Any client may
-// have written it.
+// Damaged data in Redis is an error that names it. Any client may have written it.
 func TestDamage_NamedByErrors(t *testing.T) {
 	srv := testenv.SharedStandalone(t)
 	ctx := t.Context()
@@ -30,51 +29,51 @@ func TestDamage_NamedByErrors(t *testing.T) {
 		damage func(s *Source) []any
 		hurts  string // which of h(ead), c(urrent line), l(ine), d(ocument)
 	}{
-		{"a head that is no number", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "x"} }, "h"},
+		{"a head that is not a number", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "x"} }, "h"},
 		{"a head with a sign", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "+2"} }, "h"},
-		{"a head with a zero before it", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "02"} }, "h"},
-		{"a head of nothing", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", ""} }, "h"},
+		{"a head with a leading zero", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "02"} }, "h"},
+		{"an empty head", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", ""} }, "h"},
 		{"a head that is negative", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "-2"} }, "h"},
 		{"a head of zero", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "0"} }, "h"},
-		{"a head beyond what can be counted", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "9007199254740993"} }, "h"},
-		{"a head with more behind it", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "2 removed"} }, "h"},
+		{"a head that is too large", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "9007199254740993"} }, "h"},
+		{"a head with unknown text", func(s *Source) []any { return []any{"HSET", s.key("heads"), "limits", "2 removed"} }, "h"},
 		{"no line of history", func(s *Source) []any { return []any{"HDEL", s.key("history:limits"), 2} }, "l-"},
-		{"a line of nothing", func(s *Source) []any { return []any{"HSET", s.key("history:limits"), 2, ""} }, "l"},
+		{"an empty line", func(s *Source) []any { return []any{"HSET", s.key("history:limits"), 2, ""} }, "l"},
 		{"a line of another revision", func(s *Source) []any {
 			return []any{"HSET", s.key("history:limits"), 2, strings.Replace(good, "2", "1", 1)}
 		}, "l"},
-		{"a line without a comment's place", func(s *Source) []any {
+		{"a line without a comment line", func(s *Source) []any {
 			return []any{"HSET", s.key("history:limits"), 2, strings.TrimSuffix(good, "\n")}
 		}, "l"},
 		{"a line without an author", func(s *Source) []any {
 			return []any{"HSET", s.key("history:limits"), 2, strings.Replace(good, "alice", "", 1)}
 		}, "l"},
-		{"a line with a comment that garbles", func(s *Source) []any { return []any{"HSET", s.key("history:limits"), 2, good + "\x1b[2J"} }, "l"},
-		{"a line with a comment without end", func(s *Source) []any {
+		{"a line with control characters in the comment", func(s *Source) []any { return []any{"HSET", s.key("history:limits"), 2, good + "\x1b[2J"} }, "l"},
+		{"a line with a comment that is too long", func(s *Source) []any {
 			return []any{"HSET", s.key("history:limits"), 2, good + strings.Repeat("x", 1<<20)}
 		}, "l"},
 		{"a line of another kind", func(s *Source) []any {
 			return []any{"HSET", s.key("history:limits"), 2, strings.Replace(good, "put", "got", 1)}
 		}, "l"},
-		{"a line without a moment", func(s *Source) []any {
+		{"a line without a time", func(s *Source) []any {
 			return []any{"HSET", s.key("history:limits"), 2, strings.Replace(good, "1767225600000000", "now", 1)}
 		}, "l"},
 		{"a line that says it is a deletion", func(s *Source) []any {
 			return []any{"HSET", s.key("history:limits"), 2, strings.Replace(good, "put", "deleted", 1)}
 		}, "L"},
 		{"no newest line", func(s *Source) []any { return []any{"HDEL", s.key("current"), "limits"} }, "c"},
-		{"a newest line of nothing", func(s *Source) []any { return []any{"HSET", s.key("current"), "limits", ""} }, "c"},
-		{"a name that was never put", func(s *Source) []any { return []any{"ZADD", s.key("names"), 0, "limitt"} }, "c"},
+		{"an empty newest line", func(s *Source) []any { return []any{"HSET", s.key("current"), "limits", ""} }, "c"},
+		{"a name without a rule set", func(s *Source) []any { return []any{"ZADD", s.key("names"), 0, "limitt"} }, "c"},
 		{"no document", func(s *Source) []any { return []any{"HDEL", s.key("documents:limits"), 2} }, "d"},
-		{"a document of nothing", func(s *Source) []any { return []any{"HSET", s.key("documents:limits"), 2, ""} }, "d"},
-		{"a document that is no JSON", func(s *Source) []any { return []any{"HSET", s.key("documents:limits"), 2, "{"} }, "d"},
+		{"an empty document", func(s *Source) []any { return []any{"HSET", s.key("documents:limits"), 2, ""} }, "d"},
+		{"a document that is not JSON", func(s *Source) []any { return []any{"HSET", s.key("documents:limits"), 2, "{"} }, "d"},
 		{"a document of another rule set", func(s *Source) []any {
 			return []any{"HSET", s.key("documents:limits"), 2, `{"id":"others","rules":[]}`}
 		}, "d"},
 		{"a document with an unknown field", func(s *Source) []any {
 			return []any{"HSET", s.key("documents:limits"), 2, `{"id":"limits","rules":[],"more":1}`}
 		}, "dv"},
-		{"a document that breaks the rules", func(s *Source) []any {
+		{"a document that is not valid", func(s *Source) []any {
 			return []any{"HSET", s.key("documents:limits"), 2, `{"id":"limits","rules":[{"id":"a","limitScope":"IP"}]}`}
 		}, "dv"},
 		{"a document that is too long", func(s *Source) []any {
@@ -105,7 +104,7 @@ func TestDamage_NamedByErrors(t *testing.T) {
 				{"List", list, wants("c")}, {"History", history, wants("hl")},
 			} {
 				if got.what == "History" && c.hurts == "l-" || got.what == "Version" && c.hurts == "l-" {
-					continue // that is what a forgotten revision looks like
+					continue // a deleted revision looks the same
 				}
 				if (got.err != nil) != got.want {
 					t.Errorf("%s: %v", got.what, got.err)
@@ -114,13 +113,13 @@ func TestDamage_NamedByErrors(t *testing.T) {
 					continue
 				}
 				if errors.Is(got.err, rules.ErrNotFound) {
-					t.Errorf("%s takes it for absent: %v", got.what, got.err)
+					t.Errorf("%s returns ErrNotFound: %v", got.what, got.err)
 				}
 				if len(got.err.Error()) > 1_000 {
 					t.Errorf("%s: an error of %d bytes", got.what, len(got.err.Error()))
 				}
 			}
-			// The others are as they were, and a caller that compares loads it again.
+			// The others are unaffected, and a caller that compares revisions loads it.
 			if revisions == nil && (heads["whole"].Revision != 1 || (heads["limits"].Revision == 2) == wants("h")) {
 				t.Errorf("the heads are %v", heads)
 			}
@@ -149,7 +148,7 @@ func TestDamage_NamedByErrors(t *testing.T) {
 	}
 }
 
-// retype makes a string of a key.
+// retype replaces a key by a string.
 const retype = "redis.call('DEL', KEYS[1]) return redis.call('SET', KEYS[1], 'x')"
 
 // A rule set whose head is damaged cannot be changed, and the head stays.
@@ -177,7 +176,7 @@ func TestDamage_Head(t *testing.T) {
 	consistent(t, srv, s)
 }
 
-// What others have written is not carried over the network, however long.
+// Long lines that others wrote are not sent over the network.
 func TestDamage_LongLines(t *testing.T) {
 	srv := testenv.SharedStandalone(t)
 	s := newSource(t, dial(t, toServer(t, srv)), Config{})
@@ -199,7 +198,7 @@ func TestDamage_LongLines(t *testing.T) {
 	}
 	for what, found := range map[string]reply{"list": list, "history": history, "load": load} {
 		if line, ok := found.text(1); !ok || len(line) > 2_048 {
-			t.Errorf("%s brings a line of %d bytes", what, len(line))
+			t.Errorf("%s returns a line of %d bytes", what, len(line))
 		}
 	}
 }

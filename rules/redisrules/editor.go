@@ -15,7 +15,7 @@ import (
 // Put implements [rules.Editor].
 func (s *Source) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Change) (int64, error) {
 	if set == nil {
-		return 0, errors.New("putting a rule set: there is none")
+		return 0, errors.New("putting a rule set: the rule set is nil")
 	}
 	_, document, err := rules.Encode(set)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Source) Delete(ctx context.Context, id string, change rules.Change) (in
 	return s.commit(ctx, wasDeleted, id, nil, change)
 }
 
-// commit makes a document, or a deletion, the next revision.
+// commit makes a document the next revision; an empty one is a deletion.
 func (s *Source) commit(ctx context.Context, what, id string, document []byte, change rules.Change) (revision int64, err error) {
 	defer func() {
 		if err != nil {
@@ -70,7 +70,7 @@ func (s *Source) commit(ctx context.Context, what, id string, document []byte, c
 func (s *Source) List(ctx context.Context, after string, limit int) ([]rules.Entry, error) {
 	from := "-"
 	if after != "" {
-		// No id is as long, so that what is cut off decides nothing.
+		// Longer than any id, so that truncating does not change the result.
 		const longest = 100
 		from = "(" + after[:min(len(after), longest)]
 	}

@@ -13,8 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A rule set is changed by who has seen its current revision, and the former
-// one is kept.
+// Change a rule set based on its current revision; the former one is kept.
 func Example() {
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
@@ -39,7 +38,7 @@ func Example() {
 		fmt.Println("it exists already, at revision", conflict.Current)
 		return
 	case err != nil:
-		log.Print(err) // it may have been made: look before you try again
+		log.Print(err) // it may have been made: read the rule set before you try again
 		return
 	}
 

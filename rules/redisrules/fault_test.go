@@ -16,7 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis does not undo what a script has written before it failed.
+// A key of a wrong type fails a change before anything is written: Redis does not
+// roll back scripts.
 func TestPut_WrongType(t *testing.T) {
 	srv := testenv.SharedStandalone(t)
 	for name, key := range map[string]func(s *Source) string{
@@ -81,7 +82,7 @@ func TestRevisions_LostData(t *testing.T) {
 	mustPut(t, s, ruleSet(t, "limits", "a"), 0)
 }
 
-// Buckets and rules may have one prefix.
+// Buckets and rules may share a prefix.
 func TestKeys_ResetOfBuckets(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	s := newSource(t, dial(t, toServer(t, srv)), Config{Prefix: "fluxgate"})
@@ -116,7 +117,8 @@ func TestKeys_ResetOfBuckets(t *testing.T) {
 	}
 }
 
-// The server is frozen, and the client would wait for it forever.
+// Operations end after the timeout, even if the server is frozen and the client
+// has no timeout.
 func TestTimeout_Bound(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	client := dial(t, &redis.UniversalOptions{Addrs: srv.Addrs(), ReadTimeout: -1, WriteTimeout: -1})
@@ -130,7 +132,7 @@ func TestTimeout_Bound(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	for what, ask := range map[string]func(context.Context) error{
+	for what, call := range map[string]func(context.Context) error{
 		"Revisions": func(ctx context.Context) error { _, err := s.Revisions(ctx, []string{"limits"}); return err },
 		"Load":      func(ctx context.Context) error { _, err := s.Load(ctx, "limits"); return err },
 		"Put": func(ctx context.Context) error {
@@ -138,17 +140,17 @@ func TestTimeout_Bound(t *testing.T) {
 			return err
 		},
 	} {
-		if err := ask(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		if err := call(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", what, err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := ask(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s that was given up: %v", what, err)
+		if err := call(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s with a cancelled context: %v", what, err)
 		}
 	}
 	if took := time.Since(start); took > patience/2 {
-		t.Errorf("three questions took %v", took)
+		t.Errorf("three operations took %v", took)
 	}
 	if err := srv.Thaw(); err != nil {
 		t.Fatal(err)
@@ -168,13 +170,13 @@ func TestErrors_Password(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 			if errors.Is(err, rules.ErrNotFound) {
-				t.Errorf("a server that cannot be asked is taken for an empty one: %v", err)
+				t.Errorf("an unreachable server is an empty source: %v", err)
 			}
 		}
 	}
 }
 
-// A config that cannot work is refused.
+// An invalid config is rejected.
 func TestConfig_Invalid(t *testing.T) {
 	client := redis.NewClient(&redis.Options{})
 	defer client.Close()

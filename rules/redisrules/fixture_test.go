@@ -19,10 +19,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
 
-// patience is for machines with something else to do; nothing takes that long.
+// patience is longer than any operation, even on a busy machine.
 const patience = 20 * time.Second
 
-// dial makes a client that is closed with the test.
+// dial returns a client that is closed with the test.
 func dial(t testing.TB, options *redis.UniversalOptions) redis.UniversalClient {
 	t.Helper()
 	client := redis.NewUniversalClient(options)
@@ -47,7 +47,7 @@ func toSentinel(s *testenv.Sentinel) *redis.UniversalOptions {
 	return &redis.UniversalOptions{Addrs: s.Addrs(), MasterName: s.MasterName()}
 }
 
-// newSource makes a source with keys of its own, unless config names them.
+// newSource returns a source with its own keys, unless config names them.
 func newSource(t testing.TB, client redis.UniversalClient, config Config) *Source {
 	t.Helper()
 	if config.Prefix == "" {
@@ -63,7 +63,7 @@ func newSource(t testing.TB, client redis.UniversalClient, config Config) *Sourc
 	return s
 }
 
-// ruleSet has a rule for each id.
+// ruleSet returns a rule set with a rule for each id.
 func ruleSet(t testing.TB, id string, ruleIDs ...string) *fluxgate.RuleSet {
 	t.Helper()
 	var list []fluxgate.Rule
@@ -80,7 +80,7 @@ func ruleSet(t testing.TB, id string, ruleIDs ...string) *fluxgate.RuleSet {
 	return set
 }
 
-// by is a change of alice's.
+// by returns a change by alice.
 func by(base int64, comment string) rules.Change {
 	return rules.Change{Base: base, Author: "alice", Comment: comment}
 }
@@ -104,7 +104,7 @@ func document(t testing.TB, set *fluxgate.RuleSet) string {
 	return string(data)
 }
 
-// do runs a command on the server, with all rights.
+// do runs a command on the server with all permissions.
 func do(t testing.TB, srv *testenv.Server, args ...any) any {
 	t.Helper()
 	answer, err := srv.Do(t.Context(), args...)
@@ -119,12 +119,12 @@ func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited %v in vain: %s", patience, what)
+			t.Fatalf("waited %v for: %s", patience, what)
 		}
 	}
 }
 
-// calls is how often the server has run a command, and for how long.
+// calls returns how often the server has run a command, and for how long.
 func calls(t testing.TB, srv *testenv.Server, command string) (count int, took time.Duration) {
 	t.Helper()
 	stats, err := srv.Info(t.Context(), "commandstats")
@@ -142,7 +142,7 @@ func calls(t testing.TB, srv *testenv.Server, command string) (count int, took t
 	return count, time.Duration(usec) * time.Microsecond
 }
 
-// scripts is how often the server has run scripts.
+// scripts returns how often the server has run scripts.
 func scripts(t testing.TB, srv *testenv.Server) int {
 	t.Helper()
 	bySHA, _ := calls(t, srv, "evalsha")
@@ -150,7 +150,7 @@ func scripts(t testing.TB, srv *testenv.Server) int {
 	return bySHA + whole
 }
 
-// everything does all that a source can do, with ids of its own.
+// everything calls every operation of a source, with its own ids.
 func everything(ctx context.Context, t testing.TB, s *Source) error {
 	t.Helper()
 	id := "set-" + strings.ToLower(rand.Text())

@@ -9,20 +9,19 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// What Redis holds is untrusted: these read what the scripts write and nothing
-// else.
+// Data in Redis is untrusted: accept only what the scripts write.
 var (
 	errHead = errors.New("its head is not a revision")
 	errLine = errors.New("its line of history cannot be read")
 )
 
-// What a change did.
+// Kinds of changes.
 const (
 	wasPut     = "put"
 	wasDeleted = "deleted"
 )
 
-// parseHead reads "7" or "7 deleted".
+// parseHead parses "7" or "7 deleted".
 func parseHead(s string) (rules.Head, error) {
 	number, state, more := strings.Cut(s, " ")
 	revision, ok := parseNumber(number)
@@ -32,14 +31,14 @@ func parseHead(s string) (rules.Head, error) {
 	return rules.Head{Revision: revision, Deleted: more}, nil
 }
 
-// parseNumber reads a positive number that a script has counted.
+// parseNumber parses a positive number that a script has written.
 func parseNumber(s string) (int64, bool) {
-	const most = 1 << 53 // where doubles end
+	const most = 1 << 53 // doubles are exact below
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil && n > 0 && n < most && strconv.FormatInt(n, 10) == s
 }
 
-// parseLine reads a line of the history:
+// parseLine parses a line of the history:
 //
 //	7 put 1767225600000000 MFZWIZTBNZSG4ZDF
 //	alice

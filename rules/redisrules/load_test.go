@@ -29,16 +29,16 @@ func TestPut_TenThousandRules(t *testing.T) {
 	}
 	set := ruleSet(t, "limits", ids("1")...)
 	data := document(t, set)
-	took := func(what string, ask func() error) {
+	took := func(what string, call func() error) {
 		t.Helper()
 		before := scriptTime(t, srv)
-		if err := ask(); err != nil {
+		if err := call(); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("%d rules, %d bytes: the server took %v to %s", set.Len(), len(data), scriptTime(t, srv)-before, what)
 	}
 	took("put them", func() error { _, err := s.Put(t.Context(), set, by(0, "")); return err })
-	took("put others in their place", func() error { _, err := s.Put(t.Context(), ruleSet(t, "limits", ids("2")...), by(1, "")); return err })
+	took("replace them", func() error { _, err := s.Put(t.Context(), ruleSet(t, "limits", ids("2")...), by(1, "")); return err })
 	took("put them back", func() error { _, err := s.Put(t.Context(), set, by(2, "")); return err })
 	took("load them", func() error {
 		v, err := s.Load(t.Context(), "limits")
@@ -53,7 +53,7 @@ func TestPut_TenThousandRules(t *testing.T) {
 	consistent(t, srv, s)
 }
 
-// scriptTime is how long the server has spent in scripts.
+// scriptTime returns how long the server has spent in scripts.
 func scriptTime(t testing.TB, srv *testenv.Server) time.Duration {
 	t.Helper()
 	_, bySHA := calls(t, srv, "evalsha")
@@ -61,7 +61,7 @@ func scriptTime(t testing.TB, srv *testenv.Server) time.Duration {
 	return bySHA + whole
 }
 
-// countedConn counts what passes.
+// countedConn counts bytes.
 type countedConn struct {
 	net.Conn
 	sent, received *atomic.Int64
@@ -79,7 +79,7 @@ func (c countedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// However large the rule sets are, asking whether they have changed is small.
+// Reading revisions is one small read, whatever the size of the rule sets.
 func TestRevisions_Bytes(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	var sent, received atomic.Int64
@@ -116,7 +116,7 @@ func TestRevisions_Bytes(t *testing.T) {
 	}
 }
 
-// After many changes Redis holds no more than after as many as are kept.
+// After many changes Redis has no more data than the limits of the history allow.
 func TestHistory_Bounded(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	client := dial(t, toServer(t, srv))
@@ -152,7 +152,7 @@ func TestHistory_Bounded(t *testing.T) {
 	}
 	consistent(t, srv, s)
 
-	// Who keeps less forgets the rest with the next changes.
+	// With a shorter history the next changes delete the rest.
 	s = newSource(t, client, Config{Prefix: s.config.Prefix, History: 200})
 	change(200)
 	s = newSource(t, client, Config{Prefix: s.config.Prefix, History: 5})
@@ -184,7 +184,7 @@ func TestKeys_NoScan(t *testing.T) {
 		}
 	}
 	if _, ok := stats["cmdstat_evalsha"]; !ok {
-		t.Error("no script was run, so that this has tested nothing")
+		t.Error("no script was run, so the test is void")
 	}
 	for _, key := range do(t, srv, "KEYS", "*").([]any) {
 		if !strings.HasPrefix(key.(string), s.config.Prefix+":{rules}:") {
@@ -196,8 +196,8 @@ func TestKeys_NoScan(t *testing.T) {
 	}
 }
 
-// Many changes of a large rule set take no more memory in Redis than the bound
-// of the history.
+// Many changes of a large rule set use no more memory in Redis than the limit of
+// the history.
 func TestHistory_Memory(t *testing.T) {
 	testenv.SkipShort(t)
 	srv := testenv.StartStandalone(t, testenv.Config{})

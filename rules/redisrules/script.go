@@ -24,10 +24,10 @@ var (
 	historyScript = redis.NewScript(historyLua)
 )
 
-// reply is what a script has returned: text or nil in each element.
+// reply is the result of a script: a string or nil in each element.
 type reply []any
 
-// text is the text in an element, if there is one.
+// text returns the string in an element, if it has one.
 func (r reply) text(i int) (string, bool) {
 	if i >= len(r) {
 		return "", false
@@ -36,7 +36,7 @@ func (r reply) text(i int) (string, bool) {
 	return s, ok
 }
 
-// run runs a script. The client loads it on a server that does not have it.
+// run runs a script. The client loads it if the server does not have it.
 func (s *Source) run(ctx context.Context, script *redis.Script, keys []string, args ...any) (reply, error) {
 	return within(ctx, s.config, func(ctx context.Context) (reply, error) {
 		return script.Run(ctx, s.client, keys, args...).Slice()
@@ -46,9 +46,9 @@ func (s *Source) run(ctx context.Context, script *redis.Script, keys []string, a
 // within calls the server and waits no longer than the timeout.
 //
 // The client's own waits do not end with a context, unless its options say so.
-// So the call goes on without its caller, and holds a connection until the
+// So the call may continue after within returns, and holds a connection until the
 // client's timeouts end it.
-func within[T any](ctx context.Context, config Config, ask func(context.Context) (T, error)) (T, error) {
+func within[T any](ctx context.Context, config Config, call func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error
@@ -60,7 +60,7 @@ func within[T any](ctx context.Context, config Config, ask func(context.Context)
 	defer cancel()
 	answers := make(chan answer, 1)
 	go func() {
-		value, err := ask(limited)
+		value, err := call(limited)
 		answers <- answer{value, err}
 	}()
 	select {

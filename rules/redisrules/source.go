@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Source is rule sets in Redis. Its methods may be called by any number of
-// goroutines, and by any number of processes for the same server.
+// Source keeps rule sets in Redis. Its methods may be called concurrently, by any
+// number of processes.
 type Source struct {
 	client redis.UniversalClient
 	config Config
@@ -20,11 +20,11 @@ type Source struct {
 
 var _ rules.Editor = (*Source)(nil)
 
-// New makes a source on the servers of a client. It sends nothing yet. The caller
-// closes the client when the source is not used any more.
+// New returns a source that uses a client. It sends nothing yet. The caller closes
+// the client after the last use of the source.
 func New(client redis.UniversalClient, config Config) (*Source, error) {
 	if client == nil {
-		return nil, errors.New("rule sets in Redis: there is no client")
+		return nil, errors.New("rule sets in Redis: the client is nil")
 	}
 	config, err := config.withDefaults()
 	if err != nil {
@@ -33,14 +33,14 @@ func New(client redis.UniversalClient, config Config) (*Source, error) {
 	return &Source{client: client, config: config}, nil
 }
 
-// key is a name in Redis. All have one hash tag, so that they are in one slot of a
-// cluster and a script can use them together. The buckets of a redisstore have
-// other tags, of at most four characters.
+// key returns a key in Redis. All keys have one hash tag, so that they are in one
+// slot of a cluster and a script can use them. The tags of redisstore's buckets
+// have at most four characters.
 func (s *Source) key(name string) string { return s.config.Prefix + ":{rules}:" + name }
 
-// unreadable is the revision of a rule set whose head is damaged. No rule set
-// has it, so that a caller loads the rule set and gets the error, while other
-// rule sets are not affected.
+// unreadable is the revision of a rule set with a damaged head. No rule set has it,
+// so a caller loads the rule set and gets the error, and other rule sets are not
+// affected.
 const unreadable = -1
 
 // Revisions implements [rules.Source], with one HMGET.
@@ -54,7 +54,7 @@ func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.
 		return s.client.HMGet(ctx, s.key("heads"), known...).Result()
 	})
 	if err != nil {
-		return nil, fmt.Errorf("asking for the revisions of %d rule sets: %w", len(known), err)
+		return nil, fmt.Errorf("reading the revisions of %d rule sets: %w", len(known), err)
 	}
 	for i, id := range known {
 		text, ok := found.text(i)
@@ -94,7 +94,7 @@ func (s *Source) Version(ctx context.Context, id string, revision int64) (*rules
 	return v, nil
 }
 
-// version reads a revision, or the current one for 0.
+// version reads a revision; 0 is the current one.
 func (s *Source) version(ctx context.Context, id string, revision int64) (*rules.Version, error) {
 	if !fluxgate.ValidID(id) {
 		return nil, rules.ErrNotFound
@@ -128,15 +128,15 @@ func (s *Source) version(ctx context.Context, id string, revision int64) (*rules
 	return readVersion(id, revision, head, line, found)
 }
 
-// readVersion makes a version of what the script has returned. The line must
-// agree with the head, if that is known.
+// readVersion decodes the result of the script. The line must agree with the head,
+// if that is known.
 func readVersion(id string, revision int64, head rules.Head, line string, found reply) (*rules.Version, error) {
 	entry, err := parseLine(id, line)
 	if err != nil {
 		return nil, damaged(id, revision, err)
 	}
 	if entry.Revision != revision || head.Revision != 0 && entry.Head != head {
-		return nil, damaged(id, revision, errors.New("its line of history is that of another"))
+		return nil, damaged(id, revision, errors.New("its line of history is for another revision"))
 	}
 	document, ok := found.text(3)
 	if !ok && !entry.Deleted {
@@ -153,7 +153,7 @@ func readVersion(id string, revision int64, head rules.Head, line string, found 
 	return version, nil
 }
 
-// damaged is an error about data in Redis that FluxGate has not written, or that
+// damaged returns an error about data in Redis that FluxGate did not write, or that
 // is not a valid rule set.
 func damaged(id string, revision int64, err error) error {
 	if revision == 0 {

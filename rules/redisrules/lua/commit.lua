@@ -1,20 +1,19 @@
--- commit.lua: one change of one rule set, whole or not at all.
+-- commit.lua: one atomic change of one rule set.
 --
--- Compares what the change is based on with the current revision, and then writes
--- everything: the document, the line of the history, and last the head, which makes it
--- all current.
+-- Compares the base of the change with the current revision, then writes the document,
+-- the line of the history, and last the head, which makes the revision current.
 --
 -- A client that gets no answer may send the same change again. So a change has a token,
--- kept for as long as its revision is: a token that is known is a change that was made,
--- whatever has happened since, and the answer is the one that was lost.
+-- kept as long as its revision. A known token means that the change was made, and the
+-- script returns the lost answer.
 --
--- Redis does not take back what a script has written when a later command fails. So every
--- key is read before the first write, which finds those of a wrong type; the first write
--- is one that a full server refuses; and the head comes last: what was written for a
--- revision that the head has not reached is not read and is overwritten by the next.
+-- Redis does not roll back a script when a command fails. So every key is read before the
+-- first write, which detects wrong types; the first write is one that a full server
+-- rejects; and the head is written last: data for a revision after the head is not read,
+-- and the next change overwrites it.
 --
--- Revisions are compared as text and counted as doubles, which are exact to 2^53. No key
--- is touched that is not in KEYS.
+-- Revisions are compared as strings and counted as doubles, which are exact to 2^53. Only
+-- keys in KEYS are accessed.
 --
 -- KEYS[1]  heads      hash    rule set id -> "REVISION" or "REVISION deleted"
 -- KEYS[2]  names      zset    ids of the rule sets that exist, all with score 0
@@ -22,18 +21,18 @@
 -- KEYS[4]  history    hash    revision -> line, of this rule set
 -- KEYS[5]  documents  hash    revision -> JSON, of this rule set
 -- KEYS[6]  changes    hash    token -> revision, of this rule set
--- KEYS[7]  bytes      hash    rule set id -> how many bytes its documents have together
+-- KEYS[7]  bytes      hash    rule set id -> total bytes of its documents
 -- ARGV[1]  id         of the rule set
--- ARGV[2]  base       the revision that the author has seen, 0 for none
+-- ARGV[2]  base       the revision that the change is based on, 0 for none
 -- ARGV[3]  token      of this change
 -- ARGV[4]  keep       how many revisions are kept
 -- ARGV[5]  what       put or deleted
 -- ARGV[6]  words      author, newline, comment
 -- ARGV[7]  document   JSON; empty for a deletion
--- ARGV[8]  most       how many bytes of documents are kept; the last two revisions always are
+-- ARGV[8]  most       how many bytes of documents are kept; the last two revisions are always kept
 -- Returns  { 'done', revision }
 --          { 'conflict', current revision, 0 if there is none }
---          { 'missing' }      there is nothing to delete
+--          { 'missing' }      the rule set to delete does not exist
 --          { 'damaged', the head }
 --
 -- A line of the history is "REVISION WHAT MICROSECONDS TOKEN\nAUTHOR\nCOMMENT".
@@ -42,10 +41,10 @@ local heads, names, current, history, documents, changes, bytes = unpack(KEYS)
 local id, base, token, keep, what, words, document, most = unpack(ARGV)
 local call, format = redis.call, string.format
 
-local MOST_PRUNED = 1000 -- of small ones, when a large one comes or a bound was made smaller
+local MOST_PRUNED = 1000 -- per change: a large revision or a lower limit may remove many small ones
 local MOST_DIGITS = 15  -- below 2^53
 
--- Has this very change been made already?
+-- Was this change made already?
 local made = call('HGET', changes, token)
 if made then return { 'done', made } end
 
@@ -64,7 +63,7 @@ if what == 'deleted' and at == '0' then return { 'missing' } end
 
 local held = (tonumber(call('HGET', bytes, id) or '') or 0) + #document
 
--- The keys that have not been read yet, for their type alone.
+-- Read the remaining keys, to check their type.
 call('HLEN', current)
 call('ZCARD', names)
 call('HLEN', history)
@@ -84,8 +83,8 @@ end
 call('HSET', current, id, line)
 call('HSET', changes, token, revision)
 
--- Forget the oldest while a bound is passed. Revisions have no gaps, so the number of
--- lines says which one is the oldest.
+-- Delete the oldest revisions beyond a limit. Revisions have no gaps, so the number of
+-- lines determines the oldest.
 local lines = call('HLEN', history)
 local oldest = tonumber(revision) - lines + 1
 for old = oldest, oldest + MOST_PRUNED - 1 do

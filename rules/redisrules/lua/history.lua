@@ -1,16 +1,16 @@
 -- history.lua: the revisions of a rule set, newest first.
 --
--- Revisions have no gaps, so the head says what the newest ones are called. The first
--- that is not there any more is the end: what is older was forgotten too.
+-- Revisions have no gaps, so the head determines the newest ones. The first missing
+-- revision is the end: all older ones were deleted too.
 --
 -- KEYS[1]  heads    hash    rule set id -> head
 -- KEYS[2]  history  hash    revision -> line, of this rule set
 -- ARGV[1]  id       of the rule set
 -- ARGV[2]  before   only revisions before this one; 0 for all
 -- ARGV[3]  limit    at most 1,000
--- Returns  { head, line, line, ... }, the head nil where there is none
+-- Returns  { head, line, line, ... }, the head nil if there is none
 
-local LONGEST = 2048 -- what is longer is no line, and is refused as what is left of it
+local LONGEST = 2048 -- longer lines are truncated, and then rejected as malformed
 
 local id, before, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local head = redis.call('HGET', KEYS[1], id)

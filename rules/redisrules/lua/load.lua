@@ -1,18 +1,17 @@
 -- load.lua: a rule set at one revision.
 --
--- The head, the line of the history and the document are read at one moment, so that
--- they belong together.
+-- Reads the head, the line of the history and the document atomically.
 --
 -- KEYS[1]  heads      hash    rule set id -> head
 -- KEYS[2]  history    hash    revision -> line, of this rule set
 -- KEYS[3]  documents  hash    revision -> JSON, of this rule set
 -- ARGV[1]  id         of the rule set
 -- ARGV[2]  revision   empty for the current one
--- ARGV[3]  longest    document that is read, in bytes
--- Returns  { head, line, length of the document, document }, each nil where it is not
---          there; the document also where it is too long
+-- ARGV[3]  longest    longest document that is read, in bytes
+-- Returns  { head, line, length of the document, document }, each nil if it is missing;
+--          the document is also nil if it is too long
 
-local LONGEST = 2048 -- what is longer is no line, and is refused as what is left of it
+local LONGEST = 2048 -- longer lines are truncated, and then rejected as malformed
 
 local id, revision, longest = unpack(ARGV)
 local call = redis.call

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxReads is how often files are read that do not stop changing.
+	// maxReads is how often changing files are read before it is an error.
 	maxReads = 20
 	// maxGone is how many deleted rule sets are remembered.
 	maxGone = 10_000
@@ -18,39 +18,39 @@ const (
 // state is the content of the files at one time.
 type state struct {
 	snapshot *snapshot
-	checked  time.Time // when the content was compared last
+	checked  time.Time // when the content was last compared
 	// documents are the parsed files, by name and checksum.
 	documents map[string]*document
 	versions  map[string]rules.Version
-	// heads are those of the versions and of deleted rule sets.
+	// heads has the heads of the versions and of deleted rule sets.
 	heads map[string]rules.Head
-	// err is what is wrong with the files. Then there are no versions.
+	// err has the problems of the files. If it is set there are no versions.
 	err error
 }
 
-// look is the state of the files now. The error is that of reading them, or of
-// their content. A thorough look reads the content even if size and time of the
+// refresh returns the current state of the files, or the error of reading or
+// parsing them. If thorough, it reads the content even if size and time of the
 // files are the same.
-func (s *Source) look(ctx context.Context, thorough bool) (*state, error) {
+func (s *Source) refresh(ctx context.Context, thorough bool) (*state, error) {
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.lock <- struct{}{}:
+		defer func() { <-s.lock }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if !thorough && s.untouched() {
+	if !thorough && s.recent() {
 		return s.current, s.current.err
 	}
-	now, err := s.readStill(ctx)
+	now, err := s.readStable(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if s.current == nil || !sameContent(s.current.snapshot.files, now.files) {
 		if len(now.files) == 0 && s.good != nil && len(s.good.heads) > 0 {
-			return nil, fmt.Errorf("reading rules: %s has no rule files any more; the rules stay in effect", s.path)
+			return nil, fmt.Errorf("reading rules: %s has no rule files; the last good rules stay in effect", s.path)
 		}
 		s.current = s.build(now)
 		if s.current.err == nil {
@@ -64,18 +64,19 @@ func (s *Source) look(ctx context.Context, thorough bool) (*state, error) {
 	return s.current, s.current.err
 }
 
-// untouched reports whether the files were read recently and look the same.
-func (s *Source) untouched() bool {
+// recent reports whether the files were read within the interval and have the
+// same metadata.
+func (s *Source) recent() bool {
 	if s.current == nil || time.Since(s.current.checked) >= s.config.Interval {
 		return false
 	}
 	files, err := find(s.path)
-	return err == nil && s.current.snapshot.unmoved(files)
+	return err == nil && s.current.snapshot.unchanged(files)
 }
 
-// readStill reads the files until two reads in a row have the same content. A
-// file that an editor replaces may be absent for a moment too.
-func (s *Source) readStill(ctx context.Context) (*snapshot, error) {
+// readStable reads the files until two consecutive reads have the same content. A
+// file that an editor replaces may also be absent for a moment.
+func (s *Source) readStable(ctx context.Context) (*snapshot, error) {
 	before, errBefore := read(s.path)
 	if errBefore == nil && s.current != nil && sameContent(s.current.snapshot.files, before.files) {
 		return before, nil
@@ -93,11 +94,10 @@ func (s *Source) readStill(ctx context.Context) (*snapshot, error) {
 		}
 		before, errBefore = now, err
 	}
-	return nil, fmt.Errorf("reading rules: the files in %s do not stop changing", s.path)
+	return nil, fmt.Errorf("reading rules: the files in %s keep changing", s.path)
 }
 
-// build makes a state of new content. Files that have not changed are not
-// parsed again.
+// build parses new content. Unchanged files are not parsed again.
 func (s *Source) build(now *snapshot) *state {
 	next := &state{documents: map[string]*document{}, versions: map[string]rules.Version{}, heads: map[string]rules.Head{}}
 	documents := make([]*document, len(now.files))
