@@ -18,7 +18,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// Secret is a text that no log and no error shows.
+// Secret is a string that logs and errors do not show.
 type Secret = secret.Bytes
 
 // ClientConfig configures a [Client]. Its zero value works with a server without
@@ -40,8 +40,8 @@ type Client struct {
 	base    *url.URL
 	http    *http.Client
 	timeout time.Duration
-	// authorize adds the token. It is a function so that nothing that prints a
-	// client prints the token.
+	// authorize adds the token. It is a function so that printing a client does
+	// not print the token.
 	authorize func(http.Header)
 }
 
@@ -52,14 +52,14 @@ var _ Operator = (*Client)(nil)
 func NewClient(address string, config ClientConfig) (*Client, error) {
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, errors.New("making a client: the address must be of the form http://127.0.0.1:9090")
+		return nil, errors.New("creating a client: the address must be of the form http://127.0.0.1:9090")
 	}
 	if base.User != nil || base.RawQuery != "" || base.Fragment != "" {
-		return nil, errors.New("making a client: the address cannot have a user, a query or a fragment")
+		return nil, errors.New("creating a client: the address must not have a user, a query or a fragment")
 	}
 	config.Timeout = cmp.Or(config.Timeout, 3*time.Minute)
 	if config.Timeout < 0 {
-		return nil, errors.New("making a client: the timeout cannot be negative")
+		return nil, errors.New("creating a client: the timeout must not be negative")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig, transport.Proxy = config.TLS, nil
@@ -118,8 +118,8 @@ func (c *Client) Version(ctx context.Context, id string, revision int64) (*rules
 		Entry
 		RuleSet json.RawMessage `json:"ruleSet"`
 	}
-	ask := call{method: http.MethodGet, path: ruleSetPath(id, "revisions", strconv.FormatInt(revision, 10))}
-	if err := c.do(ctx, &ask, &answer); err != nil {
+	op := call{method: http.MethodGet, path: ruleSetPath(id, "revisions", strconv.FormatInt(revision, 10))}
+	if err := c.do(ctx, &op, &answer); err != nil {
 		return nil, err
 	}
 	v := &rules.Version{Entry: answer.entry()}
@@ -140,11 +140,11 @@ func (c *Client) Version(ctx context.Context, id string, revision int64) (*rules
 // be shorter than the limit and not the last one; the last one is empty.
 func (c *Client) List(ctx context.Context, after string, limit int) ([]rules.Entry, error) {
 	var answer Entries
-	ask := call{method: http.MethodGet, path: "/v1/rule-sets", query: url.Values{"limit": {strconv.Itoa(rules.PageSize(limit))}}}
+	op := call{method: http.MethodGet, path: "/v1/rule-sets", query: url.Values{"limit": {strconv.Itoa(rules.PageSize(limit))}}}
 	if after != "" {
-		ask.query.Set("after", after)
+		op.query.Set("after", after)
 	}
-	if err := c.do(ctx, &ask, &answer); err != nil {
+	if err := c.do(ctx, &op, &answer); err != nil {
 		return nil, err
 	}
 	if answer.RuleSets == nil {
@@ -159,13 +159,13 @@ func (c *Client) History(ctx context.Context, id string, before int64, limit int
 		return nil, nil
 	}
 	var answer Revisions
-	ask := call{method: http.MethodGet, path: ruleSetPath(id, "revisions"), query: url.Values{"limit": {strconv.Itoa(rules.PageSize(limit))}}}
+	op := call{method: http.MethodGet, path: ruleSetPath(id, "revisions"), query: url.Values{"limit": {strconv.Itoa(rules.PageSize(limit))}}}
 	if before > 0 {
-		ask.query.Set("before", strconv.FormatInt(before, 10))
+		op.query.Set("before", strconv.FormatInt(before, 10))
 	}
-	err := c.do(ctx, &ask, &answer)
+	err := c.do(ctx, &op, &answer)
 	if errors.Is(err, rules.ErrNotFound) {
-		return nil, nil // it has never existed
+		return nil, nil // it never existed
 	}
 	if err == nil && answer.Revisions == nil {
 		err = ErrNotAPI
@@ -200,17 +200,17 @@ func (c *Client) Delete(ctx context.Context, id string, change rules.Change) (in
 }
 
 func (c *Client) change(ctx context.Context, method, path string, body any, change rules.Change) (int64, error) {
-	ask := call{method: method, path: path, body: body, header: http.Header{}}
+	op := call{method: method, path: path, body: body, header: http.Header{}}
 	if change.Base == 0 {
-		ask.header.Set("If-None-Match", "*")
+		op.header.Set("If-None-Match", "*")
 	} else {
-		ask.header.Set("If-Match", `"`+strconv.FormatInt(change.Base, 10)+`"`)
+		op.header.Set("If-Match", `"`+strconv.FormatInt(change.Base, 10)+`"`)
 	}
 	if change.Comment != "" {
-		ask.query = url.Values{"comment": {change.Comment}}
+		op.query = url.Values{"comment": {change.Comment}}
 	}
 	var answer Entry
-	if err := c.do(ctx, &ask, &answer); err != nil {
+	if err := c.do(ctx, &op, &answer); err != nil {
 		return 0, err
 	}
 	if answer.Revision < 1 {

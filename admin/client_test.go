@@ -19,24 +19,24 @@ import (
 	"github.com/fluxgate/fluxgate/rules/memrules"
 )
 
-// An invalid address is refused.
+// An invalid address is rejected.
 func TestClient_InvalidAddress(t *testing.T) {
 	for _, address := range []string{
 		"", "localhost:9090", "//localhost", "ftp://localhost", "http://", "http://user:pass-word@localhost", "http://localhost/?a=b", "http://localhost/#a", "http://[::1", "http://a b/", "unix:///socket",
 	} {
 		c, err := admin.NewClient(address, admin.ClientConfig{})
 		if err == nil || c != nil {
-			t.Errorf("%s makes a client", address)
+			t.Errorf("%s is accepted", address)
 		} else if strings.Contains(err.Error(), "pass-word") {
 			t.Errorf("the error shows a secret: %v", err)
 		}
 	}
 	if _, err := admin.NewClient("http://localhost", admin.ClientConfig{Timeout: -1}); err == nil {
-		t.Error("a negative timeout makes a client")
+		t.Error("a negative timeout is accepted")
 	}
 }
 
-// TestClient_Requests looks at what is sent.
+// Requests have the expected method, path, headers and body.
 func TestClient_Requests(t *testing.T) {
 	var sent []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -81,21 +81,21 @@ func TestClient_InvalidAnswers(t *testing.T) {
 		handler http.HandlerFunc
 		says    string
 	}{
-		"a page":                     {page(200, "text/html", "<html>It works!</html>"), "not an answer of the admin API"},
-		"nothing":                    {page(200, "application/json", ""), "not an answer of the admin API"},
-		"half of it":                 {page(200, "application/json", `{"ruleSets":[{"id":`), "not an answer of the admin API"},
-		"another type":               {page(200, "application/json", `{"ruleSets":7}`), "not an answer of the admin API"},
-		"an answer to another":       {page(200, "application/json", `{"id":"mine"}`), "not an answer of the admin API"},
-		"a list":                     {page(200, "application/json", `[]`), "not an answer of the admin API"},
-		"the page of another 404":    {page(404, "text/html", "<html>not found</html>"), "answers 404 Not Found; is this the address"},
-		"another's problem":          {page(404, problem, `{"title":"Not Found","status":404}`), "404 Not Found"},
-		"a problem that is none":     {page(404, problem, `{"kind":"not-found","detail":7}`), "answers 404"},
-		"a problem that lies":        {page(500, problem, `{"status":200,"detail":"all is well"}`), "all is well"},
-		"one that paints":            {page(400, problem, `{"detail":"a\u001b[31mb\nc","errors":[{"location":"\u001b]x","message":"\u0007y"}]}`), "a\ufffd[31mb c\n  \ufffd]x: \ufffdy"},
-		"one that paints its author": {page(412, problem, `{"kind":"conflict","detail":"x","conflict":{"ruleSet":"mine","current":2,"author":"a\u001b[31mb"}}`), "x"},
-		"a page that paints":         {page(502, "text/html", escape), "502 Bad Gateway"},
-		"an empty refusal":           {page(503, "", ""), "503 Service Unavailable"},
-		"one that never ends":        {page(400, problem, `{"detail":"`+strings.Repeat("long ", 10_000)+`"}`), "long"},
+		"an HTML page":                    {page(200, "text/html", "<html>It works!</html>"), "not an answer of the admin API"},
+		"an empty body":                   {page(200, "application/json", ""), "not an answer of the admin API"},
+		"a truncated body":                {page(200, "application/json", `{"ruleSets":[{"id":`), "not an answer of the admin API"},
+		"another type":                    {page(200, "application/json", `{"ruleSets":7}`), "not an answer of the admin API"},
+		"an answer to another request":    {page(200, "application/json", `{"id":"mine"}`), "not an answer of the admin API"},
+		"a list":                          {page(200, "application/json", `[]`), "not an answer of the admin API"},
+		"a 404 page of another server":    {page(404, "text/html", "<html>not found</html>"), "answers 404 Not Found; is this the address"},
+		"a problem of another API":        {page(404, problem, `{"title":"Not Found","status":404}`), "404 Not Found"},
+		"a malformed problem":             {page(404, problem, `{"kind":"not-found","detail":7}`), "answers 404"},
+		"a problem with another status":   {page(500, problem, `{"status":200,"detail":"all is well"}`), "all is well"},
+		"a problem with escape sequences": {page(400, problem, `{"detail":"a\u001b[31mb\nc","errors":[{"location":"\u001b]x","message":"\u0007y"}]}`), "a\ufffd[31mb c\n  \ufffd]x: \ufffdy"},
+		"an author with escape sequences": {page(412, problem, `{"kind":"conflict","detail":"x","conflict":{"ruleSet":"mine","current":2,"author":"a\u001b[31mb"}}`), "x"},
+		"a page with escape sequences":    {page(502, "text/html", escape), "502 Bad Gateway"},
+		"an empty error":                  {page(503, "", ""), "503 Service Unavailable"},
+		"a very long problem":             {page(400, problem, `{"detail":"`+strings.Repeat("long ", 10_000)+`"}`), "long"},
 	} {
 		client := clientTo(t, c.handler)
 		_, err := client.List(t.Context(), "", 0)
@@ -104,7 +104,7 @@ func TestClient_InvalidAnswers(t *testing.T) {
 			continue
 		}
 		if errors.Is(err, rules.ErrNotFound) || errors.Is(err, admin.ErrReadOnly) {
-			t.Errorf("%s is taken for something that we say: %v", name, err)
+			t.Errorf("%s is accepted as an answer of the API: %v", name, err)
 		}
 		if strings.ContainsAny(err.Error(), "\x1b\x07") || len(err.Error()) > 2_000 {
 			t.Errorf("%s: the error is %q", name, err)
@@ -113,7 +113,7 @@ func TestClient_InvalidAnswers(t *testing.T) {
 		if errors.As(err, &conflict) && strings.Contains(conflict.Error(), "\x1b") {
 			t.Errorf("%s: the conflict is %q", name, conflict)
 		}
-		// What is not the admin API's word must not read as "there is nothing".
+		// An answer of another server must not mean "not found".
 		if history, err := client.History(t.Context(), "mine", 0, 0); err == nil {
 			t.Errorf("%s: the history is %+v", name, history)
 		}
@@ -121,7 +121,7 @@ func TestClient_InvalidAnswers(t *testing.T) {
 			t.Errorf("%s: the version is %+v", name, v)
 		}
 		if revision, err := client.Put(t.Context(), setOf(t, "mine", 5), by(1, "")); err == nil {
-			t.Errorf("%s: the change is made, as revision %d", name, revision)
+			t.Errorf("%s: the change succeeded as revision %d", name, revision)
 		}
 	}
 }
@@ -156,11 +156,11 @@ func TestClient_Redirect(t *testing.T) {
 			t.Errorf("%d: %v", status, err)
 		}
 		if _, err := c.Load(t.Context(), "mine"); err == nil {
-			t.Errorf("%d: something was loaded", status)
+			t.Errorf("%d: a rule set was loaded", status)
 		}
 	}
 	if n := elsewhere.Load(); n != 0 {
-		t.Errorf("%d requests went elsewhere", n)
+		t.Errorf("%d requests were redirected", n)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestClient_TokenNotShown(t *testing.T) {
 	config := admin.ClientConfig{Token: admin.Secret(word)}
 	shown := fmt.Sprintf("%v %+v %#v %s %v %+v %#v", d.client, d.client, d.client, text(t, config), config, &config, config)
 	if strings.Contains(shown, word) {
-		t.Errorf("printing shows it: %s", shown)
+		t.Errorf("printing shows the token: %s", shown)
 	}
 	var failures []error
 	fail := func(_ any, err error) { failures = append(failures, err) }
@@ -195,17 +195,17 @@ func TestClient_TokenNotShown(t *testing.T) {
 func TestClient_ServerUnavailable(t *testing.T) {
 	d := newDesk(t)
 	d.Close()
-	for name, ask := range map[string]func() error{
+	for name, call := range map[string]func() error{
 		"Put":     func() error { _, err := d.client.Put(t.Context(), setOf(t, "mine", 5), by(0, "")); return err },
 		"Load":    func() error { _, err := d.client.Load(t.Context(), "mine"); return err },
 		"Explain": func() error { _, err := d.client.Explain(t.Context(), &fluxgate.Request{RuleSet: "mine"}); return err },
 		"Reset":   func() error { return d.client.Reset(t.Context(), admin.Reset{RuleSet: "mine"}) },
 	} {
-		if err := ask(); err == nil || !strings.Contains(err.Error(), "calling the server") || errors.Is(err, rules.ErrNotFound) {
+		if err := call(); err == nil || !strings.Contains(err.Error(), "calling the server") || errors.Is(err, rules.ErrNotFound) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// One that does not answer is given up, too.
+	// A server that does not respond times out.
 	hold := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hold }))
 	defer silent.Close()
@@ -215,12 +215,12 @@ func TestClient_ServerUnavailable(t *testing.T) {
 	defer c.Close()
 	began := time.Now()
 	if _, err := c.Load(t.Context(), "mine"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 30*time.Second {
-		t.Errorf("a server that is silent, after %v: %v", time.Since(began), err)
+		t.Errorf("a server that does not respond, after %v: %v", time.Since(began), err)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if _, err := c.Load(ended, "mine"); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller who has left: %v", err)
+		t.Errorf("a cancelled call: %v", err)
 	}
 }
 
@@ -233,11 +233,11 @@ func TestClient_WrongToken(t *testing.T) {
 	_, err = c.Put(t.Context(), setOf(t, "mine", 5), by(0, ""))
 	var p *admin.Problem
 	if !errors.As(err, &p) || p.Status != http.StatusUnauthorized || p.Kind != admin.KindAccess {
-		t.Errorf("it is told %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 
-// refusing is an editor that cannot hold a rule.
+// refusing is an editor that rejects every rule set.
 type refusing struct{ *memrules.Source }
 
 // Put implements [rules.Editor].
@@ -246,16 +246,16 @@ func (refusing) Put(_ context.Context, set *fluxgate.RuleSet, _ rules.Change) (i
 	return 0, &fluxgate.ValidationError{RuleSetID: set.ID(), Problems: []fluxgate.Problem{problem}}
 }
 
-// Problems with rules reach the client.
+// The client returns the problems of rules.
 func TestClient_ValidationProblems(t *testing.T) {
 	d := newDesk(t, refusing{memrules.New(memrules.Config{})})
 	_, err := d.client.Put(t.Context(), setOf(t, "mine", 5), by(0, ""))
 	var p *admin.Problem
 	if !errors.As(err, &p) || p.Kind != admin.KindValidation || len(p.Errors) != 1 || p.Errors[0].Location != "body.rules[0].attributes" {
-		t.Fatalf("it is told %v", err)
+		t.Fatalf("the error is %v", err)
 	}
 	if !strings.Contains(err.Error(), "\n  rules[0].attributes: ") {
-		t.Errorf("it reads %q", err)
+		t.Errorf("the error is %q", err)
 	}
 	var invalid *fluxgate.ValidationError
 	want := fluxgate.Problem{Code: fluxgate.CodeUnsupported, Path: fluxgate.Path{"rules", 0, "attributes"}, Message: "is nested too deeply"}

@@ -29,7 +29,7 @@ func Compare(ctx context.Context, source rules.Editor, id string, from, to int64
 	return NewDiff(from, to, before, after), nil
 }
 
-// pair returns the revisions, with those that are 0 replaced.
+// pair returns the revisions to compare, with 0 replaced.
 func pair(ctx context.Context, source rules.Editor, id string, from, to int64) (before, after int64, err error) {
 	until := to
 	if to != 0 {
@@ -55,7 +55,7 @@ func pair(ctx context.Context, source rules.Editor, id string, from, to int64) (
 	return from, to, nil
 }
 
-// version returns a rule set at a revision, nil at 0 and where it was deleted.
+// version returns a rule set at a revision, nil for 0 and for a deletion.
 func version(ctx context.Context, source rules.Editor, id string, revision int64) (*fluxgate.RuleSet, error) {
 	if revision == 0 {
 		return nil, nil

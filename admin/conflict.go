@@ -10,8 +10,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// Conflict is a [rules.ConflictError], and how the current revision differs from
-// the base.
+// Conflict is a [rules.ConflictError] with the differences between the base and the
+// current revision.
 type Conflict struct {
 	rules.ConflictError
 	// Author, Comment and At are those of the current revision. They are empty
@@ -19,7 +19,7 @@ type Conflict struct {
 	Author  string    `json:"author,omitempty" doc:"The author."`
 	Comment string    `json:"comment,omitempty" doc:"The reason."`
 	At      time.Time `json:"at,omitzero" doc:"When."`
-	// Changes are what differs between the base and what is current.
+	// Changes are the differences between the base and the current revision.
 	Changes []rules.RuleDiff `json:"changes,omitempty" nullable:"false" doc:"The differences between the base and the current revision, at most 64 KiB."`
 }
 
@@ -31,11 +31,11 @@ func (c *Conflict) Error() string {
 	return text
 }
 
-// Unwrap is the conflict without the current revision.
+// Unwrap returns the conflict without the current revision.
 func (c *Conflict) Unwrap() error { return &c.ConflictError }
 
-// describe adds the current revision to a conflict. What cannot be read any more
-// is left out.
+// describe adds the current revision to a conflict. Revisions that are not kept are
+// left out.
 func describe(ctx context.Context, source rules.Editor, err error) error {
 	var conflict *rules.ConflictError
 	var described *Conflict

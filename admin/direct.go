@@ -36,10 +36,10 @@ func (d *Direct) Whoami(context.Context) (*Who, error) {
 	return &Who{Name: "direct", Roles: []string{"read", "write"}, DefaultRuleSet: d.ruleSet, ReadOnly: files}, nil
 }
 
-// Changed is the result of a change. Before and After are nil without a rule set.
+// Changed is the result of a change. Before and After are nil if there is no rule set.
 type Changed struct {
 	Before, After *fluxgate.RuleSet
-	// Diff is the differences between them.
+	// Diff has the differences between them.
 	Diff []rules.RuleDiff
 	// Revision is the current one: that of the base if nothing changed.
 	Revision int64

@@ -11,7 +11,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules/memrules"
 )
 
-// edit returns a rule set, whatever was there.
+// edit returns an edit that returns the same rule set always.
 func edit(set *fluxgate.RuleSet) func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) {
 	return func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) { return set, nil }
 }
@@ -53,10 +53,10 @@ func TestDirect_ChangeBase(t *testing.T) {
 	}
 	refused := errors.New("not so")
 	if done, err := d.Change(t.Context(), "mine", by(4, ""), func(*fluxgate.RuleSet) (*fluxgate.RuleSet, error) { return nil, refused }); !errors.Is(err, refused) || done.Revision != 0 || done.After != nil {
-		t.Errorf("a change that is given up is %+v (%v)", done, err)
+		t.Errorf("a failed edit is %+v (%v)", done, err)
 	}
 	if _, err := d.Change(t.Context(), "mine", rules.Change{Base: 4}, edit(setOf(t, "mine", 4))); err == nil {
-		t.Error("a change that nobody signs, and that changes nothing, is made")
+		t.Error("a change without an author and without differences was accepted")
 	}
 	if v, err := source.Load(t.Context(), "mine"); err != nil || v.Revision != 4 {
 		t.Errorf("now it is %+v (%v)", v, err)

@@ -18,11 +18,11 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// maxAnswer bounds an answer: an explanation of ten thousand rules is smaller.
+// maxAnswer bounds the length of an answer. An explanation of ten thousand rules is
+// smaller.
 const maxAnswer = 2 * rules.MaxDocument
 
-// ErrNotAPI is wrapped by the error of an answer that does not come from an
-// admin API.
+// ErrNotAPI is wrapped by errors about answers that do not come from an admin API.
 var ErrNotAPI = errors.New("reading the answer: not an answer of the admin API; is this the address of server.admin?")
 
 // call is one operation.
@@ -30,7 +30,7 @@ type call struct {
 	method, path string
 	query        url.Values
 	header       http.Header
-	body         any // nil if there is none
+	body         any // may be nil
 }
 
 // ruleSetPath returns a path below a rule set.
@@ -46,23 +46,23 @@ func ruleSetPath(id string, below ...string) string {
 const maxPause = 5 * time.Second
 
 // fetch makes a call and returns its answer.
-func fetch[T any](ctx context.Context, c *Client, ask *call) (*T, error) {
+func fetch[T any](ctx context.Context, c *Client, op *call) (*T, error) {
 	answer := new(T)
-	if err := c.do(ctx, ask, answer); err != nil {
+	if err := c.do(ctx, op, answer); err != nil {
 		return nil, err
 	}
 	return answer, nil
 }
 
-// do makes a call and reads its answer into answer unless that is nil. A refusal
-// is a [*Problem]. A call is sent once, since a change may have been made though
-// its answer was lost; only a call that was rate limited is repeated after
-// Retry-After, as long as there is time.
-func (c *Client) do(ctx context.Context, ask *call, answer any) error {
+// do makes a call and decodes the answer unless answer is nil. A refusal is a
+// [*Problem]. A call is sent once, because a change may have been made even if its
+// answer was lost. Only a rate-limited call is repeated after Retry-After, while
+// there is time.
+func (c *Client) do(ctx context.Context, op *call, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	for {
-		pause, err := c.once(ctx, ask, answer)
+		pause, err := c.once(ctx, op, answer)
 		if pause <= 0 || pause > maxPause {
 			return err
 		}
@@ -75,8 +75,8 @@ func (c *Client) do(ctx context.Context, ask *call, answer any) error {
 }
 
 // once makes a call, and returns how long to wait if it was rate limited.
-func (c *Client) once(ctx context.Context, ask *call, answer any) (time.Duration, error) {
-	got, err := c.exchange(ctx, ask)
+func (c *Client) once(ctx context.Context, op *call, answer any) (time.Duration, error) {
+	got, err := c.exchange(ctx, op)
 	switch {
 	case err != nil:
 		return 0, err
@@ -105,8 +105,8 @@ type reply struct {
 }
 
 // exchange sends a call and reads the answer.
-func (c *Client) exchange(ctx context.Context, ask *call) (reply, error) {
-	request, err := c.request(ctx, ask)
+func (c *Client) exchange(ctx context.Context, op *call) (reply, error) {
+	request, err := c.request(ctx, op)
 	if err != nil {
 		return reply{}, err
 	}
@@ -114,7 +114,7 @@ func (c *Client) exchange(ctx context.Context, ask *call) (reply, error) {
 	if err != nil {
 		var failed *url.Error
 		if errors.As(err, &failed) {
-			err = failed.Err // without the URL, which the caller knows
+			err = failed.Err // without the URL
 		}
 		return reply{}, fmt.Errorf("calling the server: %w", err)
 	}
@@ -124,33 +124,33 @@ func (c *Client) exchange(ctx context.Context, ask *call) (reply, error) {
 		return reply{}, fmt.Errorf("reading the answer: %w", err)
 	}
 	if len(text) > maxAnswer {
-		return reply{}, fmt.Errorf("reading the answer: it has more than %d bytes", maxAnswer)
+		return reply{}, fmt.Errorf("reading the answer: more than %d bytes", maxAnswer)
 	}
 	return reply{response.StatusCode, response.Header, text}, nil
 }
 
-func (c *Client) request(ctx context.Context, ask *call) (*http.Request, error) {
+func (c *Client) request(ctx context.Context, op *call) (*http.Request, error) {
 	to := *c.base
-	to.RawPath = strings.TrimSuffix(to.EscapedPath(), "/") + ask.path
+	to.RawPath = strings.TrimSuffix(to.EscapedPath(), "/") + op.path
 	var err error
 	if to.Path, err = url.PathUnescape(to.RawPath); err != nil {
 		return nil, fmt.Errorf("calling the server: %w", err)
 	}
-	to.RawQuery = ask.query.Encode()
+	to.RawQuery = op.query.Encode()
 	var body io.Reader
 	large := false
-	if ask.body != nil {
-		text, err := json.Marshal(ask.body)
+	if op.body != nil {
+		text, err := json.Marshal(op.body)
 		if err != nil {
 			return nil, fmt.Errorf("encoding the request: %w", err)
 		}
 		body, large = bytes.NewReader(text), len(text) > 64<<10
 	}
-	request, err := http.NewRequestWithContext(ctx, ask.method, to.String(), body)
+	request, err := http.NewRequestWithContext(ctx, op.method, to.String(), body)
 	if err != nil {
 		return nil, fmt.Errorf("calling the server: %w", err)
 	}
-	for name, values := range ask.header {
+	for name, values := range op.header {
 		request.Header[name] = values
 	}
 	request.Header.Set("Accept", "application/json")
@@ -159,8 +159,8 @@ func (c *Client) request(ctx context.Context, ask *call) (*http.Request, error) 
 		request.Header.Set("Content-Type", "application/json")
 	}
 	if large {
-		// A busy server refuses it unread. Without this header the refusal
-		// could be lost.
+		// A busy server refuses the call without reading the body. Without this
+		// header the refusal could be lost.
 		request.Header.Set("Expect", "100-continue")
 	}
 	c.authorize(request.Header)
@@ -190,5 +190,5 @@ func (r *reply) refusal() error {
 	return p
 }
 
-// line returns a text of the server for a terminal.
+// line returns a text of the server, made printable.
 func line(text string) string { return printable.Line(text, 1_000) }

@@ -7,10 +7,10 @@ import (
 	"github.com/fluxgate/fluxgate/internal/wire"
 )
 
-// Request is a request to be explained, as the check API takes it.
+// Request is a request to explain, as in the check API.
 type Request = wire.Request
 
-// Decision is the answer to a request, as the check API gives it.
+// Decision is the answer to a request, as in the check API.
 type Decision = wire.Decision
 
 // Band is one band of a decision or a bucket.

@@ -25,11 +25,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// word is the token that the servers of the tests know a writer by.
+// word is the token of the writer.
 const word = "open-sesame-4f9a8b7c"
 
-// desk is a server's admin API over rules and buckets in memory, the operator
-// behind it, and a client of it.
+// desk is a server's admin API over rules and buckets in memory, with its operator
+// and a client.
 type desk struct {
 	*httptest.Server
 	rules  *memrules.Source
@@ -38,7 +38,7 @@ type desk struct {
 	client *admin.Client
 }
 
-// newDesk has other rules than those in memory if a source is given.
+// newDesk uses the given source instead of memory.
 func newDesk(t testing.TB, source ...rules.Editor) *desk {
 	t.Helper()
 	d := &desk{rules: memrules.New(memrules.Config{})}
@@ -72,7 +72,7 @@ func newDesk(t testing.TB, source ...rules.Editor) *desk {
 	return d
 }
 
-// clientOf is a client with the token.
+// clientOf returns a client with the token.
 func clientOf(t testing.TB, address string) *admin.Client {
 	t.Helper()
 	c, err := admin.NewClient(address, admin.ClientConfig{Token: admin.Secret(word)})
@@ -81,7 +81,7 @@ func clientOf(t testing.TB, address string) *admin.Client {
 	return c
 }
 
-// clientTo is a client of a server that answers as the handler does.
+// clientTo returns a client of a server with this handler.
 func clientTo(t testing.TB, handler http.HandlerFunc) *admin.Client {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -96,7 +96,7 @@ func do(t testing.TB, err error) {
 	}
 }
 
-// setOf is a rule set with a rule for each capacity.
+// setOf returns a rule set with a rule for each capacity.
 func setOf(t testing.TB, id string, capacities ...int64) *fluxgate.RuleSet {
 	t.Helper()
 	all := make([]fluxgate.Rule, len(capacities))
@@ -108,7 +108,7 @@ func setOf(t testing.TB, id string, capacities ...int64) *fluxgate.RuleSet {
 	return set
 }
 
-// capacities are those of the rules of a rule set.
+// capacities returns the capacities of the rules of a rule set.
 func capacities(set *fluxgate.RuleSet) string {
 	if set == nil {
 		return "none"
@@ -120,7 +120,7 @@ func capacities(set *fluxgate.RuleSet) string {
 	return fmt.Sprint(all)
 }
 
-// by is a change of somebody.
+// by returns a change.
 func by(base int64, comment string) rules.Change {
 	return rules.Change{Base: base, Author: "somebody", Comment: comment}
 }

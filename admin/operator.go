@@ -7,11 +7,11 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// Operator is the operations of an operator.
+// Operator has the operations of an operator.
 //
-// Put and Delete are those of an editor, with two differences. They keep the times
-// of rules (createdAt, updatedAt), whatever the caller sent. And Put of a rule set
-// without changes makes no revision: it returns the current one. A conflict is a
+// Put and Delete are those of an editor, with two differences: they maintain the
+// times of rules (createdAt, updatedAt) and ignore those of the caller, and Put
+// without changes makes no revision but returns the current one. A conflict is a
 // [*Conflict] if more than the two revisions is known.
 type Operator interface {
 	rules.Editor

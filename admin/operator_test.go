@@ -12,8 +12,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// each runs a test with each operator over rules of its own: straight, and
-// over the API.
+// each runs a test with each operator: directly, and over the API.
 func each(t *testing.T, test func(t *testing.T, d *desk, op admin.Operator)) {
 	t.Helper()
 	t.Run("straight", func(t *testing.T) {
@@ -45,14 +44,14 @@ func TestOperator_Edit(t *testing.T) {
 		}
 		revision, err = op.Put(ctx, setOf(t, "mine", 6, 7), by(2, "nothing new"))
 		if err != nil || revision != 2 {
-			t.Errorf("what is so already makes revision %d (%v)", revision, err)
+			t.Errorf("a Put without changes makes revision %d (%v)", revision, err)
 		}
 		revision, err = op.Delete(ctx, "mine", by(2, "no more"))
 		if err != nil || revision != 3 {
-			t.Fatalf("taken away by revision %d (%v)", revision, err)
+			t.Fatalf("deleted by revision %d (%v)", revision, err)
 		}
 		if _, err := op.Load(ctx, "mine"); !errors.Is(err, rules.ErrNotFound) {
-			t.Errorf("what was taken away is loaded: %v", err)
+			t.Errorf("a deleted rule set is loaded: %v", err)
 		}
 		revision, err = rules.Restore(ctx, op, "mine", 1, by(0, ""))
 		if err != nil || revision != 4 {
@@ -79,10 +78,10 @@ func TestOperator_Edit(t *testing.T) {
 			t.Errorf("a former revision is %+v (%v)", former, err)
 		}
 		if _, err := op.Version(ctx, "mine", 9); !errors.Is(err, rules.ErrNotFound) {
-			t.Errorf("a revision that is not there: %v", err)
+			t.Errorf("an unknown revision: %v", err)
 		}
 		if none, err := op.History(ctx, "yours", 0, 0); err != nil || len(none) != 0 {
-			t.Errorf("the history of what never was is %+v (%v)", none, err)
+			t.Errorf("the history of an unknown rule set is %+v (%v)", none, err)
 		}
 	})
 }
@@ -111,25 +110,25 @@ func TestOperator_Conflict(t *testing.T) {
 			t.Errorf("the other has changed %s", got)
 		}
 		if !strings.Contains(err.Error(), "the other") || !strings.Contains(err.Error(), "revision 2") {
-			t.Errorf("it says %q", err)
+			t.Errorf("the error is %q", err)
 		}
 		for name, change := range map[string]func() (int64, error){
-			"a rule set that is there": func() (int64, error) { return op.Put(ctx, setOf(t, "mine", 1), by(0, "")) },
-			"deleting another one":     func() (int64, error) { return op.Delete(ctx, "mine", by(1, "")) },
-			"deleting one unseen":      func() (int64, error) { return op.Delete(ctx, "mine", by(0, "")) },
-			"one that never was":       func() (int64, error) { return op.Put(ctx, setOf(t, "yours", 1), by(7, "")) },
-			"deleting what never was":  func() (int64, error) { return op.Delete(ctx, "yours", by(7, "")) },
+			"creating an existing one": func() (int64, error) { return op.Put(ctx, setOf(t, "mine", 1), by(0, "")) },
+			"deleting an old revision": func() (int64, error) { return op.Delete(ctx, "mine", by(1, "")) },
+			"deleting without a base":  func() (int64, error) { return op.Delete(ctx, "mine", by(0, "")) },
+			"changing an unknown one":  func() (int64, error) { return op.Put(ctx, setOf(t, "yours", 1), by(7, "")) },
+			"deleting an unknown one":  func() (int64, error) { return op.Delete(ctx, "yours", by(7, "")) },
 		} {
 			if _, err := change(); !errors.As(err, &conflict) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		if _, err := op.Delete(ctx, "yours", by(0, "")); !errors.Is(err, rules.ErrNotFound) {
-			t.Errorf("deleting what is not there, unseen: %v", err)
+			t.Errorf("deleting an unknown rule set without a base: %v", err)
 		}
-		// A base that nobody remembers cannot be compared with.
+		// An unknown base cannot be compared with.
 		if _, err := op.Put(ctx, setOf(t, "mine", 1), by(77, "")); !errors.As(err, &conflict) || conflict.Changes != nil || conflict.Author != "the other" {
-			t.Errorf("a base that never was: %v, %+v", err, conflict)
+			t.Errorf("an unknown base: %v, %+v", err, conflict)
 		}
 		if v, err := op.Load(ctx, "mine"); err != nil || v.Revision != 2 || capacities(v.RuleSet) != "[50 6]" {
 			t.Errorf("now it is %+v (%v)", v, err)
@@ -162,7 +161,7 @@ func TestOperator_Buckets(t *testing.T) {
 		e, err := op.Explain(ctx, req)
 		do(t, err)
 		if e.RuleSet != "mine" || len(e.Rules) != 2 || !e.Rules[0].Applies || fmt.Sprint(e.Rules[0].Identity) != "[userId]" || e.Decision.Rule != "mine-0" || e.Decision.Remaining != 3 {
-			t.Errorf("explained as %+v, %+v", e, e.Decision)
+			t.Errorf("the explanation is %+v, %+v", e, e.Decision)
 		}
 		do(t, op.Reset(ctx, admin.Reset{RuleSet: "mine", Rule: "mine-0", Key: e.Rules[0].Key}))
 		if got := left(); got != "mine-0 5/5 mine-1 48/50 " {
@@ -176,12 +175,12 @@ func TestOperator_Buckets(t *testing.T) {
 			t.Errorf("a rule that is named has %+v (%v)", named, err)
 		}
 		if _, err := op.Explain(ctx, &fluxgate.Request{RuleSet: "none"}); admin.ProblemOf(err).Status != 404 {
-			t.Errorf("a rule set that is not there: %v", err)
+			t.Errorf("an unknown rule set: %v", err)
 		}
 	})
 }
 
-// A reset that is not clear is refused.
+// An ambiguous reset is rejected.
 func TestOperator_UnclearReset(t *testing.T) {
 	each(t, func(t *testing.T, _ *desk, op admin.Operator) {
 		_, err := op.Put(t.Context(), setOf(t, "mine", 5), by(0, ""))
@@ -192,23 +191,23 @@ func TestOperator_UnclearReset(t *testing.T) {
 			what   admin.Reset
 			status int
 		}{
-			"an id that cannot be one": {admin.Reset{RuleSet: "my set"}, 422},
-			"no rule set that exists":  {admin.Reset{RuleSet: "none", All: true}, 404},
-			"no rule set, by key":      {admin.Reset{RuleSet: "none", Rule: "r", Key: key}, 404},
-			"no rule that exists":      {admin.Reset{RuleSet: "mine", Rule: "none", All: true}, 404},
-			"no rule, by key":          {admin.Reset{RuleSet: "mine", Rule: "none", Key: key}, 404},
-			"no rule, by request":      {admin.Reset{RuleSet: "mine", Rule: "none", Request: ann}, 404},
-			"no rule that can be":      {admin.Reset{RuleSet: "mine", Rule: "a b"}, 422},
-			"a key of no rule":         {admin.Reset{RuleSet: "mine", Key: key}, 422},
-			"a request of no rule":     {admin.Reset{RuleSet: "mine", Request: ann}, 422},
-			"a key and a request":      {admin.Reset{RuleSet: "mine", Rule: "mine-0", Key: key, Request: ann}, 422},
-			"nobody, and not all":      {admin.Reset{RuleSet: "mine", Rule: "mine-0"}, 422},
-			"one, and all":             {admin.Reset{RuleSet: "mine", Rule: "mine-0", Request: ann, All: true}, 422},
-			"somebody without a name":  {admin.Reset{RuleSet: "mine", Rule: "mine-0", Request: &admin.Request{IP: "192.0.2.1"}}, 422},
-			"a short key":              {admin.Reset{RuleSet: "mine", Rule: "mine-0", Key: "0011"}, 422},
-			"a key of other digits":    {admin.Reset{RuleSet: "mine", Rule: "mine-0", Key: strings.Repeat("z", 48)}, 422},
-			"a request of another":     {admin.Reset{RuleSet: "mine", Rule: "mine-0", Request: &admin.Request{RuleSet: "yours"}}, 422},
-			"a request from nowhere":   {admin.Reset{RuleSet: "mine", Rule: "mine-0", Request: &admin.Request{IP: "nowhere"}}, 422},
+			"an invalid id":                 {admin.Reset{RuleSet: "my set"}, 422},
+			"an unknown rule set":           {admin.Reset{RuleSet: "none", All: true}, 404},
+			"an unknown rule set, by key":   {admin.Reset{RuleSet: "none", Rule: "r", Key: key}, 404},
+			"an unknown rule":               {admin.Reset{RuleSet: "mine", Rule: "none", All: true}, 404},
+			"an unknown rule, by key":       {admin.Reset{RuleSet: "mine", Rule: "none", Key: key}, 404},
+			"an unknown rule, by request":   {admin.Reset{RuleSet: "mine", Rule: "none", Request: ann}, 404},
+			"an invalid rule":               {admin.Reset{RuleSet: "mine", Rule: "a b"}, 422},
+			"a key without a rule":          {admin.Reset{RuleSet: "mine", Key: key}, 422},
+			"a request without a rule":      {admin.Reset{RuleSet: "mine", Request: ann}, 422},
+			"a key and a request":           {admin.Reset{RuleSet: "mine", Rule: "mine-0", Key: key, Request: ann}, 422},
+			"no caller, and not all":        {admin.Reset{RuleSet: "mine", Rule: "mine-0"}, 422},
+			"one caller, and all":           {admin.Reset{RuleSet: "mine", Rule: "mine-0", Request: ann, All: true}, 422},
+			"a caller without an identity":  {admin.Reset{RuleSet: "mine", Rule: "mine-0", Request: &admin.Request{IP: "192.0.2.1"}}, 422},
+			"a short key":                   {admin.Reset{RuleSet: "mine", Rule: "mine-0", Key: "0011"}, 422},
+			"a key of other digits":         {admin.Reset{RuleSet: "mine", Rule: "mine-0", Key: strings.Repeat("z", 48)}, 422},
+			"a request of another rule set": {admin.Reset{RuleSet: "mine", Rule: "mine-0", Request: &admin.Request{RuleSet: "yours"}}, 422},
+			"an invalid address":            {admin.Reset{RuleSet: "mine", Rule: "mine-0", Request: &admin.Request{IP: "nowhere"}}, 422},
 		} {
 			err := op.Reset(t.Context(), c.what)
 			if p := admin.ProblemOf(err); p == nil || p.Status != c.status {

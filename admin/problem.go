@@ -11,21 +11,20 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// Problem is the error of the admin API, as application/problem+json (RFC
-// 9457).
+// Problem is an error of the admin API, as application/problem+json (RFC 9457).
 type Problem struct {
 	Title  string `json:"title" doc:"What the status means."`
 	Status int    `json:"status" doc:"The HTTP status."`
-	Detail string `json:"detail,omitempty" doc:"What is wrong, and what would be right."`
-	Kind   string `json:"kind,omitempty" doc:"What it is about, for programs: validation, conflict, not-found, read-only, precondition, access, limited or unavailable."`
-	// Missing is there with status 404.
+	Detail string `json:"detail,omitempty" doc:"What is wrong, and how to correct it."`
+	Kind   string `json:"kind,omitempty" doc:"The kind, for programs: validation, conflict, not-found, read-only, precondition, access, limited or unavailable."`
+	// Missing is set with status 404.
 	Missing string `json:"missing,omitempty" doc:"With not-found: rule, if the rule set exists and has no such rule."`
-	// Errors are all that is wrong with what was sent.
-	Errors []ProblemDetail `json:"errors,omitempty" nullable:"false" doc:"Everything that is wrong with what was sent."`
-	// Conflict is there with status 412.
+	// Errors has all problems of the request.
+	Errors []ProblemDetail `json:"errors,omitempty" nullable:"false" doc:"All problems of the request."`
+	// Conflict is set with status 412.
 	Conflict *Conflict `json:"conflict,omitempty" doc:"With 412: the current revision and how it differs."`
 
-	about  string // the rule set that was sent, where that is known
+	about  string // the rule set that was sent, if known
 	notAPI bool   // not answered by an admin API
 }
 
@@ -44,28 +43,27 @@ const (
 // missingRule is the value of [Problem.Missing] if a rule is missing.
 const missingRule = "rule"
 
-// ProblemDetail is one thing that is wrong.
+// ProblemDetail is one problem of a request.
 type ProblemDetail struct {
 	Location string               `json:"location,omitempty" doc:"Where, such as body.rules[3].bands[0].capacity or query.limit."`
-	Code     fluxgate.ProblemCode `json:"code,omitempty" doc:"What kind of problem it is, for programs, such as required, unknown-field, out-of-range or duplicate."`
+	Code     fluxgate.ProblemCode `json:"code,omitempty" doc:"The kind of problem, for programs, such as required, unknown-field, out-of-range or duplicate."`
 	Path     fluxgate.Path        `json:"path,omitempty" nullable:"false" doc:"Where in the body, for programs: the names of fields and the positions in lists."`
-	Message  string               `json:"message" doc:"What is wrong, and what would be right."`
+	Message  string               `json:"message" doc:"What is wrong, and how to correct it."`
 }
 
-// maxConflict is how many bytes of changes the answer to a conflict has.
+// maxConflict is how many bytes of changes the answer to a conflict has at most.
 const maxConflict = 64 << 10
 
-// bodyPlace begins the locations of problems with the body of a request.
+// bodyPlace begins the locations of problems in the body of a request.
 const bodyPlace = "body"
 
-// NewProblem is a problem of a status.
+// NewProblem returns a problem with a status.
 func NewProblem(status int, kind, detail string) *Problem {
 	return &Problem{Title: http.StatusText(status), Status: status, Kind: kind, Detail: detail}
 }
 
-// ProblemOf is what the admin API answers where an operation failed. An error
-// that is not about what was asked is nil: it is for the log, not for the
-// caller.
+// ProblemOf returns the answer of the admin API to a failed operation. It returns nil
+// for errors that are not the caller's: those belong into the log.
 func ProblemOf(err error) *Problem {
 	var (
 		problem  *Problem
@@ -102,7 +100,7 @@ func ProblemOf(err error) *Problem {
 func invalidProblem(invalid *fluxgate.ValidationError) *Problem {
 	p := NewProblem(http.StatusUnprocessableEntity, KindValidation, "The rule set is not valid.")
 	for _, found := range invalid.Problems {
-		if found.Subject != "" { // what was sent has no such path
+		if found.Subject != "" { // the request has no such path
 			p.Errors = append(p.Errors, ProblemDetail{Code: found.Code, Message: found.String()})
 			continue
 		}
@@ -120,7 +118,7 @@ func conflictProblem(c Conflict) *Problem {
 	return p
 }
 
-// Error is the detail, with a line for each thing that is wrong.
+// Error returns the detail, with a line for each problem.
 func (p *Problem) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s", p.Detail)
@@ -137,13 +135,13 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// GetStatus is the HTTP status.
+// GetStatus returns the HTTP status.
 func (p *Problem) GetStatus() int { return p.Status }
 
-// ContentType is what a problem travels as.
+// ContentType returns the media type of problems.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
-// Unwrap is the error that the problem stands for on the other side.
+// Unwrap returns the error that the problem encodes.
 func (p *Problem) Unwrap() error {
 	switch p.Kind {
 	case "":
@@ -169,8 +167,8 @@ func (p *Problem) Unwrap() error {
 	return nil
 }
 
-// invalid is what is wrong with a rule set that was sent, or nil if the problem
-// is about something else.
+// invalid returns the problems of a rule set that was sent, or nil if the problem is
+// another one.
 func (p *Problem) invalid() error {
 	found := &fluxgate.ValidationError{RuleSetID: p.about}
 	for _, e := range p.Errors {

@@ -10,8 +10,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// ErrReadOnly is wrapped by the error of a change to rules in files.
-var ErrReadOnly = errors.New("the rules are in files: edit those, they are loaded when they are saved")
+// ErrReadOnly is wrapped by errors about changes to rules in files.
+var ErrReadOnly = errors.New("the rules are in files and cannot be changed here; edit the files, they are loaded when saved")
 
 // Files is a rule source of files.
 type Files interface {
@@ -19,7 +19,7 @@ type Files interface {
 	IDs(ctx context.Context) ([]string, error)
 }
 
-// ReadOnly returns an editor of files that refuses changes. Their history is the
+// ReadOnly returns an editor of files that rejects changes. Its history is the
 // current revision.
 func ReadOnly(files Files) rules.Editor { return &readOnly{files} }
 
@@ -42,7 +42,7 @@ func (r *readOnly) List(ctx context.Context, after string, limit int) ([]rules.E
 		return nil, err
 	}
 	sort.Strings(ids)
-	ids = ids[sort.SearchStrings(ids, after+"\x00"):] // those after it
+	ids = ids[sort.SearchStrings(ids, after+"\x00"):] // ids after it
 	var page []rules.Entry
 	for _, id := range ids {
 		if len(page) == rules.PageSize(limit) {

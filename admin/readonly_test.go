@@ -14,7 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
 
-// folder has a file for each rule set, with the capacity that is given.
+// folder returns a folder with a file for each rule set, with the given capacities.
 func folder(t testing.TB, sets map[string]int) (string, rules.Editor) {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,7 +32,7 @@ func write(t testing.TB, dir, id string, capacity int) {
 	do(t, os.WriteFile(filepath.Join(dir, id+".yaml"), []byte(text), 0o600))
 }
 
-// Files are read and not edited.
+// Files can be read but not edited.
 func TestReadOnly_Files(t *testing.T) {
 	dir, files := folder(t, map[string]int{"b": 2, "a": 1, "c": 3})
 	ctx := t.Context()
@@ -63,16 +63,16 @@ func TestReadOnly_Files(t *testing.T) {
 		t.Errorf("the history is %+v (%v)", history, err)
 	}
 	if more, err := files.History(ctx, "a", v.Revision, 10); err != nil || len(more) != 0 {
-		t.Errorf("before that there is %+v (%v)", more, err)
+		t.Errorf("the history before it is %+v (%v)", more, err)
 	}
 	if with, err := files.History(ctx, "a", v.Revision+1, 10); err != nil || len(with) != 1 {
-		t.Errorf("up to that there is %+v (%v)", with, err)
+		t.Errorf("the history up to it is %+v (%v)", with, err)
 	}
 	if none, err := files.History(ctx, "z", 0, 10); err != nil || len(none) != 0 {
-		t.Errorf("what never was has the history %+v (%v)", none, err)
+		t.Errorf("an unknown rule set has the history %+v (%v)", none, err)
 	}
 	if same, err := files.Version(ctx, "a", v.Revision); err != nil || capacities(same.RuleSet) != "[1]" {
-		t.Errorf("the version that there is, is %+v (%v)", same, err)
+		t.Errorf("the current version is %+v (%v)", same, err)
 	}
 	for id, revision := range map[string]int64{"a": v.Revision + 1, "z": 1} {
 		if _, err := files.Version(ctx, id, revision); !errors.Is(err, rules.ErrNotFound) {
@@ -97,12 +97,12 @@ func TestReadOnly_Files(t *testing.T) {
 		"Version": func() error { _, err := files.Version(ctx, "a", v.Revision); return err }(),
 	} {
 		if err == nil || errors.Is(err, rules.ErrNotFound) {
-			t.Errorf("%s of a file that is broken: %v", what, err)
+			t.Errorf("%s of an invalid file: %v", what, err)
 		}
 	}
 }
 
-// TestReadOnly_OverServer asks a server whose rules are files.
+// A server with rules in files serves reads and rejects changes.
 func TestReadOnly_OverServer(t *testing.T) {
 	_, files := folder(t, map[string]int{"mine": 5})
 	d := newDesk(t, files)
@@ -121,9 +121,9 @@ func TestReadOnly_OverServer(t *testing.T) {
 		}
 	}
 	if revision, err := d.client.Put(ctx, v.RuleSet, by(v.Revision, "")); err != nil || revision != v.Revision {
-		t.Errorf("what is so already is revision %d (%v)", revision, err)
+		t.Errorf("a Put without changes makes revision %d (%v)", revision, err)
 	}
 	if e, err := d.client.Explain(ctx, &fluxgate.Request{RuleSet: "mine", UserID: "ann"}); err != nil || !e.Decision.Allowed {
-		t.Errorf("explained as %+v (%v)", e, err)
+		t.Errorf("the explanation is %+v (%v)", e, err)
 	}
 }

@@ -9,25 +9,24 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// rememberFor is how long a version is kept: long enough to page through it. A
-// source that was emptied and filled again counts from 1, and the same revision
-// may have other content.
+// rememberFor is how long a version is kept: long enough to page through it. It must
+// be short, because a source that was emptied counts from 1 again, with other content.
 const rememberFor = 10 * time.Second
 
-// maxRemembered bounds the rules of all kept versions: two of the largest rule
+// maxRemembered bounds the rules of all kept versions to two of the largest rule
 // sets.
 const maxRemembered = 20_000
 
-// Remembering returns an editor that keeps the versions last read in memory for
-// some seconds: paging through a rule set or comparing two reads the same
-// versions repeatedly. It is for reading only.
+// Remembering returns an editor that keeps recently read versions in memory for some
+// seconds, because paging through a rule set or comparing two reads the same versions
+// repeatedly. Use it for reads only.
 func Remembering(editor rules.Editor) rules.Editor { return &remembering{Editor: editor} }
 
 type remembering struct {
 	rules.Editor
 
 	mu   sync.Mutex
-	last []remembered // the one read last is last
+	last []remembered // most recently read last
 }
 
 type remembered struct {
@@ -88,7 +87,7 @@ func (r *remembering) keep(v *rules.Version) {
 	r.last = append(r.last, remembered{v, time.Now()})
 	total := 0
 	for i := len(r.last) - 1; i >= 0; i-- {
-		if total += r.last[i].RuleSet.Len() + 100; total > maxRemembered+100 && i < len(r.last)-1 { // 100: of the version itself
+		if total += r.last[i].RuleSet.Len() + 100; total > maxRemembered+100 && i < len(r.last)-1 { // 100 for the version itself
 			r.last = slices.Delete(r.last, 0, i+1)
 			break
 		}

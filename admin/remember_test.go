@@ -14,7 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules/memrules"
 )
 
-// counting is an editor that counts what is asked of it.
+// counting is an editor that counts calls.
 type counting struct {
 	rules.Editor
 	mu    sync.Mutex
@@ -45,13 +45,13 @@ func (c *counting) Version(ctx context.Context, id string, revision int64) (*rul
 	return c.Editor.Version(ctx, id, revision)
 }
 
-// wantAsked sees how often the source was asked since the last time.
+// wantAsked checks how often the source was called since the last check.
 func (c *counting) wantAsked(t *testing.T, when string, want map[string]int) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if got := fmt.Sprint(c.asked); got != fmt.Sprint(want) {
-		t.Errorf("%s the source is asked %s, want %v", when, got, want)
+		t.Errorf("%s the source is called %s, want %v", when, got, want)
 	}
 	c.asked = map[string]int{}
 }
@@ -73,9 +73,9 @@ func TestRemembering_Expiry(t *testing.T) {
 			}
 		}
 		if _, err := reader.Load(ctx, "mine"); err == nil {
-			t.Error("what is not there is loaded")
+			t.Error("an unknown rule set is loaded")
 		}
-		counted.wantAsked(t, "for what is not there", asked{"revisions": 1, "loads": 1})
+		counted.wantAsked(t, "for an unknown rule set", asked{"revisions": 1, "loads": 1})
 		_, err := reader.Put(ctx, setOf(t, "mine", 1), by(0, ""))
 		do(t, err)
 
@@ -91,7 +91,7 @@ func TestRemembering_Expiry(t *testing.T) {
 		load("[2]")
 		counted.wantAsked(t, "for another revision", asked{"revisions": 1, "loads": 1})
 		if v, err := reader.Version(ctx, "mine", 1); err != nil || capacities(v.RuleSet) != "[1]" {
-			t.Errorf("the former is %+v (%v)", v, err)
+			t.Errorf("the former revision is %+v (%v)", v, err)
 		}
 		counted.wantAsked(t, "for the former", asked{})
 
@@ -104,7 +104,7 @@ func TestRemembering_Expiry(t *testing.T) {
 		_, err = source.Delete(ctx, "mine", by(2, ""))
 		do(t, err)
 		if _, err := reader.Load(ctx, "mine"); err == nil {
-			t.Error("what was taken away is loaded")
+			t.Error("a deleted rule set is loaded")
 		}
 		if v, err := reader.Version(ctx, "mine", 3); err != nil || !v.Deleted {
 			t.Errorf("the deletion is %+v (%v)", v, err)
@@ -112,8 +112,7 @@ func TestRemembering_Expiry(t *testing.T) {
 	})
 }
 
-// TestRemembering_Bound reads many rule sets: the last are known, and
-// the first are not.
+// The most recently read rule sets are kept, up to the bound.
 func TestRemembering_Bound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, source := t.Context(), memrules.New(memrules.Config{})
@@ -131,15 +130,15 @@ func TestRemembering_Bound(t *testing.T) {
 			_, err := reader.Version(ctx, fmt.Sprint("set-", sets-1-i), 1)
 			do(t, err)
 		}
-		// As one that is read anew makes another one forgotten, those that
-		// are known are the ones that were read last.
+		// Each read of a dropped version drops another one, so only the most
+		// recently read ones are kept.
 		if again := counted.asked["versions"]; again < 50 || again > 150 {
 			t.Errorf("of %d rule sets, %d had to be read again", sets, again)
 		}
 	})
 }
 
-// same is a source in which every revision has the same rules.
+// same is a source with the same rules at every revision.
 type same struct {
 	rules.Editor
 	set *fluxgate.RuleSet

@@ -10,8 +10,8 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// Reset names the buckets to fill: one caller's under a rule, named by a request
-// or by the key of the bucket, or all of a rule or of a rule set.
+// Reset names the buckets to fill: that of one caller under a rule, by a request or by
+// its key, or all buckets of a rule or a rule set.
 type Reset struct {
 	RuleSet string   `json:"ruleSet,omitempty" doc:"The rule set."`
 	Rule    string   `json:"rule,omitempty" doc:"A rule. The default is all rules."`
@@ -45,7 +45,7 @@ func (d *Direct) ResetKey(ctx context.Context, what Reset) (shown string, err er
 }
 
 // ErrReset is wrapped by errors about resets that do not name buckets clearly.
-var ErrReset = errors.New("cannot tell which buckets to reset")
+var ErrReset = errors.New("the buckets to reset are not clear")
 
 // key returns the key that a reset names.
 func (r *Reset) key(ctx context.Context, engine *fluxgate.Engine) (fluxgate.Key, error) {
@@ -69,12 +69,12 @@ func (r *Reset) key(ctx context.Context, engine *fluxgate.Engine) (fluxgate.Key,
 		return key, err
 	case r.Key != "":
 		if key, err = engine.ParseKey(r.RuleSet, r.Rule, r.Key); err != nil {
-			return key, fmt.Errorf("%w: this is %w", ErrReset, err)
+			return key, fmt.Errorf("%w: %w", ErrReset, err)
 		}
 		return key, nil
 	case len(verdict.Missing) > 0:
-		// It would share its bucket with other callers.
-		return key, fmt.Errorf("%w: the request has no %s, which rule %s counts by; use the key of the bucket that is used without it",
+		// The bucket is shared with other callers.
+		return key, fmt.Errorf("%w: the request has no %s, which rule %s counts by; use the key of the bucket instead",
 			ErrReset, strings.Join(verdict.Missing, ", "), r.Rule)
 	case verdict.Key == fluxgate.Key{}:
 		return key, fmt.Errorf("%w: rule %s has no buckets", ErrReset, r.Rule)
@@ -82,8 +82,8 @@ func (r *Reset) key(ctx context.Context, engine *fluxgate.Engine) (fluxgate.Key,
 	return verdict.Key, nil
 }
 
-// verdict returns the verdict of the rule on the request. A rule that does not
-// exist is an error: a typing mistake must not look like a reset.
+// verdict returns the verdict of the rule on the request. An unknown rule is an error,
+// so that a typing mistake is noticed.
 func (r *Reset) verdict(ctx context.Context, engine *fluxgate.Engine) (fluxgate.Verdict, error) {
 	var req fluxgate.Request
 	if r.Request != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// A restored rule set equals the former one byte by byte.
+// A restored rule set equals the former one byte for byte.
 func TestRestore_Exact(t *testing.T) {
 	each(t, func(t *testing.T, _ *desk, op admin.Operator) {
 		text := func(revision int64) string {
@@ -38,7 +38,7 @@ func TestRestore_Exact(t *testing.T) {
 		if _, err := op.Restore(t.Context(), "mine", 2, by(1, "")); !errors.As(err, &conflict) || conflict.Current != 4 {
 			t.Errorf("restoring on another base: %v", err)
 		}
-		for _, none := range []int64{3, 99} { // a deletion, and nothing
+		for _, none := range []int64{3, 99} { // a deletion and an unknown revision
 			if _, err := op.Restore(t.Context(), "mine", none, by(4, "")); !errors.Is(err, rules.ErrNotFound) {
 				t.Errorf("restoring revision %d: %v", none, err)
 			}

@@ -101,7 +101,7 @@ func TestRules_ReadOnly(t *testing.T) {
 			for _, args := range [][]string{{"apply", "-f", other}, {"restore", "api-limits", "1"}, {"delete", "api-limits"}} {
 				for _, stdin := range []io.Reader{strings.NewReader(""), &terminal{answer: "y\n"}} {
 					code, out, errs := callWith(t, stdin, append(append([]string{"rules"}, args...), at.flags...)...)
-					if code != exitError || out != "" || !strings.HasPrefix(errs, "fluxgate: nothing was changed: the rules are in files: edit those") {
+					if code != exitError || out != "" || !strings.HasPrefix(errs, "fluxgate: nothing was changed: the rules are in files and cannot be changed here") {
 						t.Errorf("%v: exit code %d\n%s%s", args, code, out, errs)
 					}
 				}

@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// digestOfFoobar is as sha256sum prints it.
+// digestOfFoobar is the digest of "foobar", as sha256sum prints it.
 const digestOfFoobar = "sha256:c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2"
 
 // API keys that were written with a shell are replaced by their digests, once.
@@ -22,19 +22,19 @@ func TestAPIKeys_WrittenWithAShell(t *testing.T) {
 		write   func(f *fixture)
 		authors string
 	}{
-		"in documents that were there before": {func(f *fixture) { f.insert(byHand) }, "external"},
-		"in a document that is added":         {func(f *fixture) { f.put(rule("b", 1)); f.insert(byHand) }, "external ann"},
+		"in documents before the first revision": {func(f *fixture) { f.insert(byHand) }, "external"},
+		"in a document that is added":            {func(f *fixture) { f.put(rule("b", 1)); f.insert(byHand) }, "external ann"},
 		"in a document that is edited": {func(f *fixture) {
 			f.put(rule("a", 1))
 			f.shell("a", set("when", bson.D{{Key: "apiKeys", Value: keys}, {Key: "ticket", Value: 7}}))
 		}, "external ann"},
-		// They say the same as before: that is no edit.
-		"in the place of their digests": {func(f *fixture) {
+		// They have the same meaning: that is no edit.
+		"replacing their digests": {func(f *fixture) {
 			f.put(withKey)
 			f.shell("a", set("when.apiKeys", keys))
 			f.shell("a", set("when.ticket", 7))
 		}, "ann"},
-		"in a document that we wrote ourselves, once": {func(f *fixture) {
+		"in a document with our own checksum of the keys": {func(f *fixture) {
 			f.put(withKey)
 			former := withKey
 			former.RuleSetID = setID
@@ -49,7 +49,7 @@ func TestAPIKeys_WrittenWithAShell(t *testing.T) {
 			for look := range 3 {
 				f.reconcileNow()
 				if got := f.authors(); got != c.authors {
-					t.Fatalf("after %d looks the revisions are by %s, want %s", look+1, got, c.authors)
+					t.Fatalf("after %d calls of Reconcile the revisions are by %s, want %s", look+1, got, c.authors)
 				}
 			}
 			f.consistent()
@@ -59,18 +59,18 @@ func TestAPIKeys_WrittenWithAShell(t *testing.T) {
 				}
 			}
 			if when := f.document("a")["when"].(bson.D); when[len(when)-1].Key != "ticket" {
-				t.Errorf("what others keep beside the keys is lost: %v", when)
+				t.Errorf("the unknown field beside the keys is lost: %v", when)
 			}
-			if where := f.holding("foobar"); where != "" {
-				t.Errorf("the key is still in %s", where)
+			if collection := f.holding("foobar"); collection != "" {
+				t.Errorf("the key is still in %s", collection)
 			}
-			f.put(rule("b", 2)) // no edit is in the way
+			f.put(rule("b", 2)) // no edit is pending
 			f.consistent()
 		})
 	}
 }
 
-// holding is the collection that has a text somewhere.
+// holding returns the name of a collection that contains a text, or "".
 func (f *fixture) holding(text string) string {
 	f.Helper()
 	names, err := f.db.ListCollectionNames(f.Context(), bson.D{})

@@ -24,7 +24,7 @@ type draft struct {
 	json   []byte
 }
 
-// newDraft makes the draft of a rule set.
+// newDraft returns the draft of a rule set.
 func newDraft(set *fluxgate.RuleSet, change rules.Change) (draft, error) {
 	own, text, err := rules.Encode(set)
 	if err != nil {
@@ -48,15 +48,15 @@ func (s *Source) Delete(ctx context.Context, id string, change rules.Change) (in
 	return s.change(ctx, id, draft{change: change})
 }
 
-// change commits a draft and writes the documents. It first imports pending
-// edits of the documents, so that it never overwrites what its author has not
-// seen: a valid edit makes it a conflict, an invalid one is replaced.
+// change commits a draft and writes the documents. It first imports pending edits
+// of the documents, so that it overwrites nothing its author has not seen: a valid
+// edit causes a conflict, an invalid one is replaced.
 func (s *Source) change(ctx context.Context, id string, d draft) (int64, error) {
 	if err := d.change.Check(); err != nil {
 		return 0, err
 	}
-	// One writer of this process at a time: the others would do all but the last
-	// step in vain.
+	// One writer of this process at a time: the others would only get a
+	// conflict at the end.
 	writer, _ := s.writers.LoadOrStore(id, make(chan bool, 1))
 	select {
 	case writer.(chan bool) <- true:
@@ -99,9 +99,9 @@ func (s *Source) change(ctx context.Context, id string, d draft) (int64, error) 
 	return h.state().Revision, err
 }
 
-// commit makes a draft the next revision, by replacing the head if it has not
-// changed since the base was read. Then it writes history and documents; a
-// reconciler does it if that fails.
+// commit makes a draft the next revision: it replaces the head if it has not
+// changed since the base was read. Then it writes history and documents; if that
+// fails, a reconciler does it.
 func (s *Source) commit(ctx context.Context, b *base, d draft) (*head, error) {
 	h := &head{
 		ID: b.id, RuleSetID: b.id, Deleted: d.json == nil, Author: d.change.Author, Comment: d.change.Comment,
@@ -112,7 +112,7 @@ func (s *Source) commit(ctx context.Context, b *base, d draft) (*head, error) {
 	if last != nil {
 		h.Synced, h.Lease = last.Synced, last.Lease
 		err = s.archive(ctx, last)
-	} else { // it may have lost its head
+	} else { // the head may be lost
 		last, err = first(find[*head](ctx, s, "looking for former revisions", s.history, bson.M{"ruleSetId": b.id},
 			options.Find().SetSort(bson.M{"revision": -1}).SetLimit(1).SetProjection(bson.M{"document": 0})))
 	}
@@ -144,7 +144,7 @@ func (s *Source) commit(ctx context.Context, b *base, d draft) (*head, error) {
 	return h, nil
 }
 
-// archive writes a revision into the history, if the head still has it.
+// archive writes a revision to the history, if it is still in the head.
 func (s *Source) archive(ctx context.Context, h *head) error {
 	if h.Document == "" && !h.Deleted {
 		return nil
@@ -157,10 +157,10 @@ func (s *Source) archive(ctx context.Context, h *head) error {
 	})
 }
 
-// syncDocuments writes the history of a head's revision and makes the documents
-// say what it says. Edits that the revision does not know stay for the next
-// import. It can be interrupted at any call and repeated by any server. What a late
-// one has inserted is obsolete, and the next reconciler deletes it.
+// syncDocuments writes the history of a head's revision and updates the documents to
+// it. Edits that are not in the revision stay for the next import. It can be
+// interrupted at any call and repeated by any server. Documents inserted by a late
+// writer are obsolete, and the next reconciler deletes them.
 func (s *Source) syncDocuments(ctx context.Context, h *head, want []ruleDocument) error {
 	if err := s.archive(ctx, h); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (s *Source) syncDocuments(ctx context.Context, h *head, want []ruleDocument
 	if err != nil {
 		return err
 	}
-	const rounds = 5 // each further one means that an _id is in use, or that a document was changed meanwhile
+	const rounds = 5 // repeated if an _id is in use or a document was changed meanwhile
 	for round := range rounds {
 		all, err := s.fetchDocuments(ctx, h.ID)
 		if err != nil {
@@ -198,11 +198,11 @@ func (s *Source) syncDocuments(ctx context.Context, h *head, want []ruleDocument
 			})
 		}
 	}
-	return fmt.Errorf("documents of rule set %q could not be written: they change too often, or other documents have their _id", h.ID)
+	return fmt.Errorf("cannot write the documents of rule set %q: they change too often, or other documents have their _id", h.ID)
 }
 
-// write changes documents that are still as they were read. It reports whether
-// all were.
+// write updates documents that have not changed since they were read. It reports
+// whether none had.
 func (s *Source) write(ctx context.Context, models []mongo.WriteModel) (complete bool, err error) {
 	result, err := s.docs.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 	var refused mongo.BulkWriteException
@@ -210,7 +210,7 @@ func (s *Source) write(ctx context.Context, models []mongo.WriteModel) (complete
 		return false, nil // the next round uses another _id
 	} else if errors.As(err, &refused) && len(refused.WriteErrors) > 0 {
 		// Without the server's message, which may show the document.
-		err = fmt.Errorf("the server refuses a document with error %d", refused.WriteErrors[0].Code)
+		err = fmt.Errorf("MongoDB rejected a document with error %d", refused.WriteErrors[0].Code)
 	}
 	return err == nil && result.InsertedCount+result.MatchedCount+result.DeletedCount == int64(len(models)), err
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// base is a rule set as a change finds it: its head, what documents that should
-// have, and how they differ.
+// base is the state of a rule set before a change: its head, the documents it
+// should have, and how the actual ones differ.
 type base struct {
 	id     string
 	head   *head // nil if there is none
@@ -30,15 +30,15 @@ type base struct {
 	differences
 }
 
-// differences are how documents differ from a revision.
+// differences are the differences between documents and a revision.
 type differences struct {
 	edited   []document      // changed or inserted with another program
 	removed  []string        // rules whose documents another program has deleted
 	unedited []fluxgate.Rule // the rules that are neither edited nor removed
 	ignored  []document      // of rules without bands, see unfinished
-	lost     bool            // all documents are gone, which is not an edit
+	lost     bool            // all documents are missing, which is not an edit
 	// replaces are the fingerprints of edited documents that the revision has
-	// imported or replaces, and that are to be rewritten.
+	// imported or replaces, and that must be rewritten.
 	replaces []string
 	// writes insert, rewrite and delete what is missing, stale and obsolete.
 	writes []mongo.WriteModel
@@ -46,9 +46,9 @@ type differences struct {
 
 func (d *differences) hasEdits() bool { return len(d.edited)+len(d.removed) > 0 }
 
-// fetchDocuments reads the documents of a rule set, in the order of their bytes.
+// fetchDocuments reads the documents of a rule set, in byte order.
 func (s *Source) fetchDocuments(ctx context.Context, id string) (all []bson.Raw, err error) {
-	// Twice as much as can be put is left for what others keep beside it.
+	// More than the rules need, because documents may have unknown fields.
 	const mostBytes = 4 * rules.MaxDocument
 	err = s.call(ctx, "reading the documents of a rule set", func(ctx context.Context) error {
 		cursor, err := s.docs.Find(ctx, bson.M{"ruleSetId": id}, options.Find().SetLimit(fluxgate.MaxRules+1))
@@ -69,7 +69,7 @@ func (s *Source) fetchDocuments(ctx context.Context, id string) (all []bson.Raw,
 	return all, err
 }
 
-// digest is equal for equal documents at an equal head.
+// digest returns a hash of the documents and the head.
 func digest(h *head, all []bson.Raw) string {
 	sum := sha256.New()
 	_, _ = fmt.Fprintln(sum, h.state(), h != nil && h.Synced == h.Revision) // never fails
@@ -79,8 +79,8 @@ func digest(h *head, all []bson.Raw) string {
 	return string(sum.Sum(nil))
 }
 
-// inspect compares the documents of a rule set with its head. The base can be
-// used for a change even if the current revision cannot be read.
+// inspect compares the documents of a rule set with its head. The base can be used
+// for a change even if the current revision cannot be read.
 func (s *Source) inspect(ctx context.Context, id string, h *head) (*base, error) {
 	raw, err := s.fetchDocuments(ctx, id)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Source) inspect(ctx context.Context, id string, h *head) (*base, error)
 	}
 	b := &base{id: id, head: h, raw: raw, digest: digest(h, raw)}
 	if before, _ := s.reconciled.Load(id); before == b.digest {
-		return b, nil // there was no difference
+		return b, nil // no difference at the last call
 	}
 	compared := h
 	if h != nil {
@@ -97,7 +97,7 @@ func (s *Source) inspect(ctx context.Context, id string, h *head) (*base, error)
 			b.want, err = encodeRules(v.RuleSet)
 		}
 		if errors.Is(err, errNoSnapshot) && len(raw) > 0 {
-			compared, err = nil, nil // the documents are all that is left
+			compared, err = nil, nil // only the documents are left
 		}
 	}
 	b.differences = classify(compared, b.want, raw, false)
@@ -108,22 +108,22 @@ func (s *Source) inspect(ctx context.Context, id string, h *head) (*base, error)
 	if ignored == "" {
 		s.warned.Delete(id)
 	} else if before, _ := s.warned.Swap(id, ignored); before != ignored {
-		s.config.Logger.Warn("ignoring documents of rules without bands: add bands to put the rules into effect",
+		s.config.Logger.Warn("ignoring documents of rules without bands; add bands to put the rules into effect",
 			"ruleSet", id, "documents", ignored, "count", len(b.ignored))
 	}
 	return b, err
 }
 
 // classify compares documents with the revision of a head. Missing documents are
-// inserted under long keys if those of the rule ids are in use.
+// inserted under their rule id, or under long keys if long is set.
 func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) (found differences) {
 	if h == nil {
 		h = &head{}
 	}
 	replaced, added := setOf(h.Replaces), setOf(h.Adds)
 	replaces := func(d document) bool { return len(replaced) > 0 && replaced[d.fingerprint()] }
-	// In a deleted rule set an edit of a document that FluxGate has written is
-	// too late.
+	// In a deleted rule set, edits of documents that FluxGate wrote are
+	// ignored.
 	wrote := func(d document) bool {
 		return h.Revision > 0 && d.revision <= h.Revision && (d.untouched() || h.Deleted && d.checksum != "")
 	}
@@ -152,7 +152,7 @@ func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) (found di
 	for i := range want {
 		w, same := &want[i], byRule[want[i].id]
 		// Two writers may have inserted the document of a rule under both of
-		// the _ids that it can have. Any other second document is an edit.
+		// its possible _ids. Any other second document is an edit.
 		slices.SortFunc(same, func(a, b document) int { return cmp.Compare(len(a.key), len(b.key)) })
 		second := func(d document) bool { return !replaces(d) && (!wrote(d) || d.key != longKey(h.ID, d.id)) }
 		switch {
@@ -193,7 +193,7 @@ func setOf(list []string) map[string]bool {
 	return set
 }
 
-// adds are the ids of rules that have no document yet, or an unfinished one.
+// adds returns the ids of rules that have no document yet, or an unfinished one.
 func (b *base) adds(want []ruleDocument) (ids []string) {
 	has := map[string]bool{}
 	for _, raw := range b.raw {
@@ -208,7 +208,7 @@ func (b *base) adds(want []ruleDocument) (ids []string) {
 	return ids
 }
 
-// merge is the revision that the edits make of the current one, or a
+// merge returns the current revision with the edits applied, or a
 // [*fluxgate.ValidationError] that names the documents.
 func (b *base) merge() (draft, error) {
 	edited := make(map[string]*document, len(b.edited))
@@ -240,7 +240,7 @@ func (b *base) merge() (draft, error) {
 	return draft{}, &fluxgate.ValidationError{RuleSetID: b.id, Problems: found[:min(len(found), maxProblems)]}
 }
 
-// comment says which documents were edited or inserted, and of which rules they
+// comment lists the edited or inserted documents, and the rules whose documents
 // were removed.
 func (b *base) comment() string {
 	var parts []string

@@ -11,13 +11,13 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// steps watches the questions that a source asks the server, and acts before
+// steps records the calls of a source to the server, and calls a function before
 // one of them.
 type steps struct {
 	mu   sync.Mutex
 	all  []string
 	at   int
-	once func() error // what happens there, nil for nothing
+	once func() error // called before the step, or nil
 	dead error
 }
 
@@ -25,7 +25,7 @@ func (s *steps) step(doing string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dead != nil {
-		return s.dead // a dead writer does nothing more
+		return s.dead // a killed writer makes no more calls
 	}
 	s.all = append(s.all, doing)
 	if s.once != nil && len(s.all)-1 == s.at {
@@ -42,11 +42,11 @@ var errKilled = errors.New("the writer was killed")
 
 func kill() error { return errKilled }
 
-// scenario is something that a writer or a gateway does.
+// scenario is an operation of a writer or a gateway.
 type scenario struct {
 	before func(f *fixture)
 	do     func(ctx context.Context, s *Source) error
-	// external says that it is about an edit.
+	// external is set if it imports an edit.
 	external bool
 }
 
@@ -54,7 +54,7 @@ func threeRules() []fluxgate.Rule {
 	return []fluxgate.Rule{rule("a", 1), rule("b", 1), rule("c", 1)}
 }
 
-// otherRules change one, drop one, keep one and add one.
+// otherRules change, drop, keep and add one rule each.
 func otherRules() []fluxgate.Rule {
 	return []fluxgate.Rule{rule("a", 2), rule("c", 1), rule("d", 1)}
 }
@@ -98,7 +98,7 @@ var scenarios = map[string]scenario{
 		do:       func(ctx context.Context, s *Source) error { return reconcile(ctx, s) },
 		external: true,
 	},
-	"a server finishes what a writer left": {
+	"a server completes an interrupted write": {
 		before: func(f *fixture) {
 			f.put(threeRules()...)
 			left := &steps{at: -1}
@@ -115,7 +115,7 @@ var scenarios = map[string]scenario{
 	},
 }
 
-// whole is what a reader sees: nothing, or a rule set.
+// whole returns what a reader sees: nothing, or a rule set.
 func (f *fixture) whole() string {
 	f.Helper()
 	v, err := f.Load(f.Context(), setID)
@@ -126,15 +126,15 @@ func (f *fixture) whole() string {
 	return text(f, v.RuleSet)
 }
 
-// A writer that is killed before any call leaves the old rules or the new
-// ones, and others finish its work.
+// A writer killed before any call leaves the old rules or the new ones, and others
+// complete its work.
 func TestPut_KilledWriter(t *testing.T) {
 	t.Parallel()
 	always := Config{Lease: 1}
 	base := newFixture(t, always)
 	for name, sc := range scenarios {
 		t.Run(name, func(t *testing.T) {
-			// How many steps there are, and what comes of them.
+			// Record all steps and the result.
 			f := base.fresh(t, always)
 			sc.before(f)
 			old := f.whole()
@@ -164,14 +164,14 @@ func TestPut_KilledWriter(t *testing.T) {
 							f.consistent()
 						}
 						if now := f.whole(); now != got && !wasEdited {
-							t.Errorf("killed before %s: finishing has made\n%s\nof\n%s", doing, now, got)
+							t.Errorf("killed before %s: completing changed\n%s\nfrom\n%s", doing, now, got)
 						}
-					} else if !wasEdited { // else it is a conflict, as it should be
+					} else if !wasEdited { // otherwise a conflict is expected
 						f.put(rule("a", 9), rule("e", 9))
 						f.consistent()
 					}
 					if !sc.external && f.headNow() != nil && strings.Contains(f.authors(), external) {
-						t.Errorf("killed before %s: what it left was taken for an edit: %s", doing, f.authors())
+						t.Errorf("killed before %s: an incomplete write was imported as an edit: %s", doing, f.authors())
 					}
 					if t.Failed() {
 						t.Fatalf("killed before step %d, %s, and finished by a %s", at, doing, finisher)
@@ -186,7 +186,7 @@ func TestPut_KilledWriter(t *testing.T) {
 	}
 }
 
-// held runs do, stops it before a step, runs meanwhile and lets it go on.
+// held runs do, stops it before a step, calls meanwhile and lets it continue.
 func (f *fixture) held(at int, config Config, do func(*Source) error, meanwhile func()) error {
 	f.Helper()
 	reached, free := make(chan struct{}), make(chan struct{})
@@ -201,7 +201,7 @@ func (f *fixture) held(at int, config Config, do func(*Source) error, meanwhile 
 	go func() { result <- do(s) }()
 	select {
 	case <-reached:
-	case err := <-result: // it has fewer steps this time
+	case err := <-result: // it made fewer calls this time
 		meanwhile()
 		return err
 	}
@@ -226,11 +226,11 @@ func TestPut_LateWriter(t *testing.T) {
 	}
 	for name, sc := range scenarios {
 		if sc.external || strings.HasPrefix(name, "the first") {
-			continue // there must be something to be late for
+			continue // nothing to delay
 		}
 		for then, change := range later {
 			if !strings.HasPrefix(name, "rules are replaced") && !strings.Contains(then, "drops") {
-				continue // nothing that the others do not show
+				continue // covered by the other cases
 			}
 			t.Run(name+" late, after "+then, func(t *testing.T) {
 				f := base.fresh(t, always)
@@ -249,12 +249,12 @@ func TestPut_LateWriter(t *testing.T) {
 						t.Errorf("it ended with %v", err)
 					}
 					if got := f.whole(); got != want {
-						t.Errorf("there was\n%s\nand now there is\n%s", want, got)
+						t.Errorf("the rules were\n%s\nand are now\n%s", want, got)
 					}
-					f.reconcileNow() // deletes what it may have inserted
+					f.reconcileNow() // deletes documents it may have inserted
 					f.consistent()
 					if strings.Contains(f.authors(), external) {
-						t.Errorf("it was taken for an edit: %s", f.authors())
+						t.Errorf("it was imported as an edit: %s", f.authors())
 					}
 					if t.Failed() {
 						t.Fatalf("held before step %d, %s", at, doing)

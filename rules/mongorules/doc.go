@@ -7,48 +7,47 @@
 //
 //   - rate_limit_rules_heads has one small document per rule set: its current
 //     revision. A poll reads two of its fields.
-//   - rate_limit_rules_history has the revisions: the rule set as JSON, who
-//     changed it, when and why. [Config.History] and [Config.HistoryBytes]
-//     bound how many are kept.
-//   - rate_limit_rules has one document per rule. Its field id, or without one
-//     its _id, is the rule id. FluxGate inserts documents under the rule id, or
-//     under ruleSetId/ruleId if another document has that _id.
+//   - rate_limit_rules_history has the revisions: the rule set as JSON, author,
+//     time and comment. [Config.History] and [Config.HistoryBytes] bound how
+//     many are kept.
+//   - rate_limit_rules has one document per rule. Its field id, or its _id if
+//     there is none, is the rule id. FluxGate inserts documents under the rule
+//     id, or under ruleSetId/ruleId if another document has that _id.
 //
 // # A change
 //
-// A change replaces the head if that is still at the revision that the change
-// is based on. This is one atomic write, so that a reader sees all of a change
-// or nothing, and transactions and change streams are not needed. The head has
-// the rule set until history and documents have been written. A writer that
-// ends before that is finished by the next writer or by [Source.Reconcile].
+// A change replaces the head if it is still at the revision that the change is
+// based on. This is one atomic write: a reader sees all of a change or nothing,
+// without transactions and change streams. The head has the rule set until history
+// and documents are written. If a writer is interrupted before that, the next
+// writer or [Source.Reconcile] completes the write.
 //
 // # Edits of documents
 //
-// Documents are an inbox. Every server calls [Source.Reconcile] every half
-// polling interval. The one that holds a lease in the head compares the
-// documents with the head. If they differ, the edited rule set is validated as
-// a whole and becomes a revision by the author "external", and the documents
-// are rewritten. Every rewrite is conditional on the document as it was read,
-// so that a later edit is not overwritten but imported next.
+// Every server calls [Source.Reconcile] every half polling interval. The one that
+// holds a lease in the head compares the documents with the head. If they differ,
+// the edited rule set is validated as a whole and becomes a revision by the author
+// "external", and the documents are rewritten. Every rewrite is conditional on the
+// document as it was read, so a later edit is not overwritten but imported next.
 //
-// An invalid edit changes nothing. It stays, and Reconcile of every server
-// returns an error that names the document until it is corrected or a Put
-// replaces it. Two documents of one rule are invalid too. A Put imports pending
-// edits first and is then a conflict.
+// An invalid edit changes nothing. It stays, and Reconcile of every server returns
+// an error that names the document until it is corrected or a Put replaces it. Two
+// documents of one rule are invalid too. A Put imports pending edits first and then
+// fails with a conflict.
 //
-// If all documents of a rule set are gone they are written again; use Delete to
-// delete a rule set. A document of a rule without bands that was never part of
-// a revision is ignored, with a warning in the log, until it has bands or a Put
-// has its rule. Deleting the bands of a rule in force is an invalid edit.
+// If all documents of a rule set are missing they are written again; use Delete to
+// delete a rule set. A document of a rule without bands that was never part of a
+// revision is ignored, with a warning in the log, until it has bands or a Put has
+// its rule. Deleting the bands of a rule in effect is an invalid edit.
 //
-// API keys in the clear are replaced by their digests. Fields that FluxGate
-// does not know are kept. Documents that are there before the first revision
-// become revision 1.
+// API keys in plain text are replaced by their digests. Unknown fields are kept.
+// Documents that exist before the first revision become revision 1.
 //
-// # What documents cannot hold
+// # Limits of documents
 //
-// The history keeps a rule set to the byte. Documents hold what BSON can: times
-// to the millisecond, numbers that neither an int64 nor a double is as strings,
-// and names that are empty, have a dot or a percent sign or begin with a dollar
-// sign percent-encoded (a%2Eb). An edit of one field keeps the others exactly.
+// The history keeps a rule set byte for byte. Documents have the precision of BSON:
+// times in milliseconds, and as strings numbers that neither int64 nor double can
+// represent. Names that are empty, have a dot or a percent sign, or begin with a
+// dollar sign are percent-encoded (a%2Eb). An edit of one field keeps the others
+// exactly.
 package mongorules

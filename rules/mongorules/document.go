@@ -19,21 +19,21 @@ import (
 const (
 	// revisionField is the revision that a document was last written for.
 	revisionField = "revision"
-	// checksumField is the checksum of its content as it was written.
+	// checksumField is the checksum of its content when it was written.
 	checksumField = "checksum"
 )
 
 var (
-	// ruleFields are what a rule consists of, besides its ids.
+	// ruleFields are the fields of a rule besides its ids.
 	ruleFields = []string{
 		"path", "paths", "ignoreCase", "method", "methods", "when", "limitScope", "compositeKeyFields", "bands", "priority", "group",
 		"action", "enabled", "onLimitExceed", "mode", "onFailure", "onMissingIdentity", "attributes", "createdAt", "updatedAt",
 	}
-	// knownFields are all that have a meaning. Others are kept as they are.
+	// knownFields are all known fields. Others are kept.
 	knownFields = append([]string{"_id", "id", "ruleSetId", revisionField, checksumField}, ruleFields...)
 )
 
-// document is a rule document as it was read.
+// document is a rule document as read.
 type document struct {
 	raw      bson.Raw
 	key      string // _id, empty if that is not a string
@@ -41,13 +41,13 @@ type document struct {
 	id       string // of the rule, empty if that is not a string
 	rule     fluxgate.Rule
 	sum      string // the checksum of the rule, empty if it cannot be read
-	checksum string // what the document says, empty if FluxGate has not written it
+	checksum string // in the document, empty if FluxGate has not written it
 	revision int64
 	problems []fluxgate.Problem
-	want     *ruleDocument // what it should say, nil if that is not known
+	want     *ruleDocument // what it should be, nil if unknown
 }
 
-// identify reads which rule a document is of and who has written it.
+// identify reads the ids, revision and checksum of a document.
 func identify(raw bson.Raw) document {
 	d := document{raw: raw, idField: "id"}
 	if _, err := raw.LookupErr(d.idField); err != nil {
@@ -60,7 +60,7 @@ func identify(raw bson.Raw) document {
 	return d
 }
 
-// readDocument reads as much of a document as can be read.
+// readDocument reads as much of a document as possible.
 func readDocument(raw bson.Raw) document {
 	d := identify(raw)
 	var fields bson.D
@@ -86,8 +86,8 @@ func readDocument(raw bson.Raw) document {
 	return d
 }
 
-// decode turns a BSON value into the maps, lists and scalars that rules are read
-// from. What a rule cannot hold is a problem.
+// decode converts a BSON value to the maps, lists and scalars that rules are parsed
+// from. Values that a rule cannot have are problems.
 func (d *document) decode(path fluxgate.Path, value any) any {
 	var problem string
 	switch v := value.(type) {
@@ -135,11 +135,11 @@ func hexSum(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// untouched reports whether a document is as FluxGate has written it.
+// untouched reports whether a document has not changed since FluxGate wrote it.
 func (d *document) untouched() bool { return d.sum != "" && d.sum == d.checksum }
 
-// unfinished reports whether a document is of a rule without bands and was
-// never part of a revision.
+// unfinished reports whether a document is of a rule without bands and was never
+// part of a revision.
 func (d *document) unfinished() bool {
 	const emptyArray = 5 // bytes
 	bands := d.raw.Lookup("bands")
@@ -148,13 +148,13 @@ func (d *document) unfinished() bool {
 	return none && d.checksum == "" && d.revision == 0 && (action == "" || action == string(fluxgate.ActionLimit))
 }
 
-// name is the _id, for messages.
+// name returns the _id, for messages.
 func (d *document) name() string {
 	name := d.raw.Lookup("_id").String() // in quotes if it is a string
 	return name[:min(len(name), 150)]
 }
 
-// names are those of at most maxProblems documents.
+// names returns those of at most maxProblems documents.
 func names(documents []document) (all []string) {
 	for _, d := range documents[:min(len(documents), maxProblems)] {
 		all = append(all, strings.Trim(d.name(), `"`))
@@ -163,8 +163,8 @@ func names(documents []document) (all []string) {
 	return all
 }
 
-// unchanged is a filter that finds the document while it is as it was read, so
-// that a write overwrites nothing that the writer has not seen.
+// unchanged returns a filter that matches the document only if it has not changed
+// since it was read.
 func (d *document) unchanged() (filter bson.D) {
 	for _, name := range knownFields {
 		condition := bson.E{Key: "$exists", Value: false}
@@ -176,14 +176,14 @@ func (d *document) unchanged() (filter bson.D) {
 	return filter
 }
 
-// fingerprint is of everything in the document that has a meaning.
+// fingerprint returns a hash of all known fields.
 func (d *document) fingerprint() string {
-	content, _ := bson.Marshal(d.unchanged()) // what was read can be written
+	content, _ := bson.Marshal(d.unchanged()) // values that were read can be written
 	return hexSum(content)
 }
 
-// refined is an edited rule with what a document cannot hold exactly, where that
-// was not edited.
+// refined returns an edited rule with the exact values of fields that a document
+// cannot represent and that were not edited.
 func (d *document) refined() fluxgate.Rule {
 	r, w := d.rule, d.want
 	if w == nil {
@@ -201,8 +201,8 @@ func (d *document) refined() fluxgate.Rule {
 	return r
 }
 
-// showsKey reports whether a document has an API key that is not a digest. That
-// is not an edit, because the digest says the same, but it must not stay.
+// showsKey reports whether a document has an API key in plain text. It has the same
+// meaning as the digest, so it is not an edit, but it must be replaced.
 func (d *document) showsKey() bool {
 	keys, _ := d.raw.Lookup("when", "apiKeys").ArrayOK()
 	values, _ := keys.Values()
@@ -212,7 +212,7 @@ func (d *document) showsKey() bool {
 	})
 }
 
-const maxProblems = 100 // that are listed of one rule set
+const maxProblems = 100 // listed for one rule set
 
 func problemsOf(err error) []fluxgate.Problem {
 	var invalid *fluxgate.ValidationError
@@ -224,14 +224,14 @@ func problemsOf(err error) []fluxgate.Problem {
 	return []fluxgate.Problem{{Code: fluxgate.CodeUnsupported, Message: err.Error()}}
 }
 
-// inDocument says which document a problem is in.
+// inDocument adds the document to a problem.
 func (d *document) inDocument(p fluxgate.Problem) fluxgate.Problem {
 	p.Subject = "document " + d.name()
 	return p
 }
 
-// inDocuments names the document of the rule that a problem of a rule set is
-// about: documents have no order, so that an index says nothing.
+// inDocuments adds the document to a problem of a rule set. Documents have no order,
+// so an index would say nothing.
 func inDocuments(all []fluxgate.Rule, edited map[string]*document, p fluxgate.Problem) fluxgate.Problem {
 	i, inside := p.Path.Rule()
 	if i < 0 || i >= len(all) {

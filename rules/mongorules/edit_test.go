@@ -16,7 +16,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// javaDocument is the document of the specification, as others have written it.
+// javaDocument is the document of the specification, as other programs write it.
 func javaDocument(id string) bson.D {
 	return bson.D{
 		{Key: "_id", Value: id}, {Key: "ruleSetId", Value: setID}, {Key: "path", Value: "/api/users/*"}, {Key: "method", Value: "GET"},
@@ -43,12 +43,12 @@ func (f *fixture) reconcileNow() {
 	must(f.T, reconcile(f.Context(), f))
 }
 
-// Documents that are there before the first revision become revision 1.
-func TestDocuments_BeforeTheFirstRevision(t *testing.T) {
+// Documents that exist before the first revision become revision 1.
+func TestDocuments_NoRevision(t *testing.T) {
 	for name, notice := range map[string]func(*fixture){
-		"when they are loaded": func(f *fixture) { f.load() },
-		"when a gateway mends": (*fixture).reconcileNow,
-		"when others are put":  func(f *fixture) { f.wantConflict(newSet(f, setID, rule("x", 1)), 0, 1) },
+		"when they are loaded":      func(f *fixture) { f.load() },
+		"when a gateway reconciles": (*fixture).reconcileNow,
+		"when others are put":       func(f *fixture) { f.wantConflict(newSet(f, setID, rule("x", 1)), 0, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, Config{Lease: 1})
@@ -68,7 +68,7 @@ func TestDocuments_BeforeTheFirstRevision(t *testing.T) {
 			if f.headNow().Revision != 1 {
 				t.Errorf("it became revision %d, by %s", f.headNow().Revision, f.authors())
 			}
-			// What others keep in it is still there, in their spelling.
+			// Unknown fields and the spelling of known ones are kept.
 			doc := f.document("rule-1")
 			if doc["_class"] != "org.fluxgate.Rule" || doc["limitScope"] != "PER_IP" || doc["owner"] == nil || doc["priority"] != 10.0 {
 				t.Errorf("the document has become %v", doc)
@@ -129,9 +129,9 @@ func TestEdit_Imported(t *testing.T) {
 			f.consistent()
 			f.reconcileNow()
 			if f.headNow().Revision != 2 {
-				t.Errorf("looking again made revision %d: %s", f.headNow().Revision, f.authors())
+				t.Errorf("a second call made revision %d: %s", f.headNow().Revision, f.authors())
 			}
-			// A person who has not seen the edit does not write over it.
+			// A writer who has not seen the edit does not overwrite it.
 			f.wantConflict(newSet(t, setID, rule("a", 9)), 1, 2)
 		})
 	}
@@ -139,7 +139,7 @@ func TestEdit_Imported(t *testing.T) {
 
 // A Put imports a pending edit and is then a conflict.
 func TestEdit_ImportedByPut(t *testing.T) {
-	f := newFixture(t, Config{}) // whose gateways look once a minute
+	f := newFixture(t, Config{}) // reconciles once a minute
 	f.put(threeRules()...)
 	f.shell("b", set("enabled", false))
 	f.wantConflict(newSet(t, setID, rule("a", 9)), 1, 2)
@@ -180,7 +180,7 @@ func TestUnknownFields_Kept(t *testing.T) {
 	second.When.Hosts = []string{"b.example.com"}
 	second.Paths = []string{"/x", "/y"}
 	f.put(second)
-	check("after a change of everything")
+	check("after a change of all fields")
 	if doc := f.document("a"); doc["path"] != nil || len(doc["paths"].(bson.A)) != 2 {
 		t.Errorf("the paths are %v and %v", doc["path"], doc["paths"])
 	}
@@ -200,11 +200,11 @@ func TestEdit_Invalid(t *testing.T) {
 	}{
 		"a number below 1":       {set("bands.0.capacity", 0), `document "a": bands[0].capacity: must be at least 1`},
 		"a fraction":             {set("bands.0.capacity", 1.5), `document "a": bands[0].capacity: must be a whole number, not 1.5`},
-		"a text":                 {set("bands.0.capacity", "many"), `document "a": bands[0].capacity: must be a whole number, not a string`},
+		"a string":               {set("bands.0.capacity", "many"), `document "a": bands[0].capacity: must be a whole number, not a string`},
 		"an object id":           {set("group", bson.NewObjectID()), `document "a": group: must not be of type ObjectID`},
 		"an object id in a list": {set("attributes", bson.D{{Key: "x", Value: bson.A{1, bson.NewObjectID()}}}), `document "a": attributes.x[1]: must not be of type ObjectID`},
 		"binary data":            {set("path", bson.Binary{Data: []byte("x")}), `document "a": path: must not be of type Binary`},
-		"a scope of its own":     {set("limitScope", "MOON"), `document "a": limitScope: must be one of`},
+		"an unknown scope":       {set("limitScope", "MOON"), `document "a": limitScope: must be one of`},
 		"no bands":               {set("bands", bson.A{}), `document "a": bands: must have at least one band`},
 		"an invalid id":          {set("id", "a b"), `document "a": id: must be`},
 		"an id that is a number": {set("id", 5), `document "a": id: must be a string, not 5`},
@@ -223,7 +223,7 @@ func TestEdit_Invalid(t *testing.T) {
 			if text(t, f.load().RuleSet) != before || f.headNow().Revision != 1 {
 				t.Errorf("it has changed the rules: %s", f.authors())
 			}
-			// A server that does not have the lease reports it too.
+			// A server without the lease reports it too.
 			var did []string
 			other := f.handle(Config{Lease: time.Hour, step: func(doing string) error {
 				did = append(did, doing)
@@ -239,7 +239,7 @@ func TestEdit_Invalid(t *testing.T) {
 			if err := f.Examine(t.Context(), setID); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Examine: %v", err)
 			}
-			// A person's next change overrules it, and says so.
+			// The next Put replaces it, and logs that.
 			f.put(rule("a", 4), rule("c", 4))
 			if got := capacities(f.load().RuleSet); got != "a=4 c=4" {
 				t.Errorf("the rules are %s", got)
@@ -254,19 +254,19 @@ func TestEdit_Invalid(t *testing.T) {
 	}
 }
 
-// An edit that is corrected is not reported any more.
+// A corrected edit is no longer reported.
 func TestEdit_Corrected(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	f.shell("a", set("bands.0.capacity", -1))
 	if reconcile(t.Context(), f) == nil {
-		t.Fatal("a broken edit is not reported")
+		t.Fatal("an invalid edit is not reported")
 	}
 	f.shell("a", set("bands.0.capacity", 1))
 	f.reconcileNow()
 	must(t, reconcile(t.Context(), f.handle(Config{Lease: time.Hour})))
 	if f.headNow().Revision != 1 {
-		t.Errorf("going back made revision %d", f.headNow().Revision)
+		t.Errorf("undoing it made revision %d", f.headNow().Revision)
 	}
 	f.consistent()
 }
@@ -307,7 +307,7 @@ func TestDocuments_LostCollection(t *testing.T) {
 	f.consistent()
 }
 
-// A lost history is made again from the documents.
+// A lost history is created again from the documents.
 func TestHistory_Lost(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
@@ -319,7 +319,7 @@ func TestHistory_Lost(t *testing.T) {
 	}
 }
 
-// After lost heads revisions go on from the history.
+// After lost heads revisions continue from the history.
 func TestHeads_Lost(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
@@ -339,12 +339,12 @@ func TestDocuments_DeletedRuleSet(t *testing.T) {
 	_, err := f.Delete(t.Context(), setID, by(1))
 	must(t, err)
 	f.consistent()
-	f.insert(kept) // comes back from a backup: we wrote it, and deleted it
+	f.insert(kept) // restored from a backup
 	f.reconcileNow()
 	if h := f.headNow(); !h.Deleted || h.Revision != 2 || f.document("a") != nil {
-		t.Errorf("a document that was deleted has made revision %d (deleted %t)", h.Revision, h.Deleted)
+		t.Errorf("a restored document has made revision %d (deleted %t)", h.Revision, h.Deleted)
 	}
-	f.insert(javaDocument("new")) // is made by hand
+	f.insert(javaDocument("new")) // written by hand
 	f.reconcileNow()
 	if v := f.load(); v.Revision != 3 || v.Author != external || v.RuleSet.Len() != 1 {
 		t.Errorf("revision %d by %s", v.Revision, v.Author)
@@ -352,7 +352,7 @@ func TestDocuments_DeletedRuleSet(t *testing.T) {
 	f.consistent()
 }
 
-// What documents cannot hold survives an edit of another field.
+// Values that documents cannot represent survive an edit of another field.
 func TestEdit_KeepsExactValues(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	r := rule("a", 1)
@@ -371,9 +371,9 @@ func TestEdit_KeepsExactValues(t *testing.T) {
 	f.consistent()
 }
 
-// One server at a time reads the documents. When it ends another takes over,
-// at once if it has released its lease, else when that has ended.
-func TestLease_OneServerLooks(t *testing.T) {
+// One server at a time reads the documents. When it stops another takes over, at
+// once if it released its lease, otherwise when the lease expires.
+func TestLease_OneServer(t *testing.T) {
 	now := time.Now()
 	config := Config{Lease: time.Minute, Now: func() time.Time { return now }}
 	f := newFixture(t, config)
@@ -421,13 +421,13 @@ func TestLease_OneServerLooks(t *testing.T) {
 	f.consistent()
 }
 
-// A rule that two documents say they are is a problem that names both, until one
-// is deleted or changed.
+// Two documents of one rule are a problem that names both, until one is deleted or
+// changed.
 func TestTwoDocuments_OneRule(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	clone := f.document("a")
-	clone["_id"] = bson.NewObjectID() // as a tool's "clone document" makes it
+	clone["_id"] = bson.NewObjectID() // like "clone document" of a tool
 	f.insert(clone)
 	err := reconcile(t.Context(), f)
 	if !errors.As(err, new(*fluxgate.ValidationError)) || !strings.Contains(err.Error(), clone["_id"].(bson.ObjectID).Hex()) || !strings.Contains(err.Error(), `is a second document of rule "a"`) {
@@ -449,8 +449,8 @@ func TestTwoDocuments_OneRule(t *testing.T) {
 	f.consistent()
 }
 
-// Two rule sets may have rules with the same id. The first document of a rule
-// id has it as its _id, others have it after the rule set, and an _id stays.
+// Two rule sets may have rules with the same id. The first document of a rule id
+// has it as its _id, others are prefixed with the rule set, and an _id never changes.
 func TestSameRuleID_Documents(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	put := func(id string, base int64, all ...fluxgate.Rule) {
@@ -480,10 +480,10 @@ func TestSameRuleID_Documents(t *testing.T) {
 	put("other", 0, rule("x", 2))
 	check("two", "other/x:other/x", "x:api-limits/x")
 	put(setID, 1, rule("y", 1))
-	check("the first gives it up", "other/x:other/x", "y:api-limits/y")
+	check("the first drops the rule", "other/x:other/x", "y:api-limits/y")
 	put("other", 1, rule("x", 3))
 	put(setID, 2, rule("x", 1))
-	check("and takes it back", "other/x:other/x", "x:api-limits/x")
+	check("and adds it again", "other/x:other/x", "x:api-limits/x")
 	f.shell("other/x", set("bands.0.capacity", 9))
 	_, err := f.Reconcile(t.Context(), "other")
 	must(t, err)
@@ -492,25 +492,25 @@ func TestSameRuleID_Documents(t *testing.T) {
 	if got := capacities(v.RuleSet); got != "x=9" || v.Author != external {
 		t.Errorf("an edit under the long _id makes %s by %s", got, v.Author)
 	}
-	// An editor moves a rule to another rule set.
+	// Another program moves a rule to another rule set.
 	f.shell("x", bson.D{{Key: "$set", Value: bson.D{{Key: "ruleSetId", Value: "other"}, {Key: "id", Value: "moved"}}}})
 	f.insert(bson.D{{Key: "_id", Value: "z"}, {Key: "ruleSetId", Value: setID}, {Key: "action", Value: "deny"}})
 	check("moved by hand", "other/x:other/x", "x:other/moved", "z:api-limits/<nil>")
 }
 
-// A document that the server does not accept is reported without its content,
-// and stops no change. The test server does not take lists of lists; MongoDB
-// refuses what a schema forbids.
-func TestRefusedDocument_ChangesGoOn(t *testing.T) {
+// A document that the server rejects is reported without its content, and blocks no
+// change. The test server rejects lists of lists; MongoDB rejects documents that
+// violate a schema.
+func TestRejectedDocument_Changes(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	r := rule("a", 1)
 	r.Attributes = map[string]any{"grid": []any{[]any{"secret"}}}
 	f.put(r)
 	if f.document("a") != nil {
-		t.Skip("this server takes it")
+		t.Skip("this server accepts it")
 	}
 	err := reconcile(t.Context(), f)
-	if fmt.Sprint(err) != `documents of rule set "api-limits": writing documents: the server refuses a document with error 2` {
+	if fmt.Sprint(err) != `documents of rule set "api-limits": writing documents: MongoDB rejected a document with error 2` {
 		t.Errorf("Reconcile: %v", err)
 	}
 	if got := capacities(f.load().RuleSet); got != "a=1" {

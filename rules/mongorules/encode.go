@@ -16,18 +16,18 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// MongoDB's bounds are 16 MiB and 100 levels.
+// MongoDB's limits are 16 MiB and 100 levels.
 const maxBSON, maxDepth = 15 << 20, 90
 
-// ruleDocument is the document that a rule should have, as it will be read.
+// ruleDocument is the document that a rule should have.
 type ruleDocument struct {
 	document
 	from   fluxgate.Rule
 	fields bson.D // without _id, revision and checksum
 }
 
-// encodeRules makes the documents of a rule set, or says what MongoDB cannot
-// hold.
+// encodeRules returns the documents of a rule set, or the values that MongoDB cannot
+// represent as problems.
 func encodeRules(set *fluxgate.RuleSet) (documents []ruleDocument, err error) {
 	if set == nil {
 		return nil, nil
@@ -47,9 +47,8 @@ func encodeRules(set *fluxgate.RuleSet) (documents []ruleDocument, err error) {
 	return documents, nil
 }
 
-// encodeRule makes the document of a rule from its JSON. The driver's own
-// encoder, with tags, would round numbers, cannot write networks, and does not
-// know which names MongoDB refuses.
+// encodeRule converts the JSON of a rule to a document. The driver's encoder would
+// round numbers, cannot encode networks, and does not check names.
 func encodeRule(r fluxgate.Rule) ruleDocument {
 	text, err := r.MarshalJSON()
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -74,7 +73,7 @@ func encodeRule(r fluxgate.Rule) ruleDocument {
 	return ruleDocument{readDocument(raw), r, fields}
 }
 
-// encodeNext turns the next value of valid JSON into BSON.
+// encodeNext converts the next value of valid JSON to BSON.
 func encodeNext(decoder *json.Decoder) any {
 	token, _ := decoder.Token()
 	switch start := token.(type) {
@@ -99,8 +98,8 @@ func encodeNext(decoder *json.Decoder) any {
 	return token
 }
 
-// encodeNumber is a JSON number as an int64 or a double, if one of them has
-// exactly that decimal value, else as a string.
+// encodeNumber converts a JSON number to an int64 or a double if one of them has
+// exactly that value, otherwise to a string.
 func encodeNumber(s string) any {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return n
@@ -133,7 +132,7 @@ func mongoName(name string) string {
 	return cmp.Or(encodeName.Replace(name), "%")
 }
 
-// plainName undoes mongoName.
+// plainName reverses mongoName.
 func plainName(name string) string {
 	if name == "%" {
 		return ""
@@ -141,10 +140,10 @@ func plainName(name string) string {
 	return decodeName.Replace(name)
 }
 
-// longKey is the _id of a rule's document where the rule id is in use.
+// longKey returns the _id of a rule's document if the rule id is in use.
 func longKey(ruleSetID, ruleID string) string { return ruleSetID + "/" + ruleID }
 
-// insertion is the document of a rule that has none.
+// insertion returns the document of a rule that has none.
 func (w *ruleDocument) insertion(h *head, long bool) bson.D {
 	key := w.id
 	if long {
@@ -154,9 +153,9 @@ func (w *ruleDocument) insertion(h *head, long bool) bson.D {
 	return append(fields, bson.E{Key: revisionField, Value: h.Revision}, bson.E{Key: checksumField, Value: w.sum})
 }
 
-// rewrite is the update that makes a document say what it should. Fields that
-// FluxGate does not know stay, and so does the spelling of a document that says
-// the same, unless that shows an API key.
+// rewrite returns the update of a document to what it should be. Unknown fields are
+// kept, and so is the spelling of a document with the same meaning, unless it has
+// an API key in plain text.
 func rewrite(d document, revision int64) bson.M {
 	w := d.want
 	set, unset := bson.M{revisionField: revision, checksumField: w.sum}, bson.M{}
@@ -177,14 +176,14 @@ func rewrite(d document, revision int64) bson.M {
 	return update
 }
 
-// nestedFields are what has a meaning inside of a field.
+// nestedFields are the known fields inside of a field.
 var nestedFields = map[string][]string{
 	"when":  {"hosts", "excludePaths", "headers", "attributes", "ips", "users", "apiKeys"},
 	"bands": {"label", "capacity", "refillTokens", "refillSeconds", "refill", "windowSeconds", "kind"},
 }
 
-// keepUnknown adds to a new value of a field what others have added to the old
-// one. A band is the same if its label is, or without labels its position.
+// keepUnknown copies unknown fields of the old value of a field to the new one.
+// Bands are matched by label, or by position without labels.
 func keepUnknown(name string, old bson.RawValue, value any) any {
 	known := nestedFields[name]
 	switch fields := value.(type) {
@@ -212,7 +211,7 @@ func keepUnknown(name string, old bson.RawValue, value any) any {
 	return value
 }
 
-// labelOf is the label of a band, empty if it has none.
+// labelOf returns the label of a band, empty if it has none.
 func labelOf(band any) string {
 	raw, _ := bson.Marshal(band)
 	label, _ := bson.Raw(raw).Lookup("label").StringValueOK()

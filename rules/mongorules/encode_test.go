@@ -14,7 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// Names that MongoDB does not accept are encoded, and decoded to the same.
+// Names that MongoDB does not accept are encoded and decoded without loss.
 func TestMongoName_RoundTrip(t *testing.T) {
 	for name, want := range map[string]string{
 		"tier": "tier", "a.b": "a%2Eb", "$set": "%24set", "a$": "a$", "": "%", "%": "%25", "100%": "100%25", "%2E": "%252E",
@@ -22,7 +22,7 @@ func TestMongoName_RoundTrip(t *testing.T) {
 	} {
 		got := mongoName(name)
 		if got != want || plainName(got) != name {
-			t.Errorf("%q becomes %q, want %q, and comes back as %q", name, got, want, plainName(got))
+			t.Errorf("%q becomes %q, want %q, and is decoded as %q", name, got, want, plainName(got))
 		}
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -35,7 +35,7 @@ func TestMongoName_RoundTrip(t *testing.T) {
 		name := b.String()
 		in := mongoName(name)
 		if plainName(in) != name || in == "" || in[0] == '$' || strings.ContainsAny(in, ".\x00") {
-			t.Fatalf("%q becomes %q and comes back as %q", name, in, plainName(in))
+			t.Fatalf("%q becomes %q and is decoded as %q", name, in, plainName(in))
 		}
 		if other, ok := seen[in]; ok && other != name {
 			t.Fatalf("%q and %q both become %q", name, other, in)
@@ -59,7 +59,7 @@ func TestEncodeNumber_Exact(t *testing.T) {
 	}
 }
 
-// A BSON value that a rule cannot have is named by its place.
+// A BSON value that a rule cannot have is a problem with its path.
 func TestReadDocument_Problems(t *testing.T) {
 	decimal, _ := bson.ParseDecimal128("1.5")
 	for name, tc := range map[string]struct {
@@ -94,7 +94,7 @@ func TestReadDocument_Problems(t *testing.T) {
 	}
 }
 
-// anyRule makes rules that differ in everything.
+// anyRule returns random rules.
 func anyRule(rng *rand.Rand) fluxgate.Rule {
 	coin := func() bool { return rng.IntN(2) == 0 }
 	pick := func(all ...string) string { return all[rng.IntN(len(all))] }
@@ -126,8 +126,8 @@ func anyRule(rng *rand.Rand) fluxgate.Rule {
 	return r
 }
 
-// A rewritten document says what it should. The test applies the update of any document
-// that is behind to it, as the server does.
+// A rewritten document is what it should be. The test applies the update to random
+// documents, as the server does.
 func TestRewrite_AnyRule(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
@@ -156,7 +156,7 @@ func TestRewrite_AnyRule(t *testing.T) {
 			t.Fatalf("an unknown field is gone from %v", after)
 		}
 		if again := rewrite(d, 2); len(again) != 1 || len(again["$set"].(bson.M)) != 2 {
-			t.Fatalf("a document that is right would be rewritten with %v", again)
+			t.Fatalf("a correct document would be rewritten with %v", again)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func applied(t *testing.T, doc bson.D, update bson.M) bson.D {
 	return doc
 }
 
-// A rule that is too large for a document is refused before it is committed.
+// A rule that is too large for a document is rejected before the commit.
 func TestEncodeRule_TooLarge(t *testing.T) {
 	r := rule("a", 1)
 	r.Attributes = map[string]any{"text": strings.Repeat("x", maxBSON)}

@@ -21,7 +21,7 @@ func Example() {
 		ID: "per-ip", Paths: []string{"/api/**"}, Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)},
 	})
 	if err != nil {
-		log.Print(err) // what is wrong, and where
+		log.Print(err) // the problems and where they are
 		return
 	}
 	revision, err := source.Put(ctx, set, rules.Change{Author: "ann", Comment: "first limits"})

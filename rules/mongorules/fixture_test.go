@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
 
-// fixture is a database of its own, seen by the raw driver and by any number
-// of sources.
+// fixture is a test database, accessed by the raw driver and by any number of
+// sources.
 type fixture struct {
 	*testing.T
 	uri string
@@ -52,12 +52,12 @@ func newFixtureOn(t *testing.T, uri string, config Config) *fixture {
 	return f
 }
 
-// open is another source of the same rules, as another gateway has it.
+// open returns another source of the same rules, like that of another gateway.
 func (f *fixture) open(config Config) *Source {
 	f.Helper()
 	config.Database = f.db.Name()
 	if config.Timeout == 0 {
-		config.Timeout = 30 * time.Second // a slow machine is not what is tested
+		config.Timeout = 30 * time.Second // for slow machines
 	}
 	s, err := Open(f.Context(), f.uri, config)
 	must(f.T, err)
@@ -65,7 +65,7 @@ func (f *fixture) open(config Config) *Source {
 	return s
 }
 
-// fresh is a fixture with a database of its own on the same connections.
+// fresh returns a fixture with another database on the same connections.
 func (f *fixture) fresh(t *testing.T, config Config) *fixture {
 	t.Helper()
 	g := &fixture{T: t, uri: f.uri, db: f.db.Client().Database("test-" + strings.ToLower(rand.Text()[:16]))}
@@ -78,7 +78,7 @@ func (f *fixture) fresh(t *testing.T, config Config) *fixture {
 	return g
 }
 
-// handle is another source of the same rules on the same connections.
+// handle returns another source of the same rules on the same connections.
 func (f *fixture) handle(config Config) *Source {
 	f.Helper()
 	if config.Timeout == 0 {
@@ -92,7 +92,7 @@ func (f *fixture) handle(config Config) *Source {
 	return s
 }
 
-// sameCollections is a source as another server has it, which has made no calls.
+// sameCollections returns a source like that of another server, without any calls.
 func (f *fixture) sameCollections() *Source {
 	return &Source{config: f.config, name: rand.Text(), docs: f.docs, heads: f.heads, history: f.history}
 }
@@ -120,7 +120,7 @@ func newSet(t testing.TB, id string, all ...fluxgate.Rule) *fluxgate.RuleSet {
 	return set
 }
 
-// put makes rules current, based on what is.
+// put makes rules current, based on the current revision.
 func (f *fixture) put(all ...fluxgate.Rule) int64 {
 	f.Helper()
 	revision, err := f.Put(f.Context(), newSet(f, setID, all...), by(f.base()))
@@ -146,7 +146,7 @@ func (f *fixture) headNow() *head {
 	return h
 }
 
-// load is the current version as another gateway sees it.
+// load returns the current version as another gateway reads it.
 func (f *fixture) load() *rules.Version {
 	f.Helper()
 	v, err := f.Load(f.Context(), setID)
@@ -161,7 +161,7 @@ func text(t testing.TB, set *fluxgate.RuleSet) string {
 	return string(data)
 }
 
-// capacities are what the bands of the rules say, by rule id.
+// capacities returns the capacities of the rules by rule id.
 func capacities(set *fluxgate.RuleSet) string {
 	var all []string
 	for r := range set.Rules() {
@@ -171,13 +171,13 @@ func capacities(set *fluxgate.RuleSet) string {
 	return strings.Join(all, " ")
 }
 
-// shell edits a document the way a person does.
+// shell edits a document like a user of a shell.
 func (f *fixture) shell(id string, update bson.D) {
 	f.Helper()
 	result, err := f.docs.UpdateOne(f.Context(), bson.D{{Key: "_id", Value: id}}, update)
 	must(f.T, err)
 	if result.MatchedCount != 1 {
-		f.Fatalf("there is no document %s", id)
+		f.Fatalf("document %s does not exist", id)
 	}
 }
 
@@ -207,19 +207,19 @@ func (f *fixture) document(id string) bson.M {
 	return doc
 }
 
-// reconcile is one look at the documents by a server.
+// reconcile calls Reconcile once, like a server.
 func reconcile(ctx context.Context, s rules.Reconciler) error {
 	_, err := s.Reconcile(ctx, setID)
 	return err
 }
 
-// consistent checks what must be true while no writer is at work: the documents
-// say what the head says, and the history has its revisions and nothing else.
+// consistent checks the data while no writer is active: the documents match the
+// head, and the history has its revisions and nothing else.
 func (f *fixture) consistent() {
 	f.Helper()
 	h := f.headNow()
 	if h == nil {
-		f.Fatal("there is no head")
+		f.Fatal("the head is missing")
 	}
 	if h.Synced != h.Revision || h.Document != "" || len(h.Replaces)+len(h.Adds) > 0 {
 		f.Errorf("the documents are at revision %d, the head at %d: %+v", h.Synced, h.Revision, h)
@@ -235,7 +235,7 @@ func (f *fixture) consistent() {
 	next := h.Revision
 	for _, v := range all {
 		if v.Revision != next {
-			f.Errorf("the history has revision %d where %d belongs", v.Revision, next)
+			f.Errorf("the history has revision %d, want %d", v.Revision, next)
 		}
 		next--
 	}
@@ -244,7 +244,7 @@ func (f *fixture) consistent() {
 	}
 }
 
-// authors are who made the revisions, newest first.
+// authors returns the authors of the revisions, newest first.
 func (f *fixture) authors() string {
 	f.Helper()
 	entries, err := f.History(f.Context(), setID, 0, 0)

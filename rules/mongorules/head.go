@@ -13,8 +13,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// head is the current revision of a rule set. Replacing it is what commits a
-// change. The history has former heads, without what follows Document.
+// head is the current revision of a rule set. Replacing it commits a change. The
+// history has former heads, without the fields after Document.
 type head struct {
 	ID        string    `bson:"_id"`
 	RuleSetID string    `bson:"ruleSetId"`
@@ -24,24 +24,24 @@ type head struct {
 	Comment   string    `bson:"comment"`
 	At        time.Time `bson:"at"`
 	// Start and End count the bytes of all revisions before this one, and
-	// with this one, forgotten ones included.
+	// with this one, including deleted revisions.
 	Start int64 `bson:"start"`
 	End   int64 `bson:"end"`
-	// Document is the rule set as JSON, empty for a deletion. In a head it,
-	// Replaces and Adds are there until history and documents are written.
+	// Document is the rule set as JSON, empty for a deletion. A head has it,
+	// Replaces and Adds until history and documents are written.
 	Document string `bson:"document,omitempty"`
 
-	// Synced is the last revision that the documents were written for.
+	// Synced is the last revision that was written to the documents.
 	Synced int64 `bson:"synced,omitempty"`
-	// Replaces has the fingerprints of documents that were not written by
-	// FluxGate and that this revision replaces.
+	// Replaces has the fingerprints of documents that FluxGate did not write
+	// and that this revision replaces.
 	Replaces []string `bson:"replaces,omitempty"`
-	// Adds has the ids of the rules that had no document before this revision.
-	// A rule without a document that is not listed was removed by an editor.
+	// Adds has the ids of rules that had no document before this revision. A
+	// rule without a document that is not listed was removed by an editor.
 	Adds []string `bson:"adds,omitempty"`
 	// Problem is why the latest edit of the documents was not imported.
 	Problem string `bson:"problem,omitempty"`
-	// Lease says which server reconciles the documents.
+	// Lease is held by the server that reconciles the documents.
 	Lease *lease `bson:"lease,omitempty"`
 }
 
@@ -52,7 +52,7 @@ type lease struct {
 
 func snapshotID(id string, revision int64) string { return fmt.Sprintf("%s/%d", id, revision) }
 
-// state is the zero Head if there is no head.
+// state returns the zero Head if there is no head.
 func (h *head) state() rules.Head {
 	if h == nil {
 		return rules.Head{}
@@ -71,7 +71,7 @@ var (
 	errBroken = errors.New("its snapshot cannot be read")
 )
 
-// fetchHead reads a head, nil if there is none.
+// fetchHead reads a head, or nil if there is none.
 func (s *Source) fetchHead(ctx context.Context, id string) (*head, error) {
 	if !fluxgate.ValidID(id) {
 		return nil, nil
@@ -99,7 +99,7 @@ func (s *Source) fetchVersion(ctx context.Context, h *head, revision int64) (*ru
 	return v, nil
 }
 
-// first is the first that was found, or nil.
+// first returns the first of all, or nil.
 func first(all []*head, err error) (*head, error) {
 	if err != nil || len(all) == 0 {
 		return nil, err
@@ -107,7 +107,7 @@ func first(all []*head, err error) (*head, error) {
 	return all[0], nil
 }
 
-// update changes a head if it is still at this revision.
+// update updates a head if it is still at this revision.
 func (s *Source) update(ctx context.Context, doing string, h *head, change bson.M) error {
 	return s.call(ctx, doing, func(ctx context.Context) error {
 		_, err := s.heads.UpdateOne(ctx, bson.M{"_id": h.ID, "revision": h.Revision}, change)
@@ -132,7 +132,7 @@ func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.
 // Load implements [rules.Source]. Documents of a rule set that has no revision
 // become revision 1.
 func (s *Source) Load(ctx context.Context, id string) (*rules.Version, error) {
-	const attempts = 5 // the history may forget a revision after its head was read
+	const attempts = 5 // a revision may be deleted after its head was read
 	for range attempts {
 		h, err := s.fetchHead(ctx, id)
 		if h == nil && err == nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// scheduler lets one of several goroutines at a time go on to its next call of
-// MongoDB, chosen at random.
+// scheduler lets one of several goroutines at a time make its next call to MongoDB,
+// chosen at random.
 type scheduler struct {
 	rng   *rand.Rand
 	ready chan chan struct{}
 	ended chan struct{}
 }
 
-// step waits for the scheduler's choice.
+// step waits until the scheduler chooses this goroutine.
 func (s *scheduler) step(string) error {
 	turn := make(chan struct{})
 	s.ready <- turn
@@ -57,8 +57,8 @@ func (s *scheduler) run(tasks []func()) {
 	}
 }
 
-// Whatever the order of the calls of writers and reconcilers, every valid edit
-// of the documents is in some revision, and no rule is lost that was not removed.
+// In any order of the calls of writers and reconcilers, every valid edit of the
+// documents is in some revision, and only removed rules are missing.
 func TestInterleaving_NoEditIsLost(t *testing.T) {
 	t.Parallel()
 	base := newFixture(t, Config{})
@@ -82,7 +82,7 @@ func interleave(t *testing.T, base *fixture, rng *rand.Rand, outcomes map[string
 	f := base.fresh(t, Config{Lease: 1})
 	f.put(rule("a", 1), rule("b", 1), rule("c", 1), rule("counter", 1))
 	s := &scheduler{rng: rng}
-	source := func() *Source { // as another server has it, without its calls for indexes
+	source := func() *Source { // like that of another server, without creating indexes
 		other := f.sameCollections()
 		other.indexed.Store(true)
 		other.config.batch, other.config.step = 1+rng.IntN(3), s.step
@@ -137,7 +137,7 @@ func interleave(t *testing.T, base *fixture, rng *rand.Rand, outcomes map[string
 	if !edited || !inserted || !deleted {
 		t.Errorf("edit in a revision: %t, insertion: %t, deletion: %t; revisions %v", edited, inserted, deleted, entries)
 	}
-	// They were not changed after that.
+	// Later revisions keep them.
 	last := f.load().RuleSet
 	if a, _ := last.Rule("a"); a.Priority != 77 {
 		t.Errorf("the edit was undone: priority %d", a.Priority)
@@ -149,8 +149,7 @@ func interleave(t *testing.T, base *fixture, rng *rand.Rand, outcomes map[string
 	outcomes[fmt.Sprintf("counted to %d", counter.Bands[0].Capacity)]++
 }
 
-// countUp changes a rule of the current version, once. What it has seen of the
-// other rules it keeps.
+// countUp changes one rule of the current version once, and keeps the other rules.
 func countUp(t *testing.T, s *Source) string {
 	v, err := s.Load(t.Context(), setID)
 	must(t, err)

@@ -25,16 +25,16 @@ import (
 func TestOpen_Password(t *testing.T) {
 	const password = "hush-hush"
 	for name, uri := range map[string]string{
-		"a server that is not there":         "mongodb://ann:hush-hush@127.0.0.1:1/db?connectTimeoutMS=100&serverSelectionTimeoutMS=100",
-		"a host that is not there":           "mongodb://ann:hush-hush@no-such-host.invalid/db",
-		"no scheme":                          "ann:hush-hush@host/db",
-		"another scheme":                     "redis://ann:hush-hush@host/db",
-		"a password with an at sign":         "mongodb://ann:hush-hush@@host/db",
-		"a password with a percent sign":     "mongodb://ann:hush-hush%zz@host/db",
-		"a password with a slash":            "mongodb://ann:hush-hush/x@host/db",
-		"an option that is not one":          "mongodb://ann:hush-hush@host/db?w=-5",
-		"a key file that is not there":       "mongodb://host/?tlsCertificateKeyFile=/none&tlsCertificateKeyFilePassword=hush-hush",
-		"a service record that is not there": "mongodb+srv://ann:hush-hush@no-such-host.invalid/db",
+		"a server that does not exist":         "mongodb://ann:hush-hush@127.0.0.1:1/db?connectTimeoutMS=100&serverSelectionTimeoutMS=100",
+		"a host that does not exist":           "mongodb://ann:hush-hush@no-such-host.invalid/db",
+		"no scheme":                            "ann:hush-hush@host/db",
+		"another scheme":                       "redis://ann:hush-hush@host/db",
+		"a password with an at sign":           "mongodb://ann:hush-hush@@host/db",
+		"a password with a percent sign":       "mongodb://ann:hush-hush%zz@host/db",
+		"a password with a slash":              "mongodb://ann:hush-hush/x@host/db",
+		"an invalid option":                    "mongodb://ann:hush-hush@host/db?w=-5",
+		"a key file that does not exist":       "mongodb://host/?tlsCertificateKeyFile=/none&tlsCertificateKeyFilePassword=hush-hush",
+		"a service record that does not exist": "mongodb+srv://ann:hush-hush@no-such-host.invalid/db",
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -66,7 +66,7 @@ func TestOpen_WrongPassword(t *testing.T) {
 	defer s.Close()
 	_, err = s.Load(t.Context(), setID)
 	if err == nil || errors.Is(err, rules.ErrNotFound) {
-		t.Skip("this server knows no passwords")
+		t.Skip("this server does not check passwords")
 	}
 	if strings.Contains(err.Error(), "hush") {
 		t.Errorf("it says %v", err)
@@ -90,16 +90,16 @@ func TestDatabaseOf_URI(t *testing.T) {
 	}
 }
 
-// A config that cannot work is refused.
+// An invalid config is rejected.
 func TestOpen_InvalidConfig(t *testing.T) {
 	for name, config := range map[string]Config{
-		"a collection with a dollar sign": {Collection: "$x"},
-		"a collection of the system":      {Collection: "system.users"},
-		"a collection without end":        {Collection: strings.Repeat("x", 101)},
-		"a negative history":              {History: -1},
-		"a negative timeout":              {Timeout: -1},
-		"a database with a dot":           {Database: "a.b"},
-		"a database with a slash":         {Database: "a/b"},
+		"a collection with a dollar sign":    {Collection: "$x"},
+		"a collection of the system":         {Collection: "system.users"},
+		"a collection name that is too long": {Collection: strings.Repeat("x", 101)},
+		"a negative history":                 {History: -1},
+		"a negative timeout":                 {Timeout: -1},
+		"a database with a dot":              {Database: "a.b"},
+		"a database with a slash":            {Database: "a/b"},
 	} {
 		if s, err := Open(t.Context(), "mongodb://127.0.0.1:1/", config); err == nil {
 			t.Errorf("%s is accepted", name)
@@ -108,8 +108,8 @@ func TestOpen_InvalidConfig(t *testing.T) {
 	}
 }
 
-// A server that does not answer delays no call longer than the timeout, and
-// loses nothing.
+// A server that does not respond delays no call longer than the timeout, and loses
+// nothing.
 func TestTimeout_FrozenServer(t *testing.T) {
 	server := testenv.StartMongo(t)
 	f := newFixtureOn(t, server.URI(), Config{})
@@ -117,7 +117,7 @@ func TestTimeout_FrozenServer(t *testing.T) {
 	short := f.handle(Config{Timeout: 300 * time.Millisecond})
 	must(t, server.Freeze())
 	began := time.Now()
-	for name, ask := range map[string]func() error{
+	for name, call := range map[string]func() error{
 		"Load":      func() error { _, err := short.Load(t.Context(), setID); return err },
 		"Revisions": func() error { _, err := short.Revisions(t.Context(), []string{setID}); return err },
 		"Put":       func() error { _, err := short.Put(t.Context(), newSet(t, setID, rule("a", 2)), by(1)); return err },
@@ -134,7 +134,7 @@ func TestTimeout_FrozenServer(t *testing.T) {
 			return err
 		},
 	} {
-		if err := ask(); err == nil || errors.Is(err, rules.ErrNotFound) || errors.As(err, new(*rules.ConflictError)) {
+		if err := call(); err == nil || errors.Is(err, rules.ErrNotFound) || errors.As(err, new(*rules.ConflictError)) {
 			t.Errorf("%s of a frozen server: %v", name, err)
 		}
 	}
@@ -146,7 +146,7 @@ func TestTimeout_FrozenServer(t *testing.T) {
 		_, err := short.Load(t.Context(), setID)
 		return err
 	})
-	// A crash loses nothing that was reported as made.
+	// A crash loses no acknowledged change.
 	must(t, server.Kill())
 	must(t, server.Restart(t.Context()))
 	waitFor(t, func() error {
@@ -157,12 +157,12 @@ func TestTimeout_FrozenServer(t *testing.T) {
 	f.consistent()
 }
 
-// waitFor waits until something works.
-func waitFor(t *testing.T, works func() error) {
+// waitFor waits until a function succeeds.
+func waitFor(t *testing.T, try func() error) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
-		err := works()
+		err := try()
 		if err == nil {
 			return
 		}
@@ -195,8 +195,8 @@ func TestIndexes_Once(t *testing.T) {
 	}
 }
 
-// Indexes are created later if the server is away at first.
-func TestIndexes_ServerAway(t *testing.T) {
+// Indexes are created later if the server is unavailable at first.
+func TestIndexes_ServerUnavailable(t *testing.T) {
 	f := newFixture(t, Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	away := true
@@ -210,7 +210,7 @@ func TestIndexes_ServerAway(t *testing.T) {
 	s.makeIndexes(ctx)
 	cancel()
 	if s.indexed.Load() {
-		t.Error("it believes that they are there")
+		t.Error("it assumes that they exist")
 	}
 	away = false
 	_, err := s.Reconcile(t.Context(), setID)

@@ -13,21 +13,21 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// external is the author of revisions that were made from edited documents.
+// external is the author of revisions imported from edited documents.
 const external = "external"
 
-// Reconcile implements [rules.Reconciler]. The server that holds the lease of
-// the rule set compares the documents with the head, imports edits and writes
-// documents that are missing or stale. The others report what it has found.
+// Reconcile implements [rules.Reconciler]. The server that holds the lease of the
+// rule set compares the documents with the head, imports edits and writes documents
+// that are missing or stale. The others return the error it has recorded.
 func (s *Source) Reconcile(ctx context.Context, id string) (imported bool, err error) {
 	s.makeIndexes(ctx)
-	const attempts = 5 // each further one means that the rule set was changed meanwhile
+	const attempts = 5 // repeated if the rule set was changed meanwhile
 	for range attempts {
 		if imported, err = s.reconcile(ctx, id); !errors.As(err, new(*rules.ConflictError)) {
 			break
 		}
 	}
-	if err == nil || forbidden(err) { // a user who cannot write leaves it to other servers
+	if err == nil || forbidden(err) { // other servers may have the permission
 		return imported, nil
 	}
 	return false, fmt.Errorf("documents of rule set %q: %w", id, err)
@@ -60,9 +60,9 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 		s.reconciled.Store(id, b.digest)
 		return false, s.noteProblem(ctx, h, "")
 	case b.lost:
-		// Otherwise those that are still missing after a crash would be
-		// removed rules.
-		s.config.Logger.Warn("all documents of a rule set are gone; writing them again", "ruleSet", id, "revision", h.Revision)
+		// Otherwise documents that are still missing after a crash would count
+		// as removed rules.
+		s.config.Logger.Warn("all documents of a rule set are missing; writing them again", "ruleSet", id, "revision", h.Revision)
 		h.Adds = b.adds(b.want)
 		if err := s.update(ctx, "marking the documents as missing", h, bson.M{"$set": bson.M{"synced": h.Revision - 1, "adds": h.Adds}}); err != nil {
 			return false, err
@@ -71,9 +71,9 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 	return false, errors.Join(s.syncDocuments(ctx, h, b.want), s.noteProblem(ctx, h, ""))
 }
 
-// takeLease reports whether this server reconciles the documents of a rule set
-// now. It takes the lease if it is free and prolongs its own. A lease that
-// ends later than a lease can is of a server with a wrong clock.
+// takeLease reports whether this server reconciles the documents of a rule set now.
+// It takes a free lease and renews its own. A lease that ends too far in the future
+// is from a server with a wrong clock, and counts as free.
 func (s *Source) takeLease(ctx context.Context, h *head) (mine bool, err error) {
 	now := s.config.Now()
 	if h.Lease != nil {
@@ -97,8 +97,8 @@ func (s *Source) takeLease(ctx context.Context, h *head) (mine bool, err error) 
 }
 
 // importEdits commits the edits of a base as a revision. An invalid edit is a
-// [*fluxgate.ValidationError], noted in the head. If the rule set was
-// changed meanwhile it is a [*rules.ConflictError].
+// [*fluxgate.ValidationError], recorded in the head. If the rule set was changed
+// meanwhile the error is a [*rules.ConflictError].
 func (s *Source) importEdits(ctx context.Context, b *base) (*head, error) {
 	d, err := b.merge()
 	if errors.As(err, new(*fluxgate.ValidationError)) && b.head != nil {
@@ -114,7 +114,7 @@ func (s *Source) importEdits(ctx context.Context, b *base) (*head, error) {
 	return h, err
 }
 
-// noteProblem keeps in the head why an edit was not imported, for all servers.
+// noteProblem records in the head why an edit was not imported, for all servers.
 func (s *Source) noteProblem(ctx context.Context, h *head, problem string) error {
 	if problem = strings.ToValidUTF8(problem[:min(len(problem), 4_000)], ""); problem == h.Problem {
 		return nil

@@ -23,48 +23,48 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// Config is how a [Source] is made. Its zero value works.
+// Config configures a [Source]. Its zero value works.
 type Config struct {
-	// Database is where [Open] keeps the collections. Empty means the one
-	// that the URI names, or else fluxgate.
+	// Database is the database that [Open] uses. Empty means the one in the
+	// URI, or fluxgate.
 	Database string
-	// Collection is the collection of the rules' documents; the two others
-	// are named after it. Empty means rate_limit_rules.
+	// Collection is the collection of the rule documents; the two others are
+	// named after it. Empty means rate_limit_rules.
 	Collection string
 	// History is how many revisions of a rule set are kept. 0 means
 	// [rules.DefaultHistory].
 	History int
-	// HistoryBytes is how many bytes their documents have together. The last
-	// two are kept whatever their size. 0 means [rules.DefaultHistoryBytes].
+	// HistoryBytes is how many bytes their documents have in total. The last
+	// two are always kept. 0 means [rules.DefaultHistoryBytes].
 	HistoryBytes int
-	// Lease is after what time another server reconciles the documents of one
-	// that has ended. Use the polling interval of the
-	// servers. 0 means 30 seconds.
+	// Lease is after what time another server takes over from one that has
+	// stopped reconciling. Use the polling interval of the servers. 0 means 30
+	// seconds.
 	Lease time.Duration
-	// Timeout bounds every call of MongoDB. 0 means 5 seconds.
+	// Timeout bounds every call to MongoDB. 0 means 5 seconds.
 	Timeout time.Duration
-	// Logger gets imported edits and what is repaired. Nil means
+	// Logger gets a line for each import and repair. Nil means
 	// slog.Default().
 	Logger *slog.Logger
-	// Now is the clock for revisions and leases. Nil means the machine's.
+	// Now is the clock for revisions and leases. Nil means time.Now.
 	Now func() time.Time
 
-	// step is called before every call of MongoDB, with what it does. Tests
-	// end or hold a writer there.
+	// step is called before every call to MongoDB with its description. Tests
+	// stop or delay a writer there.
 	step func(doing string) error
 	// batch is how many documents are written at once. 0 means 500.
 	batch int
 }
 
-const maxNameLength = 100 // MongoDB's bound is on database and collection together
+const maxNameLength = 100 // MongoDB limits database and collection name together
 
 func (c Config) withDefaults() (Config, error) {
 	c.Collection = cmp.Or(c.Collection, "rate_limit_rules")
 	if len(c.Collection) > maxNameLength || strings.ContainsAny(c.Collection, "$\x00") || strings.HasPrefix(c.Collection, "system.") {
-		return c, fmt.Errorf("mongorules: %.100q cannot be the name of a collection", c.Collection)
+		return c, fmt.Errorf("mongorules: %.100q is not a valid collection name", c.Collection)
 	}
 	if c.History < 0 || c.HistoryBytes < 0 || c.Lease < 0 || c.Timeout < 0 {
-		return c, errors.New("mongorules: History, HistoryBytes, Lease and Timeout cannot be negative")
+		return c, errors.New("mongorules: History, HistoryBytes, Lease and Timeout must not be negative")
 	}
 	c.History = cmp.Or(c.History, rules.DefaultHistory)
 	c.HistoryBytes = cmp.Or(c.HistoryBytes, rules.DefaultHistoryBytes)
@@ -78,7 +78,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// databaseOf is the database that a URI names.
+// databaseOf returns the database in a URI.
 func databaseOf(uri string) string {
 	_, rest, _ := strings.Cut(uri, "://")
 	rest, _, _ = strings.Cut(rest, "?")
@@ -95,13 +95,13 @@ func databaseOf(uri string) string {
 type Source struct {
 	config               Config
 	name                 string        // as the holder of leases
-	client               *mongo.Client // nil if it is the caller's
+	client               *mongo.Client // nil if the caller owns it
 	docs, heads, history *mongo.Collection
 	indexed              atomic.Bool
 	leased               atomic.Bool // has held a lease
-	// By rule set: warned has the names of the ignored documents that were
-	// logged, reconciled the digest of documents that need nothing, and writers
-	// a channel that the one goroutine fills that changes the rule set.
+	// By rule set: warned has the ignored documents that were logged,
+	// reconciled the digest of documents without differences, and writers a
+	// channel that serves as a mutex for changes.
 	warned, reconciled, writers sync.Map
 }
 
@@ -110,8 +110,8 @@ var (
 	_ rules.Reconciler = (*Source)(nil)
 )
 
-// New keeps rule sets in a database. It creates missing indexes. It is not an
-// error if MongoDB cannot be reached or does not permit that.
+// New returns a source that uses a database. It creates missing indexes. It is not
+// an error if MongoDB cannot be reached or does not permit that.
 func New(ctx context.Context, db *mongo.Database, config Config) (*Source, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -123,19 +123,19 @@ func New(ctx context.Context, db *mongo.Database, config Config) (*Source, error
 		config: config, name: rand.Text(), docs: db.Collection(config.Collection, strict),
 		heads: db.Collection(config.Collection+"_heads", strict), history: db.Collection(config.Collection+"_history", strict),
 	}
-	// Briefly: an unreachable MongoDB must not delay a start, and Reconcile
-	// tries again.
+	// A short timeout: an unreachable MongoDB must not delay a start, and
+	// Reconcile tries again.
 	brief, cancel := context.WithTimeout(ctx, min(time.Second, s.config.Timeout))
 	defer cancel()
 	s.makeIndexes(brief)
 	return s, ctx.Err()
 }
 
-// Open is [New] with a client of its own, which [Source.Close] ends.
+// Open is [New] with its own client, which [Source.Close] closes.
 func Open(ctx context.Context, uri string, config Config) (*Source, error) {
 	config.Database = cmp.Or(config.Database, databaseOf(uri))
 	if len(config.Database) > maxNameLength || strings.ContainsAny(config.Database, "/\\. \"$*<>:|?\x00") {
-		return nil, fmt.Errorf("mongorules: %.100q cannot be the name of a database", config.Database)
+		return nil, fmt.Errorf("mongorules: %.100q is not a valid database name", config.Database)
 	}
 	client, err := mongo.Connect(options.Client().SetAppName("fluxgate").ApplyURI(uri))
 	if err != nil {
@@ -152,15 +152,15 @@ func Open(ctx context.Context, uri string, config Config) (*Source, error) {
 // errURI shows neither the URI nor the driver's message: either may contain a
 // password.
 var errURI = errors.New("mongorules: the URI must be mongodb://user:password@host:port/database or mongodb+srv://…, " +
-	"with percent signs for the characters : / ? # [ ] @ % in user and password")
+	"with percent-encoding of the characters : / ? # [ ] @ % in user and password")
 
-// Close lets other servers reconcile at once, and ends the client if [Open]
-// made it.
+// Close releases the leases, so that other servers reconcile at once, and closes
+// the client if [Open] created it.
 func (s *Source) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
 	defer cancel()
 	if s.leased.Load() {
-		// If this fails the leases end by themselves.
+		// If this fails the leases expire.
 		_, _ = s.heads.UpdateMany(ctx, bson.M{"lease.holder": s.name}, bson.M{"$set": bson.M{"lease.until": int64(0)}})
 	}
 	if s.client == nil {
@@ -196,21 +196,20 @@ func find[T any](ctx context.Context, s *Source, doing string, c *mongo.Collecti
 	return all, err
 }
 
-// makeIndexes creates missing indexes. It is tried again later if MongoDB
-// cannot be reached.
+// makeIndexes creates missing indexes, or tries again later if MongoDB cannot be
+// reached.
 func (s *Source) makeIndexes(ctx context.Context) {
 	if s.indexed.Load() {
 		return
 	}
 	err := s.Indexes(ctx)
 	if err != nil {
-		s.config.Logger.Warn("cannot create the indexes of the rules yet; will try again", "error", err)
+		s.config.Logger.Warn("cannot create the indexes of the rules; will try again", "error", err)
 	}
 	s.indexed.Store(err == nil || forbidden(err))
 }
 
-// Indexes creates missing indexes. Without them everything works, but large
-// collections are slow.
+// Indexes creates missing indexes. Without them large collections are slow.
 func (s *Source) Indexes(ctx context.Context) error {
 	create := func(c *mongo.Collection, field string, order int) error {
 		return s.call(ctx, "creating an index of "+c.Name(), func(ctx context.Context) error {

@@ -16,8 +16,8 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, c := range rulestest.Checks() {
 		t.Run(c.Name, func(t *testing.T) {
-			// A database for each: the test server reads all of a collection
-			// to find a part of it.
+			// A database for each check, because the test server scans whole
+			// collections.
 			config := Config{History: 40, HistoryBytes: 1 << 20}
 			f := newFixture(t, config)
 			c.Run(t, rulestest.Subject{
@@ -31,7 +31,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// corrupt writes a document into the current snapshot.
+// corrupt writes a document to the current snapshot.
 func (f *fixture) corrupt(t testing.TB, id, document string) {
 	t.Helper()
 	h, err := f.fetchHead(t.Context(), id)
@@ -42,8 +42,8 @@ func (f *fixture) corrupt(t testing.TB, id, document string) {
 
 var full = flag.Bool("full", false, "also run the checks that take minutes")
 
-// Fifty writers make a thousand changes: the whole of what the contract asks
-// of concurrent writers. The test server reads the whole history for each.
+// Fifty writers make a thousand changes. The test server scans the whole history
+// for each.
 func TestConformance_FiftyWriters(t *testing.T) {
 	if !*full {
 		t.Skip("takes minutes: run it with -full")

@@ -12,7 +12,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// draftOf is a document of a rule that has no bands yet.
+// draftOf returns a document of a rule without bands.
 func draftOf(id string, bands ...any) bson.D {
 	document := bson.D{{Key: "_id", Value: id}, {Key: "ruleSetId", Value: setID}, {Key: "path", Value: "/draft"}}
 	for _, b := range bands {
@@ -21,9 +21,9 @@ func draftOf(id string, bands ...any) bson.D {
 	return document
 }
 
-// Documents of rules without bands that no revision has are left alone, with
-// one warning, and keep no other rule from being followed.
-func TestUnfinishedDocument_LeftAlone(t *testing.T) {
+// Documents of rules without bands that are in no revision are ignored, with one
+// warning, and delay no import of other rules.
+func TestUnfinishedDocument_Ignored(t *testing.T) {
 	for name, before := range map[string]func(f *fixture){
 		"before the first revision": func(f *fixture) { f.insert(javaDocument("a")) },
 		"beside a revision":         func(f *fixture) { f.put(rule("a", 1)) },
@@ -58,9 +58,9 @@ func TestUnfinishedDocument_LeftAlone(t *testing.T) {
 	}
 }
 
-// Deleting the bands of a rule in force is an edit that is refused, also where
-// the whole document is replaced.
-func TestUnfinishedDocument_RuleInForce(t *testing.T) {
+// Deleting the bands of a rule in effect is an invalid edit, also if the whole
+// document is replaced.
+func TestUnfinishedDocument_RuleInEffect(t *testing.T) {
 	for name, edit := range map[string]func(f *fixture){
 		"unset": func(f *fixture) { f.shell("a", bson.D{{Key: "$unset", Value: bson.D{{Key: "bands", Value: ""}}}}) },
 		"replaced": func(f *fixture) {
@@ -82,7 +82,7 @@ func TestUnfinishedDocument_RuleInForce(t *testing.T) {
 	}
 }
 
-// A change that has the rule takes the place of its unfinished document.
+// A Put with the rule replaces its unfinished document.
 func TestUnfinishedDocument_Put(t *testing.T) {
 	for name, before := range map[string]func(f *fixture){
 		"as the first revision": func(*fixture) {},
@@ -104,7 +104,7 @@ func TestUnfinishedDocument_Put(t *testing.T) {
 	}
 }
 
-// A collection that has lost all but an unfinished document is written again.
+// A collection that lost all but an unfinished document is written again.
 func TestUnfinishedDocument_LostCollection(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(rule("a", 1), rule("b", 1))

@@ -129,7 +129,7 @@ func TestPut_CutConnection(t *testing.T) {
 		consistent(t, srv, near)
 	}
 	t.Logf("%d bytes; made, of %d changes each: %v", whole, parts, committed)
-	if committed["within the change"] != 0 || committed["with the answer"] != parts {
+	if committed["within the change"] != 0 || committed["at the answer"] != parts {
 		t.Error("the cuts were at the wrong places, so the test is void")
 	}
 }

@@ -28,7 +28,7 @@ func malformed(t testing.TB, s Subject) {
 	head, _ := f.head(whole)
 	for _, c := range []struct {
 		document string
-		invalid  bool // readable, but against the rules of the language
+		invalid  bool // readable, but not valid
 	}{
 		{fmt.Sprintf(`{"id": %q, "rules": [`, broken), false},
 		{`[1, 2, 3]`, false},
@@ -41,7 +41,7 @@ func malformed(t testing.TB, s Subject) {
 			t.Fatalf("Load of %s gives %s", c.document, f.document(v.RuleSet))
 		}
 		if errors.Is(err, rules.ErrNotFound) {
-			t.Errorf("Load of %s: %v; what is malformed is not absent", c.document, err)
+			t.Errorf("Load of %s: %v, want another error than ErrNotFound", c.document, err)
 		}
 		var invalid *fluxgate.ValidationError
 		if c.invalid && !errors.As(err, &invalid) {
@@ -55,7 +55,7 @@ func malformed(t testing.TB, s Subject) {
 		}
 		f.write(f.set(broken, "right again"))
 		if got := markOf(f.load(f.Source, broken).RuleSet); got != "right again" {
-			t.Errorf("put right, the rule set has the mark %q", got)
+			t.Errorf("after the repair the rule set has the mark %q", got)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func watching(t testing.TB, s Subject) {
 	f := newFixture(t, s)
 	source, ok := f.Source.(rules.Watcher)
 	if !ok {
-		t.Skip("the source does not notice changes by itself")
+		t.Skip("the source is not a rules.Watcher")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -81,14 +81,14 @@ func watching(t testing.TB, s Subject) {
 	select {
 	case got := <-reported:
 		if got != "" {
-			t.Errorf("Watch begins with %q, want \"\" for what changed before", got)
+			t.Errorf("Watch begins with %q, want \"\" for earlier changes", got)
 		}
 	case err := <-ended:
 		t.Fatalf("Watch ended before its context: %v", err)
 	case <-patience:
-		t.Fatalf("Watch has not reported that it has begun in %v", f.Patience)
+		t.Fatalf("Watch made no first call in %v", f.Patience)
 	}
-	// It may miss a change: make more of them.
+	// It may miss a change: make several.
 	id := f.id("set")
 	change := time.NewTicker(50 * time.Millisecond)
 	defer change.Stop()
@@ -120,7 +120,7 @@ func reconciling(t testing.TB, s Subject) {
 	f := newFixture(t, s)
 	source, ok := f.Source.(rules.Reconciler)
 	if !ok {
-		t.Skip("the source cannot be edited with other programs")
+		t.Skip("the source is not a rules.Reconciler")
 	}
 	id, gone := f.id("set"), f.id("gone")
 	f.write(f.set(id, "a"))
@@ -136,6 +136,6 @@ func reconciling(t testing.TB, s Subject) {
 		t.Errorf("reconciling has changed\n%sto\n%s", before, after)
 	}
 	if head, known := f.head(f.id("unknown")); known {
-		t.Errorf("reconciling has made %+v of nothing", head)
+		t.Errorf("reconciling an unknown id has made %+v", head)
 	}
 }

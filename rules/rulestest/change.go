@@ -28,7 +28,7 @@ func basedOnNothing(t testing.TB, s Subject) {
 	}
 	before := f.state(id)
 	_, err := f.Editor.Put(t.Context(), f.set(id, "b"), by(0))
-	f.wantConflict(err, "Put based on nothing where revision 1 is", id, 0, 1)
+	f.wantConflict(err, "Put based on revision 0 of a rule set at revision 1", id, 0, 1)
 	if after := f.state(id); after != before {
 		t.Errorf("a refused change has changed\n%sto\n%s", before, after)
 	}
@@ -53,7 +53,7 @@ func conflicts(t testing.TB, s Subject) {
 		t.Errorf("refused changes have changed\n%sto\n%s", before, after)
 	}
 	_, err := f.Editor.Put(t.Context(), f.set(f.id("never"), "b"), by(1))
-	f.wantConflict(err, "Put based on revision 1 where nothing is", f.id("never"), 1, 0)
+	f.wantConflict(err, "Put based on revision 1 of an unknown rule set", f.id("never"), 1, 0)
 	if head, known := f.head(f.id("never")); known {
 		t.Errorf("a refused change has left %+v", head)
 	}
@@ -65,17 +65,17 @@ func unsigned(t testing.TB, s Subject) {
 	f.put(f.set(id, "a"), 0)
 	before := f.state(id)
 	for name, bad := range map[string]rules.Change{
-		"without an author":              {},
-		"by a blank author":              {Author: " \u3000"},
-		"by an author of two lines":      {Author: "ada\nroot"},
-		"by an author with an escape":    {Author: "ada\x1b[2J"},
-		"by an author turned around":     {Author: "ada\u202e"},
-		"by an author that is not text":  {Author: "ada\xff"},
-		"by an author of 257 bytes":      {Author: strings.Repeat("a", 257)},
-		"with a comment of 1,025 bytes":  {Author: "ada", Comment: strings.Repeat("a", 1025)},
-		"with a comment with a zero":     {Author: "ada", Comment: "a\x00"},
-		"based on less than nothing":     {Author: "ada", Base: -1},
-		"with a comment that is no text": {Author: "ada", Comment: "\xc3\x28"},
+		"without an author":                      {},
+		"by a blank author":                      {Author: " \u3000"},
+		"by an author of two lines":              {Author: "ada\nroot"},
+		"by an author with an escape":            {Author: "ada\x1b[2J"},
+		"by an author with a direction override": {Author: "ada\u202e"},
+		"by an author that is not UTF-8":         {Author: "ada\xff"},
+		"by an author of 257 bytes":              {Author: strings.Repeat("a", 257)},
+		"with a comment of 1,025 bytes":          {Author: "ada", Comment: strings.Repeat("a", 1025)},
+		"with a comment with a zero":             {Author: "ada", Comment: "a\x00"},
+		"based on a negative revision":           {Author: "ada", Base: -1},
+		"with a comment that is not UTF-8":       {Author: "ada", Comment: "\xc3\x28"},
 	} {
 		refused := func(did string, err error) {
 			if err == nil {
@@ -114,7 +114,7 @@ func seenByAll(t testing.TB, s Subject) {
 			t.Fatalf("the other editor loads revision %d with %q, want %d by one", v.Revision, markOf(v.RuleSet), revision)
 		}
 		_, err := there.Put(t.Context(), f.set(id, "x"), by(base))
-		f.wantConflict(err, "Put by the other editor, based on what was before", id, base, revision)
+		f.wantConflict(err, "Put by the other editor, based on the former revision", id, base, revision)
 
 		f.Editor, f.Source = there, there
 		f.delete(id, f.put(f.set(id, "by the other"), revision))
@@ -124,7 +124,7 @@ func seenByAll(t testing.TB, s Subject) {
 			t.Fatalf("one editor sees\n%sand the other\n%s", seen, got)
 		}
 		_, err = here.Put(t.Context(), f.set(id, "x"), by(revision))
-		f.wantConflict(err, "Put based on what the other editor has deleted", id, revision, 0)
+		f.wantConflict(err, "Put after a deletion by the other editor", id, revision, 0)
 	}
 }
 
@@ -138,10 +138,10 @@ func deleted(t testing.TB, s Subject) {
 		t.Errorf("a deletion after revision 2 is revision %d, want 3", revision)
 	}
 	if head, known := f.head(id); !known || head != (rules.Head{Revision: 3, Deleted: true}) {
-		t.Errorf("Revisions says %+v (known %t) of what was deleted, want revision 3, deleted", head, known)
+		t.Errorf("Revisions says %+v (known %t) of a deleted rule set, want revision 3, deleted", head, known)
 	}
 	_, err := f.Editor.Load(t.Context(), id)
-	f.wantNotFound(err, "Load of what was deleted")
+	f.wantNotFound(err, "Load of a deleted rule set")
 	for _, e := range f.list(10) {
 		t.Errorf("List has %s", line(e))
 	}
@@ -160,7 +160,7 @@ func deletedComesBack(t testing.TB, s Subject) {
 	want := int64(0)
 	for range 3 {
 		if got := f.put(f.set(id, "a"), 0); got != want+1 {
-			t.Fatalf("after revision %d a rule set came back at %d", want, got)
+			t.Fatalf("after revision %d a rule set was created again at %d", want, got)
 		}
 		if got := f.delete(id, want+1); got != want+2 {
 			t.Fatalf("after revision %d a deletion is revision %d", want+1, got)
@@ -169,7 +169,7 @@ func deletedComesBack(t testing.TB, s Subject) {
 		before := f.state(id)
 		for _, base := range []int64{1, want - 1, want, want + 1} {
 			_, err := f.Editor.Put(t.Context(), f.set(id, "b"), by(base))
-			f.wantConflict(err, "Put based on a revision of what was deleted", id, base, 0)
+			f.wantConflict(err, "Put based on a revision of a deleted rule set", id, base, 0)
 		}
 		if after := f.state(id); after != before {
 			t.Errorf("refused changes have changed\n%sto\n%s", before, after)
@@ -187,13 +187,13 @@ func deletingNothing(t testing.TB, s Subject) {
 	for range 2 {
 		before := f.state(id)
 		_, err := f.Editor.Delete(t.Context(), id, by(0))
-		f.wantNotFound(err, "Delete of what does not exist")
+		f.wantNotFound(err, "Delete of an unknown rule set")
 		_, err = f.Editor.Delete(t.Context(), id, by(7))
-		f.wantConflict(err, "Delete of revision 7 of what does not exist", id, 7, 0)
+		f.wantConflict(err, "Delete of revision 7 of an unknown rule set", id, 7, 0)
 		if after := f.state(id); after != before {
 			t.Errorf("refused deletions have changed\n%sto\n%s", before, after)
 		}
-		// Once more, with what existed once.
+		// Again, with a deleted rule set.
 		f.delete(id, f.put(f.set(id, "a"), 0))
 	}
 }

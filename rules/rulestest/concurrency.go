@@ -18,9 +18,9 @@ var concurrencyChecks = []Check{
 	{"concurrent writers lose no change and every version can be restored", concurrentWriters},
 }
 
-// addMark is one compare-and-set change: read, add, put, and from the start if
-// another writer was faster. All marks are one text, in the order they came,
-// with a space behind each: long lists take long to read.
+// addMark makes one compare-and-set change: it reads, adds a mark and puts, and
+// repeats that after a conflict. All marks are one string, in order, each followed
+// by a space, because long lists take long to read.
 func (f *fixture) addMark(e rules.Editor, id, author, mark string) error {
 	const attempts = 2_000
 	for attempt := range attempts {
@@ -43,7 +43,7 @@ func (f *fixture) addMark(e rules.Editor, id, author, mark string) error {
 		case !errors.As(err, &conflict):
 			return fmt.Errorf("putting: %w", err)
 		}
-		// Nothing depends on this pause: it only reduces conflicts.
+		// The pause only reduces conflicts.
 		time.Sleep(rand.N(time.Duration(min(attempt+1, 50)) * time.Millisecond))
 	}
 	return fmt.Errorf("%d attempts at one change were conflicts", attempts)
@@ -82,7 +82,7 @@ func concurrentWriters(t testing.TB, s Subject) {
 	}
 	for _, mark := range strings.Fields(markOf(current.RuleSet)) {
 		if !missing[mark] {
-			t.Errorf("the mark %s is there twice, or was never made", mark)
+			t.Errorf("the mark %s exists twice, or was never added", mark)
 		}
 		delete(missing, mark)
 	}
@@ -92,8 +92,8 @@ func concurrentWriters(t testing.TB, s Subject) {
 	f.restoreSome(id, f.everyMark(id))
 }
 
-// everyMark checks that every version has the marks of the one before and
-// the one of its entry. It returns their documents, oldest first.
+// everyMark checks that every version has the marks of the previous one and the one
+// of its entry. It returns the documents, oldest first.
 func (f *fixture) everyMark(id string) []string {
 	f.Helper()
 	history := f.history(id)
@@ -109,20 +109,20 @@ func (f *fixture) everyMark(id string) []string {
 	before := ""
 	for i, e := range history {
 		if want := int64(f.Changes - len(history) + i + 1); e.Revision != want {
-			f.Fatalf("there is revision %d in the place of revision %d", e.Revision, want)
+			f.Fatalf("the history has revision %d, want %d", e.Revision, want)
 		}
 		v := f.version(id, e.Revision)
 		marks := markOf(v.RuleSet)
 		if n := strings.Count(marks, " "); int64(n) != e.Revision || i > 0 && marks != before+e.Comment+" " {
-			f.Fatalf("revision %d is not the one before and the mark %s: it has %d marks", e.Revision, e.Comment, n)
+			f.Fatalf("revision %d is not the previous one and the mark %s: it has %d marks", e.Revision, e.Comment, n)
 		}
 		before, documents[i] = marks, f.document(v.RuleSet)
 	}
 	return documents
 }
 
-// restoreSome restores versions, oldest first: each restoration may push the
-// oldest of them out of the history.
+// restoreSome restores versions, oldest first, because each restoration may delete
+// the oldest from the history.
 func (f *fixture) restoreSome(id string, documents []string) {
 	f.Helper()
 	step := max(1, len(documents)/20)
@@ -138,7 +138,7 @@ func (f *fixture) restoreSome(id string, documents []string) {
 		}
 		current = revision
 		if f.document(f.load(f.Source, id).RuleSet) != documents[i] {
-			f.Fatalf("revision %d came back with other bytes", oldest+int64(i))
+			f.Fatalf("revision %d was restored with other bytes", oldest+int64(i))
 		}
 	}
 	page, err := f.Editor.History(f.Context(), id, 0, 10*rules.MaxPage)

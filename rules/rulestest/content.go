@@ -9,8 +9,8 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// full are rules in which every field is set once, with the values that any
-// format can hold.
+// full returns rules with every field set once, to values that any format can
+// represent.
 func full(id string) []fluxgate.Rule {
 	return []fluxgate.Rule{{
 		ID: id + ".a", RuleSetID: id,
@@ -46,8 +46,8 @@ func full(id string) []fluxgate.Rule {
 
 const digest = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
 
-// awkward are attributes that JSON can hold and that get lost where they are
-// kept as something else.
+// awkward are attributes that JSON can represent and that other formats may
+// change.
 var awkward = map[string]map[string]any{
 	"numbers": {
 		"beyond a double": json.Number("9007199254740993"), "largest": int64(math.MaxInt64), "unsigned": uint64(math.MaxUint64),

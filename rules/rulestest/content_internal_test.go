@@ -25,7 +25,7 @@ func TestFullRules_EveryField(t *testing.T) {
 	}
 	for field, ok := range set {
 		if !ok {
-			t.Errorf("%s is set in no rule", field)
+			t.Errorf("no rule has %s set", field)
 		}
 	}
 	if _, err := fluxgate.NewRuleSet("id", full("id")...); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules/rulestest"
 )
 
-// documentFaults are mistakes that sources make which cannot be written, and
-// the check that must notice.
+// documentFaults are possible faults of sources that cannot be written, and the
+// check that must detect each.
 var documentFaults = map[string]string{
 	"has one revision for everything":                "the revision differs exactly when the content does",
 	"makes a revision of every write":                "the revision differs exactly when the content does",
@@ -27,12 +27,12 @@ var documentFaults = map[string]string{
 	"finds a rule set however its id is capitalised": "reading an unknown id is no revision and not found",
 }
 
-// documents is the simplest source that cannot be written: texts that others
-// put there. It can make one mistake.
+// documents is the simplest source that cannot be written: a map of documents. It
+// can have one fault.
 type documents struct {
 	mu     sync.Mutex
 	texts  map[string]string
-	good   map[string]string // what was written last and not malformed
+	good   map[string]string // the last valid text
 	writes int64
 	fault  string
 }
@@ -127,7 +127,7 @@ func (d *documents) Load(ctx context.Context, id string) (*rules.Version, error)
 	}
 	head := d.head(text)
 	if d.is("reads the revision and the rules one by one") {
-		// Another writer writes in between, for once whenever it matters.
+		// Another writer writes in between.
 		head.Revision = 1
 	}
 	set, err := fluxgate.ParseRuleSet([]byte(text))
@@ -155,7 +155,7 @@ func (d *documents) Load(ctx context.Context, id string) (*rules.Version, error)
 	return &rules.Version{Entry: rules.Entry{RuleSetID: id, Head: head}, RuleSet: set}, nil
 }
 
-// edited is a rule set with every rule changed.
+// edited returns a rule set with every rule changed.
 func edited(set *fluxgate.RuleSet, edit func(*fluxgate.Rule)) *fluxgate.RuleSet {
 	var all []fluxgate.Rule
 	for r := range set.Rules() {

@@ -14,8 +14,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules/rulestest"
 )
 
-// editorFaults are mistakes that editors make, and the check that must notice.
-// Many are noticed by others too.
+// editorFaults are possible faults of editors, and the check that must detect each.
+// Other checks may detect them too.
 var editorFaults = map[string]string{
 	"knows ids that were never put":              "reading an unknown id is no revision and not found",
 	"loads nothing without an error":             "reading an unknown id is no revision and not found",
@@ -69,8 +69,8 @@ var editorFaults = map[string]string{
 	"brings back the version next to it at last": "concurrent writers lose no change and every version can be restored",
 }
 
-// faulty is an editor in memory that can make one mistake. Each of
-// its handles has a cache of its own; the rest is shared.
+// faulty is an editor in memory that can have one fault. Each handle has its own
+// cache; the rest is shared.
 type faulty struct {
 	*data
 	cache map[string]*rules.Version
@@ -81,11 +81,11 @@ type data struct {
 	fault   string
 	calls   atomic.Int64
 	meeting chan struct{}
-	late    sync.Mutex // held by those who write after they have met
+	late    sync.Mutex // held by writers after they have met
 
 	mu      sync.Mutex
-	texts   map[string]string // malformed, in the place of the rules
-	owners  map[string]string // the first that had a rule id
+	texts   map[string]string // malformed documents that replace the rules
+	owners  map[string]string // the first rule set with a rule id
 	deleted []rules.Entry
 }
 
@@ -117,8 +117,8 @@ func openEditor(fault string) rulestest.Subject {
 
 func (d *data) is(fault string) bool { return d.fault == fault }
 
-// meet waits until another call is at the same point, and reports whether
-// there was one.
+// meet waits until another call is at the same point, and reports whether there was
+// one.
 func (d *data) meet() bool {
 	select {
 	case d.meeting <- struct{}{}:
@@ -202,7 +202,7 @@ func (f *faulty) Delete(ctx context.Context, id string, change rules.Change) (in
 	return revision, f.garble(err)
 }
 
-// garble takes what matters out of a conflict.
+// garble removes the details of a conflict.
 func (f *faulty) garble(err error) error {
 	var conflict *rules.ConflictError
 	if errors.As(err, &conflict) && f.is("does not say what a conflict is with") {
@@ -211,7 +211,7 @@ func (f *faulty) garble(err error) error {
 	return err
 }
 
-// claim keeps a rule id for the first that had it.
+// claim reserves a rule id for the first rule set that has it.
 func (f *faulty) claim(set *fluxgate.RuleSet) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -224,7 +224,7 @@ func (f *faulty) claim(set *fluxgate.RuleSet) error {
 	return nil
 }
 
-// current is what a change must be based on.
+// current returns the revision that a change must be based on.
 func (d *data) current(id string) int64 {
 	v, err := d.Load(context.Background(), id)
 	if err != nil {

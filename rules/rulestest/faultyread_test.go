@@ -66,7 +66,7 @@ func (f *faulty) Load(ctx context.Context, id string) (*rules.Version, error) {
 	return f.mistaken(v), nil
 }
 
-// mistaken is a version with a mistake.
+// mistaken returns a version with a fault.
 func (f *faulty) mistaken(v *rules.Version) *rules.Version {
 	if v.RuleSet != nil {
 		switch {
@@ -127,7 +127,7 @@ func (f *faulty) History(ctx context.Context, id string, before int64, limit int
 	case f.is("deletes the history too") && len(page) > 0 && page[0].Deleted:
 		page = page[:1]
 	case f.is("forgets the former revision if it is large") && len(page) == 2 && page[0].Revision > 2:
-		page = page[:1] // two of more than two are left if they are large
+		page = page[:1] // a history of two large revisions
 	case f.is("forgets the former revision if it is large") && len(page) == 1 && before > 2:
 		page = nil
 	}
@@ -164,7 +164,7 @@ func (f *faulty) Watch(ctx context.Context, changed func(id string)) error {
 		}
 	})
 	if f.is("watches for ever") {
-		<-f.meeting // at which no other arrives
+		<-f.meeting // no other call arrives
 	}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// fixture is a subject with the words that checks are written in.
+// fixture is a subject with helpers for checks.
 type fixture struct {
 	testing.TB
 	Subject        // Source is always set
@@ -39,7 +39,7 @@ func newFixture(t testing.TB, s Subject) *fixture {
 	return &fixture{TB: t, Subject: s, prefix: "rulestest-" + rand.Text()[:12] + "-"}
 }
 
-// newEditing is a fixture for checks of editors.
+// newEditing returns a fixture for checks of editors.
 func newEditing(t testing.TB, s Subject) *fixture {
 	t.Helper()
 	if s.Editor == nil {
@@ -48,7 +48,7 @@ func newEditing(t testing.TB, s Subject) *fixture {
 	return newFixture(t, s)
 }
 
-// other is another handle on the same data, if there is one.
+// other returns another handle on the same data, if there is one.
 func (f *fixture) other() rules.Editor {
 	f.Helper()
 	if f.Open == nil {
@@ -57,11 +57,11 @@ func (f *fixture) other() rules.Editor {
 	return f.Open(f)
 }
 
-// id is an unused id.
+// id returns an unused id.
 func (f *fixture) id(name string) string { return f.prefix + name }
 
-// set makes a rule set of one rule, whose id is that of the set, with a mark
-// that differs from others.
+// set returns a rule set with one rule, whose id is that of the set, and with a mark
+// to distinguish versions.
 func (f *fixture) set(id, mark string) *fluxgate.RuleSet {
 	f.Helper()
 	return f.setOf(id, rule(id, map[string]any{"mark": mark}))
@@ -80,7 +80,7 @@ func rule(id string, attributes map[string]any) fluxgate.Rule {
 	return fluxgate.Rule{ID: id, Bands: []fluxgate.Band{fluxgate.PerMinute(100)}, Attributes: attributes}
 }
 
-// markOf is the mark of a rule set that set has made.
+// markOf returns the mark of a rule set made by set.
 func markOf(set *fluxgate.RuleSet) string {
 	for r := range set.Rules() {
 		mark, _ := r.Attributes["mark"].(string)
@@ -89,7 +89,7 @@ func markOf(set *fluxgate.RuleSet) string {
 	return ""
 }
 
-// by is a change that is in order.
+// by returns a valid change.
 func by(base int64) rules.Change {
 	return rules.Change{Base: base, Author: "rulestest", Comment: fmt.Sprintf("based on %d", base)}
 }
@@ -112,7 +112,7 @@ func (f *fixture) delete(id string, base int64) int64 {
 	return revision
 }
 
-// write makes a rule set current in whatever way the source has.
+// write makes a rule set current, with Put or Write.
 func (f *fixture) write(set *fluxgate.RuleSet) {
 	f.Helper()
 	if f.Editor == nil {
@@ -122,7 +122,7 @@ func (f *fixture) write(set *fluxgate.RuleSet) {
 	f.put(set, f.base(set.ID()))
 }
 
-// remove takes a rule set away in whatever way the source has.
+// remove removes a rule set, with Delete or Remove.
 func (f *fixture) remove(id string) {
 	f.Helper()
 	if f.Editor == nil {
@@ -132,7 +132,7 @@ func (f *fixture) remove(id string) {
 	f.delete(id, f.base(id))
 }
 
-// base is what a change must be based on.
+// base returns the revision that a change must be based on.
 func (f *fixture) base(id string) int64 {
 	f.Helper()
 	head, known := f.head(id)
@@ -164,7 +164,7 @@ func (f *fixture) load(from rules.Source, id string) *rules.Version {
 		f.Fatalf("Load of %s: %v", id, err)
 	}
 	if v == nil || v.RuleSet == nil {
-		f.Fatalf("Load of %s gives no rules and no error", id)
+		f.Fatalf("Load of %s returns no rules and no error", id)
 	}
 	return v
 }
@@ -178,7 +178,7 @@ func (f *fixture) version(id string, revision int64) *rules.Version {
 	return v
 }
 
-// history is all of it.
+// history returns the whole history.
 func (f *fixture) history(id string) []rules.Entry {
 	f.Helper()
 	return f.walkHistory(id, rules.MaxPage)
@@ -206,8 +206,8 @@ func (f *fixture) walkHistory(id string, limit int) []rules.Entry {
 	}
 }
 
-// state is all that an editor returns about a rule set, to see that something
-// has changed nothing.
+// state returns everything an editor returns about a rule set, to check that it has
+// not changed.
 func (f *fixture) state(id string) string {
 	f.Helper()
 	var b strings.Builder
@@ -226,13 +226,13 @@ func (f *fixture) state(id string) string {
 	return b.String()
 }
 
-// line is an entry as text, for comparison and for people.
+// line formats an entry, for comparison and messages.
 func line(e rules.Entry) string {
 	return fmt.Sprintf("%s at revision %d (deleted %t) by %q because %q at %v",
 		e.RuleSetID, e.Revision, e.Deleted, e.Author, e.Comment, e.At.UTC().Format(time.RFC3339Nano))
 }
 
-// document is the JSON of a rule set.
+// document returns the JSON of a rule set.
 func (f *fixture) document(set *fluxgate.RuleSet) string {
 	f.Helper()
 	data, err := json.Marshal(set)

@@ -21,11 +21,11 @@ var listChecks = []Check{
 	{"list has what exists in the order of its ids, page by page", listPages},
 }
 
-// limits are those that mean a full page.
+// limits are those that return a full page.
 var limits = []int{0, -1, math.MinInt, rules.MaxPage, rules.MaxPage + 1, math.MaxInt}
 
-// write7 makes seven revisions, of which the fourth is a deletion, and returns
-// their documents.
+// write7 makes seven revisions, of which the fourth is a deletion, and returns their
+// documents.
 func (f *fixture) write7(id string) []string {
 	f.Helper()
 	var documents []string
@@ -80,7 +80,7 @@ func historyPages(t testing.TB, s Subject) {
 	}
 	for _, unknown := range append([]string{f.id("unknown")}, strange...) {
 		if entries, err := f.Editor.History(t.Context(), unknown, 0, 10); err != nil || len(entries) != 0 {
-			t.Errorf("History of %.100q, which never existed: %v and error %v, want none of both", unknown, entries, err)
+			t.Errorf("History of %.100q, which never existed: %v and error %v, want neither", unknown, entries, err)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func everyVersion(t testing.TB, s Subject) {
 func historyBound(t testing.TB, s Subject) {
 	f := newEditing(t, s)
 	if f.History == 0 {
-		t.Skip("the subject does not say its bound")
+		t.Skip("the subject does not set History")
 	}
 	id, bound := f.id("set"), int64(f.History)
 	for revision := int64(1); revision <= bound+5; revision++ {
@@ -131,19 +131,19 @@ func historyBound(t testing.TB, s Subject) {
 			t.Fatalf("after %d changes the history of %d is %s", revision, bound, revisionsOf(history))
 		}
 		if oldest := revision - bound + 1; markOf(f.version(id, oldest).RuleSet) != fmt.Sprint(oldest) {
-			t.Errorf("the oldest revision that is kept, %d, has the rules of another", oldest)
+			t.Errorf("the oldest revision that is kept, %d, has the rules of another revision", oldest)
 		}
 		_, err := f.Editor.Version(t.Context(), id, revision-bound)
 		f.wantNotFound(err, "Version of a revision beyond the bound")
 	}
 }
 
-// historyBytes makes revisions of a quarter of the bound, and then some that are
-// as long as the bound, with a deletion among them.
+// historyBytes makes revisions of a quarter of the bound, and then some as long as
+// the bound, including a deletion.
 func historyBytes(t testing.TB, s Subject) {
 	f := newEditing(t, s)
 	if f.HistoryBytes == 0 {
-		t.Skip("the subject does not say its bound")
+		t.Skip("the subject does not set HistoryBytes")
 	}
 	id, bound := f.id("set"), f.HistoryBytes
 	var sizes []int // of the revisions from 1 on
@@ -168,7 +168,7 @@ func historyBytes(t testing.TB, s Subject) {
 		}
 		for _, e := range history {
 			if v := f.version(id, e.Revision); !v.Deleted && len(f.document(v.RuleSet)) != sizes[e.Revision-1] {
-				t.Errorf("revision %d has the rules of another", e.Revision)
+				t.Errorf("revision %d has the rules of another revision", e.Revision)
 			}
 		}
 		if forgotten := newest - int64(want); forgotten > 0 {
@@ -193,7 +193,7 @@ func historyBytes(t testing.TB, s Subject) {
 	}
 }
 
-// list has the fixture's own rule sets.
+// list returns the fixture's rule sets.
 func (f *fixture) list(limit int) []rules.Entry {
 	f.Helper()
 	var own []rules.Entry

@@ -34,7 +34,7 @@ func keptToTheByte(t testing.TB, s Subject) {
 			"Load": f.load(f.Source, id), "Load elsewhere": f.load(other, id), "Version": f.version(id, revision),
 		} {
 			if got := f.document(v.RuleSet); got != want {
-				t.Errorf("%s: %s gives\n%s\nof what was put as\n%s", name, from, got, want)
+				t.Errorf("%s: %s returns\n%s\nwant\n%s", name, from, got, want)
 			}
 		}
 	}
@@ -53,16 +53,16 @@ func keptUpToTheBound(t testing.TB, s Subject) {
 	}
 	f.put(filled(room), 0)
 	if got := markOf(f.load(f.Source, id).RuleSet); got != strings.Repeat("x", room) {
-		t.Errorf("of %d bytes in a document that is as long as it may be, %d came back", room, len(got))
+		t.Errorf("a document of maximum length was put with %d bytes and loaded with %d", room, len(got))
 	}
-	// Leave something small behind: the subject may be shared.
+	// Leave only a small rule set: the subject may be shared.
 	f.delete(id, 1)
 }
 
 func signed(t testing.TB, s Subject) {
 	f := newEditing(t, s)
 	id := f.id("set")
-	// A server's clock may be off by a little, and a date may be rounded.
+	// The server's clock may differ a little, and the time may be rounded.
 	const off = 5 * time.Minute
 	changes := []rules.Change{
 		{Author: "Ada Lovelace <ada@example.com>", Comment: "twice as much\n\tfor all: “größer” 🙂"},
@@ -92,16 +92,16 @@ func signed(t testing.TB, s Subject) {
 		if !want.Deleted {
 			entries["Load"], entries["List"] = f.load(f.Source, id).Entry, f.list(10)[0]
 		}
-		for where, got := range entries {
+		for method, got := range entries {
 			if line(got) != line(want) {
-				t.Errorf("%s has\n%s\nfor\n%s", where, line(got), line(want))
+				t.Errorf("%s has\n%s\nfor\n%s", method, line(got), line(want))
 			}
 		}
 	}
 	// Later changes do not change the entries of earlier ones.
 	for i, e := range f.history(id) {
 		if want := changes[len(changes)-1-i]; e.Author != want.Author || e.Comment != want.Comment {
-			t.Errorf("in the end the history has %s for the change by %q because %q", line(e), want.Author, want.Comment)
+			t.Errorf("the history has %s for the change by %q because %q", line(e), want.Author, want.Comment)
 		}
 	}
 }

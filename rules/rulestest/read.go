@@ -23,8 +23,7 @@ var readChecks = []Check{
 	{"reading and writing end with their context", contextEnds},
 }
 
-// strange are ids that no rule set can have, as a request or a message may
-// bring them.
+// strange are invalid ids, as a request or a message may have them.
 var strange = []string{
 	"", ".", "..", "../../etc/passwd", "a/b", "a b", "a:b", "*", "{a}", "$ne", "a\x00b", "a\nb", "ü", "\xff",
 	strings.Repeat("x", 65), strings.Repeat("x", 10_000),
@@ -35,7 +34,7 @@ func unknownIDs(t testing.TB, s Subject) {
 	f.write(f.set(f.id("known"), ""))
 	ids := append([]string{f.id("unknown"), f.id("know"), f.id("known-"), strings.ToUpper(f.id("known"))}, strange...)
 	for id, head := range f.revisions(ids...) {
-		t.Errorf("Revisions says %+v of %q, which does not exist", head, id)
+		t.Errorf("Revisions returns %+v for %q, which does not exist", head, id)
 	}
 	for _, id := range ids {
 		v, err := f.Source.Load(t.Context(), id)
@@ -85,7 +84,7 @@ func everyField(t testing.TB, s Subject) {
 		t.Errorf("Load of %s gives an entry of %q with the rules of %q", id, v.RuleSetID, v.RuleSet.ID())
 	}
 	if got, want := f.document(v.RuleSet), f.document(set); got != want {
-		t.Errorf("loaded\n%s\nof what was written as\n%s", got, want)
+		t.Errorf("loaded\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -103,7 +102,7 @@ func revisionFollowsContent(t testing.TB, s Subject) {
 			t.Fatalf("a rule set that exists is at %+v", head)
 		}
 		if head.Revision == last.Revision {
-			t.Fatalf("the content was changed and the revision is %d still", head.Revision)
+			t.Fatalf("the content was changed and the revision is still %d", head.Revision)
 		}
 		for range 3 {
 			v := f.load(f.Source, id)
@@ -135,9 +134,9 @@ func removedIsNotFound(t testing.TB, s Subject) {
 		f.write(f.set(stays, "b"))
 		f.remove(gone)
 		_, err := f.Source.Load(t.Context(), gone)
-		f.wantNotFound(err, "Load of what was taken away")
+		f.wantNotFound(err, "Load of a removed rule set")
 		if head, known := f.head(gone); known && !head.Deleted {
-			t.Errorf("Revisions says %+v of what was taken away", head)
+			t.Errorf("Revisions returns %+v for a removed rule set", head)
 		}
 		if got := markOf(f.load(f.Source, stays).RuleSet); got != "b" {
 			t.Errorf("the rule set beside it has the mark %q, want b", got)
@@ -145,8 +144,8 @@ func removedIsNotFound(t testing.TB, s Subject) {
 	}
 }
 
-// wholeVersions reads from all handles while a rule set is changed: a revision
-// has one content, and no reader sees an older one after a newer one.
+// wholeVersions reads from all handles while a rule set is changed: a revision has
+// one content, and no reader sees an older one after a newer one.
 func wholeVersions(t testing.TB, s Subject) {
 	f := newFixture(t, s)
 	id := f.id("set")
@@ -169,7 +168,7 @@ func wholeVersions(t testing.TB, s Subject) {
 		readers.Go(func() {
 			last := ""
 			for more := true; more; {
-				more = !done.Load() // and once more, when all is written
+				more = !done.Load() // once more after the last write
 				v, err := sources[reader%2].Load(t.Context(), id)
 				if err != nil {
 					t.Errorf("Load: %v", err)
@@ -197,7 +196,7 @@ func wholeVersions(t testing.TB, s Subject) {
 				belongs(head.Revision, mark(i+1))
 			}
 			select {
-			case <-read: // while there is more to be written
+			case <-read: // write the next one
 			case <-time.After(f.Patience):
 				t.Fatalf("no reader has read anything in %v", f.Patience)
 			}
@@ -205,7 +204,7 @@ func wholeVersions(t testing.TB, s Subject) {
 	}()
 }
 
-// mark is a mark that sorts by its number.
+// mark returns a mark that sorts by its number.
 func mark(i int) string { return fmt.Sprintf("%06d", i) }
 
 func contextEnds(t testing.TB, s Subject) {

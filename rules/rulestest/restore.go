@@ -32,10 +32,10 @@ func restoreAny(t testing.TB, s Subject) {
 		current++
 		v := f.load(f.Source, id)
 		if v.Revision != revision || revision != current {
-			t.Errorf("revision %d came back as %d and is loaded as %d, want %d", former, revision, v.Revision, current)
+			t.Errorf("revision %d was restored as %d and is loaded as %d, want %d", former, revision, v.Revision, current)
 		}
 		if got := f.document(v.RuleSet); got != want {
-			t.Errorf("revision %d was\n%s\nand came back as\n%s", former, want, got)
+			t.Errorf("revision %d was\n%s\nand was restored as\n%s", former, want, got)
 		}
 		if v.Author != "ada" || !strings.Contains(v.Comment, "restore") {
 			t.Errorf("the restoration is %s", line(v.Entry))
@@ -60,9 +60,9 @@ func restoreDeleted(t testing.TB, s Subject) {
 	}
 	revision, err := rules.Restore(t.Context(), f.Editor, id, 1, by(0))
 	if err != nil || revision != 3 {
-		t.Fatalf("Restore of what was deleted: revision %d, error %v, want revision 3", revision, err)
+		t.Fatalf("Restore of a deleted rule set: revision %d, error %v, want revision 3", revision, err)
 	}
 	if got := f.document(f.load(f.Source, id).RuleSet); got != want {
-		t.Errorf("it was\n%s\nand came back as\n%s", want, got)
+		t.Errorf("it was\n%s\nand was restored as\n%s", want, got)
 	}
 }

@@ -8,16 +8,16 @@ var ruleIDChecks = []Check{
 	{"rule sets may have rules with the same id", sameRuleIDs},
 }
 
-// sameRuleIDs changes two rule sets that share rule ids, each on its own.
+// sameRuleIDs changes two rule sets with common rule ids independently.
 func sameRuleIDs(t testing.TB, s Subject) {
 	f := newFixture(t, s)
 	one, other, shared := f.id("one"), f.id("other"), f.id("shared")
 	first, second := rule(shared, map[string]any{"mark": "first"}), rule(shared, map[string]any{"mark": "second"})
 	f.write(f.setOf(one, first))
 	f.write(f.setOf(other, second, rule(f.id("more"), nil)))
-	f.write(f.setOf(one, first, rule(f.id("more"), nil))) // both are shared now
+	f.write(f.setOf(one, first, rule(f.id("more"), nil))) // both ids are shared now
 	kept := f.document(f.load(f.Source, other).RuleSet)
-	f.write(f.setOf(one, rule(f.id("more"), nil))) // no longer
+	f.write(f.setOf(one, rule(f.id("more"), nil))) // only one is
 	f.write(f.setOf(one, first))
 	f.remove(one)
 	if got := f.document(f.load(f.Source, other).RuleSet); got != kept {

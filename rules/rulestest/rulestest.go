@@ -1,6 +1,5 @@
-// Package rulestest is the conformance suite of a [rules.Source] and a
-// [rules.Editor]: what every implementation must do, as checks that fail when it
-// does not. Run it on your own:
+// Package rulestest is the conformance suite for implementations of [rules.Source]
+// and [rules.Editor]. Run it on your own:
 //
 //	func TestEditor(t *testing.T) {
 //		rulestest.Run(t, func(t testing.TB) rulestest.Subject {
@@ -8,9 +7,9 @@
 //		})
 //	}
 //
-// Every check uses ids of its own, so a source may be opened once and shared.
-// A source that cannot be written is run through the checks of reading; the
-// test says how to change what it reads:
+// Every check uses its own ids, so a source may be opened once and shared. For a
+// source that cannot be written only the checks of reading run; the test says how
+// to change what it reads:
 //
 //	return rulestest.Subject{Source: source, Write: writeFile, Remove: removeFile}
 package rulestest
@@ -28,47 +27,46 @@ type Subject struct {
 	// Editor is the source, if it can be written.
 	Editor rules.Editor
 
-	// Source is the source, if it cannot. Write and Remove then change what
-	// it reads, each in one step, and return when the source can see it.
+	// Source is the source, if it cannot be written. Write and Remove then
+	// change what it reads, atomically, and return when the source can see it.
 	Source rules.Source
 	Write  func(t testing.TB, set *fluxgate.RuleSet)
 	Remove func(t testing.TB, id string)
 
-	// Open is another editor of the same data, as another gateway has it.
-	// Nil means that there is no other way to the data than Editor.
+	// Open returns another editor of the same data, like that of another
+	// gateway. Nil means that Editor is the only one.
 	Open func(t testing.TB) rules.Editor
-	// Corrupt puts a document in the place of that of a rule set, past every
-	// check. Nil means that this is not possible.
+	// Corrupt replaces the document of a rule set without any check. Nil means
+	// that this is not possible.
 	Corrupt func(t testing.TB, id, document string)
 
-	// History is how many revisions the editor was configured to keep, at least 20.
-	// 0 means [rules.DefaultHistory] or more, and that the bound is
-	// not checked: run the suite with a small one for that.
+	// History is how many revisions the editor keeps, at least 20. 0 means
+	// [rules.DefaultHistory] or more, and that the bound is not checked: use a
+	// small one for that.
 	History int
 	// HistoryBytes is how many bytes of documents of one rule set the editor
-	// was configured to keep, 64 KiB to 4 MiB. 0 means [rules.DefaultHistoryBytes] or
-	// more, and that the bound is not checked: run the suite with a small one
-	// for that.
+	// keeps, 64 KiB to 4 MiB. 0 means [rules.DefaultHistoryBytes] or more, and
+	// that the bound is not checked: use a small one for that.
 	HistoryBytes int
-	// Writers make this many Changes, together, to one rule set. 0 means 50
-	// and 1,000: ask a slow editor for less.
+	// Writers make this many Changes in total to one rule set. 0 means 50
+	// and 1,000: use less for a slow editor.
 	Writers, Changes int
-	// RestoreAll restores all of their revisions and not only 20.
+	// RestoreAll restores all of their revisions instead of 20.
 	RestoreAll bool
-	// Patience is how long to wait for what must happen. 0 means 30 s.
+	// Patience is how long to wait for an event. 0 means 30 s.
 	Patience time.Duration
 }
 
-// Check is one thing that every source or editor must do.
+// Check is one requirement on every source or editor.
 type Check struct {
 	// Name reads as a sentence.
 	Name string
-	// Run fails t if the subject does not do it, and skips t if the subject
-	// cannot do what it is about.
+	// Run fails t if the subject does not meet it, and skips t if it does not
+	// apply to the subject.
 	Run func(t testing.TB, s Subject)
 }
 
-// Run runs every check as a subtest on a subject of its own. open may return
+// Run runs every check as a subtest, each with a subject from open, which may return
 // the same one each time.
 func Run(t *testing.T, open func(t testing.TB) Subject) {
 	t.Helper()
@@ -77,7 +75,7 @@ func Run(t *testing.T, open func(t testing.TB) Subject) {
 	}
 }
 
-// Checks are all checks.
+// Checks returns all checks.
 func Checks() []Check {
 	var all []Check
 	for _, group := range [][]Check{

@@ -66,19 +66,19 @@ func TestChecks_FaultyEditor(t *testing.T) {
 	}
 	for _, c := range rulestest.Checks() {
 		if !noticing[c.Name] {
-			t.Errorf("no fault is there for the check %q to notice", c.Name)
+			t.Errorf("no fault tests the check %q", c.Name)
 		}
 	}
 }
 
-// A subject that cannot be tested is refused.
+// An invalid subject is rejected.
 func TestChecks_InvalidSubject(t *testing.T) {
 	editor, source := openEditor(""), openDocuments("")
 	for name, s := range map[string]rulestest.Subject{
 		"nothing":                         {},
 		"a source that cannot be written": {Source: source.Source},
 		"a source without Remove":         {Source: source.Source, Write: source.Write},
-		"an editor without a memory":      {Editor: editor.Editor, History: 3},
+		"an editor with a short history":  {Editor: editor.Editor, History: 3},
 		"an editor of few bytes":          {Editor: editor.Editor, HistoryBytes: 3},
 	} {
 		c := find(t, "reading an unknown id is no revision and not found")
@@ -99,7 +99,7 @@ func find(t *testing.T, name string) rulestest.Check {
 	return rulestest.Check{}
 }
 
-// recorder is a test that may fail without failing the test around it.
+// recorder is a testing.TB that records failures.
 type recorder struct {
 	testing.TB
 	mu              sync.Mutex

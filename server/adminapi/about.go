@@ -11,7 +11,7 @@ import (
 
 func (a *API) registerAbout() {
 	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/audit", "list-audit", tagAbout, "List changes and refused requests on this server, newest first"), a.listAudit)
-	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/whoami", "whoami", tagAbout, "Show who the server takes the caller for"), a.whoami)
+	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/whoami", "whoami", tagAbout, "Show the identity of the caller"), a.whoami)
 }
 
 // Audit is a page of the audit.

@@ -21,13 +21,13 @@ type operation struct {
 	RequestBody  json.RawMessage       `json:"requestBody"`
 }
 
-// operations are those of the document as it is served.
+// operations returns those of the served document.
 func operations(t *testing.T, r *rig) []operation {
 	t.Helper()
 	var doc struct {
 		Paths map[string]map[string]operation `json:"paths"`
 	}
-	r.ask(t, http.MethodGet, "/openapi.json", "").want(t, http.StatusOK).into(t, &doc)
+	r.send(t, http.MethodGet, "/openapi.json", "").want(t, http.StatusOK).into(t, &doc)
 	var all []operation
 	for path, item := range doc.Paths {
 		for method, op := range item {
@@ -42,48 +42,48 @@ func operations(t *testing.T, r *rig) []operation {
 	return all
 }
 
-// role is the one role that an operation needs, by every way to say who one is.
+// role returns the role that an operation needs in every security scheme.
 func (op *operation) role(t *testing.T) config.Role {
 	t.Helper()
 	var role string
 	for _, way := range op.Security {
 		if len(way) != 1 {
-			t.Fatalf("%s: %v is not one way", op.ID, way)
+			t.Fatalf("%s: %v is not one scheme", op.ID, way)
 		}
 		for _, roles := range way {
 			if len(roles) != 1 || role != "" && roles[0] != role {
-				t.Fatalf("%s needs the roles %v: each operation needs one, whatever the way", op.ID, op.Security)
+				t.Fatalf("%s needs the roles %v, want the same one in all schemes", op.ID, op.Security)
 			}
 			role = roles[0]
 		}
 	}
 	if !slices.Contains(config.Roles, config.Role(role)) {
-		t.Fatalf("%s has no rule who may: %v", op.ID, op.Security)
+		t.Fatalf("%s needs no role: %v", op.ID, op.Security)
 	}
 	return config.Role(role)
 }
 
-// caller is somebody who asks.
-type somebody struct {
-	token    string // empty if there is none
+// identity is a caller of the test.
+type identity struct {
+	token    string // may be empty
 	known    bool
-	roles    []config.Role // with what they include
+	roles    []config.Role // with included roles
 	ruleSets []string      // nil means all
 }
 
-// verdict is how an operation that needs a role on a rule set is answered.
-func (s *somebody) verdict(role config.Role, ruleSet string) int {
+// verdict returns the expected status of an operation that needs a role on a rule set,
+// 0 for any.
+func (s *identity) verdict(role config.Role, ruleSet string) int {
 	switch {
 	case !s.known:
 		return http.StatusUnauthorized
 	case !slices.Contains(s.roles, role), ruleSet != "" && s.ruleSets != nil && !slices.Contains(s.ruleSets, ruleSet):
 		return http.StatusForbidden
 	}
-	return 0 // whatever comes of it
+	return 0 // permitted
 }
 
-// TestAccess_Roles takes the operations, and what each of
-// them needs, from the document that is served: one that says nothing fails.
+// Each operation is permitted to exactly the callers with the role in its description.
 func TestAccess_Roles(t *testing.T) {
 	issuer := accesstest.NewIssuer(t)
 	r := start(t, func(s *settings) {
@@ -92,22 +92,22 @@ func TestAccess_Roles(t *testing.T) {
 	check, read := []config.Role{config.RoleCheck}, []config.Role{config.RoleRead}
 	write := []config.Role{config.RoleRead, config.RoleWrite}
 	claims := map[string]any{"roles": []string{"read", "write"}}
-	people := map[string]somebody{
-		"anonymous":                     {},
-		"check":                         {tokenCheck, true, check, nil},
-		"read":                          {tokenRead, true, read, nil},
-		"write":                         {tokenWrite, true, write, nil},
-		"write on one rule set":         {tokenOne, true, write, []string{"mine"}},
-		"wrong token":                   {token: "not a token that is known"},
-		"OIDC, check":                   {issuer.Token(map[string]any{"roles": []string{"check"}}), true, check, nil},
-		"OIDC, read":                    {issuer.Token(map[string]any{"roles": []string{"read"}}), true, read, nil},
-		"OIDC, write":                   {issuer.Token(map[string]any{"roles": []string{"write"}}), true, write, nil},
-		"OIDC, no role":                 {issuer.Token(nil), true, nil, nil},
-		"OIDC, expired":                 {token: issuer.Expired(claims)},
-		"OIDC, wrongly signed":          {token: issuer.Forged(claims)},
-		"OIDC, unsigned":                {token: issuer.Unsigned(claims)},
-		"OIDC, signed by what is known": {token: issuer.Symmetric(claims)[0]},
-		"OIDC, for others":              {token: issuer.Token(map[string]any{"roles": []string{"write"}, "aud": "others"})},
+	people := map[string]identity{
+		"anonymous":                      {},
+		"check":                          {tokenCheck, true, check, nil},
+		"read":                           {tokenRead, true, read, nil},
+		"write":                          {tokenWrite, true, write, nil},
+		"write on one rule set":          {tokenOne, true, write, []string{"mine"}},
+		"wrong token":                    {token: "an unknown token"},
+		"OIDC, check":                    {issuer.Token(map[string]any{"roles": []string{"check"}}), true, check, nil},
+		"OIDC, read":                     {issuer.Token(map[string]any{"roles": []string{"read"}}), true, read, nil},
+		"OIDC, write":                    {issuer.Token(map[string]any{"roles": []string{"write"}}), true, write, nil},
+		"OIDC, no role":                  {issuer.Token(nil), true, nil, nil},
+		"OIDC, expired":                  {token: issuer.Expired(claims)},
+		"OIDC, invalid signature":        {token: issuer.Forged(claims)},
+		"OIDC, unsigned":                 {token: issuer.Unsigned(claims)},
+		"OIDC, signed with a public key": {token: issuer.Symmetric(claims)[0]},
+		"OIDC, another audience":         {token: issuer.Token(map[string]any{"roles": []string{"write"}, "aud": "others"})},
 	}
 	asked := 0
 	for _, op := range operations(t, r) {
@@ -127,7 +127,7 @@ func TestAccess_Roles(t *testing.T) {
 				if who.token == "" {
 					header = []string{"Authorization", ""}
 				}
-				got := r.ask(t, op.method, path, body, header...)
+				got := r.send(t, op.method, path, body, header...)
 				want := who.verdict(role, about)
 				asked++
 				switch {
@@ -147,20 +147,20 @@ func TestAccess_Roles(t *testing.T) {
 	t.Logf("%d requests by %d callers", asked, len(people))
 	for _, id := range []string{"mine", "yours"} {
 		if history, err := r.rules.History(t.Context(), id, 0, 0); err != nil || len(history) != 0 {
-			t.Errorf("%d revisions of %s were made by requests that say nothing, error %v", len(history), id, err)
+			t.Errorf("%d revisions of %s were made by empty requests, error %v", len(history), id, err)
 		}
 	}
 }
 
-// wantAudited sees that the last record is about a refused attempt.
+// wantAudited checks that the last record is about a refused attempt.
 func wantAudited(t *testing.T, r *rig, operation, ruleSet string, status int) {
 	t.Helper()
 	last := r.audit.Recent(0, 1, nil)
 	if len(last) != 1 {
-		t.Fatal("nothing is in the audit")
+		t.Fatal("the audit is empty")
 	}
 	got := fmt.Sprint(last[0].Operation, last[0].RuleSet, last[0].Status, last[0].Outcome)
 	if want := fmt.Sprint(operation, ruleSet, status, audit.Refused); got != want {
-		t.Errorf("the audit says %s, want %s", got, want)
+		t.Errorf("the audit has %s, want %s", got, want)
 	}
 }

@@ -19,11 +19,11 @@ func write(header http.Header, status func(int), body io.Writer, p *admin.Proble
 	header.Set("Content-Type", p.ContentType(""))
 	header.Set("Cache-Control", "no-store")
 	status(p.Status)
-	_ = json.NewEncoder(body).Encode(p) // the caller may have gone
+	_ = json.NewEncoder(body).Encode(p) // the caller may have disconnected
 }
 
-// admit lets callers through that have the role of an operation, and writes the
-// audit: every change, and every refused attempt.
+// admit permits callers that have the role of an operation, and writes every change and
+// every refused attempt to the audit.
 func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	request, _ := humago.Unwrap(ctx)
 	op, caller := ctx.Operation(), callerOf(ctx.Context())
@@ -68,7 +68,7 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	next(huma.WithContext(ctx, context.WithValue(within, attemptKey{}, attempt)))
 }
 
-// named returns the id in a path. A text that is no id has no place in the audit.
+// named returns the id in a path. The audit has no invalid ids.
 func named(ctx huma.Context, parameter string) string {
 	if id := ctx.Param(parameter); id == "" || fluxgate.ValidID(id) {
 		return id
@@ -133,12 +133,12 @@ func roleOf(op *huma.Operation) config.Role {
 	return ""
 }
 
-// attempt is one operation under way, as the audit needs it.
+// attempt is an operation in progress, for the audit.
 type attempt struct {
 	record  *audit.Record
 	request *http.Request
 	problem string
-	// bucket is set by operations on buckets, sent once a change was sent to
+	// bucket is set by operations on buckets, sent after a change was sent to
 	// the source.
 	bucket, sent bool
 }
@@ -160,5 +160,5 @@ func (a *API) audit(ctx context.Context, r *audit.Record, status int, detail str
 	case r.Outcome == "":
 		r.Outcome = audit.Changed
 	}
-	_ = a.config.Audit.Write(context.WithoutCancel(ctx), *r) // it logs, and Broken reports it
+	_ = a.config.Audit.Write(context.WithoutCancel(ctx), *r) // it logs errors, and Broken reports them
 }

@@ -63,7 +63,7 @@ const (
 	maxOperationWait    = 5 * time.Second
 )
 
-// timeout bounds one operation. In a source of ten thousand rules some are slow.
+// timeout bounds one operation. Sources with ten thousand rules can be slow.
 const timeout = 2 * time.Minute
 
 // New returns the API.
@@ -97,7 +97,7 @@ func New(config Config) (*API, error) {
 	a.registerBuckets()
 	a.registerAbout()
 	for _, never := range []string{"ErrorModel", "ErrorDetail"} {
-		delete(a.huma.OpenAPI().Components.Schemas.Map(), never) // we answer with Problem instead
+		delete(a.huma.OpenAPI().Components.Schemas.Map(), never) // replaced by Problem
 	}
 	if err := a.serveDescription(mux); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) 
 	})
 }
 
-// body is an answer without headers of its own.
+// body is an answer without headers.
 type body[T any] struct{ Body *T }
 
 // answer adds an operation that answers with a body only.
@@ -173,7 +173,7 @@ func (a *API) serveDescription(mux *http.ServeMux) error {
 // caller's are logged.
 func (a *API) problem(ctx context.Context, err error) error {
 	attempt := attemptOf(ctx)
-	if attempt.request.Method == http.MethodGet { // nothing was sent
+	if attempt.request.Method == http.MethodGet { // reads send nothing
 		err = ofSource(ctx, err)
 	}
 	if problem := admin.ProblemOf(err); problem != nil {

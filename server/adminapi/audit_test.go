@@ -17,7 +17,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/audit"
 )
 
-// records are those of an audit's file.
+// records returns the records of an audit file.
 func records(t *testing.T, file string) []audit.Record {
 	t.Helper()
 	f, err := os.Open(file)
@@ -71,10 +71,10 @@ func TestAudit_AllAttempts(t *testing.T) {
 	}
 	for i, s := range steps {
 		began := time.Now().Add(-time.Second)
-		got := r.ask(t, s.method, s.path, s.body, s.headers...)
-		// Reading is not on record.
-		r.ask(t, http.MethodGet, "/v1/rule-sets", "").want(t, http.StatusOK)
-		r.ask(t, http.MethodPost, mine+"/buckets/peek", `{"request":{}}`)
+		got := r.send(t, s.method, s.path, s.body, s.headers...)
+		// Reads are not in the audit.
+		r.send(t, http.MethodGet, "/v1/rule-sets", "").want(t, http.StatusOK)
+		r.send(t, http.MethodPost, mine+"/buckets/peek", `{"request":{}}`)
 		all := records(t, file)
 		if len(all) != i+1 {
 			t.Fatalf("%d records after %d steps", len(all), i+1)
@@ -88,28 +88,28 @@ func TestAudit_AllAttempts(t *testing.T) {
 		for _, c := range changes {
 			is += fmt.Sprintf(" %s %s", c.Change, c.Rule)
 			if len(c.Fields) == 0 {
-				t.Errorf("step %d: the record does not say what has changed: %s", i, rec.Changes)
+				t.Errorf("step %d: the record does not have the changes: %s", i, rec.Changes)
 			}
 		}
 		if is != s.want {
-			t.Errorf("step %d: the record says %s\nwant %s", i, is, s.want)
+			t.Errorf("step %d: the record is %s\nwant %s", i, is, s.want)
 		}
 		if rec.From != "127.0.0.1" || rec.Status != got.status || rec.Time.Before(began) || rec.Time.After(time.Now().Add(time.Second)) {
-			t.Errorf("step %d answers %d, and the record says %+v", i, got.status, rec)
+			t.Errorf("step %d answers %d, and the record is %+v", i, got.status, rec)
 		}
 		if failed := got.status >= 400; failed != (rec.Detail != "") || failed && !strings.HasPrefix(rec.Detail, got.problem(t).Detail) {
-			t.Errorf("step %d answers %s, and the record says %q", i, got.body, rec.Detail)
+			t.Errorf("step %d answers %s, and the record has %q", i, got.body, rec.Detail)
 		}
 	}
-	// Over the API they are the same, the newest first.
+	// The API returns the same records, newest first.
 	want := records(t, file)
 	slices.Reverse(want)
 	var page struct{ Records []audit.Record }
-	r.ask(t, http.MethodGet, "/v1/audit", "").want(t, http.StatusOK).into(t, &page)
-	told, err := json.Marshal(page.Records)
+	r.send(t, http.MethodGet, "/v1/audit", "").want(t, http.StatusOK).into(t, &page)
+	served, err := json.Marshal(page.Records)
 	do(t, err)
-	if kept, err := json.Marshal(want); err != nil || string(told) != string(kept) {
-		t.Errorf("the API tells %s\nthe file has %s (%v)", told, kept, err)
+	if kept, err := json.Marshal(want); err != nil || string(served) != string(kept) {
+		t.Errorf("the API returns %s\nthe file has %s (%v)", served, kept, err)
 	}
 }
 
@@ -118,39 +118,39 @@ func TestAudit_Broken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	r := start(t, func(s *settings) { s.audit.File = file })
 	r.create(t, mine, setOf("mine", 5))
-	do(t, r.audit.Close()) // from now on nothing can be written
-	// What is tried first finds out.
-	r.ask(t, http.MethodGet, mine, "", "Authorization", "").want(t, http.StatusUnauthorized)
+	do(t, r.audit.Close()) // later writes fail
+	// The next attempt detects it.
+	r.send(t, http.MethodGet, mine, "", "Authorization", "").want(t, http.StatusUnauthorized)
 	for _, change := range append(slices.Clone(changes), struct{ method, path, body string }{http.MethodPost, mine + "/buckets/reset", `{}`}) {
-		p := r.ask(t, change.method, change.path, change.body, "If-Match", "*").want(t, http.StatusServiceUnavailable).problem(t)
+		p := r.send(t, change.method, change.path, change.body, "If-Match", "*").want(t, http.StatusServiceUnavailable).problem(t)
 		if p.Kind != admin.KindUnavailable || !strings.Contains(p.Detail, "audit") {
-			t.Errorf("%s %s is told %+v", change.method, change.path, p)
+			t.Errorf("%s %s: %+v", change.method, change.path, p)
 		}
 	}
 	if set, tag := r.read(t, mine); tag != `"1"` || first(t, set).Bands[0].Capacity != 5 {
-		t.Errorf("it is at %s", tag)
+		t.Errorf("the rule set is at %s", tag)
 	}
-	r.explain(t, "mine", `{}`) // who reads is not kept from it
+	r.explain(t, "mine", `{}`) // reads are permitted
 
 	do(t, r.audit.Reload())
-	r.ask(t, http.MethodPut, mine, setOf("mine", 6), "If-Match", `"1"`).want(t, http.StatusOK)
+	r.send(t, http.MethodPut, mine, setOf("mine", 6), "If-Match", `"1"`).want(t, http.StatusOK)
 	all := records(t, file)
 	if n := len(all); n != 3 || all[1].Operation != "audit-gap" || !strings.HasPrefix(all[1].Detail, "8 records") || all[2].After != 2 {
 		t.Errorf("the file has %+v", all)
 	}
 }
 
-// TestAudit_Flood lets a stranger ask some thousand times.
+// A flood of requests without an identity is rate limited, and only some are recorded.
 func TestAudit_Flood(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	r := start(t, func(s *settings) { s.audit.File, s.rate = file, 100 })
 	answers := map[int]int{}
 	for i := range 2_000 {
-		answers[r.ask(t, http.MethodPut, fmt.Sprint("/v1/rule-sets/", i), setOf("mine", 5), "Authorization", "Bearer wrong").status]++
+		answers[r.send(t, http.MethodPut, fmt.Sprint("/v1/rule-sets/", i), setOf("mine", 5), "Authorization", "Bearer wrong").status]++
 	}
-	// Ten, and those that come back in the meantime.
+	// Ten, and the refilled tokens.
 	if n := answers[http.StatusUnauthorized]; n < 10 || n > 100 || answers[http.StatusTooManyRequests] != 2_000-n {
-		t.Errorf("the stranger is answered %v", answers)
+		t.Errorf("the statuses are %v", answers)
 	}
 	if n := len(records(t, file)); n != answers[http.StatusUnauthorized] {
 		t.Errorf("%d records of %d refusals", n, answers[http.StatusUnauthorized])

@@ -11,8 +11,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
 
-// Reads of a broken rules file are a 503 that says what is wrong with the file,
-// but not to a caller who is kept to one of its rule sets.
+// Reads of an invalid rules file are a 503 with the problems of the file, except for a
+// caller that is limited to one of its rule sets.
 func TestRead_BrokenFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	const broken = "ruleSets:\n  - {id: mine, rules: []}\n  - {id: secret, rules: [{id: secret-rule, bands: [{capacity: two, refill: 1s}]}]}\n"
@@ -29,7 +29,7 @@ func TestRead_BrokenFile(t *testing.T) {
 		{http.MethodPost, mine + "/diff", setOf("mine", 5)},
 	} {
 		for _, token := range []string{tokenRead, tokenOne} {
-			got := r.ask(t, c.method, c.path, c.body, "Authorization", "Bearer "+token)
+			got := r.send(t, c.method, c.path, c.body, "Authorization", "Bearer "+token)
 			if got.status != http.StatusServiceUnavailable || strings.Contains(got.body, "body.") || strings.Contains(got.body, "rules.yaml:3:") != (token == tokenRead) ||
 				token == tokenOne && strings.Contains(got.body, "secret") {
 				t.Errorf("%s %s with %s: %d %s", c.method, c.path, token, got.status, got.body)

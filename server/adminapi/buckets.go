@@ -53,7 +53,7 @@ func (a *API) reset(ctx context.Context, in *struct {
 	key, err := a.config.Operator.ResetKey(ctx, in.Body)
 	attempt.record.Key = key
 	if err == nil {
-		attempt.record.Outcome = audit.Changed // though there is no new revision
+		attempt.record.Outcome = audit.Changed // without a new revision
 	}
 	return nil, err
 }

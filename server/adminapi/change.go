@@ -29,7 +29,7 @@ func (a *API) change(ctx context.Context, ruleSet string, on *Condition, edit ad
 			return after, err
 		})
 		if rule := attempt.record.Rule; err != nil && rule != "" && after != nil {
-			err = inside(err, indexOf(after, rule)) // the source has checked all of them
+			err = inside(err, indexOf(after, rule)) // the source has checked all rules
 		}
 		return done, err
 	})
@@ -60,7 +60,7 @@ func (a *API) save(ctx context.Context, ruleSet string, on *Condition, do func(r
 	}
 	if done.Revision != base {
 		short, left := rules.Abridge(done.Diff, maxAudited)
-		attempt.record.Changes, _ = json.Marshal(short) // plain values
+		attempt.record.Changes, _ = json.Marshal(short) // cannot fail
 		if left > 0 {
 			attempt.problem = fmt.Sprintf("%d more rules changed: compare the revisions", left)
 		}

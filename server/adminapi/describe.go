@@ -113,8 +113,8 @@ func also(op *huma.Operation, status int, schema string) {
 	op.Responses[strconv.Itoa(status)] = response
 }
 
-// document is a rule set or a rule as it was sent. Our own decoder reads it,
-// which returns all problems at once with their places.
+// document is a rule set or a rule as it was sent. Our own decoder parses it, which
+// returns all problems with their positions.
 type document[T any] json.RawMessage
 
 // Schema returns the schema of the document.

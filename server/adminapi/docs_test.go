@@ -11,7 +11,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// varying takes out of an answer what differs from day to day.
+// varying replaces the parts of an answer that vary.
 func varying(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -34,8 +34,7 @@ func varying(value any) any {
 	return value
 }
 
-// TestDocs_AdminAPI asks what docs/admin.md asks, in its order.
-// The line of the audit that it shows is one of what comes of that.
+// The requests and answers in docs/admin.md are those of the API.
 func TestDocs_AdminAPI(t *testing.T) {
 	text, err := os.ReadFile("../../docs/admin.md")
 	do(t, err)
@@ -52,15 +51,15 @@ func TestDocs_AdminAPI(t *testing.T) {
 	fences := strings.Split(string(text), "\n```")
 	asked, audited := 0, false
 	for i := 1; i < len(fences); i += 2 {
-		question, isQuestion := strings.CutPrefix(fences[i], "http\n")
+		request, isRequest := strings.CutPrefix(fences[i], "http\n")
 		shown, isJSON := strings.CutPrefix(fences[i], "json\n")
 		switch {
-		case isQuestion:
+		case isRequest:
 			want, ok := strings.CutPrefix(fences[i+2], "json\n")
 			if !ok {
-				t.Fatalf("there is no answer to\n%s", question)
+				t.Fatalf("docs/admin.md has no answer to\n%s", request)
 			}
-			head, body, _ := strings.Cut(question, "\n\n")
+			head, body, _ := strings.Cut(request, "\n\n")
 			lines := strings.Split(head, "\n")
 			method, path, _ := strings.Cut(lines[0], " ")
 			var headers []string
@@ -68,9 +67,9 @@ func TestDocs_AdminAPI(t *testing.T) {
 				name, value, _ := strings.Cut(line, ": ")
 				headers = append(headers, name, value)
 			}
-			got := r.ask(t, method, path, body, headers...)
+			got := r.send(t, method, path, body, headers...)
 			if !reflect.DeepEqual(read(got.body), read(want)) {
-				t.Errorf("%s\nanswers %d %s\nand not %s", question, got.status, got.body, want)
+				t.Errorf("%s\nanswers %d %s\nwant %s", request, got.status, got.body, want)
 			}
 			asked++
 			i += 2
@@ -78,12 +77,12 @@ func TestDocs_AdminAPI(t *testing.T) {
 			var records struct {
 				Records []any `json:"records"`
 			}
-			r.ask(t, http.MethodGet, "/v1/audit", "").want(t, http.StatusOK).into(t, &records)
+			r.send(t, http.MethodGet, "/v1/audit", "").want(t, http.StatusOK).into(t, &records)
 			for _, record := range records.Records {
 				audited = audited || reflect.DeepEqual(varying(record), read(shown))
 			}
 			if !audited {
-				t.Errorf("no record is %s but %v", shown, records)
+				t.Errorf("no record is %s in %v", shown, records)
 			}
 		}
 	}

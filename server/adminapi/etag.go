@@ -60,7 +60,7 @@ func (c *Condition) base(ctx context.Context, source rules.Source, ruleSet strin
 	return revision, nil
 }
 
-// unchanged reports whether a client has this revision already.
+// unchanged reports whether the client has this revision.
 func unchanged(ifNoneMatch string, revision int64) bool {
 	for candidate := range strings.SplitSeq(ifNoneMatch, ",") {
 		candidate = strings.TrimPrefix(strings.TrimSpace(candidate), "W/")

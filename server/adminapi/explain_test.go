@@ -11,25 +11,25 @@ import (
 	"github.com/fluxgate/fluxgate/admin"
 )
 
-// explain explains a request.
+// explain returns the explanation of a request.
 func (r *rig) explain(t testing.TB, ruleSet, request string) *admin.Explanation {
 	t.Helper()
 	out := new(admin.Explanation)
-	r.ask(t, http.MethodPost, "/v1/rule-sets/"+ruleSet+"/explain", request).want(t, http.StatusOK).into(t, out)
+	r.send(t, http.MethodPost, "/v1/rule-sets/"+ruleSet+"/explain", request).want(t, http.StatusOK).into(t, out)
 	return out
 }
 
-// peek is what the caller of a request has left.
+// peek returns what the caller of a request has left.
 func (r *rig) peek(t testing.TB, ruleSet, body string) []admin.Bucket {
 	t.Helper()
 	var out struct {
 		Buckets []admin.Bucket `json:"buckets"`
 	}
-	r.ask(t, http.MethodPost, "/v1/rule-sets/"+ruleSet+"/buckets/peek", body).want(t, http.StatusOK).into(t, &out)
+	r.send(t, http.MethodPost, "/v1/rule-sets/"+ruleSet+"/buckets/peek", body).want(t, http.StatusOK).into(t, &out)
 	return out.Buckets
 }
 
-// check decides a request for real.
+// check decides a request and takes tokens.
 func (r *rig) check(t testing.TB, req *fluxgate.Request) fluxgate.Decision {
 	t.Helper()
 	d, err := r.engine.Check(t.Context(), req)
@@ -37,7 +37,7 @@ func (r *rig) check(t testing.TB, req *fluxgate.Request) fluxgate.Decision {
 	return d
 }
 
-// scene is a rule set in which there is something of everything.
+// scene is a rule set with every kind of rule.
 const scene = `{"id":"scene","rules":[
 	{"id":"blocked","priority":9,"action":"deny","path":"/blocked"},
 	{"id":"per-key","priority":5,"limitScope":"API_KEY","onMissingIdentity":"refuse","path":"/keys","bands":[{"label":"day","capacity":4,"refill":"24h"}]},
@@ -55,7 +55,7 @@ func onScene(t *testing.T) *rig {
 	return r
 }
 
-// line is a verdict in one line.
+// line formats a verdict on one line.
 func line(v *admin.Verdict) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %t %s %s %s %t %d %s %s by %v without %v", v.Rule, v.Applies, v.Why, v.Detail, v.Action, v.Shadow, v.Priority, v.Group, v.Scope, v.Identity, v.Missing))
 }
@@ -87,7 +87,7 @@ func TestExplain_Decision(t *testing.T) {
 	)
 	d := got.Decision
 	if got.RuleSet != "scene" || !d.Allowed || d.Reason != fluxgate.ReasonOK || d.Source != "store" || d.Receipt != "" || d.TimeMs == 0 {
-		t.Errorf("explained as %+v", d)
+		t.Errorf("the decision is %+v", d)
 	}
 	var bands []string
 	for _, b := range d.Bands {
@@ -102,13 +102,13 @@ func TestExplain_Decision(t *testing.T) {
 			t.Errorf("rule %s has the key %q", v.Rule, v.Key)
 		}
 	}
-	// Nothing was taken, however often it is asked for.
+	// Nothing was taken, even by several explanations.
 	if again := r.explain(t, "scene", request); again.Decision.Remaining != 5 {
 		t.Errorf("after an explanation %d are left", again.Decision.Remaining)
 	}
 
 	var applying admin.Explanation
-	r.ask(t, http.MethodPost, "/v1/rule-sets/scene/explain?applying=true", request).want(t, http.StatusOK).into(t, &applying)
+	r.send(t, http.MethodPost, "/v1/rule-sets/scene/explain?applying=true", request).want(t, http.StatusOK).into(t, &applying)
 	wantLines(t, applying.Rules,
 		"per-user true false 4 people USER_ID by [userId] without []",
 		"planned true true 2 GLOBAL by [] without []",
@@ -137,14 +137,14 @@ func TestExplain_WithoutBucket(t *testing.T) {
 func TestEffective_NoStore(t *testing.T) {
 	r := onScene(t)
 	var got admin.Explanation
-	r.ask(t, http.MethodPost, "/v1/rule-sets/scene/effective?applying=true", `{"apiKey":"k","path":"/keys"}`).want(t, http.StatusOK).into(t, &got)
+	r.send(t, http.MethodPost, "/v1/rule-sets/scene/effective?applying=true", `{"apiKey":"k","path":"/keys"}`).want(t, http.StatusOK).into(t, &got)
 	wantLines(t, got.Rules,
 		"per-key true false 5 API_KEY by [apiKey] without []",
 		"per-user true false 4 people USER_ID by [] without [userId]",
 		"everyone true false 0 GLOBAL by [] without []",
 	)
 	if got.Decision != nil {
-		t.Errorf("it is also decided: %+v", got.Decision)
+		t.Errorf("it has a decision: %+v", got.Decision)
 	}
 }
 
@@ -165,22 +165,22 @@ func TestPeek_Remaining(t *testing.T) {
 		}
 	}
 	if want := "per-user.day 2 of 5, per-user.month 47 of 50, everyone.day 97 of 100"; strings.Join(got, ", ") != want {
-		t.Errorf("there is %s", strings.Join(got, ", "))
+		t.Errorf("left are %s", strings.Join(got, ", "))
 	}
 	if other := r.peek(t, "scene", `{"request":{"userId":"bob"},"rules":["per-user"]}`); len(other) != 1 || other[0].Bands[0].Remaining != 5 || other[0].Key == found[0].Key {
 		t.Errorf("another caller has %+v", other)
 	}
-	// A rule that is named is asked whether it matches the request or not.
+	// Named rules are returned even if they do not match the request.
 	if named := r.peek(t, "scene", `{"request":{"apiKey":"k","path":"/"},"rules":["second","per-key"]}`); len(named) != 2 || named[0].Rule != "second" || named[1].Rule != "per-key" {
 		t.Errorf("the rules that were named have %+v", named)
 	}
 	r.create(t, yours, `{"id":"yours","rules":[]}`)
-	if got := r.ask(t, http.MethodPost, yours+"/buckets/peek", `{"request":{}}`).want(t, http.StatusOK); strings.TrimSpace(got.body) != `{"buckets":[]}` {
+	if got := r.send(t, http.MethodPost, yours+"/buckets/peek", `{"request":{}}`).want(t, http.StatusOK); strings.TrimSpace(got.body) != `{"buckets":[]}` {
 		t.Errorf("no buckets are %s", got.body)
 	}
 }
 
-// TestExplain_Invalid are questions about what there is not.
+// Invalid requests are errors with a reason.
 func TestExplain_Invalid(t *testing.T) {
 	r := onScene(t)
 	var many []string
@@ -208,9 +208,9 @@ func TestExplain_Invalid(t *testing.T) {
 		{"scene/explain", `{"ip":"nowhere"}`, http.StatusUnprocessableEntity, "ip"},
 		{"many/buckets/peek", `{"request":{}}`, http.StatusUnprocessableEntity, "more than 64 rules"},
 	} {
-		p := r.ask(t, http.MethodPost, "/v1/rule-sets/"+c.path, c.body).want(t, c.status).problem(t)
+		p := r.send(t, http.MethodPost, "/v1/rule-sets/"+c.path, c.body).want(t, c.status).problem(t)
 		if !strings.Contains(p.Error(), c.says) {
-			t.Errorf("%s of %s is told %q", c.path, c.body, p.Error())
+			t.Errorf("%s of %s: %q", c.path, c.body, p.Error())
 		}
 	}
 }

@@ -8,10 +8,9 @@ import (
 	"github.com/fluxgate/fluxgate/server/audit"
 )
 
-// TestAudit_FailureAfterChange has the server fail when the change
-// is made and not yet answered.
+// A panic after a change was made is in the audit.
 func TestAudit_FailureAfterChange(t *testing.T) {
-	r := start(t, func(s *settings) { s.changed = func() { panic("a fault of ours") } })
+	r := start(t, func(s *settings) { s.changed = func() { panic("a bug") } })
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodPut, r.URL+mine, strings.NewReader(setOf("mine", 5)))
 	do(t, err)
 	q.Header.Set("Authorization", "Bearer "+tokenWrite)
@@ -22,7 +21,7 @@ func TestAudit_FailureAfterChange(t *testing.T) {
 	}
 	all := r.audit.Recent(0, 0, nil)
 	if len(all) != 1 || all[0].Outcome != audit.Failed || all[0].Status != http.StatusInternalServerError || all[0].After != 1 || !strings.Contains(all[0].Detail, "may have been made") {
-		t.Errorf("the audit says %+v", all)
+		t.Errorf("the audit has %+v", all)
 	}
 }
 
@@ -30,13 +29,13 @@ func TestAudit_FailureAfterChange(t *testing.T) {
 func TestConflict_UnknownBase(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, setOf("mine", 5))
-	for _, ask := range [][3]string{
+	for _, change := range [][3]string{
 		{http.MethodDelete, mine + "/rules/mine-0", ""}, {http.MethodPost, mine + "/rules", ruleOf("new", 5)}, {http.MethodPut, mine + "/rules/mine-0", ruleOf("mine-0", 6)},
 		{http.MethodPut, mine, setOf("mine", 6)}, {http.MethodDelete, mine, ""}, {http.MethodPost, mine + "/revisions/1/restore", ""},
 	} {
-		p := r.ask(t, ask[0], ask[1], ask[2], "If-Match", `"77"`).want(t, http.StatusPreconditionFailed).problem(t)
+		p := r.send(t, change[0], change[1], change[2], "If-Match", `"77"`).want(t, http.StatusPreconditionFailed).problem(t)
 		if p.Conflict == nil || p.Conflict.Base != 77 || p.Conflict.Current != 1 {
-			t.Errorf("%s %s is told %+v", ask[0], ask[1], p)
+			t.Errorf("%s %s: %+v", change[0], change[1], p)
 		}
 	}
 }

@@ -25,12 +25,12 @@ import (
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
-// The tokens of the tests, by what they may do.
+// The tokens of the tests, by their roles.
 const (
 	tokenRead  = "token of a reader"
 	tokenWrite = "token of a writer"
 	tokenCheck = "token of a service"
-	tokenOne   = "token of who may write one rule set"
+	tokenOne   = "token of a writer of one rule set"
 )
 
 // rig is an API over rules and buckets in memory.
@@ -40,13 +40,13 @@ type rig struct {
 	rules *memrules.Source
 	audit *audit.Log
 	op    *admin.Direct
-	// engine decides by the same rules and over the same buckets.
+	// engine decides with the same rules and buckets.
 	engine *fluxgate.Engine
 }
 
-// settings are what a test wants otherwise.
+// settings are the settings that a test can change.
 type settings struct {
-	changed func() // is called after a change
+	changed func() // called after a change
 	server  config.Server
 	audit   audit.Config
 	rate    int64
@@ -113,16 +113,16 @@ func do(t testing.TB, err error) {
 	}
 }
 
-// answer is what the API said.
+// answer is an answer of the API.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// ask sends a request as a writer, unless a header says otherwise. Headers come
-// in pairs.
-func (r *rig) ask(t testing.TB, method, path, body string, headers ...string) answer {
+// send sends a request as a writer, unless a header overrides that. Headers are name
+// and value pairs.
+func (r *rig) send(t testing.TB, method, path, body string, headers ...string) answer {
 	t.Helper()
 	var reader io.Reader
 	if body != "" {
@@ -145,7 +145,7 @@ func (r *rig) ask(t testing.TB, method, path, body string, headers ...string) an
 	return answer{response.StatusCode, response.Header, string(text)}
 }
 
-// want refuses another status.
+// want checks the status.
 func (a answer) want(t testing.TB, status int) answer {
 	t.Helper()
 	if a.status != status {
@@ -154,7 +154,7 @@ func (a answer) want(t testing.TB, status int) answer {
 	return a
 }
 
-// into reads the body.
+// into decodes the body.
 func (a answer) into(t testing.TB, to any) {
 	t.Helper()
 	dec := json.NewDecoder(bytes.NewReader([]byte(a.body)))
@@ -163,11 +163,11 @@ func (a answer) into(t testing.TB, to any) {
 	}
 }
 
-// problem reads the body of a refusal.
+// problem decodes the body of an error.
 func (a answer) problem(t testing.TB) admin.Problem {
 	t.Helper()
 	if got := a.header.Get("Content-Type"); got != "application/problem+json" {
-		t.Fatalf("a refusal is %q: %s", got, a.body)
+		t.Fatalf("the content type of an error is %q: %s", got, a.body)
 	}
 	var p admin.Problem
 	a.into(t, &p)

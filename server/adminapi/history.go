@@ -104,7 +104,7 @@ func (a *API) diffRuleSet(ctx context.Context, in *struct {
 	now, err := a.current(ctx, in.RuleSet)
 	switch {
 	case errors.Is(err, rules.ErrNotFound):
-		now = new(rules.Version) // everything would be new
+		now = new(rules.Version) // everything is new
 	case err != nil:
 		return nil, err
 	}

@@ -11,17 +11,17 @@ import (
 	"github.com/fluxgate/fluxgate/server/audit"
 )
 
-// eventful is a rule set of six revisions: made, changed, taken away, made
-// anew, and changed twice.
+// eventful returns an API with a rule set of six revisions: created, changed, deleted,
+// created again, and changed twice.
 func eventful(t *testing.T) *rig {
 	t.Helper()
 	r := start(t)
 	r.create(t, mine, setOf("mine", 1))
-	r.ask(t, http.MethodPut, mine, setOf("mine", 2), "If-Match", `"1"`).want(t, http.StatusOK)
-	r.ask(t, http.MethodDelete, mine, "", "If-Match", `"2"`).want(t, http.StatusOK)
+	r.send(t, http.MethodPut, mine, setOf("mine", 2), "If-Match", `"1"`).want(t, http.StatusOK)
+	r.send(t, http.MethodDelete, mine, "", "If-Match", `"2"`).want(t, http.StatusOK)
 	r.create(t, mine, setOf("mine", 4))
-	r.ask(t, http.MethodPut, mine, setOf("mine", 4, 5), "If-Match", `"4"`).want(t, http.StatusOK)
-	r.ask(t, http.MethodPut, mine, setOf("mine", 6, 5), "If-Match", `"5"`).want(t, http.StatusOK)
+	r.send(t, http.MethodPut, mine, setOf("mine", 4, 5), "If-Match", `"4"`).want(t, http.StatusOK)
+	r.send(t, http.MethodPut, mine, setOf("mine", 6, 5), "If-Match", `"5"`).want(t, http.StatusOK)
 	return r
 }
 
@@ -35,7 +35,7 @@ func TestRevision_Read(t *testing.T) {
 				Rules []struct{ Bands []struct{ Capacity int } }
 			} `json:"ruleSet"`
 		}
-		r.ask(t, http.MethodGet, fmt.Sprintf("%s/revisions/%d", mine, revision), "").want(t, http.StatusOK).into(t, &got)
+		r.send(t, http.MethodGet, fmt.Sprintf("%s/revisions/%d", mine, revision), "").want(t, http.StatusOK).into(t, &got)
 		is := "gone"
 		if got.RuleSet != nil {
 			var capacities []int
@@ -48,9 +48,9 @@ func TestRevision_Read(t *testing.T) {
 			t.Errorf("revision %d is %s, want %s: %+v", revision, is, want, got.Entry)
 		}
 	}
-	r.ask(t, http.MethodGet, mine+"/revisions/7", "").want(t, http.StatusNotFound)
-	r.ask(t, http.MethodGet, yours+"/revisions/1", "").want(t, http.StatusNotFound)
-	r.ask(t, http.MethodGet, yours+"/revisions", "").want(t, http.StatusNotFound)
+	r.send(t, http.MethodGet, mine+"/revisions/7", "").want(t, http.StatusNotFound)
+	r.send(t, http.MethodGet, yours+"/revisions/1", "").want(t, http.StatusNotFound)
+	r.send(t, http.MethodGet, yours+"/revisions", "").want(t, http.StatusNotFound)
 }
 
 // Revisions are compared.
@@ -77,7 +77,7 @@ func TestRevision_Diff(t *testing.T) {
 		"?from=first":                   "422",
 		"?from=1&to=2&to=3&other=thing": "422",
 	} {
-		got := r.ask(t, http.MethodGet, mine+"/diff"+query, "")
+		got := r.send(t, http.MethodGet, mine+"/diff"+query, "")
 		is := fmt.Sprint(got.status)
 		if got.status == http.StatusOK {
 			var d admin.Diff
@@ -92,22 +92,22 @@ func TestRevision_Diff(t *testing.T) {
 			t.Errorf("diff%s is %s, want %s", query, is, want)
 		}
 	}
-	r.ask(t, http.MethodGet, yours+"/diff", "").want(t, http.StatusNotFound)
+	r.send(t, http.MethodGet, yours+"/diff", "").want(t, http.StatusNotFound)
 }
 
 // A revision is restored as a new revision.
 func TestRevision_Restore(t *testing.T) {
 	r := eventful(t)
-	r.ask(t, http.MethodPost, mine+"/revisions/3/restore", "", "If-Match", `"6"`).want(t, http.StatusNotFound)
-	r.ask(t, http.MethodPost, mine+"/revisions/9/restore", "", "If-Match", `"6"`).want(t, http.StatusNotFound)
-	r.ask(t, http.MethodPost, mine+"/revisions/5/restore", "", "If-Match", `"5"`).want(t, http.StatusPreconditionFailed)
-	if got := r.ask(t, http.MethodPost, mine+"/revisions/6/restore", "", "If-Match", `"6"`).want(t, http.StatusOK); got.header.Get("ETag") != `"6"` {
-		t.Errorf("to restore what is current makes revision %s", got.header.Get("ETag"))
+	r.send(t, http.MethodPost, mine+"/revisions/3/restore", "", "If-Match", `"6"`).want(t, http.StatusNotFound)
+	r.send(t, http.MethodPost, mine+"/revisions/9/restore", "", "If-Match", `"6"`).want(t, http.StatusNotFound)
+	r.send(t, http.MethodPost, mine+"/revisions/5/restore", "", "If-Match", `"5"`).want(t, http.StatusPreconditionFailed)
+	if got := r.send(t, http.MethodPost, mine+"/revisions/6/restore", "", "If-Match", `"6"`).want(t, http.StatusOK); got.header.Get("ETag") != `"6"` {
+		t.Errorf("restoring the current revision makes revision %s", got.header.Get("ETag"))
 	}
 	if last := r.audit.Recent(0, 1, nil)[0]; last.Outcome != audit.Unchanged {
-		t.Errorf("the audit says %+v", last)
+		t.Errorf("the audit has %+v", last)
 	}
-	r.ask(t, http.MethodPost, mine+"/revisions/5/restore?comment=back+then+all+was+well", "", "If-Match", `"6"`).want(t, http.StatusOK)
+	r.send(t, http.MethodPost, mine+"/revisions/5/restore?comment=back+then+all+was+well", "", "If-Match", `"6"`).want(t, http.StatusOK)
 	v, err := r.rules.Load(t.Context(), "mine")
 	do(t, err)
 	if v.Revision != 7 || v.RuleSet.Len() != 2 || first(t, v.RuleSet).Bands[0].Capacity != 4 || v.Comment != "back then all was well" {
@@ -116,6 +116,6 @@ func TestRevision_Restore(t *testing.T) {
 	before, err := r.rules.Version(t.Context(), "mine", 5)
 	do(t, err)
 	if len(rules.Diff(before.RuleSet, v.RuleSet)) != 0 {
-		t.Error("what was restored is something else")
+		t.Error("the restored rule set differs")
 	}
 }

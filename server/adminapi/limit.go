@@ -25,9 +25,9 @@ func callerOf(ctx context.Context) caller {
 	return c
 }
 
-// limit identifies callers and limits their requests, with our own middleware and
-// rules in memory. Callers without an identity are limited by their address, to a
-// tenth of the rate.
+// limit authenticates callers and limits their requests, with our own middleware and
+// rules in memory. Callers without an identity are limited by address, to a tenth of
+// the rate.
 func (a *API) limit(next http.Handler) (http.Handler, error) {
 	const unknown = "unknown"
 	set, err := fluxgate.NewRuleSet("admin",
@@ -64,7 +64,7 @@ func (a *API) limit(next http.Handler) (http.Handler, error) {
 	}
 	inner := limited(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The timeouts of the listener are for checks.
+		// The listener's timeouts are meant for checks.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout + 5*time.Second))
 		who, err := a.config.Guard.Identify(r)
 		inner.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{who, err})))

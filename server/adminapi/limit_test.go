@@ -12,22 +12,21 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// TestLimit_Caller has limits of 20 for callers and 2 for
-// strangers. A minute gives back one token in 3 and in 30 seconds: the test
-// allows for what comes back while it runs.
+// Callers are limited by identity, or by address without one. The limits are 20 and 2 a
+// minute; the test allows for tokens that are refilled while it runs.
 func TestLimit_Caller(t *testing.T) {
 	r := start(t, func(s *settings) { s.rate = 20 })
 	began := time.Now()
-	ask := func(token string) answer {
+	get := func(token string) answer {
 		t.Helper()
-		return r.ask(t, http.MethodGet, "/v1/whoami", "", "Authorization", token)
+		return r.send(t, http.MethodGet, "/v1/whoami", "", "Authorization", token)
 	}
-	// until asks until there is an answer of this status, and is how many
-	// others there were.
+	// until sends requests until one has this status, and returns how many had
+	// another.
 	until := func(token string, status int) (answer, int) {
 		t.Helper()
 		for n := range 1_000 {
-			if got := ask(token); got.status == status {
+			if got := get(token); got.status == status {
 				return got, n
 			}
 		}
@@ -36,11 +35,11 @@ func TestLimit_Caller(t *testing.T) {
 	}
 	limited, n := until("Bearer "+tokenRead, http.StatusTooManyRequests)
 	if back := int(time.Since(began) / (3 * time.Second)); n < 20 || n > 21+back {
-		t.Errorf("a caller may ask %d times", n)
+		t.Errorf("a caller may send %d requests", n)
 	}
 	p := limited.problem(t)
 	if p.Kind != admin.KindLimited || p.Status != http.StatusTooManyRequests || p.Detail == "" || p.Title == "" {
-		t.Errorf("it is told %+v", p)
+		t.Errorf("the problem is %+v", p)
 	}
 	if seconds, err := strconv.Atoi(limited.header.Get("Retry-After")); err != nil || seconds < 1 || seconds > 3 {
 		t.Errorf("Retry-After is %q", limited.header.Get("Retry-After"))
@@ -55,21 +54,21 @@ func TestLimit_Caller(t *testing.T) {
 		t.Errorf("the headers are %v", limited.header)
 	}
 	// Others are not affected.
-	if got := ask("Bearer "+tokenWrite).want(t, http.StatusOK); got.header.Get("X-RateLimit-Remaining") != "19" {
+	if got := get("Bearer "+tokenWrite).want(t, http.StatusOK); got.header.Get("X-RateLimit-Remaining") != "19" {
 		t.Errorf("another caller has %s left", got.header.Get("X-RateLimit-Remaining"))
 	}
-	// A stranger has a tenth, by its address, whatever it says it is.
+	// Without an identity the limit is a tenth, by address, whatever the token.
 	strange := time.Now()
 	_, n = until("Bearer wrong", http.StatusTooManyRequests)
 	if back := int(time.Since(strange) / (30 * time.Second)); n < 2 || n > 3+back {
-		t.Errorf("a stranger may ask %d times", n)
+		t.Errorf("a caller without an identity may send %d requests", n)
 	}
 	for i := range 5 {
-		if got := ask(fmt.Sprint("Bearer wrong", i)); got.status != http.StatusTooManyRequests && time.Since(strange) < 20*time.Second {
-			t.Errorf("with another wrong token it is answered %d", got.status)
+		if got := get(fmt.Sprint("Bearer wrong", i)); got.status != http.StatusTooManyRequests && time.Since(strange) < 20*time.Second {
+			t.Errorf("another wrong token has status %d", got.status)
 		}
 	}
-	ask("Bearer "+tokenWrite).want(t, http.StatusOK)
+	get("Bearer "+tokenWrite).want(t, http.StatusOK)
 }
 
 // Without authentication the limit is by address.
@@ -79,9 +78,9 @@ func TestLimit_Address(t *testing.T) {
 		s.rate = 30
 	})
 	var who admin.Who
-	got := r.ask(t, http.MethodGet, "/v1/whoami", "", "Authorization", "").want(t, http.StatusOK)
+	got := r.send(t, http.MethodGet, "/v1/whoami", "", "Authorization", "").want(t, http.StatusOK)
 	got.into(t, &who)
 	if who.Name != "anonymous" || fmt.Sprint(who.Roles) != "[check read write]" || got.header.Get("X-RateLimit-Limit") != "30" {
-		t.Errorf("it is %+v with a limit of %s", who, got.header.Get("X-RateLimit-Limit"))
+		t.Errorf("the caller is %+v with a limit of %s", who, got.header.Get("X-RateLimit-Limit"))
 	}
 }

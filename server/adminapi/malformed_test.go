@@ -11,7 +11,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/audit"
 )
 
-// listening is for an API whose log, and that of its audit, is kept.
+// listening collects the logs of the API and the audit.
 func listening(to *testenv.LogBuffer) func(*settings) {
 	return func(s *settings) {
 		s.log = to.Logger()
@@ -19,8 +19,8 @@ func listening(to *testenv.LogBuffer) func(*settings) {
 	}
 }
 
-// malformed are requests that cannot be: method, path, body and headers. They
-// come from a writer who has said what a change is based on.
+// malformed returns invalid requests of a writer with a valid precondition: method,
+// path, body and headers.
 func malformed() [][]string {
 	const get, put, post, del = http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete
 	deep := strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000)
@@ -68,32 +68,32 @@ func TestMalformed_Never500(t *testing.T) {
 	r.create(t, mine, setOf("mine", 5))
 	all := malformed()
 	if len(all) < 60 {
-		t.Fatalf("%d requests are few", len(all))
+		t.Fatalf("only %d requests", len(all))
 	}
 	for _, c := range all {
 		body, headers := "", []string{}
 		if len(c) > 2 {
 			body, headers = c[2], c[3:]
 		}
-		got := r.ask(t, c[0], c[1], body, append(headers, "If-Match", "*")...)
+		got := r.send(t, c[0], c[1], body, append(headers, "If-Match", "*")...)
 		what := fmt.Sprintf("%s %.100s %.100s %v", c[0], c[1], body, headers)
 		if got.status/100 != 4 {
 			t.Errorf("%s answers %d: %s", what, got.status, got.body)
 			continue
 		}
 		if p := got.problem(t); p.Status != got.status || p.Title == "" || p.Detail == "" || p.Kind == "" || len(got.body) > 8<<10 {
-			t.Errorf("%s is told, in %d bytes, %.300s", what, len(got.body), got.body)
+			t.Errorf("%s answers with %d bytes: %.300s", what, len(got.body), got.body)
 		}
 	}
 	if set, tag := r.read(t, mine); tag != `"1"` || first(t, set).Bands[0].Capacity != 5 {
 		t.Errorf("the rule set is at %s", tag)
 	}
 	if strings.Contains(log.String(), "level=ERROR") {
-		t.Errorf("it is our fault:\n%s", log.String())
+		t.Errorf("the log has errors:\n%s", log.String())
 	}
 }
 
-// Bodies that are too long are refused.
+// Bodies that are too long are rejected.
 func TestMalformed_TooLong(t *testing.T) {
 	r := start(t)
 	for path, most := range map[string]int{mine: 16 << 20, mine + "/rules/r": 16 << 20, mine + "/explain": 1 << 20, mine + "/buckets/reset": 1 << 20} {
@@ -115,7 +115,7 @@ func TestMalformed_TooLong(t *testing.T) {
 	}
 }
 
-// endless is white space.
+// endless is a reader of endless white space.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {

@@ -14,15 +14,15 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// walk reads pages to the end: what they list, and by what the next one is
-// asked for.
+// walk reads all pages. list is the field of the entries, turn the parameter of the next
+// page.
 func walk[T any](t *testing.T, r *rig, path, list, turn string, limit int, headers ...string) []T {
 	t.Helper()
 	var all []T
 	query := url.Values{"limit": {fmt.Sprint(limit)}}
 	for range 1_000 {
 		var page map[string]json.RawMessage
-		r.ask(t, http.MethodGet, path+"?"+query.Encode(), "", headers...).want(t, http.StatusOK).into(t, &page)
+		r.send(t, http.MethodGet, path+"?"+query.Encode(), "", headers...).want(t, http.StatusOK).into(t, &page)
 		var found []T
 		do(t, json.Unmarshal(page[list], &found))
 		if found == nil || len(found) > limit {
@@ -47,7 +47,7 @@ func TestPaging_RuleSets(t *testing.T) {
 	seen := []string{"set-03", "set-04", "set-11", "set-29"}
 	r := start(t, func(s *settings) {
 		s.server.Auth.Tokens = append(s.server.Auth.Tokens,
-			token("some", "token of who may see some", append([]string{"set-99"}, seen...), config.RoleRead))
+			token("some", "token of a reader of some rule sets", append([]string{"set-99"}, seen...), config.RoleRead))
 	})
 	var all []string
 	for i := range 30 {
@@ -55,7 +55,7 @@ func TestPaging_RuleSets(t *testing.T) {
 		r.create(t, "/v1/rule-sets/"+id, setOf(id, 5))
 		all = append(all, id)
 	}
-	r.ask(t, http.MethodDelete, "/v1/rule-sets/set-17", "", "If-Match", "*").want(t, http.StatusOK)
+	r.send(t, http.MethodDelete, "/v1/rule-sets/set-17", "", "If-Match", "*").want(t, http.StatusOK)
 	all = slices.Delete(all, 17, 18)
 	for _, limit := range limits {
 		for name, c := range map[string]struct {
@@ -63,7 +63,7 @@ func TestPaging_RuleSets(t *testing.T) {
 			want  []string
 		}{
 			"all":  {tokenRead, all},
-			"some": {"token of who may see some", seen},
+			"some": {"token of a reader of some rule sets", seen},
 			"none": {tokenOne, nil},
 		} {
 			var got []string
@@ -74,7 +74,7 @@ func TestPaging_RuleSets(t *testing.T) {
 				}
 			}
 			if !slices.Equal(got, c.want) {
-				t.Errorf("who may see %s finds, in pages of %d, %v", name, limit, got)
+				t.Errorf("a reader of %s gets, in pages of %d, %v", name, limit, got)
 			}
 		}
 	}
@@ -102,9 +102,9 @@ func TestPaging_Rules(t *testing.T) {
 			t.Errorf("in pages of %d the rules are %v", limit, got)
 		}
 	}
-	beyond := r.ask(t, http.MethodGet, mine+"/rules?offset=9223372036854775807", "").want(t, http.StatusOK)
+	beyond := r.send(t, http.MethodGet, mine+"/rules?offset=9223372036854775807", "").want(t, http.StatusOK)
 	if got := strings.TrimSpace(beyond.body); got != `{"revision":1,"rules":[]}` || beyond.header.Get("ETag") != `"1"` {
-		t.Errorf("beyond the last there is %s, %s", got, beyond.header.Get("ETag"))
+		t.Errorf("the page after the last is %s, %s", got, beyond.header.Get("ETag"))
 	}
 }
 
@@ -114,7 +114,7 @@ func TestPaging_Revisions(t *testing.T) {
 	r.create(t, mine, setOf("mine", 1))
 	var want []int64
 	for i := 2; i <= 30; i++ {
-		r.ask(t, http.MethodPut, mine, setOf("mine", i), "If-Match", "*").want(t, http.StatusOK)
+		r.send(t, http.MethodPut, mine, setOf("mine", i), "If-Match", "*").want(t, http.StatusOK)
 	}
 	for i := int64(30); i > 0; i-- {
 		want = append(want, i)
@@ -128,8 +128,8 @@ func TestPaging_Revisions(t *testing.T) {
 			t.Errorf("in pages of %d the revisions are %v", limit, got)
 		}
 	}
-	if got := r.ask(t, http.MethodGet, mine+"/revisions?before=1", "").want(t, http.StatusOK); strings.TrimSpace(got.body) != `{"revisions":[]}` {
-		t.Errorf("before the first there is %s", got.body)
+	if got := r.send(t, http.MethodGet, mine+"/revisions?before=1", "").want(t, http.StatusOK); strings.TrimSpace(got.body) != `{"revisions":[]}` {
+		t.Errorf("the page before the first is %s", got.body)
 	}
 }
 
@@ -143,11 +143,11 @@ func TestPaging_Audit(t *testing.T) {
 		case i%4 == 1:
 			path, body = "/v1/rule-sets/mine", setOf("mine", i+1)
 		case i%10 == 0:
-			// About no rule set: for those who see all of them.
-			r.ask(t, http.MethodGet, "/v1/rule-sets", "", "Authorization", "Bearer "+tokenCheck).want(t, http.StatusForbidden)
+			// A record about no rule set is visible only to readers of all rule sets.
+			r.send(t, http.MethodGet, "/v1/rule-sets", "", "Authorization", "Bearer "+tokenCheck).want(t, http.StatusForbidden)
 			continue
 		}
-		r.ask(t, http.MethodPut, path, body, "If-None-Match", "*")
+		r.send(t, http.MethodPut, path, body, "If-None-Match", "*")
 	}
 	for _, record := range r.audit.Recent(0, 0, nil) {
 		all = append(all, record.Seq)

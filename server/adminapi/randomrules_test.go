@@ -10,7 +10,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// maker draws rules and requests from pools so small that they meet.
+// maker returns random rules and requests from pools so small that they match.
 type maker struct{ *rand.Rand }
 
 func (m maker) chance(percent int) bool { return m.IntN(100) < percent }
@@ -66,8 +66,7 @@ func (m maker) rule(id string) fluxgate.Rule {
 	return r
 }
 
-// bands give no token back for days: what is left does not change while
-// somebody looks.
+// bands returns bands that refill after days, so that the test sees no refill.
 func (m maker) bands() []fluxgate.Band {
 	all := []fluxgate.Band{{Label: "a", Capacity: 3 + m.Int64N(12), RefillTokens: 1, Refill: 10 * 24 * time.Hour}}
 	if m.chance(30) {

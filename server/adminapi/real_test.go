@@ -17,10 +17,9 @@ import (
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
-// TestExplain_RealRequest explains 10,000 random
-// requests to 500 random rule sets, with the buckets in a real Redis, and then
-// lets them be decided: by the same rules and from the same buckets, with the
-// same outcome, and the same tokens left.
+// An explanation predicts the decision: 10,000 random requests to 500 random rule sets
+// are explained and then decided, with buckets in Redis. Rules, buckets, outcome and
+// remaining tokens are the same.
 func TestExplain_RealRequest(t *testing.T) {
 	const sets, requests, parts = 500, 20, 4
 	store := openRedis(t)
@@ -50,7 +49,7 @@ func TestExplain_RealRequest(t *testing.T) {
 	})
 	met.enough(t, sets*requests, map[string]int{
 		"compared": 100, "ok": 20, "limited": 5, "denied": 2, "exempt": 1, "no-rule": 2, "missing-identity": 2, "cost-too-high": 2,
-		"several rules": 10, "shadow": 5, "used in part": 20, "receipt": 20, "another rule of the group": 1, "disabled": 5, "explained again": 10, "looked at": 30,
+		"several rules": 10, "shadow": 5, "used in part": 20, "receipt": 20, "another rule of the group": 1, "disabled": 5, "explained again": 10, "peeked": 30,
 	})
 }
 
@@ -58,14 +57,14 @@ func openRedis(t *testing.T) *redisstore.Store {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	// A noisy machine may take its time: it must not be taken for a failure.
+	// Slow machines must not cause a timeout.
 	store, err := redisstore.Open(ctx, testenv.StartStandalone(t, testenv.Config{}).URI(), redisstore.Config{Prefix: "adminapi", Timeout: 30 * time.Second})
 	do(t, err)
 	t.Cleanup(func() { do(t, store.Close()) })
 	return store
 }
 
-// tally counts what was met.
+// tally counts cases.
 type tally struct {
 	mu   sync.Mutex
 	seen map[string]int
@@ -77,25 +76,25 @@ func (c *tally) add(what string) {
 	c.seen[what]++
 }
 
-// enough sees that what was compared is worth it: percentages of all.
+// enough checks that each case was covered, in percent of all requests.
 func (c *tally) enough(t *testing.T, all int, percent map[string]int) {
 	t.Helper()
 	for what, least := range percent {
 		if got := c.seen[what]; got*100 < least*all {
-			t.Errorf("%q was met %d times in %d", what, got, all)
+			t.Errorf("the case %q was covered %d times in %d", what, got, all)
 		}
 	}
 	t.Log(c.seen)
 }
 
-// reality compares what is said about one request with what it gets.
+// reality compares the explanation of one request with its decision.
 type reality struct {
 	testing.TB
 	engine *fluxgate.Engine
 	client *admin.Client
 	met    *tally
 	req    *fluxgate.Request
-	again  bool // it is explained again afterwards
+	again  bool // explain it again afterwards
 }
 
 func (r *reality) compare() {
@@ -115,7 +114,7 @@ func (r *reality) compare() {
 	b := before.Decision
 	decided := said{d.Allowed, d.Reason, d.RuleID, d.Band, wire.From(&d).Source, d.Limit, d.Degraded}
 	if explained := (said{b.Allowed, b.Reason, b.Rule, b.Band, b.Source, b.Limit, b.Degraded}); explained != decided || d.Degraded {
-		r.Errorf("explained as %+v, decided as %+v", explained, decided)
+		r.Errorf("the explanation is %+v, the decision %+v", explained, decided)
 	}
 	asked := r.sameRules(before, &d)
 	r.sameTokens(before.Decision, &d)
@@ -132,11 +131,11 @@ func (r *reality) compare() {
 		left = append(left, fmt.Sprint(b.Rule, b.Label, b.Remaining))
 	}
 	if want := leftBy(&d); !slices.Equal(left, want) {
-		r.Errorf("explained again there is %v, the decision left %v", left, want)
+		r.Errorf("the second explanation has %v left, the decision %v", left, want)
 	}
 }
 
-// leftBy is what a decision leaves.
+// leftBy returns what a decision leaves.
 func leftBy(d *fluxgate.Decision) (all []string) {
 	for b := range d.Bands() {
 		all = append(all, fmt.Sprint(b.Rule.ID, b.Band.Label, b.Remaining))
@@ -150,8 +149,8 @@ func (r *reality) explain() *admin.Explanation {
 	return e
 }
 
-// sameRules sees that the bands of the decision are those of the rules that
-// apply, and reports whether the store was asked about them.
+// sameRules checks that the decision has the bands of the rules that apply, and reports
+// whether the store was used.
 func (r *reality) sameRules(explained *admin.Explanation, d *fluxgate.Decision) bool {
 	var applying, decided []string
 	last := ""
@@ -165,7 +164,7 @@ func (r *reality) sameRules(explained *admin.Explanation, d *fluxgate.Decision) 
 		switch {
 		case !v.Applies:
 		case v.Action != "":
-			last = v.Rule // nothing comes after what ends it
+			last = v.Rule // later rules do not apply
 		case v.Key != "":
 			applying = append(applying, v.Rule)
 		}
@@ -181,16 +180,16 @@ func (r *reality) sameRules(explained *admin.Explanation, d *fluxgate.Decision) 
 	switch d.Reason {
 	case fluxgate.ReasonDenied, fluxgate.ReasonMissingIdentity:
 		if len(decided) > 0 || d.Reason == fluxgate.ReasonDenied && d.RuleID != last {
-			r.Errorf("%s by %s, and asked %v; the last that applies is %s", d.Reason, d.RuleID, decided, last)
+			r.Errorf("%s by %s with %v; the last rule that applies is %s", d.Reason, d.RuleID, decided, last)
 		}
 		return false
 	case fluxgate.ReasonExempt:
 		if d.RuleID != last {
-			r.Errorf("exempt by %s, the last that applies is %s", d.RuleID, last)
+			r.Errorf("exempt by %s; the last rule that applies is %s", d.RuleID, last)
 		}
 	}
 	if !slices.Equal(applying, decided) {
-		r.Errorf("decided by %v, explained as %v", decided, applying)
+		r.Errorf("the decision has rules %v, the explanation %v", decided, applying)
 	}
 	if len(decided) > 1 {
 		r.met.add("several rules")
@@ -198,18 +197,18 @@ func (r *reality) sameRules(explained *admin.Explanation, d *fluxgate.Decision) 
 	return true
 }
 
-// sameTokens compares what was left before with what the decision left.
+// sameTokens compares the tokens in the explanation with those the decision left.
 func (r *reality) sameTokens(before *admin.Decision, d *fluxgate.Decision) {
 	i := 0
 	for b := range d.Bands() {
 		if i >= len(before.Bands) {
-			r.Errorf("only %d bands are explained", len(before.Bands))
+			r.Errorf("the explanation has only %d bands", len(before.Bands))
 			return
 		}
 		was := &before.Bands[i]
 		i++
 		if was.Rule != b.Rule.ID || was.Label != b.Band.Label || was.Limit != b.Limit || was.Shadow != b.Shadow() || was.Status != b.Status.String() {
-			r.Errorf("band %s.%s of %d, %s, is explained as %+v", b.Rule.ID, b.Band.Label, b.Limit, b.Status, was)
+			r.Errorf("band %s.%s of %d, %s, is %+v in the explanation", b.Rule.ID, b.Band.Label, b.Limit, b.Status, was)
 		}
 		taken := int64(0)
 		if d.Allowed && b.Status == fluxgate.OK {
@@ -224,8 +223,7 @@ func (r *reality) sameTokens(before *admin.Decision, d *fluxgate.Decision) {
 	}
 }
 
-// sameKeys compares the buckets that were taken from with those that were
-// named.
+// sameKeys compares the buckets of the receipt with those in the explanation.
 func (r *reality) sameKeys(explained *admin.Explanation, d *fluxgate.Decision) {
 	took := map[string]bool{}
 	for b := range d.Bands() {
@@ -247,7 +245,7 @@ func (r *reality) sameKeys(explained *admin.Explanation, d *fluxgate.Decision) {
 			return v.Applies && v.Rule == key.Rule && v.Key == r.engine.ShowKey(key) && explained.RuleSet == key.RuleSet
 		})
 		if !named || !took[key.Rule] {
-			r.Errorf("taken from %v, which was not named so", key)
+			r.Errorf("taken from %v, which is not in the explanation", key)
 		}
 		delete(took, key.Rule)
 	}
@@ -256,8 +254,8 @@ func (r *reality) sameKeys(explained *admin.Explanation, d *fluxgate.Decision) {
 	}
 }
 
-// sameBuckets looks at the buckets themselves: over the API where the request
-// is explained again, and else without.
+// sameBuckets reads the buckets: over the API if the request is explained again,
+// otherwise from the store.
 func (r *reality) sameBuckets(explained *admin.Explanation, d *fluxgate.Decision) {
 	var left []string
 	see := func(rule, key, label string, remaining int64) {
@@ -285,7 +283,7 @@ func (r *reality) sameBuckets(explained *admin.Explanation, d *fluxgate.Decision
 		}
 	}
 	if want := leftBy(d); !slices.Equal(left, want) {
-		r.Errorf("in the buckets there is %v, the decision left %v", left, want)
+		r.Errorf("the buckets have %v left, the decision %v", left, want)
 	}
 	r.met.add("looked at")
 }

@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// The parts of an OpenAPI document that the reference tells of.
+// The parts of an OpenAPI document that the reference shows.
 type (
 	reference struct {
 		Info  struct{ Title, Description string }
 		Tags  []struct{ Name, Description string }
 		Paths map[string]map[string]*referenceOperation
-		// Components are what operations refer to.
+		// Components are the schemas of operations.
 		Components struct{ Schemas map[string]*schema }
 	}
 	referenceOperation struct {
@@ -50,10 +50,9 @@ type (
 	}
 )
 
-// TestReference_Golden renders docs/admin-api.md from the
-// document that is served. UPDATE_GOLDEN=1 writes it.
+// docs/admin-api.md is rendered from the served document. UPDATE_GOLDEN=1 writes it.
 func TestReference_Golden(t *testing.T) {
-	served := start(t).ask(t, http.MethodGet, "/openapi.json", "").want(t, http.StatusOK).body
+	served := start(t).send(t, http.MethodGet, "/openapi.json", "").want(t, http.StatusOK).body
 	var doc reference
 	do(t, json.Unmarshal([]byte(served), &doc))
 	golden(t, "../../docs/admin-api.md", doc.render(t))
@@ -67,7 +66,7 @@ func golden(t *testing.T, name, got string) {
 	want, err := os.ReadFile(name)
 	do(t, err)
 	if got != string(want) {
-		t.Errorf("%s is not what the API says of itself: run UPDATE_GOLDEN=1 go test ./server/adminapi", name)
+		t.Errorf("%s differs from the API: run UPDATE_GOLDEN=1 go test ./server/adminapi", name)
 	}
 }
 
@@ -75,8 +74,8 @@ func (doc *reference) render(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The admin API\n\n%s\n\n", doc.Info.Description)
-	b.WriteString("This page is made from the description of the API (OpenAPI 3.1), which every server has as `/openapi.json` on its admin listener.\n" +
-		"[admin.md](admin.md) tells how it is used. Errors are `application/problem+json` of the form [Problem](#problem); every operation can answer\n" +
+	b.WriteString("This page is generated from the description of the API (OpenAPI 3.1), which every server serves at `/openapi.json` on its admin listener.\n" +
+		"[admin.md](admin.md) shows how to use it. Errors are `application/problem+json` of the form [Problem](#problem); every operation can answer\n" +
 		"401, 403, 422, 429 and 503 with one.\n")
 	for _, tag := range doc.Tags {
 		fmt.Fprintf(&b, "\n## %s%s\n\n%s\n", strings.ToUpper(tag.Name[:1]), tag.Name[1:], tag.Description)
@@ -95,7 +94,7 @@ func (doc *reference) render(t *testing.T) string {
 		for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
 			p := s.Properties[field]
 			if p.Description == "" {
-				t.Errorf("%s.%s says nothing", name, field)
+				t.Errorf("%s.%s has no description", name, field)
 			}
 			must := ""
 			if slices.Contains(s.Required, field) {
@@ -139,7 +138,7 @@ func (op *referenceOperation) render(b *strings.Builder, method, path string) {
 	fmt.Fprintf(b, "\nAnswers %s.\n", strings.Join(answers, "; "))
 }
 
-// kind is what a body holds.
+// kind returns the type of a body.
 func (c *content) kind() string {
 	for _, media := range c.Content {
 		return media.Schema.kind()
@@ -147,7 +146,7 @@ func (c *content) kind() string {
 	return ""
 }
 
-// kind is a type in words.
+// kind returns the name of a type.
 func (s *schema) kind() string {
 	switch {
 	case s == nil:

@@ -20,10 +20,10 @@ import (
 	"github.com/fluxgate/fluxgate/server/slots"
 )
 
-// TestAccess_NoRole registers operations as they might
-// be written in haste: whoever asks is refused, and it is on record.
+// An operation without a known role is refused to all callers, and the attempt is in the
+// audit.
 func TestAccess_NoRole(t *testing.T) {
-	const word = "a token that may everything"
+	const word = "a token with all roles"
 	sum := sha256.Sum256([]byte(word))
 	var server config.Server
 	server.Auth.Tokens = []config.Token{{Name: "all", SHA256: config.Hash(hex.EncodeToString(sum[:])), Roles: config.Roles}}
@@ -31,18 +31,18 @@ func TestAccess_NoRole(t *testing.T) {
 		security []map[string][]string
 		want     int
 	}{
-		"no requirement":             {nil, http.StatusForbidden},
-		"an empty list":              {[]map[string][]string{}, http.StatusForbidden},
-		"an empty requirement":       {[]map[string][]string{{}}, http.StatusForbidden},
-		"no role":                    {[]map[string][]string{{schemeBearer: {}}}, http.StatusForbidden},
-		"an empty role":              {[]map[string][]string{{schemeBearer: {""}}}, http.StatusForbidden},
-		"a role that nobody knows":   {[]map[string][]string{{schemeBearer: {"admin"}}}, http.StatusForbidden},
-		"two roles":                  {[]map[string][]string{{schemeBearer: {"read", "write"}}}, http.StatusForbidden},
-		"another scheme alone":       {[]map[string][]string{{schemeCertificate: {"read"}}}, http.StatusForbidden},
-		"what every operation says":  {[]map[string][]string{{schemeBearer: {"read"}}, {schemeCertificate: {"read"}}}, http.StatusNoContent},
-		"that only writers may, too": {[]map[string][]string{{schemeBearer: {"write"}}}, http.StatusNoContent},
+		"no requirement":        {nil, http.StatusForbidden},
+		"an empty list":         {[]map[string][]string{}, http.StatusForbidden},
+		"an empty requirement":  {[]map[string][]string{{}}, http.StatusForbidden},
+		"no role":               {[]map[string][]string{{schemeBearer: {}}}, http.StatusForbidden},
+		"an empty role":         {[]map[string][]string{{schemeBearer: {""}}}, http.StatusForbidden},
+		"an unknown role":       {[]map[string][]string{{schemeBearer: {"admin"}}}, http.StatusForbidden},
+		"two roles":             {[]map[string][]string{{schemeBearer: {"read", "write"}}}, http.StatusForbidden},
+		"another scheme alone":  {[]map[string][]string{{schemeCertificate: {"read"}}}, http.StatusForbidden},
+		"the usual requirement": {[]map[string][]string{{schemeBearer: {"read"}}, {schemeCertificate: {"read"}}}, http.StatusNoContent},
+		"the role write alone":  {[]map[string][]string{{schemeBearer: {"write"}}}, http.StatusNoContent},
 	} {
-		for _, open := range []bool{false, true} { // also where nobody is asked
+		for _, open := range []bool{false, true} { // also without authentication
 			auth := server
 			if open {
 				auth.Auth = config.Auth{}
@@ -73,7 +73,7 @@ func TestAccess_NoRole(t *testing.T) {
 					t.Errorf("%s: %s answers %d, and it was reached: %t", name, path, w.Code, reached)
 				}
 				if found := log.Recent(0, 1, nil); c.want == http.StatusForbidden && (len(found) != 1 || found[0].Outcome != audit.Refused || found[0].Operation == "") {
-					t.Errorf("%s: the audit says %+v", name, found)
+					t.Errorf("%s: the audit has %+v", name, found)
 				}
 			}
 		}

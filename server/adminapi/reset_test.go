@@ -12,8 +12,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/audit"
 )
 
-// TestReset_Scope uses up tokens of two callers under
-// two rules, and resets some of them.
+// A reset fills the buckets that it names and no others.
 func TestReset_Scope(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, `{"id":"mine","rules":[
@@ -36,7 +35,7 @@ func TestReset_Scope(t *testing.T) {
 	key := r.explain(t, "mine", `{"userId":"bob"}`).Rules[0].Key
 	for _, c := range []struct{ name, body, want string }{
 		{"one caller by a request", `{"rule":"a","request":{"userId":"ann"}}`, "ann.a 10, ann.b 7, ann.c 7, bob.a 7, bob.b 7, bob.c 7"},
-		{"one caller by a request that says where", `{"rule":"a","request":{"ruleSet":"mine","userId":"ann"}}`, "ann.a 10, ann.b 7, ann.c 7, bob.a 7, bob.b 7, bob.c 7"},
+		{"one caller by a request with the rule set", `{"rule":"a","request":{"ruleSet":"mine","userId":"ann"}}`, "ann.a 10, ann.b 7, ann.c 7, bob.a 7, bob.b 7, bob.c 7"},
 		{"one caller by its key", `{"rule":"a","key":"` + key + `"}`, "ann.a 7, ann.b 7, ann.c 7, bob.a 10, bob.b 7, bob.c 7"},
 		{"a rule", `{"ruleSet":"mine","rule":"b","all":true}`, "ann.a 7, ann.b 10, ann.c 7, bob.a 7, bob.b 10, bob.c 7"},
 		{"a rule set", `{"all":true}`, "ann.a 10, ann.b 10, ann.c 7, bob.a 10, bob.b 10, bob.c 7"},
@@ -48,17 +47,17 @@ func TestReset_Scope(t *testing.T) {
 			r.check(t, &fluxgate.Request{RuleSet: "yours", UserID: user, Cost: 3})
 		}
 		if got := left(); got != used {
-			t.Fatalf("before a reset of %s there is %s", c.name, got)
+			t.Fatalf("before a reset of %s left are %s", c.name, got)
 		}
-		if got := r.ask(t, http.MethodPost, mine+"/buckets/reset", c.body).want(t, http.StatusNoContent); got.body != "" {
+		if got := r.send(t, http.MethodPost, mine+"/buckets/reset", c.body).want(t, http.StatusNoContent); got.body != "" {
 			t.Errorf("a reset answers %s", got.body)
 		}
 		if got := left(); got != c.want {
-			t.Errorf("after a reset of %s there is\n%s, want\n%s", c.name, got, c.want)
+			t.Errorf("after a reset of %s left are\n%s, want\n%s", c.name, got, c.want)
 		}
 		last := r.audit.Recent(0, 1, nil)[0]
 		if last.Operation != "reset-buckets" || last.RuleSet != "mine" || last.Outcome != audit.Changed || last.Who != "token:writer" || (last.Rule == "") != (c.name == "a rule set") || (last.Key != "") != strings.HasPrefix(c.name, "one caller") {
-			t.Errorf("the audit says of a reset of %s: %+v", c.name, last)
+			t.Errorf("the audit of a reset of %s has %+v", c.name, last)
 		}
 	}
 }
@@ -76,18 +75,17 @@ func TestCounters_OfServer(t *testing.T) {
 	r.create(t, mine, setOf("mine", 5))
 	r.create(t, yours, setOf("yours", 5))
 	var got admin.Counters
-	r.ask(t, http.MethodGet, mine+"/counters", "").want(t, http.StatusOK).into(t, &got)
+	r.send(t, http.MethodGet, mine+"/counters", "").want(t, http.StatusOK).into(t, &got)
 	if got.RuleSet != "mine" || got.Since.IsZero() || len(got.Rules) != 1 || got.Rules[0].Decisions["allowed"] != 7 || got.Rules[0].NearLimit != 1 {
 		t.Errorf("the counters are %+v", got)
 	}
-	if body := r.ask(t, http.MethodGet, yours+"/counters", "").want(t, http.StatusOK).body; !strings.Contains(body, `"rules":[]`) {
+	if body := r.send(t, http.MethodGet, yours+"/counters", "").want(t, http.StatusOK).body; !strings.Contains(body, `"rules":[]`) {
 		t.Errorf("no counters are %s", body)
 	}
-	r.ask(t, http.MethodGet, "/v1/rule-sets/none/counters", "").want(t, http.StatusNotFound)
+	r.send(t, http.MethodGet, "/v1/rule-sets/none/counters", "").want(t, http.StatusNotFound)
 }
 
-// The key of a bucket resets it under its own rule set and rule, and under no
-// other: neither another tenant nor another rule can use it.
+// The key of a bucket resets it under its own rule set and rule only.
 func TestReset_KeyOfAnotherBucket(t *testing.T) {
 	r := start(t)
 	rule := `{"id":%q,"limitScope":"USER_ID","bands":[{"label":"day","capacity":10,"refill":"24h"}]}`
@@ -110,10 +108,10 @@ func TestReset_KeyOfAnotherBucket(t *testing.T) {
 		"without its end":         fmt.Sprintf(`{"rule":"a","key":%q}`, key["a"][:32]),
 		"in capital letters":      fmt.Sprintf(`{"rule":"a","key":%q}`, strings.ToUpper(key["a"])),
 		"with zeros for its end":  fmt.Sprintf(`{"rule":"a","key":%q}`, key["c"][:32]+strings.Repeat("0", 16)),
-		"of a rule that is not":   fmt.Sprintf(`{"rule":"c","key":%q}`, key["c"]),
+		"of an unknown rule":      fmt.Sprintf(`{"rule":"c","key":%q}`, key["c"]),
 		"of its rule, and longer": fmt.Sprintf(`{"rule":"a","key":%q}`, key["a"]+"00"),
 	} {
-		got := r.ask(t, http.MethodPost, mine+"/buckets/reset", body, tenant...)
+		got := r.send(t, http.MethodPost, mine+"/buckets/reset", body, tenant...)
 		if got.status != http.StatusUnprocessableEntity && got.status != http.StatusNotFound {
 			t.Errorf("a key %s is answered %d: %s", name, got.status, got.body)
 		}
@@ -125,18 +123,18 @@ func TestReset_KeyOfAnotherBucket(t *testing.T) {
 			}
 		}
 	}
-	got := r.ask(t, http.MethodPost, mine+"/buckets/reset", fmt.Sprintf(`{"rule":"a","key":%q}`, key["c"]), tenant...)
+	got := r.send(t, http.MethodPost, mine+"/buckets/reset", fmt.Sprintf(`{"rule":"a","key":%q}`, key["c"]), tenant...)
 	if p := got.problem(t); !strings.Contains(p.Detail, `not the key of a bucket of rule "a" in rule set "mine"`) {
 		t.Errorf("the answer is %q", p.Detail)
 	}
-	r.ask(t, http.MethodPost, mine+"/buckets/reset", fmt.Sprintf(`{"rule":"a","key":%q}`, key["a"]), tenant...).want(t, http.StatusNoContent)
+	r.send(t, http.MethodPost, mine+"/buckets/reset", fmt.Sprintf(`{"rule":"a","key":%q}`, key["a"]), tenant...).want(t, http.StatusNoContent)
 	if last := r.audit.Recent(0, 1, nil)[0]; last.Key != key["a"] {
-		t.Errorf("the audit says %+v, want the key as it is shown", last)
+		t.Errorf("the audit has %+v, want the key as it was sent", last)
 	}
 }
 
-// A tenant that resets too many rules one by one is told so, and other tenants
-// go on.
+// A tenant that resets too many rules one by one gets an error, and other tenants are
+// not affected.
 func TestReset_TooMany(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, setOf("mine", slices.Repeat([]int{5}, 1_001)...))
@@ -144,11 +142,11 @@ func TestReset_TooMany(t *testing.T) {
 	for i := range 1_000 {
 		do(t, r.engine.Reset(t.Context(), fluxgate.Key{RuleSet: "mine", Rule: fmt.Sprint("mine-", i)}))
 	}
-	p := r.ask(t, http.MethodPost, mine+"/buckets/reset", `{"rule":"mine-1000","all":true}`).want(t, http.StatusUnprocessableEntity).problem(t)
+	p := r.send(t, http.MethodPost, mine+"/buckets/reset", `{"rule":"mine-1000","all":true}`).want(t, http.StatusUnprocessableEntity).problem(t)
 	if !strings.Contains(p.Detail, `1000 rules of rule set "mine" were reset one by one`) || strings.Contains(p.Detail, "cannot be asked") {
-		t.Errorf("it is told %q", p.Detail)
+		t.Errorf("the detail is %q", p.Detail)
 	}
-	r.ask(t, http.MethodPost, yours+"/buckets/reset", `{"rule":"yours-1","all":true}`).want(t, http.StatusNoContent)
-	r.ask(t, http.MethodPost, mine+"/buckets/reset", `{"all":true}`).want(t, http.StatusNoContent)
-	r.ask(t, http.MethodPost, mine+"/buckets/reset", `{"rule":"mine-1000","all":true}`).want(t, http.StatusNoContent)
+	r.send(t, http.MethodPost, yours+"/buckets/reset", `{"rule":"yours-1","all":true}`).want(t, http.StatusNoContent)
+	r.send(t, http.MethodPost, mine+"/buckets/reset", `{"all":true}`).want(t, http.StatusNoContent)
+	r.send(t, http.MethodPost, mine+"/buckets/reset", `{"rule":"mine-1000","all":true}`).want(t, http.StatusNoContent)
 }

@@ -15,17 +15,17 @@ func TestRule_Lifecycle(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, setOf("mine", 5))
 	const one = mine + "/rules/extra"
-	r.ask(t, http.MethodGet, one, "").want(t, http.StatusNotFound)
+	r.send(t, http.MethodGet, one, "").want(t, http.StatusNotFound)
 
-	made := r.ask(t, http.MethodPost, mine+"/rules?comment=one+more", ruleOf("extra", 7), "If-Match", `"1"`).want(t, http.StatusCreated)
+	created := r.send(t, http.MethodPost, mine+"/rules?comment=one+more", ruleOf("extra", 7), "If-Match", `"1"`).want(t, http.StatusCreated)
 	var entry admin.Entry
-	made.into(t, &entry)
-	if entry.ID != "mine" || entry.Revision != 2 || entry.Comment != "one more" || made.header.Get("ETag") != `"2"` {
-		t.Errorf("made as %s %+v", made.header.Get("ETag"), entry)
+	created.into(t, &entry)
+	if entry.ID != "mine" || entry.Revision != 2 || entry.Comment != "one more" || created.header.Get("ETag") != `"2"` {
+		t.Errorf("created as %s %+v", created.header.Get("ETag"), entry)
 	}
 	capacity := func(want int) {
 		t.Helper()
-		got := r.ask(t, http.MethodGet, one, "").want(t, http.StatusOK)
+		got := r.send(t, http.MethodGet, one, "").want(t, http.StatusOK)
 		var rule struct {
 			ID, RuleSetID string
 			Bands         []struct{ Capacity int }
@@ -35,30 +35,30 @@ func TestRule_Lifecycle(t *testing.T) {
 			t.Errorf("the rule is %s, want a capacity of %d", got.body, want)
 		}
 		if _, tag := r.read(t, mine); got.header.Get("ETag") != tag {
-			t.Errorf("a rule at %s of a rule set at %s", got.header.Get("ETag"), tag)
+			t.Errorf("the rule is at %s, the rule set at %s", got.header.Get("ETag"), tag)
 		}
 	}
 	capacity(7)
-	r.ask(t, http.MethodPut, one, ruleOf("extra", 8), "If-Match", `"2"`).want(t, http.StatusOK)
+	r.send(t, http.MethodPut, one, ruleOf("extra", 8), "If-Match", `"2"`).want(t, http.StatusOK)
 	capacity(8)
-	if got := r.ask(t, http.MethodPut, one, ruleOf("extra", 8), "If-Match", `"3"`).want(t, http.StatusOK); got.header.Get("ETag") != `"3"` {
+	if got := r.send(t, http.MethodPut, one, ruleOf("extra", 8), "If-Match", `"3"`).want(t, http.StatusOK); got.header.Get("ETag") != `"3"` {
 		t.Errorf("the same rule again makes revision %s", got.header.Get("ETag"))
 	}
-	r.ask(t, http.MethodDelete, one, "", "If-Match", `"3"`).want(t, http.StatusOK)
-	r.ask(t, http.MethodGet, one, "").want(t, http.StatusNotFound)
-	r.ask(t, http.MethodPut, one, ruleOf("extra", 9), "If-Match", `"4"`).want(t, http.StatusCreated)
+	r.send(t, http.MethodDelete, one, "", "If-Match", `"3"`).want(t, http.StatusOK)
+	r.send(t, http.MethodGet, one, "").want(t, http.StatusNotFound)
+	r.send(t, http.MethodPut, one, ruleOf("extra", 9), "If-Match", `"4"`).want(t, http.StatusCreated)
 	capacity(9)
 	if set, _ := r.read(t, mine); set.Len() != 2 {
 		t.Errorf("there are %d rules", set.Len())
 	}
 }
 
-// The first rule makes its rule set.
+// The first rule creates its rule set.
 func TestRule_First(t *testing.T) {
 	r := start(t)
-	r.ask(t, http.MethodPost, mine+"/rules", ruleOf("a", 5), "If-None-Match", "*").want(t, http.StatusCreated)
-	r.ask(t, http.MethodPut, yours+"/rules/b", ruleOf("b", 5), "If-None-Match", "*").want(t, http.StatusCreated)
-	r.ask(t, http.MethodDelete, mine+"/rules/a", "", "If-Match", `"1"`).want(t, http.StatusOK)
+	r.send(t, http.MethodPost, mine+"/rules", ruleOf("a", 5), "If-None-Match", "*").want(t, http.StatusCreated)
+	r.send(t, http.MethodPut, yours+"/rules/b", ruleOf("b", 5), "If-None-Match", "*").want(t, http.StatusCreated)
+	r.send(t, http.MethodDelete, mine+"/rules/a", "", "If-Match", `"1"`).want(t, http.StatusOK)
 	if set, tag := r.read(t, mine); set.Len() != 0 || tag != `"2"` {
 		t.Errorf("without its last rule it has %d, at %s", set.Len(), tag)
 	}
@@ -67,7 +67,7 @@ func TestRule_First(t *testing.T) {
 	}
 }
 
-// An invalid rule is refused with the places of its problems.
+// An invalid rule is rejected with the paths of its problems.
 func TestRule_Invalid(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, setOf("mine", 5, 6, 7))
@@ -78,40 +78,40 @@ func TestRule_Invalid(t *testing.T) {
 		status                   int
 		places                   string
 	}{
-		{"an id that is there", http.MethodPost, all, ruleOf("mine-1", 5), http.StatusConflict, ""},
+		{"an existing id", http.MethodPost, all, ruleOf("mine-1", 5), http.StatusConflict, ""},
 		{"another id", http.MethodPut, one, ruleOf("mine-2", 5), http.StatusUnprocessableEntity, "body.id"},
 		{"no id", http.MethodPut, one, `{"bands":[{"capacity":1,"refill":"1s"}]}`, http.StatusUnprocessableEntity, "body.id"},
-		{"no id of a new one", http.MethodPost, all, `{"bands":[{"capacity":1,"refill":"1s"}]}`, http.StatusUnprocessableEntity, "body.id"},
-		{"a band that holds nothing", http.MethodPost, all, ruleOf("new", 0), http.StatusUnprocessableEntity, "body.bands[0].capacity"},
-		{"a band that holds nothing, of one that is there", http.MethodPut, one, ruleOf("mine-1", 0), http.StatusUnprocessableEntity, "body.bands[0].capacity"},
+		{"a new rule without an id", http.MethodPost, all, `{"bands":[{"capacity":1,"refill":"1s"}]}`, http.StatusUnprocessableEntity, "body.id"},
+		{"a capacity of 0", http.MethodPost, all, ruleOf("new", 0), http.StatusUnprocessableEntity, "body.bands[0].capacity"},
+		{"a capacity of 0 of an existing rule", http.MethodPut, one, ruleOf("mine-1", 0), http.StatusUnprocessableEntity, "body.bands[0].capacity"},
 		{
 			"several things", http.MethodPut, mine + "/rules/new", `{"id":"new","limitScope":"NOBODY","bands":[{"capacity":1,"refill":"1s"},{"capacity":-4,"refill":"1s"}],"methods":["G T"]}`,
 			http.StatusUnprocessableEntity, "body.methods[0] body.bands[1].capacity body.limitScope",
 		},
 		{"another rule set", http.MethodPost, all, `{"id":"new","ruleSetId":"yours","bands":[{"capacity":1,"refill":"1s"}]}`, http.StatusUnprocessableEntity, "body.ruleSetId"},
-		{"a field that nobody knows", http.MethodPost, all, `{"id":"new","capacity":5}`, http.StatusUnprocessableEntity, "body.capacity body.bands"},
+		{"an unknown field", http.MethodPost, all, `{"id":"new","capacity":5}`, http.StatusUnprocessableEntity, "body.capacity body.bands"},
 		{"a field of another type", http.MethodPost, all, `{"id":"new","bands":7}`, http.StatusUnprocessableEntity, "body.bands"},
 		{"a list", http.MethodPost, all, `[` + ruleOf("new", 5) + `]`, http.StatusBadRequest, ""},
 		{"nothing", http.MethodPost, all, `null`, http.StatusBadRequest, ""},
-		{"half of it", http.MethodPut, one, ruleOf("mine-1", 5)[:20], http.StatusBadRequest, ""},
-		{"two of them", http.MethodPost, all, ruleOf("new", 5) + ruleOf("newer", 5), http.StatusBadRequest, ""},
+		{"a truncated rule", http.MethodPut, one, ruleOf("mine-1", 5)[:20], http.StatusBadRequest, ""},
+		{"two rules", http.MethodPost, all, ruleOf("new", 5) + ruleOf("newer", 5), http.StatusBadRequest, ""},
 	} {
-		p := r.ask(t, c.method, c.path, c.body, "If-Match", "*").want(t, c.status).problem(t)
+		p := r.send(t, c.method, c.path, c.body, "If-Match", "*").want(t, c.status).problem(t)
 		var places []string
 		for _, e := range p.Errors {
 			places = append(places, e.Location)
 			if e.Message == "" {
-				t.Errorf("%s: nothing is said about %s", c.name, e.Location)
+				t.Errorf("%s: the problem at %s has no message", c.name, e.Location)
 			}
 		}
 		if got := strings.Join(places, " "); got != c.places {
-			t.Errorf("%s: the places are %q, want %q", c.name, got, c.places)
+			t.Errorf("%s: the paths are %q, want %q", c.name, got, c.places)
 		}
 	}
-	r.ask(t, http.MethodDelete, mine+"/rules/none", "", "If-Match", "*").want(t, http.StatusNotFound)
-	r.ask(t, http.MethodGet, mine+"/rules/none", "").want(t, http.StatusNotFound)
-	r.ask(t, http.MethodGet, "/v1/rule-sets/none/rules/none", "").want(t, http.StatusNotFound)
-	r.ask(t, http.MethodGet, "/v1/rule-sets/none/rules", "").want(t, http.StatusNotFound)
+	r.send(t, http.MethodDelete, mine+"/rules/none", "", "If-Match", "*").want(t, http.StatusNotFound)
+	r.send(t, http.MethodGet, mine+"/rules/none", "").want(t, http.StatusNotFound)
+	r.send(t, http.MethodGet, "/v1/rule-sets/none/rules/none", "").want(t, http.StatusNotFound)
+	r.send(t, http.MethodGet, "/v1/rule-sets/none/rules", "").want(t, http.StatusNotFound)
 	for _, path := range []string{mine, yours} {
 		if _, tag := r.read(t, path); tag != `"1"` {
 			t.Errorf("%s is at %s", path, tag)
@@ -124,11 +124,11 @@ func TestRuleSet_Validate(t *testing.T) {
 	r := start(t)
 	validate := func(body string) (v admin.Validation) {
 		t.Helper()
-		r.ask(t, http.MethodPost, "/v1/validate", body, "Authorization", "Bearer "+tokenRead).want(t, http.StatusOK).into(t, &v)
+		r.send(t, http.MethodPost, "/v1/validate", body, "Authorization", "Bearer "+tokenRead).want(t, http.StatusOK).into(t, &v)
 		return v
 	}
 	if v := validate(setOf("mine", 5, 6)); !v.Valid || v.Rules != 2 || len(v.Errors) != 0 {
-		t.Errorf("a good one is %+v", v)
+		t.Errorf("a valid one is %+v", v)
 	}
 	v := validate(strings.Replace(setOf("mine", 5, 0, 7), `"mine-2"`, `"mine 2"`, 1))
 	var places []string
@@ -136,19 +136,19 @@ func TestRuleSet_Validate(t *testing.T) {
 		places = append(places, e.Location)
 	}
 	if v.Valid || fmt.Sprint(places) != "[body.rules[1].bands[0].capacity body.rules[2].id]" {
-		t.Errorf("a bad one is %+v", v)
+		t.Errorf("an invalid one is %+v", v)
 	}
 	for _, bad := range []string{"not JSON", `{"id":"mine","rules":[`, `[]`, `7`, setOf("mine", 5) + "x"} {
-		p := r.ask(t, http.MethodPost, "/v1/validate", bad).want(t, http.StatusBadRequest).problem(t)
+		p := r.send(t, http.MethodPost, "/v1/validate", bad).want(t, http.StatusBadRequest).problem(t)
 		if p.Kind != admin.KindValidation || p.Detail == "" {
-			t.Errorf("%s is told %+v", bad, p)
+			t.Errorf("%s: %+v", bad, p)
 		}
-		r.ask(t, http.MethodPut, mine, bad, "If-None-Match", "*").want(t, http.StatusBadRequest)
+		r.send(t, http.MethodPut, mine, bad, "If-None-Match", "*").want(t, http.StatusBadRequest)
 	}
 	if ids, err := r.rules.List(t.Context(), "", 0); err != nil || len(ids) != 0 {
 		t.Errorf("there are %d rule sets (%v)", len(ids), err)
 	}
-	if p := r.ask(t, http.MethodPut, mine, setOf("yours", 5), "If-None-Match", "*").want(t, http.StatusUnprocessableEntity).problem(t); p.Errors[0].Location != "body.id" {
+	if p := r.send(t, http.MethodPut, mine, setOf("yours", 5), "If-None-Match", "*").want(t, http.StatusUnprocessableEntity).problem(t); p.Errors[0].Location != "body.id" {
 		t.Errorf("another id than in the path: %+v", p)
 	}
 }
@@ -158,7 +158,7 @@ func TestRuleSet_DiffUnsaved(t *testing.T) {
 	r := start(t)
 	diff := func(body string) (d admin.Diff) {
 		t.Helper()
-		r.ask(t, http.MethodPost, mine+"/diff", body, "Authorization", "Bearer "+tokenRead).want(t, http.StatusOK).into(t, &d)
+		r.send(t, http.MethodPost, mine+"/diff", body, "Authorization", "Bearer "+tokenRead).want(t, http.StatusOK).into(t, &d)
 		return d
 	}
 	text := func(d admin.Diff) string {
@@ -168,7 +168,7 @@ func TestRuleSet_DiffUnsaved(t *testing.T) {
 	}
 	const added = `{"rule":"mine-0","change":"added","fields":[{"path":"bands[day]","after":{"capacity":5,"refill":"1d"}}]}`
 	if got := text(diff(setOf("mine", 5))); got != `{"from":0,"changes":[`+added+`]}` {
-		t.Errorf("with nothing it differs by %s", got)
+		t.Errorf("with no rule set it differs by %s", got)
 	}
 	r.create(t, mine, setOf("mine", 5))
 	if got := text(diff(setOf("mine", 5))); got != `{"from":1,"changes":[]}` {
@@ -177,13 +177,13 @@ func TestRuleSet_DiffUnsaved(t *testing.T) {
 	if got := text(diff(setOf("mine", 9))); got != `{"from":1,"changes":[{"rule":"mine-0","change":"changed","fields":[{"path":"bands[day].capacity","before":5,"after":9}]}]}` {
 		t.Errorf("with another it differs by %s", got)
 	}
-	r.ask(t, http.MethodDelete, mine, "", "If-Match", "*").want(t, http.StatusOK)
+	r.send(t, http.MethodDelete, mine, "", "If-Match", "*").want(t, http.StatusOK)
 	if got := text(diff(setOf("mine", 5))); got != `{"from":0,"changes":[`+added+`]}` {
-		t.Errorf("with what was taken away it differs by %s", got)
+		t.Errorf("with a deleted rule set it differs by %s", got)
 	}
-	r.ask(t, http.MethodPost, mine+"/diff", setOf("yours", 5)).want(t, http.StatusUnprocessableEntity)
-	r.ask(t, http.MethodPost, mine+"/diff", setOf("mine", 0)).want(t, http.StatusUnprocessableEntity)
-	r.ask(t, http.MethodPost, mine+"/diff", `{`).want(t, http.StatusBadRequest)
+	r.send(t, http.MethodPost, mine+"/diff", setOf("yours", 5)).want(t, http.StatusUnprocessableEntity)
+	r.send(t, http.MethodPost, mine+"/diff", setOf("mine", 0)).want(t, http.StatusUnprocessableEntity)
+	r.send(t, http.MethodPost, mine+"/diff", `{`).want(t, http.StatusBadRequest)
 	if history, err := r.rules.History(t.Context(), "mine", 0, 0); err != nil || len(history) != 2 {
 		t.Errorf("%d revisions (%v)", len(history), err)
 	}

@@ -163,8 +163,8 @@ func (a *API) deleteRule(ctx context.Context, in *struct {
 	})
 }
 
-// edited returns a rule set with other rules. The edit returns the index of the
-// rule that was sent, or -1.
+// edited returns a rule set with other rules. edit returns the index of the rule that
+// was sent, or -1.
 func edited(before *fluxgate.RuleSet, id string, edit func([]fluxgate.Rule) ([]fluxgate.Rule, int, error)) (*fluxgate.RuleSet, error) {
 	var all []fluxgate.Rule
 	if before != nil {
@@ -183,9 +183,8 @@ func indexOf(set *fluxgate.RuleSet, rule string) int {
 	return slices.IndexFunc(slices.Collect(set.Rules()), func(r fluxgate.Rule) bool { return r.ID == rule })
 }
 
-// parseRule reads a rule that was sent for a rule set, under an id if it has one.
-// It is checked as a rule set of its own first, so that all of its problems are
-// returned at once.
+// parseRule parses a rule that was sent for a rule set, under an id if it has one. It is
+// first validated as a rule set of its own, to return all of its problems.
 func parseRule(doc ruleDocument, ruleSet, id string) (fluxgate.Rule, error) {
 	dec := json.NewDecoder(bytes.NewReader(doc))
 	dec.UseNumber()
@@ -208,8 +207,8 @@ func parseRule(doc ruleDocument, ruleSet, id string) (fluxgate.Rule, error) {
 	return sent, nil
 }
 
-// inside makes the paths of problems relative to the rule at an index: a caller
-// that sent one rule does not know its position among the others.
+// inside makes the paths of problems relative to the rule at an index, because the
+// caller sent only one rule.
 func inside(err error, index int) error {
 	var invalid *fluxgate.ValidationError
 	if errors.As(err, &invalid) {
@@ -222,7 +221,7 @@ func inside(err error, index int) error {
 	return err
 }
 
-// otherID is the error of a document whose id is not the one in the URL.
+// otherID returns the error of a document whose id is not the one in the URL.
 func otherID(ruleSet, id string) error {
 	return &fluxgate.ValidationError{RuleSetID: ruleSet, Problems: []fluxgate.Problem{
 		{Code: fluxgate.CodeInconsistent, Path: fluxgate.Path{"id"}, Message: fmt.Sprintf("must be %q, as in the path", id)},

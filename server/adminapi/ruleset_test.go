@@ -14,8 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/audit"
 )
 
-// setOf is a rule set as JSON, whose rules have ids that no other one has and
-// the capacities that are given.
+// setOf returns a rule set as JSON, with unique rule ids and the given capacities.
 func setOf(id string, capacities ...int) string {
 	var all []string
 	for i, capacity := range capacities {
@@ -30,82 +29,82 @@ func ruleOf(id string, capacity int) string {
 
 const mine, yours = "/v1/rule-sets/mine", "/v1/rule-sets/yours"
 
-// create makes a rule set.
+// create creates a rule set.
 func (r *rig) create(t testing.TB, path, set string) answer {
 	t.Helper()
-	return r.ask(t, http.MethodPut, path, set, "If-None-Match", "*").want(t, http.StatusCreated)
+	return r.send(t, http.MethodPut, path, set, "If-None-Match", "*").want(t, http.StatusCreated)
 }
 
-// read is a rule set as it is, and its ETag.
+// read returns the current rule set and its ETag.
 func (r *rig) read(t testing.TB, path string) (*fluxgate.RuleSet, string) {
 	t.Helper()
-	got := r.ask(t, http.MethodGet, path, "").want(t, http.StatusOK)
+	got := r.send(t, http.MethodGet, path, "").want(t, http.StatusOK)
 	set, err := fluxgate.ParseRuleSet([]byte(got.body))
 	do(t, err)
 	return set, got.header.Get("ETag")
 }
 
-// first is the first rule of a rule set.
+// first returns the first rule of a rule set.
 func first(t testing.TB, set *fluxgate.RuleSet) *fluxgate.Rule {
 	t.Helper()
 	for rule := range set.Rules() {
 		return &rule
 	}
-	t.Fatal("there are no rules")
+	t.Fatal("the rule set has no rules")
 	return nil
 }
 
 // A rule set is created, read, replaced and deleted.
 func TestRuleSet_Lifecycle(t *testing.T) {
 	r := start(t)
-	made := r.create(t, mine+"?comment=the+first", setOf("mine", 5))
+	created := r.create(t, mine+"?comment=the+first", setOf("mine", 5))
 	var entry admin.Entry
-	made.into(t, &entry)
-	if made.header.Get("ETag") != `"1"` || entry.ID != "mine" || entry.Revision != 1 || entry.Author != "token:writer" || entry.Comment != "the first" {
-		t.Errorf("made as %s %+v", made.header.Get("ETag"), entry)
+	created.into(t, &entry)
+	if created.header.Get("ETag") != `"1"` || entry.ID != "mine" || entry.Revision != 1 || entry.Author != "token:writer" || entry.Comment != "the first" {
+		t.Errorf("created as %s %+v", created.header.Get("ETag"), entry)
 	}
 	if set, tag := r.read(t, mine); tag != `"1"` || first(t, set).Bands[0].Capacity != 5 {
 		t.Errorf("read as %s, %+v", tag, first(t, set))
 	}
-	changed := r.ask(t, http.MethodPut, mine, setOf("mine", 6), "If-Match", `"1"`).want(t, http.StatusOK)
+	changed := r.send(t, http.MethodPut, mine, setOf("mine", 6), "If-Match", `"1"`).want(t, http.StatusOK)
 	if tag := changed.header.Get("ETag"); tag != `"2"` {
 		t.Errorf("changed to %s", tag)
 	}
 	if set, tag := r.read(t, mine); tag != `"2"` || first(t, set).Bands[0].Capacity != 6 {
 		t.Errorf("read as %s, %+v", tag, first(t, set))
 	}
-	// It is in effect, too.
+	// It is in effect.
 	if got := r.explain(t, "mine", `{}`).Decision; got.Limit != 6 {
-		t.Errorf("decided by a limit of %d", got.Limit)
+		t.Errorf("the decision has a limit of %d", got.Limit)
 	}
-	gone := r.ask(t, http.MethodDelete, mine+"?comment=no+more", "", "If-Match", `"2"`).want(t, http.StatusOK)
+	gone := r.send(t, http.MethodDelete, mine+"?comment=no+more", "", "If-Match", `"2"`).want(t, http.StatusOK)
 	gone.into(t, &entry)
 	if entry.Revision != 3 || !entry.Deleted || gone.header.Get("ETag") != `"3"` {
-		t.Errorf("taken away as %s %+v", gone.header.Get("ETag"), entry)
+		t.Errorf("deleted as %s %+v", gone.header.Get("ETag"), entry)
 	}
-	if p := r.ask(t, http.MethodGet, mine, "").want(t, http.StatusNotFound).problem(t); p.Kind != admin.KindNotFound || p.Status != http.StatusNotFound {
-		t.Errorf("what is gone is %+v", p)
+	if p := r.send(t, http.MethodGet, mine, "").want(t, http.StatusNotFound).problem(t); p.Kind != admin.KindNotFound || p.Status != http.StatusNotFound {
+		t.Errorf("a deleted rule set is %+v", p)
 	}
-	r.ask(t, http.MethodPost, mine+"/explain", `{}`).want(t, http.StatusNotFound)
+	r.send(t, http.MethodPost, mine+"/explain", `{}`).want(t, http.StatusNotFound)
 
 	var history admin.Revisions
-	r.ask(t, http.MethodGet, mine+"/revisions", "").want(t, http.StatusOK).into(t, &history)
-	var told []string
+	r.send(t, http.MethodGet, mine+"/revisions", "").want(t, http.StatusOK).into(t, &history)
+	var lines []string
 	for _, e := range history.Revisions {
-		told = append(told, fmt.Sprintf("%d %t %s %q", e.Revision, e.Deleted, e.Author, e.Comment))
+		lines = append(lines, fmt.Sprintf("%d %t %s %q", e.Revision, e.Deleted, e.Author, e.Comment))
 		if e.At == nil || time.Since(*e.At).Abs() > time.Hour {
-			t.Errorf("revision %d was made at %v", e.Revision, e.At)
+			t.Errorf("revision %d was created at %v", e.Revision, e.At)
 		}
 	}
-	if want := "3 true token:writer \"no more\"\n2 false token:writer \"\"\n1 false token:writer \"the first\""; strings.Join(told, "\n") != want {
-		t.Errorf("the history is\n%s", strings.Join(told, "\n"))
+	if want := "3 true token:writer \"no more\"\n2 false token:writer \"\"\n1 false token:writer \"the first\""; strings.Join(lines, "\n") != want {
+		t.Errorf("the history is\n%s", strings.Join(lines, "\n"))
 	}
 
-	r.ask(t, http.MethodPost, mine+"/revisions/1/restore", "", "If-None-Match", "*").want(t, http.StatusCreated)
+	r.send(t, http.MethodPost, mine+"/revisions/1/restore", "", "If-None-Match", "*").want(t, http.StatusCreated)
 	if set, tag := r.read(t, mine); tag != `"4"` || first(t, set).Bands[0].Capacity != 5 {
 		t.Errorf("restored as %s, %+v", tag, first(t, set))
 	}
-	r.ask(t, http.MethodGet, mine+"/revisions?limit=1", "").into(t, &history)
+	r.send(t, http.MethodGet, mine+"/revisions?limit=1", "").into(t, &history)
 	if got := history.Revisions[0].Comment; got != rules.RestoreComment(1) {
 		t.Errorf("restored because %q", got)
 	}
@@ -116,13 +115,13 @@ func TestRuleSet_NotModified(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, setOf("mine", 5))
 	for _, has := range []string{`"1"`, `W/"1"`, `"7", "1"`, "*"} {
-		got := r.ask(t, http.MethodGet, mine, "", "If-None-Match", has).want(t, http.StatusNotModified)
+		got := r.send(t, http.MethodGet, mine, "", "If-None-Match", has).want(t, http.StatusNotModified)
 		if got.body != "" || got.header.Get("ETag") != `"1"` {
-			t.Errorf("who has %s is answered %q with the ETag %s", has, got.body, got.header.Get("ETag"))
+			t.Errorf("with If-None-Match %s the answer is %q with the ETag %s", has, got.body, got.header.Get("ETag"))
 		}
 	}
 	for _, has := range []string{`"2"`, `1`, `"1`, `nonsense`, `"11"`} {
-		r.ask(t, http.MethodGet, mine, "", "If-None-Match", has).want(t, http.StatusOK)
+		r.send(t, http.MethodGet, mine, "", "If-None-Match", has).want(t, http.StatusOK)
 	}
 }
 
@@ -135,22 +134,22 @@ func TestRuleSet_Unchanged(t *testing.T) {
 		setOf("mine", 5),
 		`{"rules":[{"limitScope":"GLOBAL","enabled":true,"createdAt":"2001-02-03T04:05:06Z","bands":[{"refillSeconds":86400,"capacity":5,"refillTokens":5,"label":"day"}],"id":"mine-0"}],"id":"mine"}`,
 	} {
-		got := r.ask(t, http.MethodPut, mine, same, "If-Match", `"1"`).want(t, http.StatusOK)
+		got := r.send(t, http.MethodPut, mine, same, "If-Match", `"1"`).want(t, http.StatusOK)
 		var entry admin.Entry
 		got.into(t, &entry)
 		if got.header.Get("ETag") != `"1"` || entry.Revision != 1 {
 			t.Errorf("%s makes revision %d with the ETag %s", same, entry.Revision, got.header.Get("ETag"))
 		}
 		if last := r.audit.Recent(0, 1, nil)[0]; last.Outcome != audit.Unchanged || last.Before != 1 || last.After != 1 || last.Changes != nil {
-			t.Errorf("the audit says %+v", last)
+			t.Errorf("the audit has %+v", last)
 		}
 	}
 	if is, tag := r.read(t, mine); tag != `"1"` || !first(t, is).UpdatedAt.Equal(first(t, was).UpdatedAt) {
 		t.Errorf("it is %s, updated at %v", tag, first(t, is).UpdatedAt)
 	}
-	// Not even one that changes nothing may be based on what is no longer so.
-	r.ask(t, http.MethodPut, mine, setOf("mine", 6), "If-Match", `"1"`).want(t, http.StatusOK)
-	r.ask(t, http.MethodPut, mine, setOf("mine", 5), "If-Match", `"1"`).want(t, http.StatusPreconditionFailed)
+	// A change without differences must also be based on the current revision.
+	r.send(t, http.MethodPut, mine, setOf("mine", 6), "If-Match", `"1"`).want(t, http.StatusOK)
+	r.send(t, http.MethodPut, mine, setOf("mine", 5), "If-Match", `"1"`).want(t, http.StatusPreconditionFailed)
 }
 
 // Times of rules in a request are ignored.
@@ -173,7 +172,7 @@ func TestRuleSet_RuleTimes(t *testing.T) {
 	}
 	was := times()
 	waitForClock(was["mine-0"][1])
-	r.ask(t, http.MethodPut, mine, strings.Replace(sent, `"capacity":5`, `"capacity":50`, 1), "If-Match", `"1"`).want(t, http.StatusOK)
+	r.send(t, http.MethodPut, mine, strings.Replace(sent, `"capacity":5`, `"capacity":50`, 1), "If-Match", `"1"`).want(t, http.StatusOK)
 	is := times()
 	if is["mine-1"] != was["mine-1"] {
 		t.Errorf("the rule that is the same has other times: %v, it had %v", is["mine-1"], was["mine-1"])
@@ -181,14 +180,13 @@ func TestRuleSet_RuleTimes(t *testing.T) {
 	if is["mine-0"][0] != was["mine-0"][0] || !is["mine-0"][1].After(was["mine-0"][1]) {
 		t.Errorf("the rule that was changed has the times %v, it had %v", is["mine-0"], was["mine-0"])
 	}
-	r.ask(t, http.MethodPut, mine+"/rules/mine-0", strings.Replace(ruleOf("mine-0", 51), `"bands"`, lie+`"bands"`, 1), "If-Match", `"2"`).want(t, http.StatusOK)
+	r.send(t, http.MethodPut, mine+"/rules/mine-0", strings.Replace(ruleOf("mine-0", 51), `"bands"`, lie+`"bands"`, 1), "If-Match", `"2"`).want(t, http.StatusOK)
 	if now := times()["mine-0"]; now[0] != was["mine-0"][0] {
 		t.Errorf("a rule that was put alone has the times %v", now)
 	}
 }
 
-// waitForClock waits until now is later than a time that goes to the
-// millisecond.
+// waitForClock waits until the current time is later, in milliseconds.
 func waitForClock(than time.Time) {
 	for !time.Now().Truncate(time.Millisecond).After(than) {
 		time.Sleep(time.Millisecond)
@@ -198,15 +196,15 @@ func waitForClock(than time.Time) {
 // The author of a change is the caller.
 func TestRuleSet_Author(t *testing.T) {
 	r := start(t)
-	r.ask(t, http.MethodPut, mine, setOf("mine", 5), "If-None-Match", "*", "Authorization", "Bearer "+tokenOne).want(t, http.StatusCreated)
+	r.send(t, http.MethodPut, mine, setOf("mine", 5), "If-None-Match", "*", "Authorization", "Bearer "+tokenOne).want(t, http.StatusCreated)
 	v, err := r.rules.Load(t.Context(), "mine")
 	do(t, err)
 	if v.Author != "token:tenant" {
-		t.Errorf("made by %s", v.Author)
+		t.Errorf("the author is %s", v.Author)
 	}
 	var who admin.Who
-	r.ask(t, http.MethodGet, "/v1/whoami", "", "Authorization", "Bearer "+tokenOne).want(t, http.StatusOK).into(t, &who)
+	r.send(t, http.MethodGet, "/v1/whoami", "", "Authorization", "Bearer "+tokenOne).want(t, http.StatusOK).into(t, &who)
 	if got, err := json.Marshal(who); err != nil || string(got) != `{"name":"token:tenant","roles":["read","write"],"ruleSets":["mine"]}` {
-		t.Errorf("it is taken for %s (%v)", got, err)
+		t.Errorf("the identity is %s (%v)", got, err)
 	}
 }

@@ -59,8 +59,8 @@ func (a *API) listRuleSets(ctx context.Context, in *struct {
 	return out, nil
 }
 
-// visible returns a page of the rule sets that a caller may see. Not even the end
-// of a page shows that there are others.
+// visible returns a page of the rule sets that a caller may see. The page does not show
+// that there are others.
 func (a *API) visible(ctx context.Context, who *access.Identity, after string, limit int) ([]rules.Entry, error) {
 	if who.MayAll(config.RoleRead) {
 		return a.config.Operator.List(ctx, after, limit)
@@ -110,9 +110,9 @@ func (a *API) current(ctx context.Context, ruleSet string) (*rules.Version, erro
 	return v, ofSource(ctx, err)
 }
 
-// ofSource returns the error of reading a source. Its rules were not sent by the
-// caller, so invalid ones are no 422. Their problems may show other rule sets and
-// are only for callers that may read all.
+// ofSource returns the error of reading a source. The caller did not send its rules, so
+// invalid ones are not a 422. Their problems may show other rule sets and are only for
+// callers that may read all.
 func ofSource(ctx context.Context, err error) error {
 	var invalid *fluxgate.ValidationError
 	if !errors.As(err, &invalid) {
@@ -137,8 +137,8 @@ func (a *API) putRuleSet(ctx context.Context, in *struct {
 	})
 }
 
-// parse reads a rule set that was sent under an id. A large one needs memory, so
-// few are read at once.
+// parse parses a rule set that was sent under an id. A large one needs memory, so few are
+// parsed at once.
 func (a *API) parse(ctx context.Context, doc ruleSetDocument, id string) (*fluxgate.RuleSet, error) {
 	select {
 	case a.reading <- struct{}{}:

@@ -9,8 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// TestSecret_NotShown sends an API key in every place where
-// one may come to stand, and in such where it should not.
+// API keys are in no answer, log or audit, wherever they were sent.
 func TestSecret_NotShown(t *testing.T) {
 	const key = "sk-live-4f9a8b7c6d5e"
 	var log testenv.LogBuffer
@@ -60,20 +59,20 @@ func TestSecret_NotShown(t *testing.T) {
 		if c.path == mine || strings.HasSuffix(c.path, "/mine-0") {
 			method = http.MethodPut
 		}
-		got := r.ask(t, method, c.path, c.body, "If-Match", "*").want(t, c.status)
+		got := r.send(t, method, c.path, c.body, "If-Match", "*").want(t, c.status)
 		if strings.Contains(got.body, "sk-live") {
 			t.Errorf("%s of %s answers %s", c.path, c.body, got.body)
 		}
 		asked++
 	}
 	for _, path := range []string{mine, mine + "/rules", mine + "/rules/mine-0", mine + "/diff", mine + "/diff?from=1", "/v1/audit", mine + "/revisions/2"} {
-		if got := r.ask(t, http.MethodGet, path, "").want(t, http.StatusOK); strings.Contains(got.body, "sk-live") {
+		if got := r.send(t, http.MethodGet, path, "").want(t, http.StatusOK); strings.Contains(got.body, "sk-live") {
 			t.Errorf("%s shows %s", path, got.body)
 		}
 	}
-	// With a conflict, what the other changed is told.
-	r.ask(t, http.MethodPut, mine, setOf("mine", 5), "If-Match", "*").want(t, http.StatusOK)
-	if got := r.ask(t, http.MethodPut, mine, setOf("mine", 5), "If-Match", `"2"`).want(t, http.StatusPreconditionFailed); strings.Contains(got.body, "sk-live") || !strings.Contains(got.body, "sha256:") {
+	// A conflict has the changes of the other author.
+	r.send(t, http.MethodPut, mine, setOf("mine", 5), "If-Match", "*").want(t, http.StatusOK)
+	if got := r.send(t, http.MethodPut, mine, setOf("mine", 5), "If-Match", `"2"`).want(t, http.StatusPreconditionFailed); strings.Contains(got.body, "sk-live") || !strings.Contains(got.body, "sha256:") {
 		t.Errorf("a conflict shows %s", got.body)
 	}
 	records, err := json.Marshal(r.audit.Recent(0, 0, nil))
@@ -83,7 +82,7 @@ func TestSecret_NotShown(t *testing.T) {
 			t.Errorf("the %s shows a secret: %s", name, text)
 		}
 		if n := strings.Count(text, "put-rule"); n < 10 {
-			t.Errorf("the %s has %d changes after %d requests: it proves little", name, n, asked)
+			t.Errorf("the %s has %d changes after %d requests: too few for this test", name, n, asked)
 		}
 	}
 }

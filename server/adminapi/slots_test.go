@@ -34,7 +34,7 @@ func TestSlots_Full(t *testing.T) {
 		r.stall(t, http.MethodPost, "/v1/validate", "")
 	}
 	full := func() answer {
-		return r.ask(t, http.MethodPut, mine, setOf("mine", 5), "If-None-Match", "*")
+		return r.send(t, http.MethodPut, mine, setOf("mine", 5), "If-None-Match", "*")
 	}
 	var got answer
 	testenv.Eventually(t, "the slots are used up", func() bool { got = full(); return got.status == http.StatusServiceUnavailable })
@@ -44,7 +44,7 @@ func TestSlots_Full(t *testing.T) {
 	if last := r.audit.Recent(0, 1, nil)[0]; last.Operation != "put-rule-set" || last.Status != http.StatusServiceUnavailable || last.Outcome != audit.Failed {
 		t.Errorf("the audit says %+v", last)
 	}
-	r.ask(t, http.MethodPost, "/v1/validate", setOf("mine", 5), "Authorization", "Bearer "+tokenRead).want(t, http.StatusOK)
+	r.send(t, http.MethodPost, "/v1/validate", setOf("mine", 5), "Authorization", "Bearer "+tokenRead).want(t, http.StatusOK)
 }
 
 // A body that does not end in time is refused, and its slot is free again.
@@ -61,7 +61,7 @@ func TestSlots_BodyTimeout(t *testing.T) {
 	r.create(t, mine, setOf("mine", 5))
 }
 
-// The client waits for a slot and goes on.
+// The client waits for a slot and continues.
 func TestSlots_ClientWaits(t *testing.T) {
 	r := start(t, func(s *settings) { s.bodyTimeout = 6 * time.Second })
 	for range 2 {

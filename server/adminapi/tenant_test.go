@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestTenant_OtherRuleSets asks everything that could tell
-// of them.
+// No answer shows a tenant that other rule sets exist.
 func TestTenant_OtherRuleSets(t *testing.T) {
 	r := start(t)
 	for _, id := range []string{"aaa-secret", "mine", "zzz-secret"} {
@@ -35,38 +34,38 @@ func TestTenant_OtherRuleSets(t *testing.T) {
 		}
 	}
 	for _, a := range asks {
-		got := r.ask(t, a.method, a.path, a.body, append(tenant, a.headers...)...)
-		// What one has sent oneself is no secret.
-		told := strings.ReplaceAll(got.body, "zzz-secret-0", "")
-		if strings.Contains(told, "secret") {
-			t.Errorf("%s %s tells %s", a.method, a.path, got.body)
+		got := r.send(t, a.method, a.path, a.body, append(tenant, a.headers...)...)
+		// The tenant's own input is no secret.
+		rest := strings.ReplaceAll(got.body, "zzz-secret-0", "")
+		if strings.Contains(rest, "secret") {
+			t.Errorf("%s %s answers %s", a.method, a.path, got.body)
 		}
 	}
 }
 
-// Texts in paths that are no ids are not in the audit.
+// Invalid ids in paths are not in the audit.
 func TestAudit_InvalidIDs(t *testing.T) {
 	r := start(t)
-	r.ask(t, http.MethodGet, "/v1/rule-sets/"+strings.Repeat("%01", 900)+"/rules/"+strings.Repeat("%22", 900), "", "Authorization", "").want(t, http.StatusUnauthorized)
+	r.send(t, http.MethodGet, "/v1/rule-sets/"+strings.Repeat("%01", 900)+"/rules/"+strings.Repeat("%22", 900), "", "Authorization", "").want(t, http.StatusUnauthorized)
 	last := r.audit.Recent(0, 1, nil)[0]
 	if last.RuleSet != "(not an id)" || last.Rule != "(not an id)" {
 		t.Errorf("the audit says %+v", last)
 	}
 }
 
-// Long requests are refused.
+// Long requests are rejected.
 func TestExplain_TooLong(t *testing.T) {
 	r := start(t)
 	r.create(t, mine, setOf("mine", 5))
 	path := "/" + strings.Repeat("a/", 5_000)
-	r.ask(t, http.MethodPost, mine+"/explain", fmt.Sprintf(`{"path":%q}`, path)).want(t, http.StatusUnprocessableEntity)
-	r.ask(t, http.MethodPost, mine+"/explain", fmt.Sprintf(`{"userId":%q}`, strings.Repeat("x", 70_000))).want(t, http.StatusRequestEntityTooLarge)
-	// Short, and a tree that would fill the memory.
+	r.send(t, http.MethodPost, mine+"/explain", fmt.Sprintf(`{"path":%q}`, path)).want(t, http.StatusUnprocessableEntity)
+	r.send(t, http.MethodPost, mine+"/explain", fmt.Sprintf(`{"userId":%q}`, strings.Repeat("x", 70_000))).want(t, http.StatusRequestEntityTooLarge)
+	// Short, but decoded it would fill the memory.
 	for _, body := range []string{
 		`{"id":"mine","rules":[` + strings.Repeat("{},", 3_000_000) + `{}]}`,
 		`{"id":"mine","rules":[` + strings.Repeat("{},", 20_000) + `{}]}`,
 	} {
-		got := r.ask(t, http.MethodPost, "/v1/validate", body)
+		got := r.send(t, http.MethodPost, "/v1/validate", body)
 		if got.status != http.StatusBadRequest && !strings.Contains(got.body, `"valid":false`) || len(got.body) > 4<<10 {
 			t.Errorf("answers %d with %d bytes", got.status, len(got.body))
 		}

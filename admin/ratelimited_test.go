@@ -9,8 +9,8 @@ import (
 	"github.com/fluxgate/fluxgate/admin"
 )
 
-// TestClient_RateLimited is answered 429 at first, with several words
-// about how long to wait.
+// A rate-limited call is repeated after Retry-After. The test uses several values of
+// it.
 func TestClient_RateLimited(t *testing.T) {
 	for after, wantAsked := range map[string]int64{"1": 2, "0": 1, "-5": 1, "3600": 1, "soon": 1, "": 1} {
 		var asked atomic.Int64
@@ -26,7 +26,7 @@ func TestClient_RateLimited(t *testing.T) {
 		do(t, err)
 		_, err = client.Whoami(t.Context())
 		if asked.Load() != wantAsked || (err == nil) != (wantAsked == 2) {
-			t.Errorf("Retry-After %q: asked %d times, %v", after, asked.Load(), err)
+			t.Errorf("Retry-After %q: called %d times, %v", after, asked.Load(), err)
 		}
 		do(t, client.Close())
 		server.Close()

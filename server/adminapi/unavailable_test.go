@@ -17,10 +17,10 @@ import (
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
-// errAway is told to the log, and not to callers.
+// errAway is in the log, and not in answers.
 var errAway = errors.New("dial tcp 10.11.12.13:27017: connection refused")
 
-// leaving is a source that goes away.
+// leaving is a source that becomes unavailable.
 type leaving struct {
 	*memrules.Source
 	gone atomic.Bool
@@ -61,13 +61,13 @@ func (l *leaving) Version(ctx context.Context, id string, revision int64) (*rule
 	return l.Source.Version(ctx, id, revision)
 }
 
-// closedStore is a store that cannot be asked.
+// closedStore is an unavailable store.
 type closedStore struct{ fluxgate.Store }
 
 func (closedStore) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
 func (closedStore) Reset(context.Context, fluxgate.Key) error                        { return errAway }
 
-// The error of an unavailable part is logged and not sent to the caller.
+// The error of an unavailable source or store is logged and not sent to the caller.
 func TestUnavailable_DetailsInLog(t *testing.T) {
 	var log testenv.LogBuffer
 	source := &leaving{Source: memrules.New(memrules.Config{})}
@@ -75,7 +75,7 @@ func TestUnavailable_DetailsInLog(t *testing.T) {
 	do(t, err)
 	r := start(t, listening(&log), func(s *settings) { s.source, s.store = source, closedStore{inner} })
 	r.create(t, mine, setOf("mine", 5))
-	r.ask(t, http.MethodPost, mine+"/effective", `{}`).want(t, http.StatusOK) // it is loaded
+	r.send(t, http.MethodPost, mine+"/effective", `{}`).want(t, http.StatusOK) // loads it
 	source.gone.Store(true)
 	asked := 0
 	for path, body := range map[string]string{
@@ -86,20 +86,20 @@ func TestUnavailable_DetailsInLog(t *testing.T) {
 		"POST " + mine + "/buckets/peek": `{"request":{}}`, "POST " + mine + "/buckets/reset": `{"all":true}`,
 	} {
 		method, path, _ := strings.Cut(path, " ")
-		got := r.ask(t, method, path, body, "If-Match", `"1"`).want(t, http.StatusServiceUnavailable)
+		got := r.send(t, method, path, body, "If-Match", `"1"`).want(t, http.StatusServiceUnavailable)
 		if p := got.problem(t); p.Kind != admin.KindUnavailable || !strings.Contains(p.Detail, "log") || strings.Contains(got.body, "10.11.12.13") {
-			t.Errorf("%s %s is told %s", method, path, got.body)
+			t.Errorf("%s %s: %s", method, path, got.body)
 		}
 		asked++
 		if n := strings.Count(log.String(), "10.11.12.13"); n != asked {
 			t.Errorf("%s %s: the log has %d failures, want %d", method, path, n, asked)
 		}
 		if last := r.audit.Recent(0, 1, nil)[0]; (method == http.MethodPut || method == http.MethodDelete) && (last.Outcome != audit.Failed || last.Status != http.StatusServiceUnavailable || last.Before != 1) {
-			t.Errorf("%s %s: the audit says %+v", method, path, last)
+			t.Errorf("%s %s: the audit has %+v", method, path, last)
 		}
 	}
-	// A decision stands without its store, and says so.
+	// Without its store a decision is degraded.
 	if d := r.explain(t, "mine", `{}`).Decision; !d.Degraded {
-		t.Errorf("without a store it is decided %+v", d)
+		t.Errorf("without a store the decision is %+v", d)
 	}
 }
