@@ -14,15 +14,14 @@ type Group struct {
 	running sync.WaitGroup
 }
 
-// New makes a group whose functions get the values of ctx, but do not end with
-// it.
+// New returns a group whose functions get the values of ctx, but do not end with it.
 func New(ctx context.Context) *Group {
 	g := &Group{}
 	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return g
 }
 
-// Context is the context of the functions. It ends when the group is closed.
+// Context returns the context of the functions. It ends when the group is closed.
 func (g *Group) Context() context.Context { return g.ctx }
 
 // Go runs a function with a context that ends when the group is closed. In a

@@ -9,8 +9,8 @@ import (
 
 type key struct{}
 
-// Close ends what runs and waits for it, and nothing starts afterwards. The end
-// of the context that the group was made with ends nothing.
+// Close ends the functions and waits for them, and no function starts afterwards. The
+// end of the context passed to New ends nothing.
 func TestGroup_Close(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 	g := background.New(ctx)
@@ -24,13 +24,13 @@ func TestGroup_Close(t *testing.T) {
 		<-ctx.Done()
 		ended = true
 	}) {
-		t.Error("nothing was started")
+		t.Error("Go did not start the function")
 	}
 	<-started
 	if !g.Close() || !ended {
 		t.Error("Close did not wait, or is not the first")
 	}
 	if g.Go(func(context.Context) { t.Error("started after Close") }) || g.Close() {
-		t.Error("a closed group can be used")
+		t.Error("a closed group starts functions")
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// leftOut are folders that are not the product: other modules, and packages that
-// only tests and this count use.
+// leftOut are folders that are not part of the product: other modules, and packages for
+// tests and this count.
 var leftOut = []string{
 	"bench", "examples", "internal/apiclient", "internal/codesize", "internal/ideal", "internal/testenv",
 	"httplimit/limittest", "rules/rulestest", "server/access/accesstest", "store/storetest",
@@ -52,10 +52,10 @@ func main() {
 	for _, name := range packages {
 		fmt.Printf("%6d  %s\n", lines[name], name)
 	}
-	fmt.Printf("%6d  in all\n", total)
+	fmt.Printf("%6d  in total\n", total)
 }
 
-// count is how many lines of a source have code on them.
+// count returns how many lines of a source have code.
 func count(path string, source []byte) int {
 	if strings.HasSuffix(path, ".lua") {
 		n := 0

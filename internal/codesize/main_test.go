@@ -3,7 +3,7 @@ package main
 import "testing"
 
 // Blank lines and comments do not count, and each line of a raw string does.
-func TestCount(t *testing.T) {
+func TestCount_Lines(t *testing.T) {
 	for path, c := range map[string]struct {
 		source string
 		want   int

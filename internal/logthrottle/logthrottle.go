@@ -1,5 +1,4 @@
-// Package logthrottle keeps an event that every request can cause from filling
-// the log.
+// Package logthrottle limits log lines about events that any request can cause.
 package logthrottle
 
 import (
@@ -17,7 +16,7 @@ type Throttle struct {
 	suppressed int
 }
 
-// New makes a throttle that allows one line every interval.
+// New returns a throttle that allows one line every interval.
 func New(every time.Duration) *Throttle { return &Throttle{every: every} }
 
 // Allow reports whether to log now, and how many lines were suppressed since

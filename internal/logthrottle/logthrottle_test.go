@@ -7,8 +7,8 @@ import (
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
 )
 
-// The first line is logged, those of the interval after it are counted, and the
-// next one says how many they were.
+// The first line is logged, others in the interval are counted, and the next one returns
+// the count.
 func TestThrottle_Allow(t *testing.T) {
 	throttle, start := logthrottle.New(time.Minute), time.Now()
 	for i, c := range []struct {

@@ -1,5 +1,4 @@
-// Package pendingids collects the ids of what has changed until a goroutine
-// takes them.
+// Package pendingids collects the ids of changed objects until a goroutine takes them.
 package pendingids
 
 import (
@@ -8,7 +7,7 @@ import (
 	"sync"
 )
 
-// most is how many ids are kept. With more, all may have changed.
+// most is how many ids are kept. More are replaced by "".
 const most = 1_000
 
 // Set is safe for concurrent use. Use [New].
@@ -18,10 +17,10 @@ type Set struct {
 	ids  map[string]bool
 }
 
-// New makes an empty set.
+// New returns an empty set.
 func New() *Set { return &Set{wake: make(chan struct{}, 1), ids: map[string]bool{}} }
 
-// Add adds an id, or "" for all. It never waits.
+// Add adds an id, or "" for all. It never blocks.
 func (s *Set) Add(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,11 +33,10 @@ func (s *Set) Add(id string) {
 	}
 }
 
-// Wake receives after ids were added.
+// Wake returns a channel that receives after ids were added.
 func (s *Set) Wake() <-chan struct{} { return s.wake }
 
-// Take empties the set and returns what was in it. A set with "" has no other
-// id.
+// Take empties the set and returns its ids. If it has "", that is the only one.
 func (s *Set) Take() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

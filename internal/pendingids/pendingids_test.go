@@ -8,7 +8,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/pendingids"
 )
 
-// Ids are returned once. All, or too many, are one "".
+// Ids are returned once. Too many ids become "".
 func TestSet_Take(t *testing.T) {
 	s := pendingids.New()
 	add := func(ids ...string) []string {

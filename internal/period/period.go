@@ -1,4 +1,4 @@
-// Package period writes and reads periods such as 100ms and 1d.
+// Package period formats and parses periods such as 100ms and 1d.
 package period
 
 import (
@@ -10,7 +10,7 @@ import (
 
 const day = 24 * time.Hour
 
-// units are those that a period is written in, from large to small.
+// units are the units of periods, from large to small.
 var units = []struct {
 	suffix string
 	length time.Duration
@@ -18,7 +18,7 @@ var units = []struct {
 	{"d", day}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}, {"us", time.Microsecond},
 }
 
-// Format writes a period in the largest unit that leaves no rest.
+// Format formats a period in the largest unit that divides it.
 func Format(d time.Duration) string {
 	if d == 0 {
 		return "0s"
@@ -31,8 +31,8 @@ func Format(d time.Duration) string {
 	return strconv.FormatInt(int64(d), 10) + "ns"
 }
 
-// Parse reads what Format writes and everything that [time.ParseDuration]
-// reads. A day has 24 hours.
+// Parse parses what Format returns and everything that [time.ParseDuration] accepts. A
+// day has 24 hours.
 func Parse(s string) (time.Duration, error) {
 	days, ok := strings.CutSuffix(s, "d")
 	if !ok {

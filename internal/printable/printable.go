@@ -1,5 +1,5 @@
-// Package printable makes text of unknown origin safe for logs and terminals:
-// nothing in it is a control character or changes how the rest is shown.
+// Package printable makes untrusted text safe for logs and terminals: the result has no
+// control characters and none that change how others are shown.
 package printable
 
 import (
@@ -9,9 +9,8 @@ import (
 	"unicode/utf16"
 )
 
-// Line returns a text as one line of at most so many characters, with … for the
-// rest. Spaces of any kind become a blank, other characters that are not graphic
-// U+FFFD.
+// Line returns a text as one line of at most most characters; … replaces the rest. Any
+// white space becomes a space, other characters that are not graphic become U+FFFD.
 func Line(text string, most int) string {
 	return Text(strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
@@ -21,7 +20,7 @@ func Line(text string, most int) string {
 	}, text), most)
 }
 
-// Text is Line for texts of several lines: tabs and line ends stay.
+// Text is Line for several lines: tabs and newlines are kept.
 func Text(text string, most int) string {
 	var b strings.Builder
 	length := 0
@@ -39,8 +38,7 @@ func Text(text string, most int) string {
 	return b.String()
 }
 
-// JSON returns a JSON text in which characters that are not graphic are escaped,
-// except those in keep.
+// JSON escapes characters in JSON that are not graphic, except those in keep.
 func JSON(text []byte, keep string) string {
 	var b strings.Builder
 	for _, r := range string(text) {

@@ -8,7 +8,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
-// A line is cut and has no control characters.
+// A line is truncated and has no control characters.
 func TestLine_Cases(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -24,7 +24,7 @@ func TestLine_Cases(t *testing.T) {
 	}
 }
 
-// Escaped JSON is graphic and means the same.
+// Escaped JSON is graphic and has the same meaning.
 func FuzzJSON(f *testing.F) {
 	f.Add("a\x1b\u009b\u202e\U000e0041 é😀\n")
 	f.Fuzz(func(t *testing.T, s string) {

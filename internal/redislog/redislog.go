@@ -1,5 +1,5 @@
-// Package redislog writes what go-redis logs to slog, at most one line a
-// second: while a server is away go-redis logs every connection that fails.
+// Package redislog logs the messages of go-redis to slog, at most one line a second:
+// while a server is unavailable go-redis logs every failed connection.
 //
 // go-redis has one logger for the whole process. It is replaced when this
 // package is initialised, so a program that calls redis.SetLogger in main keeps
@@ -22,8 +22,8 @@ func init() { redis.SetLogger(&process) }
 
 var process = logger{level: slog.LevelWarn, throttle: logthrottle.New(time.Second)}
 
-// Use names the logger of the process and the level to log at. A nil logger,
-// the default, means slog.Default().
+// Use sets the logger of the process and the level. A nil logger, the default, means
+// slog.Default().
 func Use(to *slog.Logger, level slog.Level) {
 	process.mu.Lock()
 	defer process.mu.Unlock()
@@ -33,7 +33,7 @@ func Use(to *slog.Logger, level slog.Level) {
 type logger struct {
 	throttle *logthrottle.Throttle
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	to    *slog.Logger
 	level slog.Level
 }

@@ -1,13 +1,12 @@
-// Package redisuri parses URIs of Redis, for the store and for the server's
-// configuration:
+// Package redisuri parses Redis URIs, for the store and for the server's configuration:
 //
 //	redis://user:password@host:6379/0                one server, or a cluster if it is part of one
 //	redis://host1:6379,host2:6379                    a cluster
 //	redis://host1:6379,redis://host2:6379            the same
-//	redis-sentinel://host1:26379,host2:26379/master  behind Sentinel
+//	redis-sentinel://host1:26379,host2:26379/master  with Sentinel
 //
-// rediss:// and rediss-sentinel:// are the same over TLS. Errors follow the words
-// "the URI", and show no part of it: without its @, a password looks like a host.
+// rediss:// and rediss-sentinel:// are the same over TLS. Errors complete the words "the
+// URI" and show no part of it: if the @ is missing, a password looks like a host.
 package redisuri
 
 import (
@@ -65,7 +64,7 @@ func Parse(uri string) (URI, error) {
 	return u, u.checkPath()
 }
 
-// CutCredentials cuts at the last @, since a password may have one that is not
+// CutCredentials cuts at the last @, because a password may have one that is not
 // encoded.
 func CutCredentials(rest string) (credentials, after string) {
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
@@ -93,7 +92,7 @@ func (u URI) checkPath() error {
 	return nil
 }
 
-// String is the URI with its scheme once, and with the password.
+// String returns the URI with the password, and with its scheme once.
 func (u URI) String() string {
 	s := u.Scheme + "://"
 	if u.Credentials != "" {
@@ -105,31 +104,31 @@ func (u URI) String() string {
 	return s
 }
 
-// IsSentinel reports whether the hosts are Sentinel's.
+// IsSentinel reports whether the hosts are sentinels.
 func (u URI) IsSentinel() bool { return strings.HasSuffix(u.Scheme, "-sentinel") }
 
 // IsTLS reports whether connections are encrypted.
 func (u URI) IsTLS() bool { return strings.HasPrefix(u.Scheme, "rediss") }
 
-// Database is the number of the database.
+// Database returns the number of the database.
 func (u URI) Database() int {
-	n, _ := strconv.Atoi(u.Path) // it was checked, or is the name of a master
+	n, _ := strconv.Atoi(u.Path) // checked by Parse, or the name of a master
 	return n
 }
 
-// Login is the user and the password. A single word is the password, as in
+// Login returns the user and the password. A single word is the password, as in
 // redis-cli.
 func (u URI) Login() (user, password string) {
 	user, password, both := strings.Cut(u.Credentials, ":")
 	if !both {
 		user, password = "", u.Credentials
 	}
-	user, _ = url.PathUnescape(user) // both were checked
+	user, _ = url.PathUnescape(user) // checked by Parse
 	password, _ = url.PathUnescape(password)
 	return user, password
 }
 
-// Addrs are the hosts with their ports.
+// Addrs returns the hosts with their ports.
 func (u URI) Addrs() []string {
 	port := "6379"
 	if u.IsSentinel() {
@@ -137,7 +136,7 @@ func (u URI) Addrs() []string {
 	}
 	addrs := make([]string, len(u.Hosts))
 	for i, host := range u.Hosts {
-		addrs[i], _ = syntax.HostPort(host, port) // it was checked
+		addrs[i], _ = syntax.HostPort(host, port) // checked by Parse
 	}
 	return addrs
 }

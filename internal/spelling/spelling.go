@@ -1,5 +1,4 @@
-// Package spelling finds the name that was probably meant by one that is not
-// known.
+// Package spelling suggests the known name that an unknown one probably means.
 package spelling
 
 import (
@@ -7,13 +6,13 @@ import (
 	"strings"
 )
 
-// Plain is a name in lower case without - _ and dots.
+// Plain returns a name in lower case without - _ and dots.
 func Plain(name string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "", ".", "").Replace(name))
 }
 
-// Nearest is the one of names that was probably meant by name, "" if none is
-// near. synonyms has the right names by plain spellings that are used elsewhere.
+// Nearest returns the one of names that name probably means, "" if none is near.
+// synonyms has names by plain spellings that are used elsewhere.
 func Nearest(name string, names []string, synonyms map[string]string) string {
 	wanted := Plain(name)
 	for _, n := range names {
@@ -39,10 +38,10 @@ func Nearest(name string, names []string, synonyms map[string]string) string {
 	return best
 }
 
-// containing is the only name that has the wanted one in it, or is in it, as
-// PUBSUB is in REDIS_PUBSUB.
+// containing returns the only name that contains the wanted one or is contained in it,
+// as PUBSUB is in REDIS_PUBSUB.
 func containing(wanted string, names []string) string {
-	const least = 4 // letters that mean something
+	const least = 4 // shorter matches are coincidence
 	found := ""
 	for _, n := range names {
 		p := Plain(n)
@@ -57,12 +56,12 @@ func containing(wanted string, names []string) string {
 	return found
 }
 
-// distance is how many letters are added, missing, other or swapped with their
+// distance returns how many letters are added, missing, different or swapped with their
 // neighbours.
 func distance(a, b string) int {
 	const most = 100
 	a, b = a[:min(len(a), most)], b[:min(len(b), most)]
-	var before []int // the row before the last one
+	var before []int // the row before last
 	last := make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j

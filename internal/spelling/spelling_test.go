@@ -6,7 +6,8 @@ import (
 	"github.com/fluxgate/fluxgate/internal/spelling"
 )
 
-func TestNearest(t *testing.T) {
+// The suggestion for a typo is the nearest name.
+func TestNearest_Names(t *testing.T) {
 	names := []string{"capacity", "refillTokens", "bands", "label", "REDIS_PUBSUB", "uri"}
 	synonyms := map[string]string{"limit": "capacity", "window": "refill"}
 	for name, want := range map[string]string{

@@ -1,4 +1,4 @@
-// Package syntax says what can be the name of a host, a header or a method.
+// Package syntax validates names of hosts, headers and methods.
 package syntax
 
 import (
@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// IsLoopback reports whether a host is reached from this machine only. A name
-// other than localhost may resolve to any address.
+// IsLoopback reports whether a host can be reached from this machine only. A name other
+// than localhost may resolve to any address.
 func IsLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return err == nil && addr.Unmap().IsLoopback() || host == "localhost"
 }
 
-// IsHost reports whether s is an address or can be the name of a host.
+// IsHost reports whether s is an address or a valid host name.
 func IsHost(s string) bool {
 	_, err := netip.ParseAddr(s)
 	return err == nil || IsHostname(s)
@@ -43,8 +43,7 @@ func HostPort(s, port string) (addr string, ok bool) {
 // header.
 func IsToken(s string) bool { return s != "" && Only(s, "!#$%&'*+-.^_`|~") }
 
-// Only reports whether s has no characters but ASCII letters, digits and those
-// of others.
+// Only reports whether s has only ASCII letters, digits and characters of others.
 func Only(s, others string) bool {
 	for _, c := range []byte(s) {
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z'

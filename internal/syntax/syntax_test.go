@@ -7,7 +7,8 @@ import (
 	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
-func TestIsLoopback(t *testing.T) {
+// Loopback addresses and localhost are loopback hosts.
+func TestIsLoopback_Hosts(t *testing.T) {
 	for host, want := range map[string]bool{
 		"127.0.0.1": true, "127.8.9.1": true, "::1": true, "::ffff:127.0.0.1": true, "localhost": true,
 		"": false, "0.0.0.0": false, "::": false, "10.0.0.1": false, "localhost.example.com": false, "127.0.0.1:80": false,
@@ -18,7 +19,8 @@ func TestIsLoopback(t *testing.T) {
 	}
 }
 
-func TestIsHost(t *testing.T) {
+// Addresses and host names are hosts.
+func TestIsHost_Names(t *testing.T) {
 	for _, c := range []struct {
 		s          string
 		host, name bool
@@ -33,8 +35,8 @@ func TestIsHost(t *testing.T) {
 	}
 }
 
-// Every byte is tried: a token has letters, digits and 15 others.
-func TestIsToken(t *testing.T) {
+// A token has letters, digits and 15 other characters. The test tries every byte.
+func TestIsToken_Bytes(t *testing.T) {
 	n := 0
 	for c := range 256 {
 		if syntax.IsToken(string([]byte{byte(c)})) {

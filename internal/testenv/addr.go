@@ -2,8 +2,8 @@ package testenv
 
 import "testing"
 
-// FreeAddr is an address without a listener, for a program that a test
-// starts itself. No other server of this process gets it until the test ends.
+// FreeAddr returns an address without a listener, for a program that a test starts
+// itself. No other server of this process gets it until the test ends.
 func FreeAddr(tb testing.TB) string {
 	tb.Helper()
 	port, err := reservePort()
@@ -14,8 +14,7 @@ func FreeAddr(tb testing.TB) string {
 	return loopback(port)
 }
 
-// SkipShort leaves a test out under -short: it builds programs or starts
-// servers.
+// SkipShort skips a test under -short that builds programs or starts servers.
 func SkipShort(tb testing.TB) {
 	tb.Helper()
 	skipShort(tb)

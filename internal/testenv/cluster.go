@@ -20,12 +20,12 @@ const (
 	clusterMasters = 3
 	clusterNodes   = 2 * clusterMasters
 
-	// nodeTimeout is how long a node is silent before it counts as failed. A
-	// replica takes over after about twice as long.
+	// nodeTimeout is after what time without an answer a node counts as failed.
+	// A replica takes over after about twice as long.
 	nodeTimeout = 1500 * time.Millisecond
 )
 
-// StartCluster starts a cluster for one test and ends it with the test.
+// StartCluster starts a cluster for one test and stops it with the test.
 func StartCluster(tb testing.TB, cfg Config) *Cluster {
 	tb.Helper()
 	return start(tb, cfg, startCluster)
@@ -41,8 +41,8 @@ func startCluster(ctx context.Context, cfg Config) (*Cluster, error) {
 		"cluster-config-file nodes.conf",
 		"cluster-announce-ip 127.0.0.1",
 		fmt.Sprintf("cluster-node-timeout %d", nodeTimeout.Milliseconds()),
-		"cluster-replica-validity-factor 0", // a replica may always take over, however long its master was away
-		"cluster-migration-barrier 1000",    // nor does it leave its master for one without
+		"cluster-replica-validity-factor 0", // a replica may always take over
+		"cluster-migration-barrier 1000",    // replicas stay with their master
 	}
 	if g.certs != nil {
 		lines = append(lines, "tls-cluster yes")
@@ -61,7 +61,7 @@ func startCluster(ctx context.Context, cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// form makes a cluster of the nodes: the first half are masters, and node i+3
+// form creates a cluster from the nodes: the first half are masters, and node i+3
 // replicates node i.
 func (c *Cluster) form(ctx context.Context) error {
 	ids := make([]string, len(c.nodes))
@@ -102,9 +102,8 @@ func (c *Cluster) form(ctx context.Context) error {
 	return c.WaitHealthy(ctx)
 }
 
-// introduce gives node i its epoch and slots and has it meet those before it.
-// Epochs of their own save the nodes a round of settling who came first; meeting
-// everyone saves the time until gossip gets around.
+// introduce sets the epoch and slots of node i and lets it meet those before it. Setting
+// distinct epochs avoids an election; meeting all nodes avoids waiting for gossip.
 func (c *Cluster) introduce(conn *session, i int) error {
 	if _, err := conn.do("CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
 		return err
@@ -126,20 +125,20 @@ func (c *Cluster) introduce(conn *session, i int) error {
 	return nil
 }
 
-// Nodes are all six nodes, running or not.
+// Nodes returns all six nodes, running or not.
 func (c *Cluster) Nodes() []*Server { return slices.Clone(c.nodes) }
 
-// Addrs are the addresses of all nodes, for a client to start from.
+// Addrs returns the addresses of all nodes.
 func (c *Cluster) Addrs() []string { return addrsOf(c.nodes) }
 
-// Addr is the address of one node.
+// Addr returns the address of one node.
 func (c *Cluster) Addr() string { return c.nodes[0].addr }
 
-// URI names all nodes and the credentials: redis://user:password@host1,host2,...
+// URI returns a URI with all nodes and the credentials: redis://user:password@host1,host2,...
 func (c *Cluster) URI() string { return c.uri("redis", c.Addrs(), "") }
 
-// Masters are the masters in the order of their slots, as the first running node
-// sees them. After a disturbance the nodes may disagree until WaitHealthy.
+// Masters returns the masters in the order of their slots, as the first running node
+// sees them. After a failure the nodes may disagree until WaitHealthy.
 func (c *Cluster) Masters(ctx context.Context) ([]*Server, error) {
 	v, err := c.view(ctx)
 	if err != nil {
@@ -154,7 +153,7 @@ func (c *Cluster) Masters(ctx context.Context) ([]*Server, error) {
 	return masters, nil
 }
 
-// MasterOf is the master of a slot, as the first running node sees it.
+// MasterOf returns the master of a slot, as the first running node sees it.
 func (c *Cluster) MasterOf(ctx context.Context, slot int) (*Server, error) {
 	v, err := c.view(ctx)
 	if err != nil {
@@ -168,7 +167,7 @@ func (c *Cluster) MasterOf(ctx context.Context, slot int) (*Server, error) {
 	return nil, fmt.Errorf("slot %d has no master", slot)
 }
 
-// Replicas are the replicas of a master, as the first running node sees them.
+// Replicas returns the replicas of a master, as the first running node sees them.
 func (c *Cluster) Replicas(ctx context.Context, master *Server) ([]*Server, error) {
 	v, err := c.view(ctx)
 	if err != nil {
@@ -187,8 +186,8 @@ func (c *Cluster) Replicas(ctx context.Context, master *Server) ([]*Server, erro
 	return replicas, nil
 }
 
-// Failover has a running replica take over from master, with its consent if it
-// still runs, and returns the replica once the cluster is healthy again.
+// Failover makes a running replica the master, coordinated with master if it runs, and
+// returns the replica when the cluster is healthy again.
 func (c *Cluster) Failover(ctx context.Context, master *Server) (*Server, error) {
 	replicas, err := c.Replicas(ctx, master)
 	if err != nil {
@@ -199,7 +198,7 @@ func (c *Cluster) Failover(ctx context.Context, master *Server) (*Server, error)
 		return nil, fmt.Errorf("%s has no running replica", master.addr)
 	}
 	next := replicas[i]
-	const patience = 5 * time.Second // Redis gives up a failover silently after this long
+	const patience = 5 * time.Second // Redis aborts a failover silently after this time
 	var asked time.Time
 	err = poll(ctx, func(ctx context.Context) error {
 		info, err := next.Info(ctx, "replication")
@@ -227,7 +226,7 @@ func (c *Cluster) Failover(ctx context.Context, master *Server) (*Server, error)
 	return next, c.WaitHealthy(ctx)
 }
 
-// byAddr is the node at an address, nil for one that others know no address of.
+// byAddr returns the node at an address, or nil.
 func (c *Cluster) byAddr(addr string) *Server { return findAddr(c.nodes, addr) }
 
 func (c *Cluster) running() []*Server { return running(c.nodes) }

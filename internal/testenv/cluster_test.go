@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Cluster answers with TLS and users.
+// A cluster with TLS and users answers.
 func TestCluster_TLSAndUsers(t *testing.T) {
 	c := StartCluster(t, Config{TLS: true, Users: []User{{Name: "gate", Password: "pw"}}})
 	for _, n := range c.Nodes() {
@@ -16,13 +16,13 @@ func TestCluster_TLSAndUsers(t *testing.T) {
 	if c.URI() != want || len(c.Addrs()) != 6 {
 		t.Errorf("URI %s, want %s", c.URI(), want)
 	}
-	migrate(t, c) // MIGRATE connects on its own: it needs the credentials too
+	migrate(t, c) // MIGRATE needs the credentials too
 }
 
-// Cluster migration.
+// A slot is migrated to another master.
 func TestCluster_Migration(t *testing.T) { migrate(t, StartCluster(t, Config{})) }
 
-// migrate moves a slot with keys and looks at what clients see on the way.
+// migrate moves a slot with keys and checks what clients see meanwhile.
 func migrate(t *testing.T, c *Cluster) {
 	t.Helper()
 	ctx := testContext(t)
@@ -65,7 +65,7 @@ func replyError(t *testing.T, s *Server, prefix string, args ...any) {
 	}
 }
 
-// Cluster survives the loss of a master.
+// A replica takes over from a lost master.
 func TestCluster_MasterLost(t *testing.T) {
 	ctx := testContext(t)
 	c := StartCluster(t, Config{})
@@ -103,11 +103,11 @@ func TestCluster_MasterLost(t *testing.T) {
 	must(t, now.Thaw())
 	must(t, c.WaitHealthy(ctx))
 	if got := run(t, old, "GET", keyOf(t, slot)); got != "value" {
-		t.Errorf("the value was lost on the way: %v", got)
+		t.Errorf("the value was lost: %v", got)
 	}
 }
 
-// Cluster failover.
+// A failover makes a replica the master, whether its master runs or not.
 func TestCluster_Failover(t *testing.T) {
 	ctx := testContext(t)
 	c := StartCluster(t, Config{})
@@ -116,20 +116,20 @@ func TestCluster_Failover(t *testing.T) {
 	if len(masters) != 3 {
 		t.Fatalf("%d masters", len(masters))
 	}
-	now, err := c.Failover(ctx, masters[1]) // by agreement
+	now, err := c.Failover(ctx, masters[1]) // coordinated
 	must(t, err)
 	if m, err := c.MasterOf(ctx, Slots/2); err != nil || m != now || m == masters[1] {
-		t.Errorf("the new master is not in charge: %v", err)
+		t.Errorf("the new master does not own its slots: %v", err)
 	}
 	must(t, masters[2].Kill())
-	now, err = c.Failover(ctx, masters[2]) // without the master's consent
+	now, err = c.Failover(ctx, masters[2]) // without the master
 	must(t, err)
 	if m, err := c.MasterOf(ctx, Slots-1); err != nil || m != now {
-		t.Errorf("the new master is not in charge: %v", err)
+		t.Errorf("the new master does not own its slots: %v", err)
 	}
 }
 
-// keyOf is a key that falls into the slot.
+// keyOf returns a key in the slot.
 func keyOf(t *testing.T, slot int) string {
 	t.Helper()
 	for i := range 1_000_000 {
@@ -141,7 +141,7 @@ func keyOf(t *testing.T, slot int) string {
 	return ""
 }
 
-// Keys fall into the slots of Redis Cluster.
+// Keys have the slots of Redis Cluster.
 func TestSlot_KnownKeys(t *testing.T) {
 	n := SharedCluster(t).Nodes()[0]
 	for _, key := range []string{"", "123456789", "foo", "{user}.a", "a{user}b{other}", "{}a", "a{b", "}{x}", "\xff\x00"} {

@@ -25,7 +25,7 @@ func (n nodeView) owns(slot int) bool {
 	return slices.ContainsFunc(n.slots, func(r [2]int) bool { return r[0] <= slot && slot <= r[1] })
 }
 
-// healthy means that the viewer is in touch with the node.
+// healthy reports whether the viewer is connected to the node.
 func (n nodeView) healthy() bool {
 	for _, flag := range []string{"fail", "fail?", "handshake", "noaddr"} {
 		if n.is(flag) {
@@ -53,7 +53,7 @@ func parseView(text string) (view, error) {
 		}
 		for _, r := range f[8:] {
 			if strings.HasPrefix(r, "[") {
-				continue // on the move: "[slot->-node]"
+				continue // migrating: "[slot->-node]"
 			}
 			first, last, isRange := strings.Cut(r, "-")
 			if !isRange {
@@ -76,7 +76,7 @@ func (v view) healthyNodes() []nodeView {
 	return slices.DeleteFunc(slices.Clone(v), func(n nodeView) bool { return !n.healthy() })
 }
 
-// masters are the nodes that own slots, in the order of the slots.
+// masters returns the nodes that own slots, in the order of the slots.
 func (v view) masters() []nodeView {
 	m := slices.DeleteFunc(slices.Clone(v), func(n nodeView) bool { return !n.is("master") || len(n.slots) == 0 })
 	slices.SortFunc(m, func(a, b nodeView) int { return a.slots[0][0] - b.slots[0][0] })
@@ -92,8 +92,8 @@ func (v view) find(s *Server) (nodeView, error) {
 	return nodeView{}, fmt.Errorf("%s is not in the cluster", s.addr)
 }
 
-// layout is the view without the viewer: who leads, who follows, which slots.
-// It is the same on every node once they agree.
+// layout returns masters, replicas and slots. It is the same on every node when they
+// agree.
 func (v view) layout() string {
 	var b strings.Builder
 	for _, n := range v {
@@ -102,7 +102,7 @@ func (v view) layout() string {
 	return b.String()
 }
 
-// view is the cluster as the first running node sees it.
+// view returns the cluster as the first running node sees it.
 func (c *Cluster) view(ctx context.Context) (view, error) {
 	nodes := c.running()
 	if len(nodes) == 0 {
@@ -124,10 +124,9 @@ func (c *Cluster) viewOf(ctx context.Context, n *Server) (view, error) {
 	return parseView(text)
 }
 
-// WaitHealthy returns once the nodes that run (neither killed, stopped nor
-// frozen) form a working cluster: they agree on who leads what, say that the
-// cluster's state is ok, every slot belongs to one of them, and every replica
-// among them is in step with its master.
+// WaitHealthy waits until the running nodes (neither killed, stopped nor frozen) form a
+// working cluster: they agree on masters and slots, report the state ok, own every slot,
+// and every running replica is connected to its master.
 func (c *Cluster) WaitHealthy(ctx context.Context) error {
 	if err := poll(ctx, c.healthy); err != nil {
 		return fmt.Errorf("cluster not healthy: %w", err)
@@ -178,8 +177,8 @@ func (c *Cluster) replicated(ctx context.Context, v view) error {
 	return nil
 }
 
-// complete checks that every running node is in touch and that together they
-// own every slot.
+// complete checks that every running node is connected and that together they own every
+// slot.
 func (v view) complete(running []*Server) error {
 	covered := 0
 	for _, s := range running {
@@ -200,7 +199,7 @@ func (v view) complete(running []*Server) error {
 	return nil
 }
 
-// stateOK checks what a node says of the cluster as a whole.
+// stateOK checks the cluster state that a node reports.
 func stateOK(ctx context.Context, n *Server) error {
 	reply, err := n.Do(ctx, "CLUSTER", "INFO")
 	if err != nil {

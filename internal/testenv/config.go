@@ -10,31 +10,31 @@ import (
 	"strings"
 )
 
-// Config says how an environment differs from the plain one. The zero value is
-// a server without TLS, users or persistence.
+// Config configures an environment. The zero value is a server without TLS, users and
+// persistence.
 type Config struct {
-	// TLS serves TLS only, between the servers too.
+	// TLS serves TLS only, also between the servers.
 	TLS bool
 
-	// MutualTLS also demands a client certificate; it implies TLS.
+	// MutualTLS also requires a client certificate; it implies TLS.
 	MutualTLS bool
 
 	// Password is that of the default user.
 	Password string
 
-	// Users are the ACL users. The first is the one that Username, Password and
-	// URI name. Where there are users and no Password, the default user is off.
+	// Users are the ACL users. Username, Password and URI are those of the first
+	// one. With users and no Password, the default user is off.
 	Users []User
 
-	// OpenSentinels leaves the sentinels without users, as many installations
-	// do, while the servers they watch have them.
+	// OpenSentinels leaves the sentinels without users, while the servers they
+	// monitor have them.
 	OpenSentinels bool
 
 	// Persist writes every command to disk before it is answered, so that data
 	// survives Kill and Restart. Without it a restarted server is empty.
 	Persist bool
 
-	// Directives are further lines of the data servers' redis.conf.
+	// Directives are additional lines of the data servers' redis.conf.
 	Directives []string
 }
 
@@ -43,14 +43,14 @@ type User struct {
 	Name     string
 	Password string
 
-	// Rules are ACL rules as in redis.conf; empty means everything is allowed.
-	// Sentinels hold no data, so there every user is allowed everything.
+	// Rules are ACL rules as in redis.conf; empty means that everything is
+	// permitted. Sentinels permit everything to every user.
 	Rules string
 }
 
 const allowAll = "~* &* +@all"
 
-// validate refuses what redis.conf could not express.
+// validate returns an error for values that redis.conf cannot represent.
 func (c Config) validate() error {
 	for _, u := range c.Users {
 		if u.Name == "" || u.Password == "" || strings.ContainsAny(u.Name, " \t\r\n\"'") {
@@ -70,14 +70,14 @@ func (c Config) validate() error {
 
 func (c Config) secured() bool { return c.Password != "" || len(c.Users) > 0 }
 
-// adminName is the user of this package, the replicas and the sentinels. The
-// test's own users may be as restricted as the test likes.
+// adminName is the user of this package, the replicas and the sentinels. The users of a
+// test may have any restrictions.
 const adminName = "testenv"
 
-// access is what a client needs to get in, besides an address.
+// access has the credentials of a client.
 type access struct {
-	username, password string // the test's
-	admin, adminPass   string // ours; empty when there are no users
+	username, password string // of the test
+	admin, adminPass   string // of this package; empty without users
 	tls                *tls.Config
 	certs              *Certificates
 	db                 int
@@ -100,19 +100,19 @@ func newAccess(cfg Config, certs *Certificates) access {
 	return a
 }
 
-// open is the same access to a server that knows no users.
+// open returns the access to a server without users.
 func (a access) open() access {
 	return access{tls: a.tls, certs: a.certs}
 }
 
-// Username is the ACL user a client logs in as, empty for the default user.
+// Username returns the ACL user of a client, empty for the default user.
 func (a access) Username() string { return a.username }
 
-// Password is what a client logs in with, empty when none is asked for.
+// Password returns the password of a client, empty if none is required.
 func (a access) Password() string { return a.password }
 
-// TLSConfig is a client's TLS configuration, nil when the servers speak plain
-// TCP. Each call returns a copy.
+// TLSConfig returns a copy of a client's TLS configuration, nil if the servers use plain
+// TCP.
 func (a access) TLSConfig() *tls.Config {
 	if a.tls == nil {
 		return nil
@@ -120,10 +120,10 @@ func (a access) TLSConfig() *tls.Config {
 	return a.tls.Clone()
 }
 
-// Certificates are the files behind TLSConfig, nil without TLS of our own making.
+// Certificates returns the files of TLSConfig, nil without TLS of this package.
 func (a access) Certificates() *Certificates { return a.certs }
 
-// uri puts scheme ("redis" or "redis-sentinel"), credentials and hosts together.
+// uri returns a URI with scheme ("redis" or "redis-sentinel"), credentials and hosts.
 func (a access) uri(scheme string, hosts []string, path string) string {
 	if a.tls != nil {
 		scheme = strings.Replace(scheme, "redis", "rediss", 1)
@@ -135,8 +135,8 @@ func (a access) uri(scheme string, hosts []string, path string) string {
 	return u.String()
 }
 
-// userLines are the ACL lines of redis.conf. Passwords stand there as hashes,
-// which need no quoting.
+// userLines returns the ACL lines of redis.conf. Passwords are hashed, so they need no
+// quoting.
 func userLines(cfg Config, a access, sentinel bool) []string {
 	if a.admin == "" {
 		return nil

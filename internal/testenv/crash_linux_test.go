@@ -16,8 +16,8 @@ import (
 
 const crashVariable = "TESTENV_TO_BE_KILLED"
 
-// TestServer_TestBinaryKilled kills a second copy of this test that has
-// started servers.
+// Servers end with a test binary that is killed. The test kills a second copy of itself
+// that has started servers.
 func TestServer_TestBinaryKilled(t *testing.T) {
 	skipShort(t)
 	if os.Getenv(crashVariable) != "" {
@@ -57,18 +57,17 @@ func TestServer_TestBinaryKilled(t *testing.T) {
 	}))
 }
 
-// TestServer_OutlivesThread starts a server from a thread that then
-// ends, which must not end the server.
+// A server does not end with the thread that started it.
 func TestServer_OutlivesThread(t *testing.T) {
 	skipShort(t)
 	var s *Server
 	var err error
 	thread := make(chan int)
-	var ask func()
-	ask = func() {
-		runtime.LockOSThread() // and not unlocked: the thread ends with the goroutine
+	var call func()
+	call = func() {
+		runtime.LockOSThread() // not unlocked, so that the thread ends with the goroutine
 		if syscall.Gettid() == os.Getpid() {
-			go ask() // the main thread never ends; while we hold it, this is another
+			go call() // the main thread never ends: use another one
 			<-t.Context().Done()
 			runtime.UnlockOSThread()
 			return
@@ -76,14 +75,14 @@ func TestServer_OutlivesThread(t *testing.T) {
 		s, err = startStandalone(context.Background(), Config{})
 		thread <- syscall.Gettid()
 	}
-	go ask()
+	go call()
 	task := fmt.Sprintf("/proc/self/task/%d", <-thread)
 	must(t, err)
 	defer func() { must(t, s.group.close()) }()
 	pid := s.Pid()
 	must(t, poll(testContext(t), func(context.Context) error {
 		if _, err := os.Stat(task); err == nil {
-			return fmt.Errorf("the thread %s is still there", task)
+			return fmt.Errorf("the thread %s has not ended", task)
 		}
 		return nil
 	}))

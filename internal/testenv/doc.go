@@ -1,8 +1,7 @@
-// Package testenv starts real servers for tests. Redis: standalone, a Cluster of
-// three masters and three replicas, and a Sentinel group, each with TLS and ACL
-// users where a test wants them. MongoDB: FerretDB over SQLite, a server that
-// speaks MongoDB's protocol and is built from source, since MongoDB itself is in
-// no package registry ([StartMongo], [SharedMongo]).
+// Package testenv starts real servers for tests. Redis: standalone, a Cluster of three
+// masters and three replicas, and a Sentinel group, each optionally with TLS and ACL
+// users. MongoDB: FerretDB over SQLite, a server with MongoDB's protocol that is built
+// from source, because MongoDB is in no package registry ([StartMongo], [SharedMongo]).
 //
 // # Shared and private servers
 //
@@ -17,8 +16,8 @@
 //		...
 //	}
 //
-// A test that flushes scripts, changes settings, kills, freezes, fails over or
-// migrates gets its own, which ends with the test:
+// A test that flushes scripts, changes settings, kills, freezes, fails over or migrates
+// starts its own, which ends with the test:
 //
 //	c := testenv.StartCluster(t, testenv.Config{TLS: true})
 //	old, err := c.MasterOf(ctx, testenv.Slot("some-key"))
@@ -26,22 +25,22 @@
 //	err = old.Kill()
 //	err = c.WaitHealthy(ctx) // a replica has taken over, every slot is covered
 //
-// # When there is no server
+// # Without servers
 //
-// Under go test -short a test that asks for a server is skipped. Otherwise a
-// server that cannot start fails the test: a green run means the tests ran.
+// Under go test -short a test that needs a server is skipped. Otherwise a server that
+// cannot start fails the test.
 //
-// FLUXGATE_TEST_REDIS_URI points [SharedStandalone] at another server, which the
-// tests then use but never stop; [Server.Owned] tells the two apart.
-// FLUXGATE_TEST_MONGO_URI does the same for [SharedMongo].
+// FLUXGATE_TEST_REDIS_URI makes [SharedStandalone] use another server, which is never
+// stopped; [Server.Owned] returns false for it. FLUXGATE_TEST_MONGO_URI does the same for
+// [SharedMongo].
 //
-// # What is left behind
+// # Cleanup
 //
-// Nothing that runs. Servers end with their test or with [Main], and on Linux
-// the kernel kills them if the test binary dies first. Their data directories
-// are removed when they end; those of a test binary that was killed stay as
-// fluxgate-testenv-* in /dev/shm, or in TMPDIR if that is set.
+// Servers end with their test or with [Main], and on Linux the kernel kills them if the
+// test binary dies first. Their data directories are removed when they end; those of a
+// killed test binary remain as fluxgate-testenv-* in /dev/shm, or in TMPDIR if that is
+// set.
 //
-// Servers listen on 127.0.0.1 only. They keep nothing on disk unless
-// [Config.Persist] is set, so a restarted server is empty.
+// Servers listen on 127.0.0.1 only. They write nothing to disk unless [Config.Persist] is
+// set, so a restarted server is empty.
 package testenv

@@ -2,8 +2,8 @@ package testenv
 
 import "syscall"
 
-// endWithParent has the kernel kill the child when the thread that started it
-// ends, which is when the test binary dies, however it does.
+// endWithParent lets the kernel kill the child when the thread that started it ends,
+// which includes any death of the test binary.
 func endWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

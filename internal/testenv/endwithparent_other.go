@@ -4,6 +4,6 @@ package testenv
 
 import "syscall"
 
-// endWithParent has no counterpart here: a test binary that is killed leaves its
-// servers running.
+// endWithParent is not available on this system: a killed test binary leaves its servers
+// running.
 func endWithParent() *syscall.SysProcAttr { return nil }

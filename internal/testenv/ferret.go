@@ -14,13 +14,11 @@ import (
 	"time"
 )
 
-// buildTimeout is for a machine that has never compiled FerretDB and has other
-// things to do.
+// buildTimeout is enough for a busy machine that compiles FerretDB for the first time.
 const buildTimeout = 8 * time.Minute
 
-// ferretProgram is the path of the FerretDB server. It is a module of its own,
-// so that its many dependencies stay out of the product, and is built when a
-// test first asks for it.
+// ferretProgram returns the path of the FerretDB server. It is a module of its own, so
+// that the product does not depend on it, and is built when a test first needs it.
 var ferretProgram = sync.OnceValues(func() (string, error) {
 	_, here, _, ok := runtime.Caller(0)
 	source := filepath.Join(filepath.Dir(here), "ferretdb")
@@ -40,7 +38,7 @@ var ferretProgram = sync.OnceValues(func() (string, error) {
 	return program, nil
 })
 
-// cachedProgram is where the program of this very source is kept.
+// cachedProgram returns the path of the program for this source.
 func cachedProgram(source string) (string, error) {
 	sum := sha256.New()
 	_, _ = fmt.Fprintln(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH)
@@ -66,8 +64,8 @@ func cachedProgram(source string) (string, error) {
 	return filepath.Join(dir, fmt.Sprintf("ferretdb-%x", sum.Sum(nil)[:8])), nil
 }
 
-// buildProgram builds beside the program's place and moves it there, so that
-// test binaries that build at the same time never run half of one.
+// buildProgram builds to a temporary name and renames it, so that concurrent test
+// binaries never run an incomplete program.
 func buildProgram(source, program string) error {
 	dir, err := os.MkdirTemp(filepath.Dir(program), "build-")
 	if err != nil {

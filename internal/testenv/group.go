@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// group is the servers of one environment, under one directory.
+// group has the servers of one environment, under one directory.
 type group struct {
 	access
 	cfg     Config
@@ -23,15 +23,15 @@ type group struct {
 	servers []*Server
 }
 
-// spec is what sets a server apart from the others of its group.
+// spec has the settings of one server of a group.
 type spec struct {
-	role     string // for people, and the directory's name
+	role     string // in messages, and the directory's name
 	sentinel bool
 	lines    []string             // of redis.conf
-	prepare  func(*session) error // done each time the server starts
+	prepare  func(*session) error // called after each start
 }
 
-// errNoProgram tells a person what to do about it.
+// errNoProgram says how to install the program.
 var errNoProgram = errors.New("redis-server is not installed; install it with: apt-get install -y redis-server (or run go test -short to leave out the tests that need it)")
 
 func newGroup(cfg Config) (*group, error) {
@@ -57,9 +57,9 @@ func newGroup(cfg Config) (*group, error) {
 	return g, nil
 }
 
-// makeDir makes the group's directory, in memory where the system offers that:
-// cluster nodes and sentinels write their state through to the disk at every
-// change, and on a busy one stand still for seconds, which counts as failing.
+// makeDir creates the group's directory, in memory if possible: cluster nodes and
+// sentinels write their state to disk at every change, which can take seconds on a busy
+// disk and would count as a failure.
 func makeDir() (string, error) {
 	const pattern = "fluxgate-testenv-"
 	if os.Getenv("TMPDIR") == "" {
@@ -70,7 +70,7 @@ func makeDir() (string, error) {
 	return os.MkdirTemp("", pattern)
 }
 
-// start adds a server on a port of its own.
+// start adds a server on a new port.
 func (g *group) start(ctx context.Context, sp spec) (*Server, error) {
 	const attempts = 10
 	var err error
@@ -89,7 +89,7 @@ func (g *group) start(ctx context.Context, sp spec) (*Server, error) {
 	return nil, err
 }
 
-// attempt starts a server on a port that was free a moment ago.
+// attempt starts a server on a port that was just free.
 func (g *group) attempt(ctx context.Context, sp spec) (*Server, error) {
 	port, err := reservePort()
 	if err != nil {
@@ -121,7 +121,7 @@ func (g *group) attempt(ctx context.Context, sp spec) (*Server, error) {
 	return s, nil
 }
 
-// startAll starts one server per spec at the same time, in order.
+// startAll starts a server per spec concurrently and returns them in order.
 func (g *group) startAll(ctx context.Context, specs []spec) ([]*Server, error) {
 	servers := make([]*Server, len(specs))
 	errs := make([]error, len(specs))
@@ -133,8 +133,8 @@ func (g *group) startAll(ctx context.Context, specs []spec) ([]*Server, error) {
 	return servers, errors.Join(errs...)
 }
 
-// confLines are the whole redis.conf of a server. Sentinels know neither data
-// nor replication.
+// confLines returns the redis.conf of a server. Sentinels have no data and no
+// replication.
 func (g *group) confLines(s *Server) []string {
 	lines := []string{
 		"bind 127.0.0.1",
@@ -165,10 +165,10 @@ func (g *group) confLines(s *Server) []string {
 	return append(lines, s.spec.lines...)
 }
 
-// home lets every environment, of one server or of many, be handled alike.
-func (g *group) home() household { return g }
+// lifecycle implements environment.
+func (g *group) lifecycle() lifecycle { return g }
 
-// report shows the end of every server's log to a test that failed.
+// report logs the end of every server's log if the test failed.
 func (g *group) report(tb testing.TB) {
 	tb.Helper()
 	if !tb.Failed() {
@@ -181,9 +181,8 @@ func (g *group) report(tb testing.TB) {
 	}
 }
 
-// close ends every server and removes their files. It does not ask them to stop
-// in their own way: there is nothing to be saved, and masters would wait for
-// their replicas.
+// close kills every server and removes the files. A graceful stop is not needed:
+// nothing must be saved, and masters would wait for their replicas.
 func (g *group) close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

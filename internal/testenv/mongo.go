@@ -14,12 +14,11 @@ import (
 // mongoVariable names the server that SharedMongo uses instead of its own.
 const mongoVariable = "FLUXGATE_TEST_MONGO_URI"
 
-// Mongo is a server that speaks MongoDB's protocol: FerretDB over SQLite, or
-// the real MongoDB that FLUXGATE_TEST_MONGO_URI names. Its methods may be called
-// from several goroutines.
+// Mongo is a server with MongoDB's protocol: FerretDB over SQLite, or the MongoDB of
+// FLUXGATE_TEST_MONGO_URI. Its methods may be called concurrently.
 type Mongo struct {
 	uri     string
-	program string // empty when the server is not ours
+	program string // empty if not started by this package
 	addr    string
 	port    int
 	dir     string
@@ -28,15 +27,14 @@ type Mongo struct {
 	proc *process
 }
 
-// StartMongo starts a server for one test and ends it with the test.
+// StartMongo starts a server for one test and stops it with the test.
 func StartMongo(tb testing.TB) *Mongo {
 	tb.Helper()
 	return start(tb, Config{}, func(ctx context.Context, _ Config) (*Mongo, error) { return startMongo(ctx) })
 }
 
-// SharedMongo is the test binary's MongoDB server, or the one that
-// FLUXGATE_TEST_MONGO_URI names. Tests use databases of their own and leave the
-// rest alone.
+// SharedMongo returns the test binary's MongoDB server, or the one of
+// FLUXGATE_TEST_MONGO_URI. Tests must use their own databases.
 func SharedMongo(tb testing.TB) *Mongo {
 	tb.Helper()
 	return mongo.get(tb, func(ctx context.Context) (*Mongo, error) {
@@ -52,7 +50,7 @@ func startMongo(ctx context.Context) (*Mongo, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The time to build it is not the time to start it.
+	// The build has its own timeout.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 	defer cancel()
 	const attempts = 10
@@ -68,7 +66,7 @@ func startMongo(ctx context.Context) (*Mongo, error) {
 	return nil, err
 }
 
-// attemptMongo starts a server on a port that was free a moment ago.
+// attemptMongo starts a server on a port that was just free.
 func attemptMongo(ctx context.Context, program string) (*Mongo, error) {
 	dir, err := makeDir()
 	if err != nil {
@@ -90,27 +88,27 @@ func attemptMongo(ctx context.Context, program string) (*Mongo, error) {
 	return m, nil
 }
 
-// URI is the server's address, with the credentials of one that is not ours.
+// URI returns the server's address, with credentials if this package did not start it.
 func (m *Mongo) URI() string { return m.uri }
 
-// Addr is the host and port of a server of ours.
+// Addr returns host and port of a server started by this package.
 func (m *Mongo) Addr() string { return m.addr }
 
 // Owned reports whether this package started the server, so that Kill, Freeze,
 // Thaw and Restart are available.
 func (m *Mongo) Owned() bool { return m.program != "" }
 
-// Kill ends the server with SIGKILL, as a crash does, and waits until it is
-// gone. Its data stays for Restart.
+// Kill ends the server with SIGKILL, like a crash, and waits until it has ended. Its
+// data stays for Restart.
 func (m *Mongo) Kill() error { return m.act((*process).kill) }
 
-// Freeze stops the server with SIGSTOP: the kernel still accepts connections and
-// bytes for it, and nothing answers until Thaw.
+// Freeze stops the server with SIGSTOP: the kernel still accepts connections and bytes,
+// but nothing answers until Thaw.
 func (m *Mongo) Freeze() error {
 	return m.act(func(p *process) error { return p.freeze(context.Background()) })
 }
 
-// Thaw lets a frozen server go on where it stood.
+// Thaw continues a frozen server.
 func (m *Mongo) Thaw() error { return m.act((*process).thaw) }
 
 // Restart starts a killed server again on its port and with its data, and waits
@@ -130,7 +128,7 @@ func (m *Mongo) Restart(ctx context.Context) error {
 	err := poll(ctx, func(ctx context.Context) error {
 		err := m.boot(ctx)
 		if errors.Is(err, errPortTaken) {
-			return err // someone has it for the moment
+			return err // another process uses the port
 		}
 		failed = err
 		return nil
@@ -138,7 +136,7 @@ func (m *Mongo) Restart(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// act runs f on the live process, one action at a time.
+// act calls f with the live process, one action at a time.
 func (m *Mongo) act(f func(*process) error) error {
 	if !m.Owned() {
 		return ErrNotOwned
@@ -151,30 +149,30 @@ func (m *Mongo) act(f func(*process) error) error {
 	return f(m.proc)
 }
 
-// boot starts the process and waits until it says that it listens.
+// boot starts the process and waits until it listens.
 func (m *Mongo) boot(ctx context.Context) error {
 	before := len(m.log())
 	p, err := launch(m.program, []string{m.addr, m.dataDir()}, m.dir, m.logFile())
 	if err != nil {
 		return err
 	}
-	said := func() string { return m.log()[before:] }
+	output := func() string { return m.log()[before:] }
 	err = poll(ctx, func(context.Context) error {
-		if p.ended() || strings.Contains(said(), "listening on "+m.addr) {
+		if p.ended() || strings.Contains(output(), "listening on "+m.addr) {
 			return nil
 		}
-		return errors.New("it does not listen yet")
+		return errors.New("not listening yet")
 	})
 	if err == nil && !p.ended() {
 		m.proc = p
 		return nil
 	}
 	_ = p.kill()
-	if strings.Contains(said(), "address already in use") {
+	if strings.Contains(output(), "address already in use") {
 		return fmt.Errorf("%s: %w", m.addr, errPortTaken)
 	}
 	if err == nil {
-		err = errors.New("it ended at once")
+		err = errors.New("the process ended at once")
 	}
 	return fmt.Errorf("start FerretDB on %s: %w\n%s", m.addr, err, m.log())
 }
@@ -182,13 +180,13 @@ func (m *Mongo) boot(ctx context.Context) error {
 func (m *Mongo) dataDir() string { return filepath.Join(m.dir, "data") }
 func (m *Mongo) logFile() string { return filepath.Join(m.dir, "ferretdb.log") }
 
-// log is what the server has said, which is little.
+// log returns the server's output.
 func (m *Mongo) log() string {
 	text, _ := os.ReadFile(m.logFile())
 	return string(text)
 }
 
-func (m *Mongo) home() household {
+func (m *Mongo) lifecycle() lifecycle {
 	if !m.Owned() {
 		return nil
 	}

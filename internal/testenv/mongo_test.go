@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// hello asks a MongoDB server who it is, in the bytes of the protocol: the
-// driver is the business of those who use it.
+// hello sends a hello command in the wire protocol, without a driver.
 func hello(ctx context.Context, addr string) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -34,7 +33,7 @@ func hello(ctx context.Context, addr string) error {
 	return err
 }
 
-// Mongo answers and ends with the test.
+// A server answers and ends with the test.
 func TestMongo_EndsWithTest(t *testing.T) {
 	skipShort(t)
 	var m *Mongo
@@ -48,14 +47,14 @@ func TestMongo_EndsWithTest(t *testing.T) {
 		t.Fatal(o.failed)
 	}
 	if !m.proc.ended() {
-		t.Error("the server is still there")
+		t.Error("the server has not ended")
 	}
 	if _, err := os.Stat(m.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the data directory: %v", err)
 	}
 }
 
-// Mongo is killed frozen and restarted.
+// A server can be frozen, killed and restarted.
 func TestMongo_KillFreezeRestart(t *testing.T) {
 	m := StartMongo(t)
 	must(t, m.Freeze())
@@ -77,23 +76,23 @@ func TestMongo_KillFreezeRestart(t *testing.T) {
 	must(t, hello(testContext(t), m.Addr()))
 }
 
-// Mongo is skipped when short.
+// Tests with MongoDB are skipped under -short.
 func TestMongo_Short(t *testing.T) {
 	f := flag.Lookup("test.short")
 	was := f.Value.String()
 	must(t, f.Value.Set("true"))
 	defer func() { must(t, f.Value.Set(was)) }()
-	for name, ask := range map[string]func(testing.TB){
+	for name, call := range map[string]func(testing.TB){
 		"StartMongo":  func(tb testing.TB) { StartMongo(tb) },
 		"SharedMongo": func(tb testing.TB) { SharedMongo(tb) },
 	} {
-		if o := observe(ask); o.skipped == "" || o.failed != "" {
+		if o := observe(call); o.skipped == "" || o.failed != "" {
 			t.Errorf("%s: skipped %q, failed %q", name, o.skipped, o.failed)
 		}
 	}
 }
 
-// Shared Mongo starts once.
+// The shared server starts once.
 func TestMongo_SharedOnce(t *testing.T) {
 	t.Setenv(mongoVariable, "")
 	a, b := SharedMongo(t), SharedMongo(t)
@@ -103,11 +102,11 @@ func TestMongo_SharedOnce(t *testing.T) {
 	must(t, hello(testContext(t), a.Addr()))
 }
 
-// A foreign MongoDB is used and never stopped.
+// A server of the environment variable is used and never stopped.
 func TestMongo_Foreign(t *testing.T) {
 	m := &Mongo{uri: "mongodb://elsewhere/"}
-	if m.home() != nil || m.Owned() {
-		t.Error("it counts as ours")
+	if m.lifecycle() != nil || m.Owned() {
+		t.Error("it is reported as owned")
 	}
 	for name, err := range map[string]error{"Kill": m.Kill(), "Freeze": m.Freeze(), "Restart": m.Restart(t.Context())} {
 		if !errors.Is(err, ErrNotOwned) {

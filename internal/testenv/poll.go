@@ -11,8 +11,8 @@ const (
 	pollLimit    = time.Minute // for contexts without a deadline
 )
 
-// poll calls check until it returns nil. When time runs out, the error says what
-// was still wrong.
+// poll calls check until it returns nil. After the timeout it returns the last error of
+// check.
 func poll(ctx context.Context, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, pollLimit)
 	defer cancel()
@@ -24,7 +24,7 @@ func poll(ctx context.Context, check func(context.Context) error) error {
 		if err == nil {
 			return nil
 		}
-		// What a check says once the time is up is only that the time is up.
+		// An error after the timeout only reports the timeout.
 		if last == nil || ctx.Err() == nil {
 			last = err
 		}

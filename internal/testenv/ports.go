@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// Ports come from below the range that systems hand out to outgoing connections
-// (32768 on Linux). From within it, a client could be given the port of a killed
-// server before it restarts, or even connect to itself.
+// Ports are below the range for outgoing connections (32768 on Linux). Otherwise a client
+// could get the port of a killed server before it restarts, or even connect to itself.
 const (
 	firstPort = 10240
 	lastPort  = 22700
@@ -22,10 +21,9 @@ var ports = struct {
 	taken map[int]bool
 }{taken: make(map[int]bool)}
 
-// reservePort picks a port without a listener, the cluster bus's included,
-// and keeps it from other servers of this process until releasePort, so that a
-// killed server finds its port again. Another process may still take it before
-// the server does; the server then fails to start and the caller tries again.
+// reservePort returns a port without a listener, also for the cluster bus, and reserves
+// it in this process until releasePort, so that a killed server can restart on it. If
+// another process takes it first, the server fails to start and the caller tries again.
 func reservePort() (int, error) {
 	ports.Lock()
 	defer ports.Unlock()

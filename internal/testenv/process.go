@@ -10,14 +10,14 @@ import (
 	"sync"
 )
 
-// process is a child that is reaped as soon as it ends.
+// process is a child process that is reaped as soon as it ends.
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed once it has ended and been reaped
 }
 
-// launch starts a program that ends with this process at the latest. Output
-// goes to a file, appended.
+// launch starts a program that ends with this process at the latest. Its output is
+// appended to a file.
 func launch(program string, args []string, dir, output string) (*process, error) {
 	log, err := os.OpenFile(output, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -32,7 +32,7 @@ func launch(program string, args []string, dir, output string) (*process, error)
 	}
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // the log has the reason
 		launches.ended()
 		close(p.done)
 	}()
@@ -57,7 +57,7 @@ func (p *process) signal(sig os.Signal) error {
 	return nil
 }
 
-// kill ends the process at once, frozen or not, and waits until it is gone.
+// kill ends the process at once, frozen or not, and waits until it has ended.
 func (p *process) kill() error {
 	if err := p.signal(os.Kill); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -76,9 +76,9 @@ func (p *process) wait(ctx context.Context) error {
 	}
 }
 
-// launcher starts children on one thread that lives as long as they do. Linux
-// ties a child's death signal to the thread that started it: a goroutine on a
-// thread of the pool would take its servers along whenever that thread ends.
+// launcher starts children on one thread that lives as long as they do. On Linux a
+// child's death signal comes from the thread that started it: a thread of the Go
+// scheduler may end at any time and would kill its servers.
 type launcher struct {
 	mu   sync.Mutex
 	live int
@@ -110,7 +110,7 @@ func (l *launcher) ended() {
 	l.drop()
 }
 
-// drop ends the thread with the last child, so that no goroutine outlives them.
+// drop ends the thread with the last child, so that no goroutine is left.
 func (l *launcher) drop() {
 	l.live--
 	if l.live == 0 {

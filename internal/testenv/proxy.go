@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Proxy stands between a client and a server and disturbs what passes: it delays
-// bytes, swallows replies, cuts connections and refuses new ones. It looks at no
-// byte, so TLS passes too.
+// Proxy forwards connections between a client and a server with faults: it delays bytes,
+// drops replies, cuts connections and refuses new ones. It does not parse the bytes, so
+// TLS works too.
 type Proxy struct {
 	target string
 	addr   string
@@ -27,8 +27,7 @@ type Proxy struct {
 	wg       sync.WaitGroup
 }
 
-// StartProxy starts a proxy in front of target, a host and port, and stops it
-// with the test.
+// StartProxy starts a proxy for target, a host and port, and stops it with the test.
 func StartProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
 	p, err := newProxy(target)
@@ -51,7 +50,7 @@ func newProxy(target string) (*Proxy, error) {
 		if err = p.Accept(); err == nil {
 			return p, nil
 		}
-		releasePort(p.port) // someone was faster
+		releasePort(p.port) // another process took the port
 	}
 	return nil, err
 }
@@ -63,20 +62,19 @@ func (p *Proxy) stop() {
 	releasePort(p.port)
 }
 
-// Addr is where clients connect.
+// Addr returns the address for clients.
 func (p *Proxy) Addr() string { return p.addr }
 
-// SetLatency delays bytes in each direction, from those that arrive next on.
-// Their order is kept, and bytes do not wait for each other: a thousand requests
-// in flight take one latency, not a thousand.
+// SetLatency delays bytes in each direction that arrive from now on. Their order is kept,
+// and delays overlap: a thousand requests in flight take one latency, not a thousand.
 func (p *Proxy) SetLatency(toServer, toClient time.Duration) {
 	p.toServer.Store(int64(toServer))
 	p.toClient.Store(int64(toClient))
 }
 
-// SwallowReplies drops, while on, what the server sends; requests still pass. A
-// connection that lost a reply stays mute after it is turned off, since a
-// stream cannot go on from its middle; Cut ends it.
+// SwallowReplies drops, while on, what the server sends; requests are still forwarded. A
+// connection that lost a reply gets no more replies, because its stream is incomplete; Cut
+// ends it.
 func (p *Proxy) SwallowReplies(on bool) { p.swallow.Store(on) }
 
 // Cut resets every open connection. New ones are accepted.
@@ -89,8 +87,7 @@ func (p *Proxy) Cut() {
 	clear(p.links)
 }
 
-// Refuse turns new connections away, as a host without a server does. Open ones
-// stay.
+// Refuse refuses new connections, like a host without a server. Open ones stay.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +97,7 @@ func (p *Proxy) Refuse() {
 	}
 }
 
-// Accept takes new connections again after Refuse.
+// Accept accepts new connections again after Refuse.
 func (p *Proxy) Accept() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,14 +113,14 @@ func (p *Proxy) Accept() error {
 	return nil
 }
 
-// Connections is the number of open connections.
+// Connections returns the number of open connections.
 func (p *Proxy) Connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.links)
 }
 
-// Accepted is the number of connections accepted since the start.
+// Accepted returns the number of connections accepted since the start.
 func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
 
 func (p *Proxy) serve(l net.Listener) {
@@ -151,8 +148,8 @@ func (p *Proxy) serve(l net.Listener) {
 	}
 }
 
-// carry connects the link to the server and copies both ways until both ends
-// are done or the link is cut.
+// carry connects the link to the server and copies both ways until both ends are closed
+// or the link is cut.
 func (p *Proxy) carry(l *link) {
 	defer l.close()
 	if err := l.dial(p.target); err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// echoServer answers every byte with itself.
+// echoServer returns the address of a server that echoes all bytes.
 func echoServer(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -60,7 +60,7 @@ func echo(t *testing.T, conn net.Conn, text string) {
 	}
 }
 
-// Proxy forwards and counts.
+// A proxy forwards bytes and counts connections.
 func TestProxy_Counts(t *testing.T) {
 	p := StartProxy(t, echoServer(t))
 	a, b := dialProxy(t, p), dialProxy(t, p)
@@ -69,13 +69,13 @@ func TestProxy_Counts(t *testing.T) {
 	if p.Connections() != 2 || p.Accepted() != 2 {
 		t.Errorf("%d connections, %d accepted", p.Connections(), p.Accepted())
 	}
-	// The end of the stream passes in both directions, after the bytes.
+	// The end of the stream is forwarded in both directions, after the bytes.
 	_, err := io.WriteString(a, "bye")
 	must(t, err)
 	must(t, a.CloseWrite())
 	rest, err := io.ReadAll(a)
 	if err != nil || string(rest) != "bye" {
-		t.Errorf("the rest is %q, %v", rest, err)
+		t.Errorf("read %q at the end, %v", rest, err)
 	}
 	must(t, poll(testContext(t), func(context.Context) error {
 		if n := p.Connections(); n != 1 {
@@ -85,7 +85,7 @@ func TestProxy_Counts(t *testing.T) {
 	}))
 }
 
-// Proxy latency keeps order and throughput.
+// Latency keeps order and throughput.
 func TestProxy_Latency(t *testing.T) {
 	const latency, messages = 100 * time.Millisecond, 200
 	p := StartProxy(t, echoServer(t))
@@ -99,7 +99,7 @@ func TestProxy_Latency(t *testing.T) {
 		t.Errorf("a round trip took %v, want at least %v", single, 2*latency)
 	}
 
-	// Many messages, written one by one while the earlier ones are under way.
+	// Many messages, written while earlier ones are in flight.
 	var want strings.Builder
 	for i := range messages {
 		fmt.Fprintf(&want, "message %d;", i)
@@ -114,9 +114,9 @@ func TestProxy_Latency(t *testing.T) {
 	_, err := io.ReadFull(conn, got)
 	must(t, err)
 	if string(got) != want.String() {
-		t.Error("the messages came back in another order")
+		t.Error("the messages were returned in another order")
 	}
-	// One latency per message would be a hundred times as much.
+	// One latency per message would take a hundred times as long.
 	if took := time.Since(begin); took > messages/10*latency {
 		t.Errorf("%d messages took %v, one took %v", messages, took, single)
 	}
@@ -136,7 +136,7 @@ func TestProxy_Latency(t *testing.T) {
 	}
 }
 
-// Proxy swallows replies.
+// Replies are dropped, requests are not.
 func TestProxy_SwallowedReplies(t *testing.T) {
 	s := StartStandalone(t, Config{})
 	p := StartProxy(t, s.Addr())
@@ -149,7 +149,7 @@ func TestProxy_SwallowedReplies(t *testing.T) {
 	p.SwallowReplies(true)
 	must(t, through.conn.SetDeadline(time.Now().Add(100*time.Millisecond)))
 	if reply, err := through.do("INCR", "n"); err == nil {
-		t.Fatalf("the reply %v came through", reply)
+		t.Fatalf("the reply %v was forwarded", reply)
 	}
 	must(t, poll(testContext(t), func(ctx context.Context) error {
 		if got, err := s.Do(ctx, "GET", "n"); err != nil || got != "2" {
@@ -161,7 +161,7 @@ func TestProxy_SwallowedReplies(t *testing.T) {
 	p.SwallowReplies(false)
 	must(t, through.conn.SetDeadline(time.Now().Add(100*time.Millisecond)))
 	if reply, err := through.do("INCR", "n"); err == nil {
-		t.Errorf("a stream that lost a reply went on with %v", reply)
+		t.Errorf("a stream that lost a reply continued with %v", reply)
 	}
 	fresh, err := connect(testContext(t), p.Addr(), nil)
 	must(t, err)
@@ -170,7 +170,7 @@ func TestProxy_SwallowedReplies(t *testing.T) {
 	must(t, err)
 }
 
-// Proxy cuts connections.
+// Cut resets connections and accepts new ones.
 func TestProxy_Cut(t *testing.T) {
 	p := StartProxy(t, echoServer(t))
 	conn := dialProxy(t, p)
@@ -189,7 +189,7 @@ func TestProxy_Cut(t *testing.T) {
 	echo(t, dialProxy(t, p), "after")
 }
 
-// Proxy refuses new connections.
+// Refuse refuses new connections and keeps open ones.
 func TestProxy_Refuse(t *testing.T) {
 	p := StartProxy(t, echoServer(t))
 	open := dialProxy(t, p)
@@ -206,23 +206,23 @@ func TestProxy_Refuse(t *testing.T) {
 	echo(t, dialProxy(t, p), "after")
 }
 
-// Proxy without a server.
+// Without a server, connections are reset.
 func TestProxy_NoServer(t *testing.T) {
 	port, err := reservePort()
 	must(t, err)
 	defer releasePort(port)
 	p := StartProxy(t, loopback(port))
 	conn, err := net.Dial("tcp", p.Addr())
-	if err == nil { // the reset may also come this early
+	if err == nil { // the reset may arrive this early
 		defer conn.Close()
 		_, err = conn.Read(make([]byte, 1))
 	}
 	if !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("with no server behind: %v", err)
+		t.Errorf("without a server: %v", err)
 	}
 }
 
-// Proxy passes TLS.
+// TLS is forwarded.
 func TestProxy_TLS(t *testing.T) {
 	s := StartStandalone(t, Config{MutualTLS: true})
 	p := StartProxy(t, s.Addr())

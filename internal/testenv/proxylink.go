@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// link is one proxied connection: the client's and ours to the server.
+// link is one proxied connection: to the client and to the server.
 type link struct {
 	ctx    context.Context // ends when the link is cut
 	cancel context.CancelFunc
@@ -39,10 +39,10 @@ func (l *link) dial(target string) error {
 	return nil
 }
 
-// reset ends both connections at once: what is unsent is lost, as in a crash.
+// reset ends both connections at once, like a crash: unsent data is lost.
 func (l *link) reset() { l.end(true) }
 
-// close ends both connections and lets the kernel deliver what it still holds.
+// close ends both connections after the kernel has sent its buffers.
 func (l *link) close() { l.end(false) }
 
 func (l *link) end(reset bool) {
@@ -60,16 +60,16 @@ func (l *link) end(reset bool) {
 	}
 }
 
-// pipe carries one direction of a link.
+// pipe forwards one direction of a link.
 type pipe struct {
 	link     *link
 	from, to *net.TCPConn
 	latency  *atomic.Int64
-	swallow  *atomic.Bool // nil where nothing is ever swallowed
+	swallow  *atomic.Bool // nil if nothing is dropped in this direction
 	queue    delayQueue
 }
 
-// run reads and writes at the same time, with the delay queue in between.
+// run reads and writes concurrently, with the delay queue in between.
 func (p *pipe) run() {
 	p.queue.init()
 	var wg sync.WaitGroup
@@ -88,7 +88,7 @@ func (p *pipe) read() {
 			return
 		}
 		if err != nil {
-			p.queue.push(chunk{due: due}) // the end of the stream travels as slowly as the rest
+			p.queue.push(chunk{due: due}) // the end of the stream is delayed too
 			return
 		}
 	}
@@ -127,21 +127,21 @@ func (p *pipe) write() {
 	}
 }
 
-// chunk is bytes and the moment they are due. No bytes mean the end.
+// chunk has bytes and when they are due. No bytes mean the end.
 type chunk struct {
 	data []byte
 	due  time.Time
 }
 
-// delayQueue holds what is under way. It is bounded, by far more than a test
-// has under way, so that a stuck receiver slows its sender down in the end.
+// delayQueue has the bytes in flight. It is bounded, far above the needs of a test, so
+// that a blocked receiver slows down its sender.
 type delayQueue struct {
 	mu        sync.Mutex
 	changed   sync.Cond
 	chunks    []chunk
 	bytes     int
-	ended     bool // nothing more comes in
-	abandoned bool // nothing more goes out
+	ended     bool // no more pushes
+	abandoned bool // no more pops
 }
 
 const mostUnderWay = 64 << 20
@@ -164,7 +164,7 @@ func (q *delayQueue) push(c chunk) bool {
 	return true
 }
 
-// pop takes the oldest chunk; false means that none will come.
+// pop returns the oldest chunk; false means that none will come.
 func (q *delayQueue) pop() (chunk, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// replicationLines have a replica's first copy go through a file. Without the
-// file (diskless) the master calls the replica online and yet sends it nothing
-// until it hears from it, up to a second later; a master killed meanwhile would
-// take writes along that a test believes replicated.
+// replicationLines make a replica's first copy use a file. In a diskless sync the master
+// reports the replica as online up to a second before it streams to it; a master killed
+// meanwhile would lose writes that a test assumes replicated.
 var replicationLines = []string{"repl-diskless-sync no"}
 
-// inStep checks that a replica follows a master and gets what is written there
-// from now on, by the word of both.
+// inStep checks, on both servers, that a replica follows a master and gets all further
+// writes.
 func inStep(ctx context.Context, replica, master *Server) error {
 	info, err := replica.Info(ctx, "replication")
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// ReplyError is an error that the server answered, such as "NOSCRIPT No matching
-// script". Inside an array it stands as a value.
+// ReplyError is an error reply, such as "NOSCRIPT No matching script". Inside an array it
+// is a value.
 type ReplyError string
 
 func (e ReplyError) Error() string { return string(e) }
 
-// commandTimeout bounds a command whose context has no deadline of its own, so
-// that a frozen server fails a test rather than hanging it.
+// commandTimeout bounds a command whose context has no deadline, so that a frozen server
+// fails a test instead of blocking it.
 const commandTimeout = 10 * time.Second
 
 // session is one connection, for one goroutine.
@@ -30,7 +30,7 @@ type session struct {
 	release func()
 }
 
-// connect opens a session that ends, at the latest, with ctx.
+// connect opens a session that ends with ctx at the latest.
 func connect(ctx context.Context, addr string, tlsConf *tls.Config) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	var conn net.Conn
@@ -52,7 +52,7 @@ func connect(ctx context.Context, addr string, tlsConf *tls.Config) (*session, e
 	}, nil
 }
 
-// login authenticates and selects the database, as far as either is needed.
+// login authenticates and selects the database, if needed.
 func (s *session) login(user, password string, db int) error {
 	if password != "" {
 		auth := []any{"AUTH", password}
@@ -76,7 +76,7 @@ func (s *session) close() {
 	_ = s.conn.Close()
 }
 
-// do sends one command and reads its reply. An error reply is the error.
+// do sends one command and reads its reply. An error reply is returned as the error.
 func (s *session) do(args ...any) (any, error) {
 	if _, err := s.conn.Write(encode(args)); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (s *session) do(args ...any) (any, error) {
 	return reply, nil
 }
 
-// text is do for commands that answer with a string.
+// text is do for commands that return a string.
 func (s *session) text(args ...any) (string, error) {
 	reply, err := s.do(args...)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *session) text(args ...any) (string, error) {
 	return str, nil
 }
 
-// encode writes a command as an array of bulk strings.
+// encode encodes a command as an array of bulk strings.
 func encode(args []any) []byte {
 	buf := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, arg := range args {
@@ -122,7 +122,7 @@ func encode(args []any) []byte {
 	return buf
 }
 
-// decode reads one RESP2 reply: string, int64, []any, nil or ReplyError.
+// decode decodes one RESP2 reply: string, int64, []any, nil or ReplyError.
 func decode(r *bufio.Reader) (any, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
@@ -166,7 +166,7 @@ func decode(r *bufio.Reader) (any, error) {
 	return nil, fmt.Errorf("reply %q is not RESP2", line)
 }
 
-// info is the fields of an INFO section. CLUSTER INFO has the same form.
+// info returns the fields of an INFO section. CLUSTER INFO has the same format.
 func (s *session) info(section string) (map[string]string, error) {
 	text, err := s.text("INFO", section)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Sentinel is one master with two replicas, watched by three sentinels.
+// Sentinel is one master with two replicas, monitored by three sentinels.
 type Sentinel struct {
 	*group
 	watched  []*Server // the master and its replicas
@@ -24,7 +24,7 @@ const (
 	sentinelQuorum     = 2
 )
 
-// StartSentinel starts a Sentinel group for one test and ends it with the test.
+// StartSentinel starts a Sentinel group for one test and stops it with the test.
 func StartSentinel(tb testing.TB, cfg Config) *Sentinel {
 	tb.Helper()
 	return start(tb, cfg, startSentinel)
@@ -71,7 +71,7 @@ func (s *Sentinel) form(ctx context.Context) error {
 	return s.WaitHealthy(ctx)
 }
 
-// watchLines are the lines of a sentinel's configuration.
+// watchLines returns the configuration of a sentinel.
 func (s *Sentinel) watchLines(master *Server) []string {
 	lines := []string{
 		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d %d", sentinelMasterName, master.port, sentinelQuorum),
@@ -93,9 +93,9 @@ func (s *Sentinel) watchLines(master *Server) []string {
 	return lines
 }
 
-// hurry shortens the intervals at which a sentinel looks and talks, of 1 to 10 s
-// by default, and the 30 s for which it does nothing after it was itself frozen
-// (TILT). What it decides stays the same. Redis 6.2 cannot and is merely slow.
+// hurry shortens the polling intervals of a sentinel, 1 to 10 s by default, and the 30 s
+// for which it does nothing after it was frozen (TILT). Redis 6.2 does not support this
+// and is slower.
 func hurry(conn *session) error {
 	_, err := conn.do("SENTINEL", "DEBUG", "INFO-PERIOD", 500, "PING-PERIOD", 200,
 		"ASK-PERIOD", 200, "PUBLISH-PERIOD", 250, "TILT-PERIOD", 1000)
@@ -105,37 +105,37 @@ func hurry(conn *session) error {
 	return err
 }
 
-// MasterName is the name under which the sentinels know the master.
+// MasterName returns the name of the master in the sentinels.
 func (s *Sentinel) MasterName() string { return sentinelMasterName }
 
-// Servers are the master and its replicas, whichever is the master now.
+// Servers returns the master and its replicas, whichever is the master now.
 func (s *Sentinel) Servers() []*Server { return slices.Clone(s.watched) }
 
-// Sentinels are the sentinels.
+// Sentinels returns the sentinels.
 func (s *Sentinel) Sentinels() []*Server { return slices.Clone(s.watchers) }
 
-// Addrs are the addresses of the sentinels, for a client to start from.
+// Addrs returns the addresses of the sentinels.
 func (s *Sentinel) Addrs() []string { return addrsOf(s.watchers) }
 
-// Addr is the address of one sentinel.
+// Addr returns the address of one sentinel.
 func (s *Sentinel) Addr() string { return s.watchers[0].addr }
 
-// URI names the sentinels, the master and the credentials:
-// redis-sentinel://user:password@host1,host2,host3/master-name, or
-// rediss-sentinel:// with TLS. The credentials are the servers', and the
-// sentinels' too unless [Config.OpenSentinels].
+// URI returns a URI with the sentinels, the master and the credentials:
+// redis-sentinel://user:password@host1,host2,host3/master-name, or rediss-sentinel:// with
+// TLS. The credentials are those of the servers, and of the sentinels unless
+// [Config.OpenSentinels].
 func (s *Sentinel) URI() string {
 	return s.uri("redis-sentinel", s.Addrs(), "/"+sentinelMasterName)
 }
 
-// SentinelUsername is the user a client logs in to the sentinels as.
+// SentinelUsername returns the user of a client of the sentinels.
 func (s *Sentinel) SentinelUsername() string { return s.watchers[0].username }
 
-// SentinelPassword is the password for the sentinels, empty if they ask for none.
+// SentinelPassword returns the password for the sentinels, empty if they need none.
 func (s *Sentinel) SentinelPassword() string { return s.watchers[0].password }
 
-// MasterAddr is the master's address as the first running sentinel tells it. The
-// others may learn of a new master a moment later.
+// MasterAddr returns the master's address as the first running sentinel reports it. The
+// others may report a new master a moment later.
 func (s *Sentinel) MasterAddr(ctx context.Context) (string, error) {
 	watching := running(s.watchers)
 	if len(watching) == 0 {
@@ -144,7 +144,7 @@ func (s *Sentinel) MasterAddr(ctx context.Context) (string, error) {
 	return masterAddr(ctx, watching[0])
 }
 
-// Master is the server at MasterAddr.
+// Master returns the server at MasterAddr.
 func (s *Sentinel) Master(ctx context.Context) (*Server, error) {
 	addr, err := s.MasterAddr(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Sentinel) Master(ctx context.Context) (*Server, error) {
 	if m := findAddr(s.watched, addr); m != nil {
 		return m, nil
 	}
-	return nil, fmt.Errorf("the master %s is none of ours", addr)
+	return nil, fmt.Errorf("the master %s is not in the group", addr)
 }
 
 func masterAddr(ctx context.Context, sentinel *Server) (string, error) {
@@ -163,7 +163,7 @@ func masterAddr(ctx context.Context, sentinel *Server) (string, error) {
 	}
 	pair, _ := reply.([]any)
 	if len(pair) != 2 {
-		return "", fmt.Errorf("%s knows no master", sentinel.addr)
+		return "", fmt.Errorf("%s reports no master", sentinel.addr)
 	}
 	return net.JoinHostPort(pair[0].(string), pair[1].(string)), nil
 }

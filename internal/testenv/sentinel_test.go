@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Sentinel answers with TLS and users.
+// A Sentinel group with TLS and users answers.
 func TestSentinel_TLSAndUsers(t *testing.T) {
 	s := StartSentinel(t, Config{TLS: true, Users: []User{{Name: "gate", Password: "pw", Rules: "~fg:* +@all"}}})
 	for _, x := range append(s.Servers(), s.Sentinels()...) {
@@ -34,7 +34,7 @@ func TestSentinel_Open(t *testing.T) {
 	failOver(t, s)
 }
 
-// failOver replaces the master and finds the old one among the replicas.
+// failOver replaces the master and checks that the old one becomes a replica.
 func failOver(t *testing.T, s *Sentinel) {
 	t.Helper()
 	ctx := testContext(t)
@@ -54,7 +54,7 @@ func failOver(t *testing.T, s *Sentinel) {
 	}
 }
 
-// Sentinel survives the loss of the master.
+// A replica takes over from a lost master.
 func TestSentinel_MasterLost(t *testing.T) {
 	ctx := testContext(t)
 	s := StartSentinel(t, Config{})
@@ -90,11 +90,11 @@ func TestSentinel_MasterLost(t *testing.T) {
 		t.Errorf("the thawed master is %s, %v", info["role"], err)
 	}
 	if !slices.Contains(s.Servers(), third) {
-		t.Errorf("%s is none of the servers", third.Addr())
+		t.Errorf("%s is not in the group", third.Addr())
 	}
 }
 
-// Sentinel itself restarts.
+// A sentinel can restart.
 func TestSentinel_Restart(t *testing.T) {
 	ctx := testContext(t)
 	s := StartSentinel(t, Config{})

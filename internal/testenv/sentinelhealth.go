@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Failover has the sentinels replace a master that is well, and returns the new
-// one once they agree on it.
+// Failover makes the sentinels replace a healthy master, and returns the new one when they
+// agree on it.
 func (s *Sentinel) Failover(ctx context.Context) (*Server, error) {
 	old, err := s.Master(ctx)
 	if err != nil {
@@ -18,7 +18,7 @@ func (s *Sentinel) Failover(ctx context.Context) (*Server, error) {
 		if len(watching) == 0 {
 			return errors.New("no sentinel is running")
 		}
-		// NOGOODSLAVE and INPROG pass by themselves.
+		// NOGOODSLAVE and INPROG are temporary.
 		_, err := watching[0].Do(ctx, "SENTINEL", "FAILOVER", sentinelMasterName)
 		return err
 	})
@@ -28,8 +28,8 @@ func (s *Sentinel) Failover(ctx context.Context) (*Server, error) {
 	return s.WaitForNewMaster(ctx, old)
 }
 
-// WaitForNewMaster returns the master that follows old, once every running
-// sentinel names it and it has taken up the role.
+// WaitForNewMaster returns the master that replaces old, when every running sentinel
+// reports it and it has the role.
 func (s *Sentinel) WaitForNewMaster(ctx context.Context, old *Server) (*Server, error) {
 	var next *Server
 	err := poll(ctx, func(ctx context.Context) error {
@@ -48,7 +48,7 @@ func (s *Sentinel) WaitForNewMaster(ctx context.Context, old *Server) (*Server, 
 	return next, nil
 }
 
-// agreedMaster is the running master that every running sentinel names.
+// agreedMaster returns the running master that every running sentinel reports.
 func (s *Sentinel) agreedMaster(ctx context.Context) (*Server, error) {
 	master, err := s.Master(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Sentinel) agreedMaster(ctx context.Context) (*Server, error) {
 			return nil, err
 		}
 		if addr != master.addr {
-			return nil, fmt.Errorf("%s names %s and not %s as master", w.addr, addr, master.addr)
+			return nil, fmt.Errorf("%s reports the master %s, not %s", w.addr, addr, master.addr)
 		}
 	}
 	info, err := master.Info(ctx, "replication")
@@ -76,9 +76,9 @@ func (s *Sentinel) agreedMaster(ctx context.Context) (*Server, error) {
 	return master, nil
 }
 
-// WaitHealthy returns once the running sentinels agree on a running master and
-// know each other and its replicas, so that a failover can succeed, and every
-// other running server is in step with that master.
+// WaitHealthy waits until the running sentinels agree on a running master and know each
+// other and its replicas, so that a failover can succeed, and every other running server
+// replicates that master.
 func (s *Sentinel) WaitHealthy(ctx context.Context) error {
 	if err := poll(ctx, s.healthy); err != nil {
 		return fmt.Errorf("sentinels not healthy: %w", err)
@@ -115,8 +115,8 @@ func (s *Sentinel) informed(ctx context.Context, w *Server) error {
 	}
 	defer conn.close()
 	for _, list := range []struct {
-		command, flags string // the flags of one that is up
-		want           int    // without the master, and the sentinel asked
+		command, flags string // flags of a healthy one
+		want           int    // without the master and this sentinel
 	}{
 		{"REPLICAS", "slave", len(running(s.watched)) - 1},
 		{"SENTINELS", "sentinel", len(running(s.watchers)) - 1},
@@ -146,7 +146,7 @@ func (s *Sentinel) informed(ctx context.Context, w *Server) error {
 	return nil
 }
 
-// record reads an array of names and values.
+// record converts an array of names and values.
 func record(reply any) map[string]string {
 	items, _ := reply.([]any)
 	m := make(map[string]string)

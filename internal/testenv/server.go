@@ -12,11 +12,10 @@ import (
 	"time"
 )
 
-// Server is one redis-server, or one sentinel. Its methods may be called from
-// several goroutines.
+// Server is one redis-server or sentinel. Its methods may be called concurrently.
 type Server struct {
 	access
-	group *group // nil when the server is not ours
+	group *group // nil if not started by this package
 	addr  string
 	port  int
 	dir   string
@@ -27,27 +26,27 @@ type Server struct {
 	frozen bool
 }
 
-// ErrNotOwned is what the methods that hurt a server answer when it is the one
-// that FLUXGATE_TEST_REDIS_URI names.
-var ErrNotOwned = errors.New("testenv: the server is not ours to stop")
+// ErrNotOwned is returned by methods that stop a server if it is the one of
+// FLUXGATE_TEST_REDIS_URI.
+var ErrNotOwned = errors.New("testenv: the server was not started by this package and cannot be stopped")
 
 var (
-	errPortTaken  = errors.New("the port was taken")
+	errPortTaken  = errors.New("the port is in use")
 	errNotRunning = errors.New("the server is not running")
 )
 
 const (
-	probeTimeout = time.Second      // one question whether a starting server is ready
+	probeTimeout = time.Second      // for one check of a starting server
 	stopTimeout  = 15 * time.Second // Redis itself waits up to 10 s for its replicas
 )
 
-// Addr is the server's host and port.
+// Addr returns the server's host and port.
 func (s *Server) Addr() string { return s.addr }
 
-// Addrs is Addr as a list, as clusters and sentinels have it.
+// Addrs returns Addr as a list, like that of clusters and sentinels.
 func (s *Server) Addrs() []string { return []string{s.addr} }
 
-// URI is the server's address with credentials: redis:// or rediss://.
+// URI returns the server's address with credentials: redis:// or rediss://.
 func (s *Server) URI() string {
 	path := ""
 	if s.db != 0 {
@@ -60,7 +59,7 @@ func (s *Server) URI() string {
 // Thaw, Stop and Restart are available.
 func (s *Server) Owned() bool { return s.group != nil }
 
-// Pid is the process id, 0 when the server is not running or not ours.
+// Pid returns the process id, 0 if the server is not running or not owned.
 func (s *Server) Pid() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,9 +76,9 @@ func (s *Server) Running() bool {
 	return !s.Owned() || s.proc != nil && !s.proc.ended() && !s.frozen
 }
 
-// Do runs a command on a connection of its own, with all rights whatever the
-// test's users may do. Replies are string, int64, []any or nil; an error reply
-// is a [ReplyError]. Arguments other than string and []byte are printed.
+// Do runs a command on a new connection as the administrator. Replies are string, int64,
+// []any or nil; an error reply is a [ReplyError]. Arguments other than string and []byte
+// are formatted with fmt.
 func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
 	if len(args) == 0 {
 		return nil, errors.New("testenv: no command")
@@ -96,7 +95,7 @@ func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
 	return reply, nil
 }
 
-// Info is the fields of an INFO section, such as "commandstats".
+// Info returns the fields of an INFO section, such as "commandstats".
 func (s *Server) Info(ctx context.Context, section string) (map[string]string, error) {
 	conn, err := s.session(ctx)
 	if err != nil {
@@ -122,7 +121,7 @@ func (s *Server) session(ctx context.Context) (*session, error) {
 	return conn, nil
 }
 
-// Kill ends the server with SIGKILL, as a crash does, and waits until it is gone.
+// Kill ends the server with SIGKILL, like a crash, and waits until it has ended.
 func (s *Server) Kill() error {
 	return s.act(func(p *process) error {
 		s.frozen = false
@@ -130,8 +129,8 @@ func (s *Server) Kill() error {
 	})
 }
 
-// Freeze stops the server with SIGSTOP: the kernel still accepts connections and
-// bytes for it, and nothing answers until Thaw.
+// Freeze stops the server with SIGSTOP: the kernel still accepts connections and bytes,
+// but nothing answers until Thaw.
 func (s *Server) Freeze() error {
 	return s.act(func(p *process) error {
 		if err := p.freeze(context.Background()); err != nil {
@@ -142,7 +141,7 @@ func (s *Server) Freeze() error {
 	})
 }
 
-// Thaw lets a frozen server go on where it stood.
+// Thaw continues a frozen server.
 func (s *Server) Thaw() error {
 	return s.act(func(p *process) error {
 		if err := p.thaw(); err != nil {
@@ -153,8 +152,8 @@ func (s *Server) Thaw() error {
 	})
 }
 
-// Stop ends the server the way an operator does, with SIGTERM, and waits until
-// it is gone. Restart brings it back.
+// Stop ends the server with SIGTERM and waits until it has ended. Restart starts it
+// again.
 func (s *Server) Stop() error { return s.act(s.stop) }
 
 func (s *Server) stop(p *process) error {
@@ -175,10 +174,10 @@ func (s *Server) stop(p *process) error {
 	return nil
 }
 
-// Restart starts the server again on its port and in its data directory, after
-// stopping it if it still runs, and waits until it answers. A cluster node keeps
-// its identity and a sentinel what it knew; data survives with [Config.Persist]
-// only, apart from what a replica copies from its master.
+// Restart starts the server again with its port and data directory, after stopping it if
+// it runs, and waits until it answers. A cluster node keeps its identity and a sentinel
+// its state; data survives only with [Config.Persist], except for what a replica copies
+// from its master.
 func (s *Server) Restart(ctx context.Context) error {
 	if !s.Owned() {
 		return ErrNotOwned
@@ -194,7 +193,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	err := poll(ctx, func(ctx context.Context) error {
 		err := s.boot(ctx)
 		if errors.Is(err, errPortTaken) {
-			return err // someone has it for the moment
+			return err // another process uses the port
 		}
 		failed = err
 		return nil
@@ -202,7 +201,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// act runs f on the live process, one action at a time.
+// act calls f with the live process, one action at a time.
 func (s *Server) act(f func(*process) error) error {
 	if !s.Owned() {
 		return ErrNotOwned
@@ -215,8 +214,8 @@ func (s *Server) act(f func(*process) error) error {
 	return f(s.proc)
 }
 
-// boot starts the process and waits until it, and not another server on a port
-// it failed to get, answers.
+// boot starts the process and waits until it answers, and not another server on the same
+// port.
 func (s *Server) boot(ctx context.Context) error {
 	var before int64
 	if st, err := os.Stat(s.logFile()); err == nil {
@@ -246,12 +245,12 @@ func (s *Server) boot(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", s.addr, errPortTaken)
 	}
 	if err == nil {
-		err = errors.New("it ended at once")
+		err = errors.New("the process ended at once")
 	}
 	return fmt.Errorf("start redis-server on %s: %w\n%s", s.addr, err, s.logTail())
 }
 
-// ready asks a starting server who it is and whether it takes commands.
+// ready checks that a starting server has this pid and accepts commands.
 func (s *Server) ready(ctx context.Context, pid int) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -278,7 +277,7 @@ func (s *Server) ready(ctx context.Context, pid int) error {
 
 func (s *Server) logFile() string { return filepath.Join(s.dir, "redis.log") }
 
-// logTail is the end of the server's log, for people.
+// logTail returns the end of the server's log.
 func (s *Server) logTail() string {
 	const most = 4 << 10
 	log, err := os.ReadFile(s.logFile())

@@ -13,22 +13,22 @@ import (
 // uriVariable names the server that SharedStandalone uses instead of its own.
 const uriVariable = "FLUXGATE_TEST_REDIS_URI"
 
-// startTimeout bounds the start of a whole environment. It takes seconds; the
-// rest is for machines with something else to do.
+// startTimeout bounds the start of a whole environment. It takes seconds, but longer on a
+// busy machine.
 const startTimeout = time.Minute
 
-// environment is one server or many that start and end together. It has no home
-// if it is not ours.
-type environment interface{ home() household }
+// environment has servers that start and end together. Its lifecycle is nil if this
+// package did not start them.
+type environment interface{ lifecycle() lifecycle }
 
-// household is what an environment leaves to be shown and ended.
-type household interface {
+// lifecycle reports and ends the servers of an environment.
+type lifecycle interface {
 	report(testing.TB)
 	close() error
 }
 
-// Suite is a test binary's tests together with the servers they share. It has
-// the method that goleak.VerifyTestMain asks for:
+// Suite has a test binary's tests and the servers they share. It implements the
+// interface of goleak.VerifyTestMain:
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
 type Suite struct{ M *testing.M }
@@ -45,21 +45,20 @@ func (s Suite) Run() int {
 	return code
 }
 
-// Main runs a test binary's tests and ends the servers they shared. A package
-// that uses shared servers calls it from TestMain.
+// Main runs a test binary's tests and ends the shared servers. A package that uses shared
+// servers calls it from TestMain.
 func Main(m *testing.M) { os.Exit(Suite{M: m}.Run()) }
 
 var (
-	suiteRuns  bool // whether someone will end the shared servers
+	suiteRuns  bool // whether Suite.Run will end the shared servers
 	standalone shared[*Server]
 	cluster    shared[*Cluster]
 	sentinel   shared[*Sentinel]
 	mongo      shared[*Mongo]
 )
 
-// SharedStandalone is the test binary's standalone server, or the one that
-// FLUXGATE_TEST_REDIS_URI names. Tests use keys of their own and leave the rest
-// alone.
+// SharedStandalone returns the test binary's standalone server, or the one of
+// FLUXGATE_TEST_REDIS_URI. Tests must use their own keys.
 func SharedStandalone(tb testing.TB) *Server {
 	tb.Helper()
 	s := standalone.get(tb, ownOrForeign)
@@ -81,30 +80,30 @@ func ownOrForeign(ctx context.Context) (*Server, error) {
 	return s, nil
 }
 
-// SharedCluster is the test binary's cluster. Tests that fail it over or migrate
-// its slots start their own.
+// SharedCluster returns the test binary's cluster. Tests that fail over or migrate slots
+// start their own.
 func SharedCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	c := cluster.get(tb, func(ctx context.Context) (*Cluster, error) { return startCluster(ctx, Config{}) })
 	if err := c.WaitHealthy(tb.Context()); err != nil {
-		tb.Fatalf("testenv: the shared cluster is not whole: %v", err)
+		tb.Fatalf("testenv: the shared cluster is not healthy: %v", err)
 	}
 	return c
 }
 
-// SharedSentinel is the test binary's Sentinel group. Tests that fail it over
-// start their own.
+// SharedSentinel returns the test binary's Sentinel group. Tests that fail over start
+// their own.
 func SharedSentinel(tb testing.TB) *Sentinel {
 	tb.Helper()
 	s := sentinel.get(tb, func(ctx context.Context) (*Sentinel, error) { return startSentinel(ctx, Config{}) })
 	if err := s.WaitHealthy(tb.Context()); err != nil {
-		tb.Fatalf("testenv: the shared sentinels are not whole: %v", err)
+		tb.Fatalf("testenv: the shared sentinels are not healthy: %v", err)
 	}
 	return s
 }
 
-// shared is an environment that starts when the first test asks for it. A start
-// that failed is not tried again: every test would wait for it.
+// shared is an environment that starts when a test first needs it. A failed start is not
+// repeated, because every test would wait for it.
 type shared[E environment] struct {
 	mu      sync.Mutex
 	started bool
@@ -121,7 +120,7 @@ func (s *shared[E]) get(tb testing.TB, start func(context.Context) (E, error)) E
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.started {
-		// Not the test's context: the environment outlives the test.
+		// The environment outlives the test and its context.
 		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 		defer cancel()
 		s.env, s.err = start(ctx)
@@ -130,7 +129,7 @@ func (s *shared[E]) get(tb testing.TB, start func(context.Context) (E, error)) E
 	if s.err != nil {
 		tb.Fatalf("testenv: %v", s.err)
 	}
-	if g := s.env.home(); g != nil {
+	if g := s.env.lifecycle(); g != nil {
 		tb.Cleanup(func() { g.report(tb) })
 	}
 	return s.env
@@ -139,10 +138,10 @@ func (s *shared[E]) get(tb testing.TB, start func(context.Context) (E, error)) E
 func (s *shared[E]) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.started || s.err != nil || s.env.home() == nil {
+	if !s.started || s.err != nil || s.env.lifecycle() == nil {
 		return nil
 	}
-	return s.env.home().close()
+	return s.env.lifecycle().close()
 }
 
 // start starts an environment for one test.
@@ -156,8 +155,8 @@ func start[E environment](tb testing.TB, cfg Config, f func(context.Context, Con
 		tb.Fatalf("testenv: %v", err)
 	}
 	tb.Cleanup(func() {
-		env.home().report(tb)
-		if err := env.home().close(); err != nil {
+		env.lifecycle().report(tb)
+		if err := env.lifecycle().close(); err != nil {
 			tb.Errorf("testenv: end the servers: %v", err)
 		}
 	})
@@ -167,6 +166,6 @@ func start[E environment](tb testing.TB, cfg Config, f func(context.Context, Con
 func skipShort(tb testing.TB) {
 	tb.Helper()
 	if testing.Short() {
-		tb.Skip("testenv: -short leaves out the tests that need a server")
+		tb.Skip("testenv: -short skips tests that need a server")
 	}
 }

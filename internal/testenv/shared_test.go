@@ -29,22 +29,22 @@ func TestShared_Short(t *testing.T) {
 	was := f.Value.String()
 	must(t, f.Value.Set("true"))
 	defer func() { must(t, f.Value.Set(was)) }()
-	for name, ask := range askAll {
-		if o := observe(ask); o.skipped == "" || o.failed != "" {
+	for name, call := range askAll {
+		if o := observe(call); o.skipped == "" || o.failed != "" {
 			t.Errorf("%s: skipped %q, failed %q", name, o.skipped, o.failed)
 		}
 	}
 }
 
-// Missing program fails.
+// Without redis-server the error says how to install it.
 func TestShared_MissingProgram(t *testing.T) {
 	skipShort(t)
 	t.Setenv("PATH", t.TempDir())
-	for name, ask := range askAll {
+	for name, call := range askAll {
 		if strings.HasPrefix(name, "Shared") {
-			continue // may have started already
+			continue // may be running already
 		}
-		o := observe(ask)
+		o := observe(call)
 		if o.skipped != "" || !strings.Contains(o.failed, "apt-get install -y redis-server") {
 			t.Errorf("%s: skipped %q, failed %q", name, o.skipped, o.failed)
 		}
@@ -60,7 +60,7 @@ var askAll = map[string]func(testing.TB){
 	"SharedSentinel":   func(tb testing.TB) { SharedSentinel(tb) },
 }
 
-// Shared start is not repeated after failure.
+// A failed start of a shared server is not repeated.
 func TestShared_StartFailure(t *testing.T) {
 	skipShort(t)
 	var slot shared[*Server]
@@ -82,7 +82,7 @@ func TestShared_StartFailure(t *testing.T) {
 	must(t, slot.close())
 }
 
-// A foreign server is used and never stopped.
+// A server of the environment variable is used and never stopped.
 func TestShared_ForeignServer(t *testing.T) {
 	server := StartStandalone(t, Config{Password: "pw"})
 	t.Setenv(uriVariable, "redis://:pw@"+server.Addr()+"/3")
@@ -110,16 +110,16 @@ func TestShared_ForeignServer(t *testing.T) {
 	ping(t, server)
 }
 
-// The URI of a foreign server may have a user and TLS.
+// The URI of such a server may have a user and TLS.
 func TestShared_ForeignURI(t *testing.T) {
 	for name, tc := range map[string]struct{ uri, addr, err string }{
-		"the port defaults":        {uri: "redis://example.test", addr: "example.test:6379"},
-		"IPv6":                     {uri: "rediss://user:pw@[::1]:7000/2", addr: "[::1]:7000"},
-		"no host":                  {uri: "redis://", err: "not one host"},
-		"several hosts":            {uri: "redis://a,b", err: "not one host"},
-		"another scheme":           {uri: "http://a", err: "neither redis nor rediss"},
-		"a database that is none":  {uri: "redis://a/x", err: "not a number"},
-		"the password stays quiet": {uri: "redis://:hush@a:b", err: "not a URI"},
+		"the default port":      {uri: "redis://example.test", addr: "example.test:6379"},
+		"IPv6":                  {uri: "rediss://user:pw@[::1]:7000/2", addr: "[::1]:7000"},
+		"no host":               {uri: "redis://", err: "not one host"},
+		"several hosts":         {uri: "redis://a,b", err: "not one host"},
+		"another scheme":        {uri: "http://a", err: "neither redis nor rediss"},
+		"an invalid database":   {uri: "redis://a/x", err: "not a number"},
+		"no password in errors": {uri: "redis://:hush@a:b", err: "not a URI"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := foreignServer(tc.uri)

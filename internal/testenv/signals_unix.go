@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// freeze stops the process where it stands and returns once it does.
+// freeze stops the process and returns when it is stopped.
 func (p *process) freeze(ctx context.Context) error {
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -18,7 +18,7 @@ func (p *process) freeze(ctx context.Context) error {
 	return poll(ctx, func(context.Context) error {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid()))
 		if err != nil {
-			return nil //nolint:nilerr // no /proc to ask: the signal was sent
+			return nil //nolint:nilerr // without /proc, assume that it is stopped
 		}
 		// The state follows the program's name, which is in parentheses.
 		_, rest, _ := bytes.Cut(stat, []byte(") "))
@@ -29,8 +29,8 @@ func (p *process) freeze(ctx context.Context) error {
 	})
 }
 
-// thaw lets a frozen process go on.
+// thaw continues a frozen process.
 func (p *process) thaw() error { return p.signal(syscall.SIGCONT) }
 
-// terminate asks the process to end in its own way.
+// terminate sends SIGTERM.
 func (p *process) terminate() error { return p.signal(syscall.SIGTERM) }

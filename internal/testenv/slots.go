@@ -10,8 +10,8 @@ import (
 // Slots is the number of hash slots of a cluster.
 const Slots = 16384
 
-// Slot is the hash slot of a key: CRC16 of the key, or of what stands between
-// the first '{' and the next '}' if that is not empty.
+// Slot returns the hash slot of a key: CRC16 of the key, or of the text between the first
+// '{' and the next '}' if that is not empty.
 func Slot(key string) int {
 	if _, rest, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
@@ -32,8 +32,8 @@ func Slot(key string) int {
 	return int(crc) % Slots
 }
 
-// Migration is a slot on its way from one master to another. Until Finish, the
-// source answers for the keys it still has and sends clients on (ASK) for the rest.
+// Migration is a slot that moves from one master to another. Until Finish, the source
+// answers for the keys it still has and redirects clients (ASK) for the rest.
 type Migration struct {
 	Slot     int
 	From, To *Server
@@ -42,7 +42,7 @@ type Migration struct {
 	fromID, id string // of the source and of the target
 }
 
-// StartMigration opens a slot's way to another master. No key moves yet.
+// StartMigration starts to migrate a slot to another master. It moves no key yet.
 func (c *Cluster) StartMigration(ctx context.Context, slot int, to *Server) (*Migration, error) {
 	v, err := c.view(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *Cluster) StartMigration(ctx context.Context, slot int, to *Server) (*Mi
 		return nil, err
 	}
 	m := &Migration{Slot: slot, From: from, To: to, cluster: c, fromID: source.id, id: target.id}
-	// The target first, or a client sent there would be sent back.
+	// The target first, otherwise it would redirect clients back.
 	if _, err := to.Do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", m.fromID); err != nil {
 		return nil, err
 	}
@@ -71,8 +71,7 @@ func (c *Cluster) StartMigration(ctx context.Context, slot int, to *Server) (*Mi
 	return m, nil
 }
 
-// MoveKeys moves the named keys of the slot, or all that are left when none is
-// named.
+// MoveKeys moves the given keys of the slot, or all remaining ones if none are given.
 func (m *Migration) MoveKeys(ctx context.Context, keys ...string) error {
 	if len(keys) > 0 {
 		return m.move(ctx, keys)
@@ -109,8 +108,8 @@ func (m *Migration) move(ctx context.Context, keys []string) error {
 	return err
 }
 
-// Finish moves the keys that are left, gives the slot to the target and returns
-// once every node knows.
+// Finish moves the remaining keys, assigns the slot to the target and returns when every
+// node knows.
 func (m *Migration) Finish(ctx context.Context) error {
 	if err := m.MoveKeys(ctx); err != nil {
 		return err
@@ -119,7 +118,7 @@ func (m *Migration) Finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The target first: it takes a new epoch, and the slot always has an owner.
+	// The target first: it gets a new epoch, and the slot always has an owner.
 	owners := []*Server{m.To, m.From}
 	for _, s := range masters {
 		if s != m.To && s != m.From {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// StartStandalone starts a server for one test and ends it with the test.
+// StartStandalone starts a server for one test and stops it with the test.
 func StartStandalone(tb testing.TB, cfg Config) *Server {
 	tb.Helper()
 	return start(tb, cfg, startStandalone)
@@ -30,19 +30,19 @@ func startStandalone(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-func (s *Server) home() household {
+func (s *Server) lifecycle() lifecycle {
 	if s.group == nil {
 		return nil
 	}
 	return s.group
 }
 
-// foreignServer is the server a URI names: redis://user:password@host:port/db,
-// or rediss://, checked against the system's authorities (or SSL_CERT_FILE).
+// foreignServer returns the server of a URI: redis://user:password@host:port/db, or
+// rediss://, verified with the system's authorities (or SSL_CERT_FILE).
 func foreignServer(uri string) (*Server, error) {
 	u, err := url.Parse(uri)
 	if err != nil {
-		return nil, errors.New("it is not a URI") // url.Error would show the password
+		return nil, errors.New("not a URI") // url.Error would show the password
 	}
 	host, port := u.Hostname(), u.Port()
 	if host == "" || strings.Contains(u.Host, ",") {

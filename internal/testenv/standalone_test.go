@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Standalone answers.
+// A server answers with every configuration.
 func TestStandalone_Answers(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"plain":                      {},
@@ -27,7 +27,7 @@ func TestStandalone_Answers(t *testing.T) {
 			if !s.Owned() || s.Pid() == 0 || !s.Running() {
 				t.Errorf("owned %t, pid %d, running %t", s.Owned(), s.Pid(), s.Running())
 			}
-			// The URI alone leads to the server, given its authority.
+			// The URI and the authority are enough to connect.
 			same, err := foreignServer(s.URI())
 			must(t, err)
 			if same.tls != nil {
@@ -41,7 +41,7 @@ func TestStandalone_Answers(t *testing.T) {
 	}
 }
 
-// A server with users refuses other clients.
+// A server with users rejects other clients.
 func TestStandalone_Users(t *testing.T) {
 	ctx := testContext(t)
 	s := StartStandalone(t, Config{
@@ -81,7 +81,7 @@ func TestStandalone_Users(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		// TLS 1.3 tells the client with the first read only.
+		// With TLS 1.3 the client gets the error at the first read.
 		if _, err := conn.do("PING"); err == nil || errors.As(err, new(ReplyError)) {
 			t.Errorf("%s the server answered: %v", name, err)
 		}
@@ -89,14 +89,14 @@ func TestStandalone_Users(t *testing.T) {
 	}
 }
 
-// Kill loses data unless persistent.
+// After Kill data is lost unless it is persistent.
 func TestStandalone_Kill(t *testing.T) {
 	for name, tc := range map[string]struct {
 		persist bool
 		want    any
 	}{
-		"without persistence the server comes back empty": {false, nil},
-		"with persistence every write survives":           {true, "value"},
+		"without persistence the server is empty": {false, nil},
+		"with persistence every write survives":   {true, "value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := StartStandalone(t, Config{Persist: tc.persist})
@@ -104,7 +104,7 @@ func TestStandalone_Kill(t *testing.T) {
 			addr, pid := s.Addr(), s.Pid()
 			must(t, s.Kill())
 			if alive(pid) || s.Running() || s.Pid() != 0 {
-				t.Fatal("the server is still there")
+				t.Fatal("the server has not ended")
 			}
 			if _, err := s.Do(testContext(t), "PING"); err == nil {
 				t.Fatal("a killed server answered")
@@ -123,17 +123,17 @@ func TestStandalone_Kill(t *testing.T) {
 	}
 }
 
-// Stop and restart.
+// A server can be stopped and restarted.
 func TestStandalone_Restart(t *testing.T) {
 	s := StartStandalone(t, Config{})
 	pid := s.Pid()
 	must(t, s.Stop())
 	if alive(pid) {
-		t.Fatal("the server is still there")
+		t.Fatal("the server has not ended")
 	}
 	must(t, s.Restart(testContext(t)))
 	must(t, s.Freeze())
-	must(t, s.Restart(testContext(t))) // of one that runs, even frozen
+	must(t, s.Restart(testContext(t))) // while it runs, even frozen
 	ping(t, s)
 }
 
@@ -158,7 +158,7 @@ func TestStandalone_Freeze(t *testing.T) {
 	}
 }
 
-// Nothing is left after the test.
+// Processes and files are removed after the test.
 func TestStandalone_Cleanup(t *testing.T) {
 	skipShort(t)
 	var s *Server
@@ -166,7 +166,7 @@ func TestStandalone_Cleanup(t *testing.T) {
 	o := observe(func(tb testing.TB) {
 		s = StartStandalone(tb, Config{TLS: true})
 		pid = s.Pid()
-		if err := s.Freeze(); err != nil { // even then
+		if err := s.Freeze(); err != nil { // also if frozen
 			tb.Fatal(err)
 		}
 	})
@@ -174,14 +174,14 @@ func TestStandalone_Cleanup(t *testing.T) {
 		t.Fatalf("pid %d, failed: %s", pid, o.failed)
 	}
 	if alive(pid) {
-		t.Errorf("pid %d is still there", pid)
+		t.Errorf("pid %d has not ended", pid)
 	}
 	if _, err := os.Stat(s.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the data directory: %v", err)
 	}
 }
 
-// Replies and statistics.
+// Replies have their Go types, and Info returns statistics.
 func TestStandalone_Statistics(t *testing.T) {
 	s := StartStandalone(t, Config{})
 	for _, tc := range []struct {
@@ -204,7 +204,7 @@ func TestStandalone_Statistics(t *testing.T) {
 	_, err := s.Do(testContext(t), "EVALSHA", strings.Repeat("0", 40), 0)
 	var reply ReplyError
 	if !errors.As(err, &reply) || !strings.HasPrefix(string(reply), "NOSCRIPT") {
-		t.Errorf("EVALSHA of nothing: %v", err)
+		t.Errorf("EVALSHA of an unknown script: %v", err)
 	}
 	stats, err := s.Info(testContext(t), "commandstats")
 	must(t, err)
@@ -213,7 +213,7 @@ func TestStandalone_Statistics(t *testing.T) {
 	}
 }
 
-// Start failure shows the log.
+// The error of a failed start has the log.
 func TestStandalone_StartFailure(t *testing.T) {
 	skipShort(t)
 	o := observe(func(tb testing.TB) { StartStandalone(tb, Config{Directives: []string{"no-such-directive 1"}}) })
@@ -222,7 +222,7 @@ func TestStandalone_StartFailure(t *testing.T) {
 	}
 }
 
-// Config is validated.
+// An invalid config is rejected.
 func TestConfig_Validation(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"a user without a password":   {Users: []User{{Name: "gate"}}},

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestMain also checks that nothing of this package runs on once the shared
-// servers have ended.
+// TestMain also checks that no goroutine of this package runs after the shared servers
+// have ended.
 func TestMain(m *testing.M) {
 	code := Suite{M: m}.Run()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -35,7 +35,7 @@ func leaked(context.Context) error {
 	return nil
 }
 
-// testContext bounds what a test waits for.
+// testContext bounds the waits of a test.
 func testContext(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -51,7 +51,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// run is Do that cannot fail.
+// run is Do for commands that must succeed.
 func run(t *testing.T, s *Server, args ...any) any {
 	t.Helper()
 	reply, err := s.Do(testContext(t), args...)
@@ -59,7 +59,7 @@ func run(t *testing.T, s *Server, args ...any) any {
 	return reply
 }
 
-// ping asks a server as the test's own user, not as the administrator.
+// ping sends a command as the test's user, not as the administrator.
 func ping(t *testing.T, s *Server) {
 	t.Helper()
 	conn, err := connect(testContext(t), s.Addr(), s.TLSConfig())
@@ -73,8 +73,7 @@ func ping(t *testing.T, s *Server) {
 	}
 }
 
-// alive reports whether a process exists and is more than a zombie that nobody
-// has reaped yet.
+// alive reports whether a process exists and is not a zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if errors.Is(err, os.ErrNotExist) {
@@ -84,7 +83,7 @@ func alive(pid int) bool {
 	return !bytes.HasPrefix(rest, []byte("Z"))
 }
 
-// outsider is a TB that records what a test would have suffered.
+// outsider is a TB that records failures and skips.
 type outsider struct {
 	testing.TB
 	skipped, failed string
@@ -114,7 +113,7 @@ func (o *outsider) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// observe runs f as a test of its own, with its cleanups.
+// observe runs f like a test, with its cleanups.
 func observe(f func(testing.TB)) *outsider {
 	o := &outsider{}
 	done := make(chan struct{})

@@ -17,9 +17,8 @@ import (
 	"time"
 )
 
-// Certificates are an authority made for one environment and one certificate it
-// signed, which servers and clients share. The files live as long as the
-// environment.
+// Certificates has an authority for one environment and a certificate signed by it for
+// servers and clients. The files are removed with the environment.
 type Certificates struct {
 	CAPEM    []byte // the authority's certificate
 	CAFile   string // the same, on disk
@@ -30,8 +29,8 @@ type Certificates struct {
 	pair tls.Certificate
 }
 
-// ClientConfig is what a client connects with: it trusts the authority and
-// shows the certificate to servers that ask for one.
+// ClientConfig returns a client's configuration: it trusts the authority and has the
+// certificate.
 func (c *Certificates) ClientConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS12,
@@ -40,8 +39,8 @@ func (c *Certificates) ClientConfig() *tls.Config {
 	}
 }
 
-// NewCertificates makes an authority and a certificate for a test that starts
-// its own server.
+// NewCertificates creates an authority and a certificate for a test that starts its own
+// server.
 func NewCertificates(t testing.TB) *Certificates {
 	t.Helper()
 	c, err := newCertificates(t.TempDir())
@@ -51,13 +50,13 @@ func NewCertificates(t testing.TB) *Certificates {
 	return c
 }
 
-// newCertificates makes an authority and a certificate and writes them to dir.
+// newCertificates creates an authority and a certificate in dir.
 func newCertificates(dir string) (*Certificates, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make the authority's key: %w", err)
+		return nil, fmt.Errorf("create the authority's key: %w", err)
 	}
-	// An hour back, so that a clock stepping during the test cannot invalidate it.
+	// An hour ago, so that a clock change during the test does not invalidate it.
 	from, to := time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
 	ca := &x509.Certificate{
 		SerialNumber:          big.NewInt(1),
@@ -70,12 +69,12 @@ func newCertificates(dir string) (*Certificates, error) {
 	}
 	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
 	if err != nil {
-		return nil, fmt.Errorf("make the authority: %w", err)
+		return nil, fmt.Errorf("create the authority: %w", err)
 	}
 
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make the certificate's key: %w", err)
+		return nil, fmt.Errorf("create the certificate's key: %w", err)
 	}
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2),
@@ -90,7 +89,7 @@ func newCertificates(dir string) (*Certificates, error) {
 	}
 	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, ca, &key.PublicKey, caKey)
 	if err != nil {
-		return nil, fmt.Errorf("make the certificate: %w", err)
+		return nil, fmt.Errorf("create the certificate: %w", err)
 	}
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -118,7 +117,7 @@ func newCertificates(dir string) (*Certificates, error) {
 	return c, nil
 }
 
-// tlsLines are the lines of redis.conf that move everything to TLS.
+// tlsLines returns the lines of redis.conf that enable TLS on all ports.
 func tlsLines(c *Certificates, mutual bool) []string {
 	auth := "no"
 	if mutual {

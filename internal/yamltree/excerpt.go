@@ -11,21 +11,20 @@ import (
 const (
 	// shownWidth is how much of a line is shown.
 	shownWidth = 100
-	// maxLine is the longest line that is shown in part. Longer ones were not
+	// maxLine is the longest line of which a part is shown. Longer ones were not
 	// written by hand, and would take long to search.
 	maxLine = 10_000
 )
 
-// excerpt shows lines of a file, without those that may hold a secret.
+// excerpt shows lines of a file, except those that may have a secret.
 type excerpt struct {
-	// isSecret reports whether a name or a line may hold a secret. It may be
-	// nil.
+	// isSecret reports whether a name or a line may have a secret. It may be nil.
 	isSecret func(string) bool
 	lines    []string
 	hidden   []bool // by line
 }
 
-// within is the position, or the end of its line if that is shorter.
+// within returns the position, or the end of its line if that is shorter.
 func (e *excerpt) within(at Position) Position {
 	if at.Line > 0 && at.Line <= len(e.lines) && len(e.lines[at.Line-1]) <= maxLine {
 		at.Column = min(at.Column, utf8.RuneCountInString(e.lines[at.Line-1])+1)
@@ -33,8 +32,8 @@ func (e *excerpt) within(at Position) Position {
 	return at
 }
 
-// show renders the line of a position and the one before it, with a caret.
-// Lines that may hold a secret are not shown.
+// show formats the line of a position and the one before it, with a caret. Lines that may
+// have a secret are not shown.
 func (e *excerpt) show(at Position) string {
 	if at.Line < 1 || at.Line > len(e.lines) || e.secret(at.Line) {
 		return ""
@@ -58,14 +57,14 @@ func (e *excerpt) show(at Position) string {
 	return b.String()
 }
 
-// showable reports whether a line helps to find the place. A comment does not,
-// and may hold what was commented out.
+// showable reports whether to show a line. A comment does not help, and may have
+// commented-out secrets.
 func showable(line string) bool {
 	line = strings.TrimSpace(line)
 	return line != "" && line[0] != '#'
 }
 
-// window is the part of a line that is shown, safe for a terminal.
+// window returns the part of a line that is shown, safe for a terminal.
 func window(line []rune, from int) string {
 	dots := ""
 	if from > 0 {
@@ -79,18 +78,17 @@ func window(line []rune, from int) string {
 	return dots + strings.TrimRight(printable.Line(string(line), len(line)), " ") + end
 }
 
-// secret reports whether a line may hold a secret.
+// secret reports whether a line may have a secret.
 func (e *excerpt) secret(line int) bool {
 	return e.hidden[line-1] || len(e.lines[line-1]) > maxLine || e.names(e.lines[line-1])
 }
 
-// secretNames are what fields with secrets are called, without - and _.
+// secretNames are names of fields with secrets, without - and _.
 var secretNames = []string{"apikey", "authorization", "cookie", "secret", "password"}
 
 var separators = strings.NewReplacer("-", "", "_", "")
 
-// NamesSecret reports whether a string names something that is known to be a
-// secret.
+// NamesSecret reports whether a string contains the name of a secret.
 func NamesSecret(s string) bool {
 	s = strings.ToLower(separators.Replace(s))
 	for _, name := range secretNames {
@@ -101,14 +99,13 @@ func NamesSecret(s string) bool {
 	return false
 }
 
-// names reports whether a name or a line may hold a secret.
+// names reports whether a name or a line may have a secret.
 func (e *excerpt) names(s string) bool {
 	return NamesSecret(s) || e.isSecret != nil && e.isSecret(s)
 }
 
-// hideAfterFirst hides everything from the first line on that names a secret. It
-// is for a file that could not be parsed, where it is not known what belongs to
-// the secret.
+// hideAfterFirst hides everything from the first line on that names a secret. It is used
+// for a file that could not be parsed, where the end of the secret is unknown.
 func (e *excerpt) hideAfterFirst() {
 	found := false
 	for i, line := range e.lines {
@@ -117,8 +114,7 @@ func (e *excerpt) hideAfterFirst() {
 	}
 }
 
-// hide hides the lines of every field whose name is that of a secret, up to what
-// follows the field.
+// hide hides the lines of every field with the name of a secret, up to the next field.
 func (e *excerpt) hide(roots []*Node) {
 	last, hiding := Position{Line: 1}, false
 	reach := func(at Position, secret bool) {
@@ -146,8 +142,8 @@ func (e *excerpt) hide(roots []*Node) {
 	reach(Position{Line: len(e.lines) + 1}, false)
 }
 
-// opensLine reports whether a position is at the beginning of its line, or after
-// the last one.
+// opensLine reports whether a position is at the beginning of its line, or after the last
+// line.
 func (e *excerpt) opensLine(at Position) bool {
 	if at.Line > len(e.lines) || len(e.lines[at.Line-1]) > maxLine {
 		return at.Line > len(e.lines)

@@ -8,22 +8,21 @@ import (
 	"unicode/utf8"
 )
 
-// File is the content of a file. The zero value is for values that come from
+// File is the content of a file. The zero value is for values without a file.
 // none.
 type File struct {
-	// Name is what messages call it.
+	// Name is the name in messages.
 	Name string
-	// Documents are those of a YAML file that are not empty, or the one of a
-	// JSON file. There are none if the file has flaws.
+	// Documents are the non-empty documents of a YAML file, or the one of a JSON
+	// file. A file with flaws has none.
 	Documents []*Node
 
 	excerpt excerpt
 }
 
-// Read reads a file, which is JSON if its name ends in .json and YAML
-// otherwise. A file with flaws has no documents, but can show where the flaws
-// are. secret, which may be nil, reports whether a name or a line may hold a
-// secret, besides those that [NamesSecret] knows.
+// Read parses a file, as JSON if its name ends in .json and as YAML otherwise. A file with
+// flaws has no documents, but can show the flaws. secret, which may be nil, reports
+// whether a name or a line may have a secret, besides those of [NamesSecret].
 func Read(name string, data []byte, secret func(string) bool) (*File, []Flaw) {
 	f := &File{Name: name, excerpt: excerpt{isSecret: secret}}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
@@ -36,7 +35,7 @@ func Read(name string, data []byte, secret func(string) bool) (*File, []Flaw) {
 	f.excerpt.hidden = make([]bool, len(f.excerpt.lines))
 	var documents []*Node
 	var flaws []Flaw
-	// JSON in a YAML file is read as JSON too: its escapes are not all YAML's.
+	// JSON in a YAML file is parsed as JSON too: YAML does not have all of its escapes.
 	if strings.EqualFold(filepath.Ext(name), ".json") || strings.HasPrefix(strings.TrimSpace(text), "{") && json.Valid(data) {
 		var root *Node
 		root, flaws = readJSON(text)
@@ -53,8 +52,8 @@ func Read(name string, data []byte, secret func(string) bool) (*File, []Flaw) {
 	return f, nil
 }
 
-// Problem is a problem with what was written at a position, with the lines
-// around it if they are in the file.
+// Problem returns a problem at a position, with the lines around it if they are in the
+// file.
 func (f *File) Problem(at Position, place, message string) Problem {
 	if at.Source != "" {
 		return Problem{File: at.Source, Place: place, Message: message}

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// readJSON reads a JSON document with its positions. The flaws are duplicate
-// keys, or the one that ended the reading.
+// readJSON parses a JSON document with positions. The flaws are duplicate keys, or the
+// one that ended the parsing.
 func readJSON(text string) (*Node, []Flaw) {
 	r := jsonReader{text: text, dec: json.NewDecoder(strings.NewReader(text)), at: Position{Line: 1, Column: 1}}
 	r.dec.UseNumber()
@@ -32,7 +32,7 @@ type jsonReader struct {
 	flaws  []Flaw
 }
 
-// read reads one value.
+// read parses one value.
 func (r *jsonReader) read(depth int) (*Node, error) {
 	n := &Node{At: r.next()}
 	token, err := r.dec.Token()
@@ -62,7 +62,7 @@ func (r *jsonReader) read(depth int) (*Node, error) {
 			if err != nil {
 				return nil, err
 			}
-			f.Name, _ = name.(string) // the decoder refuses other names
+			f.Name, _ = name.(string) // the decoder accepts only strings
 			r.flaws = noteDuplicate(r.flaws, names, f)
 		}
 		if f.Value, err = r.read(depth + 1); err != nil {
@@ -90,13 +90,13 @@ func (r *jsonReader) end() error {
 	return &Flaw{at, "unexpected data after the end of the document"}
 }
 
-// next is where the next token begins.
+// next returns where the next token begins.
 func (r *jsonReader) next() Position {
 	offset := int(r.dec.InputOffset())
 	return r.advance(len(r.text) - len(strings.TrimLeft(r.text[offset:], " \t\r\n,:")))
 }
 
-// advance moves on to an offset.
+// advance moves to an offset.
 func (r *jsonReader) advance(offset int) Position {
 	for r.offset < min(offset, len(r.text)) {
 		_, size := utf8.DecodeRuneInString(r.text[r.offset:])
@@ -108,7 +108,7 @@ func (r *jsonReader) advance(offset int) Position {
 	return r.at
 }
 
-// flawOf says where the reading ended and why.
+// flawOf returns where the parsing ended and why.
 func (r *jsonReader) flawOf(err error) Flaw {
 	var known *Flaw
 	var syntax *json.SyntaxError
@@ -118,7 +118,7 @@ func (r *jsonReader) flawOf(err error) Flaw {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return Flaw{r.advance(len(r.text)), "the document ends too early"}
 	case errors.As(err, &syntax):
-		// The offset is behind what was read, which is the wrong character.
+		// The offset is after the wrong character.
 		return Flaw{r.advance(int(syntax.Offset) - 1), syntax.Error()}
 	}
 	return Flaw{r.next(), err.Error()}

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Locate is the position of a place such as rules[3].bands[0].capacity, or of the
-// nearest value around it if there is no such place. A value in another line than
-// its name has the position of the name.
+// Locate returns the position of a path such as rules[3].bands[0].capacity, or of the
+// nearest enclosing value if there is none. A value on another line than its name has the
+// position of the name.
 func (n *Node) Locate(place string) Position {
 	at := n.At
 	for place != "" {
@@ -31,7 +31,7 @@ func (n *Node) Locate(place string) Position {
 	return at
 }
 
-// item is what [3] at the beginning of a place is, and the rest.
+// item returns the item of an index such as [3] at the beginning of a path, and the rest.
 func (n *Node) item(place string) (*Node, string) {
 	number, rest, _ := strings.Cut(strings.TrimPrefix(place, "["), "]")
 	i, err := strconv.Atoi(number)
@@ -41,8 +41,8 @@ func (n *Node) item(place string) (*Node, string) {
 	return n.Items[i], rest
 }
 
-// longestField is the field whose name a place begins with, and the rest. Names may
-// have dots, so it is the longest one.
+// longestField returns the field whose name begins a path, and the rest. Names may have
+// dots, so it is the longest one.
 func (n *Node) longestField(place string) (best *Field, rest string) {
 	for i := range n.Fields {
 		after, ok := strings.CutPrefix(place, n.Fields[i].Name)

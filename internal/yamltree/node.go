@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Bounds of one file.
+// Limits of one file.
 const (
-	// MaxDepth is how deep a document may be. A rule set needs about ten.
+	// MaxDepth is the maximum depth of a document. A rule set needs about ten.
 	MaxDepth = 64
 	// MaxValues is how many values a file may have.
 	MaxValues = 1_000_000
@@ -15,17 +15,16 @@ const (
 	maxDuplicates = 100
 )
 
-// Position is where a value was written. It is zero for a problem with a whole
-// file.
+// Position is where a value was written. It is zero for a problem with a whole file.
 type Position struct {
 	// Line and Column count from 1, columns in characters.
 	Line, Column int
-	// Source names what a value comes from that is not in the file, such as an
+	// Source names the source of a value that is not in the file, such as an
 	// environment variable.
 	Source string
 }
 
-// Kind is what a value is.
+// Kind is the kind of a value.
 type Kind uint8
 
 // The kinds of values.
@@ -35,7 +34,7 @@ const (
 	Object
 )
 
-// Node is one value of a document and where it was written.
+// Node is one value of a document and its position.
 type Node struct {
 	At     Position
 	Kind   Kind
@@ -51,7 +50,7 @@ type Field struct {
 	Value *Node
 }
 
-// add adds a field to an object. A value that was left out is at its name.
+// add adds a field to an object. An omitted value has the position of its name.
 func (n *Node) add(f Field) {
 	if f.Value.IsNull() {
 		f.Value.At = f.At
@@ -59,7 +58,7 @@ func (n *Node) add(f Field) {
 	n.Fields = append(n.Fields, f)
 }
 
-// Field is the field of a name, nil if there is none.
+// Field returns the field with a name, or nil.
 func (n *Node) Field(name string) *Field {
 	for i := range n.Fields {
 		if n.Fields[i].Name == name {
@@ -69,7 +68,7 @@ func (n *Node) Field(name string) *Field {
 	return nil
 }
 
-// Get is the value of a field, nil if there is none.
+// Get returns the value of a field, or nil.
 func (n *Node) Get(name string) *Node {
 	if f := n.Field(name); f != nil {
 		return f.Value
@@ -77,10 +76,10 @@ func (n *Node) Get(name string) *Node {
 	return nil
 }
 
-// IsNull reports whether the value is null or was left out.
+// IsNull reports whether the value is null or omitted.
 func (n *Node) IsNull() bool { return n.Kind == Scalar && n.Value == nil }
 
-// Tree is the value as maps, lists and scalars.
+// Tree returns the value as maps, lists and scalars.
 func (n *Node) Tree() any {
 	switch n.Kind {
 	case List:
@@ -95,7 +94,7 @@ func (n *Node) Tree() any {
 	return n.Value
 }
 
-// Map is the fields of an object as [Node.Tree] has them.
+// Map returns the fields of an object like [Node.Tree].
 func (n *Node) Map() map[string]any {
 	fields := make(map[string]any, len(n.Fields))
 	for _, f := range n.Fields {
@@ -104,7 +103,7 @@ func (n *Node) Map() map[string]any {
 	return fields
 }
 
-// isNumber reports whether a string without quotes is a number in JSON.
+// isNumber reports whether an unquoted string is a number in JSON.
 func isNumber(s string) bool {
 	if s == "" || s[0] != '-' && (s[0] < '0' || s[0] > '9') {
 		return false
@@ -112,24 +111,24 @@ func isNumber(s string) bool {
 	return json.Valid([]byte(s))
 }
 
-// Flaw is an error in the text of a file, before its values are looked at.
+// Flaw is an error in the text of a file, found before its values are validated.
 type Flaw struct {
 	At      Position
 	Message string
 }
 
-// Error is the message.
+// Error returns the message.
 func (f *Flaw) Error() string { return f.Message }
 
 func tooManyValues(at Position) *Flaw {
-	return &Flaw{at, fmt.Sprintf("a file can have %d values: split it", MaxValues)}
+	return &Flaw{at, fmt.Sprintf("a file can have at most %d values: split it", MaxValues)}
 }
 
 func tooDeep(at Position) *Flaw {
 	return &Flaw{at, fmt.Sprintf("nested deeper than %d levels", MaxDepth)}
 }
 
-// noteDuplicate notes a name that an object has twice.
+// noteDuplicate adds a flaw for a duplicate name in an object.
 func noteDuplicate(flaws []Flaw, names map[string]Position, f Field) []Flaw {
 	if first, duplicate := names[f.Name]; duplicate && len(flaws) < maxDuplicates {
 		flaws = append(flaws, Flaw{f.At, fmt.Sprintf("duplicate key %s, first in line %d", Quote(f.Name), first.Line)})

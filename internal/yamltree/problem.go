@@ -5,25 +5,25 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with a file, and where.
+// Problem is one problem in a file.
 type Problem struct {
-	// File is its name. For a value that is not from a file it is the name of
-	// its source, such as an environment variable.
+	// File is its name. For a value that is not from a file it is the source, such as
+	// an environment variable.
 	File string
 	// Line and Column count from 1, columns in characters. They are 0 for a
 	// problem with the whole file.
 	Line, Column int
 	// Place is the path to the value in the file, such as
-	// ruleSets[1].rules[3].bands[0].capacity, where there is one.
+	// ruleSets[1].rules[3].bands[0].capacity. It may be empty.
 	Place string
-	// Message says what is wrong and what would be right.
+	// Message says what is wrong and how to correct it.
 	Message string
 
-	excerpt string // the lines around it, or nothing
+	excerpt string // the lines around it, may be empty
 }
 
-// String is file:line:column, the place and the message, and below them the
-// line with a caret unless it may hold a secret.
+// String returns file:line:column, the path and the message, and below them the line with
+// a caret unless it may have a secret.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -41,7 +41,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Lines shows problems one after the other, and how many more there are.
+// Lines formats problems, and how many more there are.
 func Lines(problems []Problem, more int) string {
 	lines := make([]string, len(problems), len(problems)+1)
 	for i, p := range problems {
@@ -53,7 +53,7 @@ func Lines(problems []Problem, more int) string {
 	return strings.Join(lines, "\n")
 }
 
-// Quote is a string from a file for a message, shortened.
+// Quote returns a string from a file for a message, truncated.
 func Quote(s string) string {
 	const most = 80
 	if len(s) > most {

@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// plainString is what YAML reads as a string without quotes, in braces and
-// brackets too, but for reserved words and a colon at the end of a word. Periods
-// are such.
+// plainString matches strings that YAML reads as such without quotes, also in braces and
+// brackets, except for reserved words. Periods are among them.
 var plainString = regexp.MustCompile(`^([0-9]+([dhms]|[mun]s)|[A-Za-z/][A-Za-z0-9_./*@:+-]*( [A-Za-z0-9_./*@+-]+)*)$`)
 
-// Quoted is a string as YAML, without quotes if it needs none. Nothing in it is
-// a control character. A key of more than 1,024 characters needs a ? before it.
+// Quoted returns a string as YAML, quoted if necessary. The result has no control
+// characters. A key of more than 1,024 characters needs a ? before it.
 func Quoted(s string) string {
 	reserved := false
 	switch strings.ToLower(s) { // by any version of YAML

@@ -11,7 +11,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/yamltree"
 )
 
-// read reads one valid document.
+// read parses one valid document.
 func read(t testing.TB, name, content string) *yamltree.Node {
 	t.Helper()
 	file, flaws := yamltree.Read(name, []byte(content), nil)
@@ -30,7 +30,7 @@ func asJSON(t testing.TB, n *yamltree.Node) string {
 	return string(data)
 }
 
-// YAML is read as JSON in another layout, with numbers as they are written.
+// YAML is parsed as JSON in another layout, with numbers as written.
 func TestRead_YAML(t *testing.T) {
 	for content, want := range map[string]string{
 		"a: 1\nb: [x, 'y', \"z\"]\nc: {d: true, e: null}\n": `{"a":1,"b":["x","y","z"],"c":{"d":true,"e":null}}`,
@@ -48,8 +48,7 @@ func TestRead_YAML(t *testing.T) {
 	}
 }
 
-// What JSON does not have is refused, and so is what was probably meant
-// differently.
+// YAML that JSON cannot express is rejected, and so are probable mistakes.
 func TestRead_NotJSON(t *testing.T) {
 	for name, content := range map[string]string{
 		"an octal number": "a: 0755", "a hexadecimal number": "a: 0x10", "a number with underlines": "a: 1_000", "a number with a plus": "a: +1",
@@ -92,7 +91,7 @@ func TestNode_Locate(t *testing.T) {
 	}
 }
 
-// A problem shows its line with a caret, but no line that may hold a secret.
+// A problem shows its line with a caret, but no line that may have a secret.
 func TestFile_Problem(t *testing.T) {
 	content := "a: 1\nsecret: [x,\n  two]\nb: 2\n# commented: out\nc: 3\nplain: hunter\n" + "long: " + strings.Repeat("x", 200) + "y\n"
 	file, flaws := yamltree.Read("x.yaml", []byte(content), func(s string) bool { return strings.Contains(s, "hunter") })
@@ -117,7 +116,7 @@ func TestFile_Problem(t *testing.T) {
 			t.Errorf("line %d is shown as\n%s\nwant\n%s", c.line, got, c.want)
 		}
 	}
-	// A secret at the end hides the last line, and what is before a secret is shown.
+	// A secret at the end hides the last line, and lines before a secret are shown.
 	file, _ = yamltree.Read("x.yaml", []byte("a: {b: 1}\nc: [1, {password: [\n  x,\n  y]}, 2]\nsecret:\n  - |\n    hunter2\n  - z"), nil)
 	for line := 1; line <= 8; line++ {
 		shown := strings.Contains(file.Problem(yamltree.Position{Line: line, Column: 1}, "", "m").String(), "\n")
@@ -126,14 +125,14 @@ func TestFile_Problem(t *testing.T) {
 		}
 	}
 	if got := (yamltree.Problem{Message: "message"}).String(); got != "message" {
-		t.Errorf("a problem of no file is %q", got)
+		t.Errorf("a problem without a file is %q", got)
 	}
 	if got := yamltree.Lines([]yamltree.Problem{{Message: "a"}, {File: "f", Message: "b"}}, 3); got != "a\nf: b\nand 3 more problems" {
 		t.Errorf("several are %q", got)
 	}
 }
 
-// A file that cannot be parsed shows nothing behind a secret.
+// A file that cannot be parsed shows nothing after a secret.
 func TestFile_ProblemAfterSecret(t *testing.T) {
 	file, flaws := yamltree.Read("x.yaml", []byte("a: 1\npassword:\n  hunter2\nb: \"\n"), nil)
 	if len(flaws) != 1 {
@@ -145,11 +144,11 @@ func TestFile_ProblemAfterSecret(t *testing.T) {
 		}
 	}
 	if got := file.Problem(yamltree.Position{Line: 1, Column: 1}, "", "m").String(); !strings.Contains(got, "a: 1") {
-		t.Errorf("the line before it is not: %s", got)
+		t.Errorf("the line before it is not shown: %s", got)
 	}
 }
 
-// Hostile files are refused, or read, in time.
+// Hostile files are rejected or parsed within bounded time.
 func TestRead_Hostile(t *testing.T) {
 	repeat := strings.Repeat
 	staircase := ""
@@ -162,14 +161,14 @@ func TestRead_Hostile(t *testing.T) {
 		{"keys in a line", "x.yaml", repeat("a: ", 1<<14), "a colon is not allowed here"},
 		{"a staircase", "x.yaml", staircase, "nested deeper"},
 		{"question marks", "x.yaml", repeat("? ", 1<<14), "nested deeper"},
-		{"dashes", "x.yaml", repeat("- ", 1<<20), "a file can have 1000000 values"},
+		{"dashes", "x.yaml", repeat("- ", 1<<20), "a file can have at most 1000000 values"},
 		{"duplicate keys", "x.yaml", repeat("a: b\n", 1<<15), `duplicate key "a", first in line 1`},
 		{"values left out", "x.yaml", "a:\n" + repeat("  - b:\n", 1<<15), ""},
 		{"one long line", "x.yaml", "[" + repeat("é: [b], ", 1<<15) + "]", ""},
 		{"comments", "x.yaml", "a:\n" + repeat("  - b\n    #\n", 1<<15), ""},
 		{"a quote that is not closed", "x.yaml", "a: '" + repeat("b: c\n", 1<<15), "the closing quote is missing"},
 		{"documents", "x.yaml", repeat("---\na\n", 1<<15), ""},
-		{"values", "x.json", "[" + repeat("1,", 1<<20) + "1]", "can have 1000000 values"},
+		{"values", "x.json", "[" + repeat("1,", 1<<20) + "1]", "can have at most 1000000 values"},
 		{"aliases of aliases", "x.yaml", "a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "anchors are not supported"},
 		{"an end that is missing", "x.json", `{"a": [1, `, "ends too early"},
 	} {
@@ -184,7 +183,7 @@ func TestRead_Hostile(t *testing.T) {
 	}
 }
 
-// Syntax errors are shown where they begin, not where the parser notices them.
+// Syntax errors are shown where they begin, not where the parser detects them.
 func TestRead_SyntaxErrors(t *testing.T) {
 	for content, want := range map[string]string{
 		"a:\n  b:\n    c: 1\n   d: 2\n":       "4:4: this does not fit the lines above",
@@ -214,7 +213,7 @@ func TestRead_SyntaxErrors(t *testing.T) {
 	}
 }
 
-// Every string is read as itself after Quoted, also in braces and as a key.
+// Every string is parsed as itself after Quoted, also in braces and as a key.
 func FuzzQuoted(f *testing.F) {
 	for _, s := range []string{"", "a", "yes", "Null", "a:", "a: b", "/api/*", "1h", "1e3", "redis://a:1/2", "é\U000e0041\x7f\u2028", "it's \"x\"", "- a", "a b"} {
 		f.Add(s)
@@ -233,7 +232,7 @@ func FuzzQuoted(f *testing.F) {
 	})
 }
 
-// Any content is documents that JSON can have too, or a flaw that can be shown.
+// Any content is a list of documents that JSON can represent, or a printable flaw.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		"a: 1\nb:\n  - c: {d: [e, 'f']}\n", "---\na: |\n  b\n\n c: d\n---\n[]\n", `{"a": [1e3, "\ud83d\ude00", null], "a": 1}`, "a:\n\t- b\n", "? a\n: b\n", "{[{[", "\ufeffa: 0x1\r\n",
@@ -257,7 +256,7 @@ func FuzzRead(f *testing.F) {
 		}
 		for _, root := range file.Documents {
 			if again := asJSON(t, read(t, "x.json", asJSON(t, root))); again != asJSON(t, root) {
-				t.Fatalf("written again it is %s, not %s", again, asJSON(t, root))
+				t.Fatalf("encoded and parsed again it is %s, not %s", again, asJSON(t, root))
 			}
 		}
 	})

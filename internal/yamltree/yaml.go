@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// readYAML reads the documents of a YAML file with their positions. The text
-// has no other line ends than \n.
+// readYAML parses the documents of a YAML file with positions. Line ends in the text are
+// \n.
 func readYAML(text string) ([]*Node, []Flaw) {
 	if f := checkText(text); f != nil {
 		return nil, []Flaw{*f}
@@ -36,8 +36,8 @@ func readYAML(text string) ([]*Node, []Flaw) {
 	return roots, r.flaws
 }
 
-// parseYAML is the content of the documents, and how much of the text the
-// parser has read: where there is an error, not much more than what is wrong.
+// parseYAML returns the documents, and how much of the text the parser has read: after an
+// error, not much more than the wrong part.
 func parseYAML(text string) (documents []*yaml.Node, end int, err error) {
 	input := lineReader(text)
 	defer func() {
@@ -58,7 +58,7 @@ func parseYAML(text string) (documents []*yaml.Node, end int, err error) {
 	}
 }
 
-// lineReader is a text that is read one line at a time.
+// lineReader is a reader that returns one line at a time.
 type lineReader string
 
 func (r *lineReader) Read(p []byte) (int, error) {
@@ -71,8 +71,8 @@ func (r *lineReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// checkText refuses characters that the parser does not allow or takes for line
-// ends, and what would make too many values, before the parser builds them.
+// checkText rejects characters that the parser does not allow or treats as line ends, and
+// too many values, before the parser allocates them.
 func checkText(text string) *Flaw {
 	at, indicators := Position{Line: 1, Column: 1}, 0
 	for i, c := range text {
@@ -93,8 +93,7 @@ func checkText(text string) *Flaw {
 	return nil
 }
 
-// yamlReader makes nodes of those of the parser, which come in the order of the
-// text.
+// yamlReader converts the parser's nodes, which are in the order of the text.
 type yamlReader struct {
 	text  string // from at on
 	at    Position
@@ -152,10 +151,9 @@ func (r *yamlReader) key(from *yaml.Node) (Field, error) {
 	return f, r.checkNode(from, f.At)
 }
 
-// checkNode refuses what JSON does not have, and strings without quotes that
-// were probably meant differently: the parser makes one string of several lines
-// where the indentation is wrong, and of a key with its colon where a space is
-// missing.
+// checkNode rejects YAML that JSON cannot express, and unquoted strings that are probably
+// mistakes: with wrong indentation the parser joins several lines to one string, and
+// without a space it takes a key with its colon as a string.
 func (r *yamlReader) checkNode(n *yaml.Node, at Position) error {
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -165,7 +163,7 @@ func (r *yamlReader) checkNode(n *yaml.Node, at Position) error {
 	case n.Style&yaml.TaggedStyle != 0:
 		return &Flaw{at, noTags}
 	case n.Kind == yaml.ScalarNode && n.Style == 0 && n.Value == "":
-		return nil // the value was left out, and has no position of its own
+		return nil // an omitted value has no position
 	}
 	written := r.from(at)
 	switch {
@@ -188,7 +186,7 @@ const (
 	noTags    = "tags are not supported"
 )
 
-// from is the text from a position on.
+// from returns the text from a position on.
 func (r *yamlReader) from(at Position) string {
 	for r.at.Line < at.Line {
 		_, r.text, _ = strings.Cut(r.text, "\n")
@@ -201,7 +199,7 @@ func (r *yamlReader) from(at Position) string {
 	return r.text
 }
 
-// scalar is what a single value would be in JSON.
+// scalar returns a single value as in JSON.
 func scalar(n *yaml.Node, at Position) (any, error) {
 	if n.Style != 0 {
 		return n.Value, nil
@@ -223,14 +221,14 @@ func scalar(n *yaml.Node, at Position) (any, error) {
 const (
 	// maxReparsed is how many bytes are parsed to find the line of an error.
 	maxReparsed = 2 << 20
-	// nearLines is how many lines are tried one by one. Errors further from
-	// where the parser noticed them are quotes and brackets that are not closed.
+	// nearLines is how many lines are tried one by one. More distant errors are
+	// unclosed quotes and brackets.
 	nearLines = 50
 )
 
-// syntaxFlaw says where the error is that the parser noticed at the end. The
-// lines in its messages are those of the block around it, so it is looked for
-// here: it is in the line after the longest run of lines that can be parsed.
+// syntaxFlaw returns the position of a syntax error that the parser detected at end. The
+// parser reports the line of the enclosing block, so search for it: it is the line after
+// the longest run of lines that can be parsed.
 func syntaxFlaw(text string, end int, err error) Flaw {
 	lines := strings.SplitAfter(text[:end], "\n")
 	low, high := 0, len(lines) // the first low lines can be parsed, the first high ones cannot
@@ -265,7 +263,7 @@ func syntaxFlaw(text string, end int, err error) Flaw {
 	return Flaw{at, message}
 }
 
-// syntaxMessages explain errors of the parser, by how its message begins.
+// syntaxMessages explain errors of the parser, by the beginning of its message.
 var syntaxMessages = map[string]string{
 	"did not find expected key":                   "this does not fit the lines above: is the indentation right, or is a quote missing?",
 	"did not find expected '-' indicator":         "this does not fit the list above: is the indentation right?",

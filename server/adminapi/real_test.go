@@ -285,5 +285,5 @@ func (r *reality) sameBuckets(explained *admin.Explanation, d *fluxgate.Decision
 	if want := leftBy(d); !slices.Equal(left, want) {
 		r.Errorf("the buckets have %v left, the decision %v", left, want)
 	}
-	r.met.add("looked at")
+	r.met.add("peeked")
 }

@@ -1,5 +1,5 @@
-// Command ferretdb is the MongoDB server of the tests: FerretDB over SQLite,
-// on the address and in the directory it is given.
+// Command ferretdb is the MongoDB server of the tests: FerretDB over SQLite, with the
+// address and directory of its arguments.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Life performs the whole life of a rule with the client that was generated
-// from the description of the API, and with nothing else. It ends with an error
-// at the first answer that is not what it should be.
+// Life performs all operations on a rule with the client generated from the description
+// of the API. It ends with an error at the first wrong answer.
 package main
 
 import (
@@ -10,7 +9,7 @@ import (
 	"os"
 )
 
-// must ends the program where something is not as it should be.
+// must ends the program if a result is wrong.
 func must(err error, good bool, what string) {
 	if err != nil || !good {
 		fmt.Fprintln(os.Stderr, "not so:", what, err)
@@ -35,10 +34,10 @@ func main() {
 	}
 
 	checked, err := c.ValidateRuleSetWithResponse(ctx, RuleSetDocument{Id: "api", Rules: []RuleDocument{rule(0)}})
-	must(err, checked.JSON200 != nil && !checked.JSON200.Valid && len(*checked.JSON200.Errors) == 1, "a bad rule set is found")
+	must(err, checked.JSON200 != nil && !checked.JSON200.Valid && len(*checked.JSON200.Errors) == 1, "an invalid rule set is reported")
 
-	made, err := c.PutRuleSetWithResponse(ctx, "api", &PutRuleSetParams{IfNoneMatch: to("*"), Comment: to("the first")}, RuleSetDocument{Id: "api", Rules: []RuleDocument{rule(2)}})
-	must(err, made.JSON201 != nil && made.JSON201.Revision == 1, "made")
+	created, err := c.PutRuleSetWithResponse(ctx, "api", &PutRuleSetParams{IfNoneMatch: to("*"), Comment: to("the first")}, RuleSetDocument{Id: "api", Rules: []RuleDocument{rule(2)}})
+	must(err, created.JSON201 != nil && created.JSON201.Revision == 1, "created")
 
 	read, err := c.GetRuleSetWithResponse(ctx, "api", &GetRuleSetParams{})
 	must(err, read.JSON200 != nil && (*read.JSON200).Rules[0].Id == "per-user" && read.HTTPResponse.Header.Get("ETag") == `"1"`, "read")
@@ -54,7 +53,7 @@ func main() {
 
 	late, err := c.PutRuleWithResponse(ctx, "api", "per-user", &PutRuleParams{IfMatch: to(`"1"`)}, rule(50))
 	must(err, late.ApplicationproblemJSON412 != nil && late.ApplicationproblemJSON412.Conflict.Current == 2 && len(*late.ApplicationproblemJSON412.Conflict.Changes) == 1,
-		"who is late is told what has changed")
+		"a conflict has the changes")
 
 	added, err := c.CreateRuleWithResponse(ctx, "api", &CreateRuleParams{IfMatch: to(`"2"`)}, RuleDocument{Id: "health", Path: to("/healthz"), Action: to(RuleDocumentAction("allow")), Priority: to(int64(9))})
 	must(err, added.JSON201 != nil && added.JSON201.Revision == 3, "a rule is added")
@@ -74,10 +73,10 @@ func main() {
 	gone, err := c.DeleteRuleSetWithResponse(ctx, "api", &DeleteRuleSetParams{IfMatch: to(`"4"`)})
 	must(err, gone.JSON200 != nil && gone.JSON200.Revision == 5, "taken away")
 	history, err := c.ListRevisionsWithResponse(ctx, "api", &ListRevisionsParams{})
-	must(err, history.JSON200 != nil && len(history.JSON200.Revisions) == 5 && *history.JSON200.Revisions[4].Comment == "the first", "the history is all there")
+	must(err, history.JSON200 != nil && len(history.JSON200.Revisions) == 5 && *history.JSON200.Revisions[4].Comment == "the first", "the history is complete")
 
 	who, err := c.WhoamiWithResponse(ctx)
-	must(err, who.JSON200 != nil && who.JSON200.Name == *history.JSON200.Revisions[0].Author, "and says who")
+	must(err, who.JSON200 != nil && who.JSON200.Name == *history.JSON200.Revisions[0].Author, "the history has the author")
 	audited, err := c.ListAuditWithResponse(ctx, &ListAuditParams{})
-	must(err, audited.JSON200 != nil && len(audited.JSON200.Records) == 7, "as does the audit")
+	must(err, audited.JSON200 != nil && len(audited.JSON200.Records) == 7, "the audit is complete")
 }

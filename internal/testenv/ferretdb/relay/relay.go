@@ -1,11 +1,8 @@
-// Package relay hands the commands of many MongoDB clients to a server one at
-// a time.
+// Package relay forwards the commands of many MongoDB clients to a server one at a time.
 //
-// MongoDB promises that an update of one document happens at once: the filter
-// is looked at and the change is made without anybody in between. FerretDB v1
-// reads, compares and writes in three steps, so that of two compare-and-sets
-// at the same time both would win. One command at a time gives the promise
-// back, and nothing else about the server changes.
+// In MongoDB an update of one document is atomic. FerretDB v1 reads, compares and writes
+// in three steps, so that two concurrent compare-and-sets could both succeed. Sending one
+// command at a time makes updates atomic.
 package relay
 
 import (
@@ -17,13 +14,13 @@ import (
 )
 
 const (
-	headerLength = 16       // of every message of the wire protocol
-	maxMessage   = 64 << 20 // MongoDB itself stops at 48 MB
+	headerLength = 16       // header of the wire protocol
+	maxMessage   = 64 << 20 // MongoDB's limit is 48 MB
 )
 
-// Serve takes clients from the listener to the server until the listener ends.
+// Serve forwards clients of the listener to the server until the listener is closed.
 func Serve(listener net.Listener, server string) error {
-	var turn sync.Mutex
+	var mu sync.Mutex
 	for {
 		client, err := listener.Accept()
 		if err != nil {
@@ -31,12 +28,12 @@ func Serve(listener net.Listener, server string) error {
 		}
 		go func() {
 			defer func() { _ = client.Close() }()
-			_ = serve(client, server, &turn) // either end went away
+			_ = serve(client, server, &mu) // a side closed the connection
 		}()
 	}
 }
 
-func serve(client net.Conn, server string, turn *sync.Mutex) error {
+func serve(client net.Conn, server string, mu *sync.Mutex) error {
 	upstream, err := net.Dial("tcp", server)
 	if err != nil {
 		return err
@@ -47,7 +44,7 @@ func serve(client net.Conn, server string, turn *sync.Mutex) error {
 		if err != nil {
 			return err
 		}
-		reply, err := ask(upstream, request, turn)
+		reply, err := exchange(upstream, request, mu)
 		if err != nil {
 			return err
 		}
@@ -57,11 +54,11 @@ func serve(client net.Conn, server string, turn *sync.Mutex) error {
 	}
 }
 
-// ask sends a request and waits for its reply while nobody else may. A request
-// that wants no reply gets none.
-func ask(upstream net.Conn, request []byte, turn *sync.Mutex) ([]byte, error) {
-	turn.Lock()
-	defer turn.Unlock()
+// exchange sends a request and waits for its reply, while no other request is sent. A
+// request without a reply returns nil.
+func exchange(upstream net.Conn, request []byte, mu *sync.Mutex) ([]byte, error) {
+	mu.Lock()
+	defer mu.Unlock()
 	if _, err := upstream.Write(request); err != nil {
 		return nil, err
 	}
