@@ -8,14 +8,14 @@ import (
 
 // exceptions are the checks that a client does not pass, and why.
 var exceptions = map[string]string{
-	"reading gives every field of the rules that were written":            "the times of rules are the server's",
-	"what is put is kept to the byte":                                     "the times of rules are the server's",
-	"what is put can be as long as a document may be and no longer":       "the times of rules take some room",
+	"reading returns every field of the rules that were written":          "the times of rules are the server's",
+	"a rule set is kept byte for byte":                                    "the times of rules are the server's",
+	"a rule set can be as long as a document may be and no longer":        "the times of rules take some room",
 	"history has the rules of every revision and of no other":             "the times of rules are the server's",
-	"restoring makes any revision current again, to the byte":             "the times of rules are the server's",
-	"restoring brings back what was deleted and never a deletion":         "the times of rules are the server's",
+	"restoring makes any revision current again, byte for byte":           "the times of rules are the server's",
+	"restoring works for deleted rule sets and not for deletions":         "the times of rules are the server's",
 	"concurrent writers lose no change and every version can be restored": "the times of rules are the server's",
-	"a change that is not signed or would garble a listing is refused":    "the author is the authenticated identity",
+	"a change without an author or with control characters is rejected":   "the author is the authenticated identity",
 	"every read of a change has its author, comment and time":             "the author is the authenticated identity",
 }
 

@@ -12,9 +12,9 @@ import (
 )
 
 var behindChecks = []Check{
-	{"malformed content is an error of its own rule set alone, until it is put right", malformed},
-	{"watching reports that it has begun and changes, until its context ends", watching},
-	{"reconciling what is unchanged changes nothing", reconciling},
+	{"malformed content is an error of its own rule set only, until it is repaired", malformed},
+	{"watching reports its start and changes, until its context ends", watching},
+	{"reconciling unchanged content changes nothing", reconciling},
 }
 
 func malformed(t testing.TB, s Subject) {

@@ -8,15 +8,15 @@ import (
 )
 
 var changeChecks = []Check{
-	{"a change based on nothing is made only where nothing is", basedOnNothing},
+	{"a change based on revision 0 needs a rule set that does not exist", basedOnNothing},
 	{"a change based on another revision is a conflict and changes nothing", conflicts},
-	{"a change that is not signed or would garble a listing is refused", unsigned},
+	{"a change without an author or with control characters is rejected", unsigned},
 	{"a change is seen by every editor of the data when it is made", seenByAll},
 }
 
 var deleteChecks = []Check{
 	{"a deleted rule set is known as deleted and its history stays", deleted},
-	{"a deleted rule set comes back under a revision of its own", deletedComesBack},
+	{"a deleted rule set can be created again under a new revision", deletedComesBack},
 	{"a rule set that does not exist cannot be deleted", deletingNothing},
 }
 

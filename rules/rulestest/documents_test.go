@@ -15,16 +15,16 @@ import (
 // documentFaults are possible faults of sources that cannot be written, and the
 // check that must detect each.
 var documentFaults = map[string]string{
-	"has one revision for everything":                "the revision differs exactly when the content does",
-	"makes a revision of every write":                "the revision differs exactly when the content does",
-	"loses a field":                                  "reading gives every field of the rules that were written",
-	"remembers what was taken away":                  "reading does not find what was taken away",
-	"takes malformed content for none":               "malformed content is an error of its own rule set alone, until it is put right",
-	"takes malformed content for what was there":     "malformed content is an error of its own rule set alone, until it is put right",
-	"lets malformed content hide what is beside it":  "malformed content is an error of its own rule set alone, until it is put right",
-	"reads the revision and the rules one by one":    "reading while rules change gives whole versions",
-	"asks for nothing and gets an error":             "the revisions of many ids have each that is known",
-	"finds a rule set however its id is capitalised": "reading an unknown id is no revision and not found",
+	"has one revision for everything":                  "the revision differs exactly when the content does",
+	"makes a revision of every write":                  "the revision differs exactly when the content does",
+	"loses a field":                                    "reading returns every field of the rules that were written",
+	"remembers a removed rule set":                     "reading does not find a removed rule set",
+	"treats malformed content as missing":              "malformed content is an error of its own rule set only, until it is repaired",
+	"returns the former content for malformed content": "malformed content is an error of its own rule set only, until it is repaired",
+	"fails other rule sets for malformed content":      "malformed content is an error of its own rule set only, until it is repaired",
+	"reads the revision and the rules one by one":      "reading while rules change returns complete versions",
+	"asks for nothing and gets an error":               "the revisions of many ids have all known ids",
+	"finds a rule set however its id is capitalised":   "reading an unknown id returns no revision and ErrNotFound",
 }
 
 // documents is the simplest source that cannot be written: a map of documents. It
@@ -55,7 +55,7 @@ func openDocuments(fault string) rulestest.Subject {
 		Remove: func(_ testing.TB, id string) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			if !d.is("remembers what was taken away") {
+			if !d.is("remembers a removed rule set") {
 				delete(d.texts, id)
 			}
 		},
@@ -132,13 +132,13 @@ func (d *documents) Load(ctx context.Context, id string) (*rules.Version, error)
 	}
 	set, err := fluxgate.ParseRuleSet([]byte(text))
 	switch {
-	case err != nil && d.is("takes malformed content for none"):
+	case err != nil && d.is("treats malformed content as missing"):
 		err = rules.ErrNotFound
-	case err != nil && d.is("takes malformed content for what was there"):
+	case err != nil && d.is("returns the former content for malformed content"):
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		set, err = fluxgate.ParseRuleSet([]byte(d.good[id]))
-	case err == nil && d.is("lets malformed content hide what is beside it"):
+	case err == nil && d.is("fails other rule sets for malformed content"):
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, beside := range d.texts {

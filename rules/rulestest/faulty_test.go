@@ -17,56 +17,56 @@ import (
 // editorFaults are possible faults of editors, and the check that must detect each.
 // Other checks may detect them too.
 var editorFaults = map[string]string{
-	"knows ids that were never put":              "reading an unknown id is no revision and not found",
-	"loads nothing without an error":             "reading an unknown id is no revision and not found",
-	"returns the revision of the first id alone": "the revisions of many ids have each that is known",
-	"loses a field":                              "reading gives every field of the rules that were written",
-	"loads another revision on every look":       "the revision differs exactly when the content does",
-	"loads what was deleted":                     "reading does not find what was taken away",
-	"shows new rules under the old revision":     "reading while rules change gives whole versions",
-	"ignores the context":                        "reading and writing end with their context",
-	"writes though the context has ended":        "reading and writing end with their context",
-	"takes malformed content for none":           "malformed content is an error of its own rule set alone, until it is put right",
-	"cannot put right what is malformed":         "malformed content is an error of its own rule set alone, until it is put right",
-	"notifies no watcher":                        "watching reports that it has begun and changes, until its context ends",
-	"does not report that it has begun to watch": "watching reports that it has begun and changes, until its context ends",
-	"watches for ever":                           "watching reports that it has begun and changes, until its context ends",
-	"imports what is unchanged":                  "reconciling what is unchanged changes nothing",
-	"puts over what is there":                    "a change based on nothing is made only where nothing is",
-	"overwrites what the author has not seen":    "a change based on another revision is a conflict and changes nothing",
-	"deletes what the author has not seen":       "a change based on another revision is a conflict and changes nothing",
-	"does not say what a conflict is with":       "a change based on another revision is a conflict and changes nothing",
-	"takes changes without an author":            "a change that is not signed or would garble a listing is refused",
-	"keeps what it has once loaded":              "a change is seen by every editor of the data when it is made",
-	"forgets that a rule set was deleted":        "a deleted rule set is known as deleted and its history stays",
-	"lists what was deleted":                     "a deleted rule set is known as deleted and its history stays",
-	"deletes the history too":                    "a deleted rule set is known as deleted and its history stays",
-	"counts from 1 after a deletion":             "a deleted rule set comes back under a revision of its own",
-	"deletes what is not there":                  "a rule set that does not exist cannot be deleted",
-	"rounds numbers":                             "what is put is kept to the byte",
-	"cuts long documents":                        "what is put can be as long as a document may be and no longer",
-	"drops the author":                           "every read of a change has its author, comment and time",
-	"dates nothing":                              "every read of a change has its author, comment and time",
-	"lists without the comment":                  "every read of a change has its author, comment and time",
-	"keeps a rule id for its first rule set":     "rule sets may have rules with the same id",
-	"lists the oldest first":                     "history is newest first and pages over it miss and repeat nothing",
-	"repeats an entry on the next page":          "history is newest first and pages over it miss and repeat nothing",
-	"leaves out an entry on the next page":       "history is newest first and pages over it miss and repeat nothing",
-	"returns nothing for a limit of zero":        "history is newest first and pages over it miss and repeat nothing",
-	"has a version for every number":             "history has the rules of every revision and of no other",
-	"has the current rules for every revision":   "history has the rules of every revision and of no other",
-	"keeps all history":                          "history is bounded and forgets the oldest",
-	"forgets one too many":                       "history is bounded and forgets the oldest",
-	"bounds no bytes":                            "history is bounded in bytes and keeps the last two revisions",
-	"forgets the former revision if it is large": "history is bounded in bytes and keeps the last two revisions",
-	"forgets one more byte than it must":         "history is bounded in bytes and keeps the last two revisions",
-	"lists an id again on the next page":         "list has what exists in the order of its ids, page by page",
-	"lists one id less":                          "list has what exists in the order of its ids, page by page",
-	"brings back other bytes":                    "restoring makes any revision current again, to the byte",
-	"brings back a deletion as no rules":         "restoring brings back what was deleted and never a deletion",
-	"looks for the revision before it writes":    "concurrent writers lose no change and every version can be restored",
-	"loses a change and says that it was made":   "concurrent writers lose no change and every version can be restored",
-	"brings back the version next to it at last": "concurrent writers lose no change and every version can be restored",
+	"knows ids that were never put":                      "reading an unknown id returns no revision and ErrNotFound",
+	"loads nothing without an error":                     "reading an unknown id returns no revision and ErrNotFound",
+	"returns the revision of the first id alone":         "the revisions of many ids have all known ids",
+	"loses a field":                                      "reading returns every field of the rules that were written",
+	"returns another revision on every load":             "the revision differs exactly when the content does",
+	"loads a deleted rule set":                           "reading does not find a removed rule set",
+	"shows new rules under the old revision":             "reading while rules change returns complete versions",
+	"ignores the context":                                "reading and writing end with their context",
+	"writes though the context has ended":                "reading and writing end with their context",
+	"treats malformed content as missing":                "malformed content is an error of its own rule set only, until it is repaired",
+	"cannot repair malformed content":                    "malformed content is an error of its own rule set only, until it is repaired",
+	"notifies no watcher":                                "watching reports its start and changes, until its context ends",
+	"does not report that it has begun to watch":         "watching reports its start and changes, until its context ends",
+	"watches for ever":                                   "watching reports its start and changes, until its context ends",
+	"imports unchanged content":                          "reconciling unchanged content changes nothing",
+	"overwrites an existing rule set":                    "a change based on revision 0 needs a rule set that does not exist",
+	"overwrites an unseen revision":                      "a change based on another revision is a conflict and changes nothing",
+	"deletes an unseen revision":                         "a change based on another revision is a conflict and changes nothing",
+	"does not return the current revision of a conflict": "a change based on another revision is a conflict and changes nothing",
+	"takes changes without an author":                    "a change without an author or with control characters is rejected",
+	"caches loaded rule sets for ever":                   "a change is seen by every editor of the data when it is made",
+	"forgets that a rule set was deleted":                "a deleted rule set is known as deleted and its history stays",
+	"lists a deleted rule set":                           "a deleted rule set is known as deleted and its history stays",
+	"deletes the history too":                            "a deleted rule set is known as deleted and its history stays",
+	"counts from 1 after a deletion":                     "a deleted rule set can be created again under a new revision",
+	"deletes an unknown rule set":                        "a rule set that does not exist cannot be deleted",
+	"rounds numbers":                                     "a rule set is kept byte for byte",
+	"cuts long documents":                                "a rule set can be as long as a document may be and no longer",
+	"drops the author":                                   "every read of a change has its author, comment and time",
+	"dates nothing":                                      "every read of a change has its author, comment and time",
+	"lists without the comment":                          "every read of a change has its author, comment and time",
+	"keeps a rule id for its first rule set":             "rule sets may have rules with the same id",
+	"lists the oldest first":                             "history is newest first and pages over it miss and repeat nothing",
+	"repeats an entry on the next page":                  "history is newest first and pages over it miss and repeat nothing",
+	"leaves out an entry on the next page":               "history is newest first and pages over it miss and repeat nothing",
+	"returns nothing for a limit of zero":                "history is newest first and pages over it miss and repeat nothing",
+	"has a version for every number":                     "history has the rules of every revision and of no other",
+	"has the current rules for every revision":           "history has the rules of every revision and of no other",
+	"keeps all history":                                  "history is bounded and drops the oldest revisions",
+	"forgets one too many":                               "history is bounded and drops the oldest revisions",
+	"bounds no bytes":                                    "history is bounded in bytes and keeps the last two revisions",
+	"forgets the former revision if it is large":         "history is bounded in bytes and keeps the last two revisions",
+	"forgets one more byte than it must":                 "history is bounded in bytes and keeps the last two revisions",
+	"lists an id again on the next page":                 "list has the existing rule sets in the order of their ids, page by page",
+	"lists one id less":                                  "list has the existing rule sets in the order of their ids, page by page",
+	"restores other bytes":                               "restoring makes any revision current again, byte for byte",
+	"restores a deletion as no rules":                    "restoring works for deleted rule sets and not for deletions",
+	"looks for the revision before it writes":            "concurrent writers lose no change and every version can be restored",
+	"loses a change and reports success":                 "concurrent writers lose no change and every version can be restored",
+	"restores the neighbouring version after a while":    "concurrent writers lose no change and every version can be restored",
 }
 
 // faulty is an editor in memory that can have one fault. Each handle has its own
@@ -150,7 +150,7 @@ func (f *faulty) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Ch
 		change.Author = "another"
 	}
 	switch {
-	case f.is("puts over what is there") && change.Base == 0, f.is("overwrites what the author has not seen") && change.Base >= 0:
+	case f.is("overwrites an existing rule set") && change.Base == 0, f.is("overwrites an unseen revision") && change.Base >= 0:
 		change.Base = f.current(set.ID())
 	case f.is("looks for the revision before it writes") && change.Base > 0 && change.Base == f.current(set.ID()):
 		if f.calls.Add(1) < 10 && f.meet() {
@@ -158,13 +158,13 @@ func (f *faulty) Put(ctx context.Context, set *fluxgate.RuleSet, change rules.Ch
 			defer f.late.Unlock()
 			change.Base = f.current(set.ID())
 		}
-	case f.is("loses a change and says that it was made") && f.calls.Add(1) == 100:
+	case f.is("loses a change and reports success") && f.calls.Add(1) == 100:
 		return change.Base + 1, nil
 	case f.is("keeps a rule id for its first rule set"):
 		if err := f.claim(set); err != nil {
 			return 0, err
 		}
-	case f.is("cannot put right what is malformed") && f.malformed(set.ID()) != nil:
+	case f.is("cannot repair malformed content") && f.malformed(set.ID()) != nil:
 		return 0, f.malformed(set.ID())
 	}
 	revision, err := f.Source.Put(ctx, set, change)
@@ -184,7 +184,7 @@ func (f *faulty) Delete(ctx context.Context, id string, change rules.Change) (in
 	if f.is("takes changes without an author") && change.Author == "" {
 		change.Author = "unknown"
 	}
-	if f.is("deletes what the author has not seen") {
+	if f.is("deletes an unseen revision") {
 		change.Base = f.current(id)
 	}
 	revision, err := f.Source.Delete(ctx, id, change)
@@ -196,7 +196,7 @@ func (f *faulty) Delete(ctx context.Context, id string, change rules.Change) (in
 			f.Source = memrules.New(memrules.Config{})
 		}
 	}
-	if errors.Is(err, rules.ErrNotFound) && f.is("deletes what is not there") {
+	if errors.Is(err, rules.ErrNotFound) && f.is("deletes an unknown rule set") {
 		return 1, nil
 	}
 	return revision, f.garble(err)
@@ -205,7 +205,7 @@ func (f *faulty) Delete(ctx context.Context, id string, change rules.Change) (in
 // garble removes the details of a conflict.
 func (f *faulty) garble(err error) error {
 	var conflict *rules.ConflictError
-	if errors.As(err, &conflict) && f.is("does not say what a conflict is with") {
+	if errors.As(err, &conflict) && f.is("does not return the current revision of a conflict") {
 		return &rules.ConflictError{RuleSetID: conflict.RuleSetID, Base: conflict.Base}
 	}
 	return err

@@ -32,11 +32,11 @@ func (f *faulty) Revisions(ctx context.Context, ids []string) (map[string]rules.
 
 func (f *faulty) Load(ctx context.Context, id string) (*rules.Version, error) {
 	ctx = f.context(ctx)
-	if kept := f.cache[id]; kept != nil && f.is("keeps what it has once loaded") {
+	if kept := f.cache[id]; kept != nil && f.is("caches loaded rule sets for ever") {
 		return kept, nil
 	}
 	if err := f.malformed(id); err != nil {
-		if f.is("takes malformed content for none") {
+		if f.is("treats malformed content as missing") {
 			err = rules.ErrNotFound
 		}
 		return nil, err
@@ -47,20 +47,20 @@ func (f *faulty) Load(ctx context.Context, id string) (*rules.Version, error) {
 		switch {
 		case f.is("loads nothing without an error"):
 			return nil, nil
-		case f.is("loads what was deleted") && gone == nil:
+		case f.is("loads a deleted rule set") && gone == nil:
 			return former, nil
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if f.is("keeps what it has once loaded") {
+	if f.is("caches loaded rule sets for ever") {
 		f.cache[id] = v
 	}
 	if f.is("shows new rules under the old revision") && v.Revision > 1 {
 		v.Revision -= f.calls.Add(1) % 2
 	}
-	if f.is("loads another revision on every look") {
+	if f.is("returns another revision on every load") {
 		v.Revision += f.calls.Add(1)
 	}
 	return f.mistaken(v), nil
@@ -88,7 +88,7 @@ func (f *faulty) mistaken(v *rules.Version) *rules.Version {
 
 func (f *faulty) Version(ctx context.Context, id string, revision int64) (*rules.Version, error) {
 	ctx = f.context(ctx)
-	if f.is("brings back the version next to it at last") && f.calls.Add(1) > 20 {
+	if f.is("restores the neighbouring version after a while") && f.calls.Add(1) > 20 {
 		revision++
 	}
 	v, err := f.Source.Version(ctx, id, revision)
@@ -100,9 +100,9 @@ func (f *faulty) Version(ctx context.Context, id string, revision int64) (*rules
 		v.RuleSet = current.RuleSet
 	case gone != nil && f.is("deletes the history too"):
 		return nil, rules.ErrNotFound
-	case err == nil && v.Deleted && f.is("brings back a deletion as no rules"):
+	case err == nil && v.Deleted && f.is("restores a deletion as no rules"):
 		v.RuleSet, err = fluxgate.NewRuleSet(id)
-	case err == nil && !v.Deleted && f.is("brings back other bytes"):
+	case err == nil && !v.Deleted && f.is("restores other bytes"):
 		v.RuleSet = edited(v.RuleSet, func(r *fluxgate.Rule) { r.UpdatedAt = v.At })
 	}
 	if err != nil {
@@ -137,7 +137,7 @@ func (f *faulty) History(ctx context.Context, id string, before int64, limit int
 func (f *faulty) List(ctx context.Context, after string, limit int) ([]rules.Entry, error) {
 	page, err := f.Source.List(f.context(ctx), after, limit)
 	switch {
-	case f.is("lists what was deleted") && len(page) == 0:
+	case f.is("lists a deleted rule set") && len(page) == 0:
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		for _, e := range f.deleted {
@@ -171,7 +171,7 @@ func (f *faulty) Watch(ctx context.Context, changed func(id string)) error {
 
 // Reconcile implements [rules.Reconciler]: there is nothing to import.
 func (f *faulty) Reconcile(ctx context.Context, id string) (bool, error) {
-	if v, err := f.Source.Load(ctx, id); err == nil && f.is("imports what is unchanged") {
+	if v, err := f.Source.Load(ctx, id); err == nil && f.is("imports unchanged content") {
 		_, _ = f.Source.Put(ctx, v.RuleSet, rules.Change{Base: v.Revision, Author: "reconciler"})
 	}
 	return false, nil

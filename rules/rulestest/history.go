@@ -13,12 +13,12 @@ import (
 var historyChecks = []Check{
 	{"history is newest first and pages over it miss and repeat nothing", historyPages},
 	{"history has the rules of every revision and of no other", everyVersion},
-	{"history is bounded and forgets the oldest", historyBound},
+	{"history is bounded and drops the oldest revisions", historyBound},
 	{"history is bounded in bytes and keeps the last two revisions", historyBytes},
 }
 
 var listChecks = []Check{
-	{"list has what exists in the order of its ids, page by page", listPages},
+	{"list has the existing rule sets in the order of their ids, page by page", listPages},
 }
 
 // limits are those that return a full page.

@@ -10,8 +10,8 @@ import (
 )
 
 var keepChecks = []Check{
-	{"what is put is kept to the byte", keptToTheByte},
-	{"what is put can be as long as a document may be and no longer", keptUpToTheBound},
+	{"a rule set is kept byte for byte", keptToTheByte},
+	{"a rule set can be as long as a document may be and no longer", keptUpToTheBound},
 	{"every read of a change has its author, comment and time", signed},
 }
 

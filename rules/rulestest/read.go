@@ -14,12 +14,12 @@ import (
 )
 
 var readChecks = []Check{
-	{"reading an unknown id is no revision and not found", unknownIDs},
-	{"the revisions of many ids have each that is known", manyRevisions},
-	{"reading gives every field of the rules that were written", everyField},
+	{"reading an unknown id returns no revision and ErrNotFound", unknownIDs},
+	{"the revisions of many ids have all known ids", manyRevisions},
+	{"reading returns every field of the rules that were written", everyField},
 	{"the revision differs exactly when the content does", revisionFollowsContent},
-	{"reading does not find what was taken away", removedIsNotFound},
-	{"reading while rules change gives whole versions", wholeVersions},
+	{"reading does not find a removed rule set", removedIsNotFound},
+	{"reading while rules change returns complete versions", wholeVersions},
 	{"reading and writing end with their context", contextEnds},
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 var restoreChecks = []Check{
-	{"restoring makes any revision current again, to the byte", restoreAny},
-	{"restoring brings back what was deleted and never a deletion", restoreDeleted},
+	{"restoring makes any revision current again, byte for byte", restoreAny},
+	{"restoring works for deleted rule sets and not for deletions", restoreDeleted},
 }
 
 func restoreAny(t testing.TB, s Subject) {

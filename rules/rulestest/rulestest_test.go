@@ -81,7 +81,7 @@ func TestChecks_InvalidSubject(t *testing.T) {
 		"an editor with a short history":  {Editor: editor.Editor, History: 3},
 		"an editor of few bytes":          {Editor: editor.Editor, HistoryBytes: 3},
 	} {
-		c := find(t, "reading an unknown id is no revision and not found")
+		c := find(t, "reading an unknown id returns no revision and ErrNotFound")
 		if r := record(t, func(t testing.TB) { c.Run(t, s) }); !r.failed {
 			t.Errorf("%s is accepted", name)
 		}
