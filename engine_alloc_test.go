@@ -7,7 +7,8 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-func TestAllocations(t *testing.T) {
+// A decision makes at most the allocations listed here.
+func TestCheck_Allocations(t *testing.T) {
 	var rules []fluxgate.Rule
 	for i := range 3 {
 		rules = append(rules, fluxgate.Rule{

@@ -31,7 +31,9 @@ func buckets(t testing.TB, engine *fluxgate.Engine, req fluxgate.Request, rules 
 	return all
 }
 
-func TestWhatACallerHasLeft(t *testing.T) {
+// Buckets reports what a caller has left under the rules that apply or are
+// named.
+func TestBuckets_Remaining(t *testing.T) {
 	perUser := func(id string, priority int, n int64, paths ...string) fluxgate.Rule {
 		return with(rule(id, priority, n), func(r *fluxgate.Rule) { r.Scope, r.Paths = fluxgate.ScopeUser, paths })
 	}
@@ -92,7 +94,8 @@ func TestWhatACallerHasLeft(t *testing.T) {
 	}
 }
 
-func TestABucketSaysWhereItStands(t *testing.T) {
+// A bucket reports its status, debt and time to full.
+func TestBuckets_State(t *testing.T) {
 	g := newGate(t, []fluxgate.Rule{{ID: "r", Bands: []fluxgate.Band{perHour("a", 10), perHour("b", 20)}}})
 	d := g.check(fluxgate.Request{Cost: 4})
 	found, err := g.Buckets(t.Context(), &fluxgate.Request{})
@@ -114,7 +117,8 @@ func TestABucketSaysWhereItStands(t *testing.T) {
 	}
 }
 
-func TestOnlyTheStoreSaysWhatIsLeft(t *testing.T) {
+// Buckets reads the store only, never the fallback.
+func TestBuckets_NoFallback(t *testing.T) {
 	f := newFailing(t, 0.5, []fluxgate.Rule{rule("far", 1, 10), rule("near", 0, 10)})
 	f.away("far")
 	if got, want := buckets(t, f.Engine, fluxgate.Request{}), []string{"far unavailable", "near.hour 10 of 10"}; !slices.Equal(got, want) {
@@ -126,7 +130,7 @@ func TestOnlyTheStoreSaysWhatIsLeft(t *testing.T) {
 	}
 }
 
-func TestTooManyBucketsAreRefused(t *testing.T) {
+func TestBuckets_TooMany(t *testing.T) {
 	var rules []fluxgate.Rule
 	var names []string
 	for i := range fluxgate.MaxMatches + 1 {
@@ -145,7 +149,8 @@ func TestTooManyBucketsAreRefused(t *testing.T) {
 	}
 }
 
-func TestAResetFillsTheStoreAndTheFallback(t *testing.T) {
+// A reset fills the buckets of the store and of the fallback.
+func TestReset_StoreAndFallback(t *testing.T) {
 	ann, bob := fluxgate.Request{UserID: "ann"}, fluxgate.Request{UserID: "bob"}
 	perUser := func(id string, n int64) fluxgate.Rule {
 		return with(rule(id, 0, n), func(r *fluxgate.Rule) { r.Scope = fluxgate.ScopeUser })
@@ -195,7 +200,7 @@ func TestAResetFillsTheStoreAndTheFallback(t *testing.T) {
 	}
 }
 
-func TestAResetSaysWhatFailed(t *testing.T) {
+func TestReset_Errors(t *testing.T) {
 	f := newFailing(t, 1, []fluxgate.Rule{rule("r", 0, 10)})
 	for _, key := range []fluxgate.Key{{}, {Rule: "r"}, {RuleSet: "api", ID: fluxgate.KeyID{1}}} {
 		if err := f.Reset(t.Context(), key); err == nil {

@@ -14,11 +14,10 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// TestAnExplanationIsWhatARealRequestGets explains random requests under random
-// rule sets and then lets them be decided, all over one store, so that they
-// find buckets used in part. Time moves only between requests, and while one is
-// held.
-func TestAnExplanationIsWhatARealRequestGets(t *testing.T) {
+// Explanations of random requests equal the decisions that follow. All share
+// one store, so that buckets are partly used. Time moves only between requests
+// and while one is held.
+func TestExplain_RandomRequests(t *testing.T) {
 	pairs := 10_000
 	if testing.Short() {
 		pairs = 2_000

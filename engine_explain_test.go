@@ -24,7 +24,8 @@ func explain(t testing.TB, engine *fluxgate.Engine, req fluxgate.Request) fluxga
 	return x
 }
 
-func TestAnExplanationTakesNothingAndNobodyHearsOfIt(t *testing.T) {
+// An explanation takes no tokens and calls no observer.
+func TestExplain_NoSideEffects(t *testing.T) {
 	seen := new(recorder)
 	g := newGate(t, []fluxgate.Rule{rule("r", 0, 3)}, fluxgate.WithObserver(seen))
 	for range 5 {
@@ -38,7 +39,8 @@ func TestAnExplanationTakesNothingAndNobodyHearsOfIt(t *testing.T) {
 	}
 }
 
-func TestAnExplanationCostsWhatTheRequestDoes(t *testing.T) {
+// An explanation uses the cost of the request.
+func TestExplain_Cost(t *testing.T) {
 	g := newGate(t, []fluxgate.Rule{rule("r", 0, 3)})
 	g.check(fluxgate.Request{Cost: 3})
 	limited, ok := fluxgate.ReasonLimited, fluxgate.ReasonOK
@@ -63,9 +65,9 @@ func TestAnExplanationCostsWhatTheRequestDoes(t *testing.T) {
 	}
 }
 
-// TestAPeekNamesTheBandThatATakeWould has two full bands, of which the second
-// is half empty once the request has taken its tokens.
-func TestAPeekNamesTheBandThatATakeWould(t *testing.T) {
+// A peek names the band that a take would. Of two full bands the second is half
+// empty after the request.
+func TestPeek_BindingBand(t *testing.T) {
 	g := newGate(t, []fluxgate.Rule{{ID: "r", Bands: []fluxgate.Band{perHour("many", 100), perHour("few", 10)}}})
 	for _, req := range []fluxgate.Request{{Peek: true, Cost: 5}, {Cost: 5}} {
 		if d := g.check(req); d.Band != "few" {
@@ -74,7 +76,9 @@ func TestAPeekNamesTheBandThatATakeWould(t *testing.T) {
 	}
 }
 
-func TestAnExplanationIsByOneRuleSet(t *testing.T) {
+// Verdicts and decision come from the same rule set, even if it is replaced
+// meanwhile.
+func TestExplain_OneRuleSet(t *testing.T) {
 	sets := &alternating{versions: []*fluxgate.RuleSet{ruleSet(t, rule("old", 0, 1)), ruleSet(t, rule("new", 0, 2))}}
 	engine, err := fluxgate.New(newStore(t, storetest.NewClock().Now), sets, fluxgate.WithRuleSet("api"))
 	if err != nil {
@@ -100,7 +104,8 @@ func (a *alternating) RuleSet(context.Context, string) *fluxgate.RuleSet {
 	return a.versions[(a.asked-1)%len(a.versions)]
 }
 
-func TestWhatIsAddedToARequestIsAddedToACopy(t *testing.T) {
+// The function of WithAmend changes a copy of the explained request.
+func TestExplain_AmendsACopy(t *testing.T) {
 	g := newGate(t, []fluxgate.Rule{with(rule("acme", 0, 1), func(r *fluxgate.Rule) {
 		r.When.Attributes = map[string][]string{"tenant": {"acme"}}
 	})}, fluxgate.WithAmend(func(_ context.Context, req *fluxgate.Request) error {
@@ -119,7 +124,7 @@ func TestWhatIsAddedToARequestIsAddedToACopy(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeExplained(t *testing.T) {
+func TestExplain_Errors(t *testing.T) {
 	failing := errors.New("no plan")
 	engine := func(options ...fluxgate.Option) *fluxgate.Engine {
 		return newGate(t, []fluxgate.Rule{rule("r", 0, 1)}, options...).Engine
@@ -160,7 +165,8 @@ func TestWhatCannotBeExplained(t *testing.T) {
 	}
 }
 
-func TestTooManyRulesAreToldWithTheirVerdicts(t *testing.T) {
+// A request that too many rules apply to is explained with all verdicts.
+func TestExplain_TooManyRules(t *testing.T) {
 	var rules []fluxgate.Rule
 	for i := range fluxgate.MaxMatches + 1 {
 		rules = append(rules, rule(fmt.Sprint("r", i), 0, 1))
@@ -175,7 +181,8 @@ func TestTooManyRulesAreToldWithTheirVerdicts(t *testing.T) {
 	}
 }
 
-func TestAnExplanationFailsAsTheRulesSay(t *testing.T) {
+// An explanation applies the failure modes of the rules.
+func TestExplain_FailureModes(t *testing.T) {
 	for _, c := range []struct {
 		mode   fluxgate.OnFailure
 		want   answer
@@ -205,7 +212,8 @@ func TestAnExplanationFailsAsTheRulesSay(t *testing.T) {
 	}
 }
 
-func TestAnExplanationTakesNoPlaceOfThoseWhoWait(t *testing.T) {
+// An explanation occupies no wait slot.
+func TestExplain_NoWaitSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := waiting(t, []fluxgate.Rule{queueing("q", time.Second)}, fluxgate.WithWaiting(time.Minute, 1))
 		check(t, engine, fluxgate.Request{})
@@ -237,9 +245,8 @@ func TestAnExplanationTakesNoPlaceOfThoseWhoWait(t *testing.T) {
 	})
 }
 
-// TestOneMayWaitWhileAnotherIsExplained has one place, and a request that wants
-// it just when the store answers to an explanation.
-func TestOneMayWaitWhileAnotherIsExplained(t *testing.T) {
+// A request gets the only wait slot while the store answers an explanation.
+func TestExplain_LeavesTheWaitSlotFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &faulty{Store: newStore(t, nil)}
 		engine := newEngine(t, store, ruleSet(t, queueing("q", time.Second)), fluxgate.WithWaiting(time.Minute, 1))

@@ -48,10 +48,9 @@ func onFailure(r fluxgate.Rule, mode fluxgate.OnFailure) fluxgate.Rule {
 	return r
 }
 
-// TestWhatARuleDoesWhenTheStoreCannotDecide looks at one rule, first with a
-// store that answers with an error and then with one that reaches every rule
-// but this.
-func TestWhatARuleDoesWhenTheStoreCannotDecide(t *testing.T) {
+// Each failure mode decides a rule as documented: if the store returns an
+// error, and if it cannot decide this rule only.
+func TestFailure_Modes(t *testing.T) {
 	engineSays := func(mode fluxgate.OnFailure) []fluxgate.Option {
 		return []fluxgate.Option{fluxgate.WithOnFailure(mode)}
 	}
@@ -99,7 +98,8 @@ func TestWhatARuleDoesWhenTheStoreCannotDecide(t *testing.T) {
 	}
 }
 
-func TestTheFallbackDecidesAtAShare(t *testing.T) {
+// The fallback decides at a share of the bands.
+func TestFallback_Share(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		band     fluxgate.Band
@@ -140,7 +140,8 @@ func TestTheFallbackDecidesAtAShare(t *testing.T) {
 	}
 }
 
-func TestARequestThatPassesTakesFromBothStores(t *testing.T) {
+// An allowed request takes from the store and from the fallback.
+func TestFallback_TakesFromBothStores(t *testing.T) {
 	f := newFailing(t, 0.1, []fluxgate.Rule{rule("here", 9, 10), rule("gone", 1, 50)})
 	f.away("gone")
 	d := f.check(fluxgate.Request{Cost: 2})
@@ -154,7 +155,9 @@ func TestARequestThatPassesTakesFromBothStores(t *testing.T) {
 	}
 }
 
-func TestARequestThatDoesNotPassAfterAllGivesBack(t *testing.T) {
+// If the fallback rejects a request, the tokens taken from the store are given
+// back.
+func TestFallback_RejectionGivesBack(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		gone  []fluxgate.Rule
@@ -203,7 +206,9 @@ func TestARequestThatDoesNotPassAfterAllGivesBack(t *testing.T) {
 	}
 }
 
-func TestARejectionByTheStoreStandsWhateverElseIsAway(t *testing.T) {
+// A rejection by the store is final, whatever the failure modes of undecided
+// rules are.
+func TestFailure_StoreRejectionIsFinal(t *testing.T) {
 	f := newFailing(t, 1, []fluxgate.Rule{
 		rule("here", 9, 1), rule("local", 2, 5), onFailure(rule("gone", 1, 5), fluxgate.FailClosed),
 	})
@@ -218,7 +223,8 @@ func TestARejectionByTheStoreStandsWhateverElseIsAway(t *testing.T) {
 	}
 }
 
-func TestAShadowRuleThatIsAwayRejectsNobody(t *testing.T) {
+// An undecided shadow rule rejects no request.
+func TestFailure_ShadowRule(t *testing.T) {
 	for _, mode := range []fluxgate.OnFailure{fluxgate.FailClosed, fluxgate.FailLocal} {
 		shadow := onFailure(with(rule("measured", 9, 1), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow }), mode)
 		for name, rules := range map[string][]fluxgate.Rule{
@@ -241,7 +247,8 @@ func TestAShadowRuleThatIsAwayRejectsNobody(t *testing.T) {
 	}
 }
 
-func TestAFallbackThatFailsTooRefuses(t *testing.T) {
+// If the fallback fails too, the request is refused.
+func TestFallback_Fails(t *testing.T) {
 	f := newFailing(t, 1, []fluxgate.Rule{rule("here", 9, 10), rule("gone", 1, 10)})
 	f.away("gone")
 	f.fallback.fails = errors.New("out of memory")
@@ -255,7 +262,8 @@ func TestAFallbackThatFailsTooRefuses(t *testing.T) {
 	}
 }
 
-func TestARequestThatEndedIsNoFailureOfTheStore(t *testing.T) {
+// A context that ended is returned as its error and is not a store failure.
+func TestFailure_ContextEnded(t *testing.T) {
 	for _, mode := range []fluxgate.OnFailure{fluxgate.FailOpen, fluxgate.FailClosed, fluxgate.FailLocal} {
 		t.Run("before the store answers, by a rule that fails "+string(mode), func(t *testing.T) {
 			seen := new(recorder)
@@ -299,7 +307,8 @@ func TestARequestThatEndedIsNoFailureOfTheStore(t *testing.T) {
 	})
 }
 
-func TestADemandThatNoStoreCanAnswerIsAnError(t *testing.T) {
+// An invalid demand is an error, not a store failure.
+func TestFailure_InvalidDemand(t *testing.T) {
 	f := newFailing(t, 1, []fluxgate.Rule{onFailure(rule("r", 0, 10), fluxgate.FailOpen)})
 	f.store.fails = fmt.Errorf("%w: 17 bands", fluxgate.ErrDemand)
 	if d, err := f.Check(t.Context(), &fluxgate.Request{}); !errors.Is(err, fluxgate.ErrDemand) || d.Allowed {

@@ -7,9 +7,8 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// TestOneCallerHasOneBucketHoweverItIsSpelled empties a bucket of one token
-// under one spelling and asks under another.
-func TestOneCallerHasOneBucketHoweverItIsSpelled(t *testing.T) {
+// One caller has one bucket, however its identity is spelled.
+func TestKey_SpellingsOfOneCaller(t *testing.T) {
 	ip := func(s string) fluxgate.Request { return fluxgate.Request{IP: netip.MustParseAddr(s)} }
 	path := func(s string) fluxgate.Request { return fluxgate.Request{IP: here, Path: s} }
 	header := func(values ...string) fluxgate.Request {
@@ -58,7 +57,7 @@ func TestOneCallerHasOneBucketHoweverItIsSpelled(t *testing.T) {
 	}
 }
 
-func TestRulesDoNotShareBuckets(t *testing.T) {
+func TestKey_RulesDoNotShareBuckets(t *testing.T) {
 	onlyGET := func(r *fluxgate.Rule) { r.Methods = []string{"GET"} }
 	onlyPUT := func(r *fluxgate.Rule) { r.Methods = []string{"PUT"} }
 	g := newGate(t, []fluxgate.Rule{with(rule("reads", 0, 1), onlyGET), with(rule("writes", 0, 1), onlyPUT)})
@@ -69,7 +68,8 @@ func TestRulesDoNotShareBuckets(t *testing.T) {
 	}
 }
 
-func TestHowMuchOfAnIPv6AddressCounts(t *testing.T) {
+// Addresses with the same prefix share a bucket.
+func TestWithIPv6Prefix_Bits(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		options   []fluxgate.Option
@@ -90,7 +90,8 @@ func TestHowMuchOfAnIPv6AddressCounts(t *testing.T) {
 	}
 }
 
-func TestARequestWithoutTheIdentityItsRuleCountsBy(t *testing.T) {
+// Each mode treats a request without the identity as documented.
+func TestMissingIdentity_Modes(t *testing.T) {
 	nobodyHere, nobodyThere := fluxgate.Request{IP: here}, fluxgate.Request{IP: there}
 	ann := fluxgate.Request{IP: here, APIKey: "ann's key"}
 	newOne := func(t *testing.T, missing fluxgate.OnMissingIdentity) *gate {

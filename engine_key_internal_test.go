@@ -34,7 +34,8 @@ func keyOf(t testing.TB, r *compiledRule, req *Request) KeyID {
 	return id
 }
 
-func TestWhoSharesABucket(t *testing.T) {
+// Requests share a key exactly if their identities are equal.
+func TestKey_SharedBuckets(t *testing.T) {
 	ip := func(s string) Request { return Request{IP: netip.MustParseAddr(s)} }
 	user := func(s string) Request { return Request{UserID: s, IP: netip.MustParseAddr("192.0.2.1")} }
 	byIP, byUser := Rule{Scope: ScopeIP}, Rule{Scope: ScopeUser}
@@ -83,7 +84,8 @@ func TestWhoSharesABucket(t *testing.T) {
 	}
 }
 
-func TestKeysDifferByRuleRuleSetAndSalt(t *testing.T) {
+// Keys differ by rule, rule set and salt.
+func TestKey_RuleRuleSetAndSalt(t *testing.T) {
 	seen := map[keyPrefix]string{}
 	for name, p := range map[string]keyPrefix{
 		"one":              newKeyPrefix([]byte("salt"), "set", "rule"),
@@ -99,7 +101,7 @@ func TestKeysDifferByRuleRuleSetAndSalt(t *testing.T) {
 	}
 }
 
-func TestAMissingIdentityCanBeRefused(t *testing.T) {
+func TestKey_MissingRefuse(t *testing.T) {
 	r := compiled(t, Rule{Scope: ScopeAPIKey, OnMissingIdentity: MissingRefuse})
 	k := keyer{ipv6Bits: 64}
 	if _, ok, _ := k.key(r, &keyPrefix{}, &Request{}); ok {

@@ -54,7 +54,8 @@ func (r *recorder) Settled(_ context.Context, s fluxgate.Settlement, err error) 
 
 func (r *recorder) StoreFailed(_ context.Context, err error) { r.add("store failed: %v", err) }
 
-func TestAnObserverIsToldOfEveryDecision(t *testing.T) {
+// An observer sees every decision once.
+func TestObserver_Decisions(t *testing.T) {
 	seen := new(recorder)
 	g := newGate(t, []fluxgate.Rule{with(rule("r", 0, 1), func(r *fluxgate.Rule) { r.Paths = []string{"/a"} })},
 		fluxgate.WithObserver(seen), fluxgate.WithAmend(func(_ context.Context, req *fluxgate.Request) error {
@@ -77,7 +78,7 @@ func TestAnObserverIsToldOfEveryDecision(t *testing.T) {
 	}
 }
 
-func TestAnObserverCannotChangeADecision(t *testing.T) {
+func TestObserver_CannotChangeDecision(t *testing.T) {
 	g := newGate(t, []fluxgate.Rule{rule("r", 0, 1)}, fluxgate.WithObserver(meddler{new(recorder)}))
 	if d := g.check(fluxgate.Request{}); !d.Allowed || d.RuleID != "r" {
 		t.Errorf("decided %+v", answerOf(&d))
@@ -91,7 +92,8 @@ func (meddler) Decided(_ context.Context, _ *fluxgate.Request, d *fluxgate.Decis
 	*d = fluxgate.Decision{}
 }
 
-func TestAnObserverIsToldWhoWaits(t *testing.T) {
+// An observer sees requests begin and end to wait.
+func TestObserver_Waiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := new(recorder)
 		engine := waiting(t, []fluxgate.Rule{queueing("q", time.Second)}, fluxgate.WithWaiting(time.Minute, 5), fluxgate.WithObserver(seen))
@@ -118,7 +120,8 @@ func TestAnObserverIsToldWhoWaits(t *testing.T) {
 	})
 }
 
-func TestAnObserverIsToldOfSettlements(t *testing.T) {
+// An observer sees every settlement once.
+func TestObserver_Settlements(t *testing.T) {
 	seen := new(recorder)
 	f := newFailing(t, 0, []fluxgate.Rule{rule("r", 0, 100)}, fluxgate.WithObserver(seen))
 	for _, actual := range []int64{3, 12} {
@@ -140,7 +143,8 @@ func TestAnObserverIsToldOfSettlements(t *testing.T) {
 	}
 }
 
-func TestAnObserverIsToldOfStoresThatFail(t *testing.T) {
+// An observer sees failures of the store and of the fallback.
+func TestObserver_StoreFailures(t *testing.T) {
 	seen := new(recorder)
 	f := newFailing(t, 1, []fluxgate.Rule{rule("r", 9, 100), rule("s", 1, 1)}, fluxgate.WithObserver(seen))
 	f.store.fails = errAway
@@ -158,7 +162,7 @@ func TestAnObserverIsToldOfStoresThatFail(t *testing.T) {
 	}
 }
 
-func TestAnEngineWithoutAnObserver(t *testing.T) {
+func TestObserver_None(t *testing.T) {
 	f := newFailing(t, 1, []fluxgate.Rule{rule("r", 0, 5)}, fluxgate.WithObserver(nil))
 	d := f.check(fluxgate.Request{})
 	f.settle(&d, 0)

@@ -11,7 +11,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-func TestOptionsThatCannotBeAreRefused(t *testing.T) {
+func TestNew_InvalidOptions(t *testing.T) {
 	store := newStore(t, nil)
 	for _, c := range []struct {
 		name   string
@@ -43,7 +43,8 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheEdgesOfWhatOptionsAllow(t *testing.T) {
+// The smallest and largest valid values are accepted.
+func TestNew_ExtremeOptions(t *testing.T) {
 	store := newStore(t, nil)
 	if _, err := fluxgate.New(store, fluxgate.Static(),
 		fluxgate.WithWaiting(fluxgate.MaxWait, 1), fluxgate.WithFallback(store, 1),
@@ -54,7 +55,7 @@ func TestTheEdgesOfWhatOptionsAllow(t *testing.T) {
 	}
 }
 
-func TestAnEngineNeedsAStoreAndRuleSets(t *testing.T) {
+func TestNew_RequiresStoreAndRuleSets(t *testing.T) {
 	if _, err := fluxgate.New(nil, fluxgate.Static()); err == nil {
 		t.Error("made without a store")
 	}
@@ -63,7 +64,8 @@ func TestAnEngineNeedsAStoreAndRuleSets(t *testing.T) {
 	}
 }
 
-func TestAmendAddsToARequestBeforeItIsDecided(t *testing.T) {
+// The function of WithAmend adds to a request before it is decided.
+func TestWithAmend_BeforeDecision(t *testing.T) {
 	premium := fluxgate.Rule{
 		ID: "premium", When: fluxgate.When{Attributes: map[string][]string{"tier": {"premium"}}},
 		Bands: []fluxgate.Band{perHour("", 5)},
@@ -80,7 +82,9 @@ func TestAmendAddsToARequestBeforeItIsDecided(t *testing.T) {
 	}
 }
 
-func TestAHookThatFailsEndsItsRequestAndTakesNothing(t *testing.T) {
+// A user's function that fails or panics ends its request with ErrHook and
+// takes no tokens.
+func TestHooks_Failure(t *testing.T) {
 	broken := errors.New("the table of plans is away")
 	for _, c := range []struct {
 		name   string
@@ -114,7 +118,7 @@ func TestAHookThatFailsEndsItsRequestAndTakesNothing(t *testing.T) {
 	}
 }
 
-func TestIdentityNamesTheCaller(t *testing.T) {
+func TestWithIdentity_NamesCaller(t *testing.T) {
 	tenant := func(r *fluxgate.Rule, req *fluxgate.Request) string {
 		if r.ID == "by-user" {
 			return ""

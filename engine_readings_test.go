@@ -98,7 +98,7 @@ func TestExplain_ShowsReadings(t *testing.T) {
 	}
 }
 
-func TestWithAmbiguousPaths(t *testing.T) {
+func TestWithAmbiguousPaths_Refuse(t *testing.T) {
 	rules := ruleSet(t, fluxgate.Rule{ID: "all", Bands: []fluxgate.Band{fluxgate.PerHour(50)}})
 	refuse := newEngine(t, newStore(t, nil), rules, fluxgate.WithAmbiguousPaths(fluxgate.RefuseAmbiguous))
 	match := newEngine(t, newStore(t, nil), rules)

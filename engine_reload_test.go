@@ -18,10 +18,10 @@ type reloaded struct {
 
 func (r *reloaded) RuleSet(context.Context, string) *fluxgate.RuleSet { return r.set.Load() }
 
-// TestARuleChangeIsNotARefill swaps two versions of a rule while callers
-// empty its bucket. A token of the version of 1,000 an hour is a thousandth
-// of the bucket and one of the other a four-hundredth, whoever takes it.
-func TestARuleChangeIsNotARefill(t *testing.T) {
+// Two versions of a rule are swapped while callers empty its bucket. A token is
+// 1/1,000 of the bucket in one version and 1/400 in the other, and together no
+// more than one bucket is handed out.
+func TestReload_RuleChangeIsNotARefill(t *testing.T) {
 	const large, small = 1_000, 400
 	versions := []*fluxgate.RuleSet{
 		ruleSet(t, rule("r", 0, large), rule("other", 1, 1_000_000)), ruleSet(t, rule("r", 0, small)),
@@ -64,7 +64,8 @@ func TestARuleChangeIsNotARefill(t *testing.T) {
 	}
 }
 
-func TestAReloadIsInEffectAtOnce(t *testing.T) {
+// The next request after a reload uses the new rule set.
+func TestReload_Immediate(t *testing.T) {
 	var rules reloaded
 	engine, err := fluxgate.New(newStore(t, nil), &rules)
 	if err != nil {
@@ -81,9 +82,8 @@ func TestAReloadIsInEffectAtOnce(t *testing.T) {
 	}
 }
 
-// TestManyRuleSetsKeepTheirBuckets has more rule sets than an engine
-// remembers the keys of.
-func TestManyRuleSetsKeepTheirBuckets(t *testing.T) {
+// Buckets are kept with more rule sets than the engine caches plans for.
+func TestReload_ManyRuleSets(t *testing.T) {
 	const count = 1_100
 	sets := make([]*fluxgate.RuleSet, count)
 	for i := range sets {

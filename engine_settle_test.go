@@ -24,7 +24,7 @@ func (g *gate) settle(d *fluxgate.Decision, actual int64) fluxgate.Settlement {
 	return s
 }
 
-func TestSettlingCorrectsWhatWasTaken(t *testing.T) {
+func TestSettle_Corrects(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		cost, actual int64
@@ -51,7 +51,8 @@ func TestSettlingCorrectsWhatWasTaken(t *testing.T) {
 	}
 }
 
-func TestSettlingChargesIntoDebt(t *testing.T) {
+// An actual cost above what is left charges into debt.
+func TestSettle_Debt(t *testing.T) {
 	g := newGate(t, []fluxgate.Rule{rule("r", 0, 10)})
 	d := g.check(fluxgate.Request{})
 	if got := g.settle(&d, 15); got != (fluxgate.Settlement{Charged: 14}) {
@@ -63,7 +64,7 @@ func TestSettlingChargesIntoDebt(t *testing.T) {
 	}
 }
 
-func TestAReceiptIsSettledOnce(t *testing.T) {
+func TestSettle_Once(t *testing.T) {
 	t.Run("however often it is asked for", func(t *testing.T) {
 		g := newGate(t, []fluxgate.Rule{rule("r", 0, 10)})
 		d := g.check(fluxgate.Request{Cost: 5})
@@ -107,7 +108,7 @@ func TestAReceiptIsSettledOnce(t *testing.T) {
 	})
 }
 
-func TestNothingTakenIsNothingToSettle(t *testing.T) {
+func TestSettle_NothingTaken(t *testing.T) {
 	g := newGate(t, []fluxgate.Rule{
 		with(rule("r", 0, 1), func(r *fluxgate.Rule) { r.Paths = []string{"/a"} }),
 		{ID: "deny", Paths: []string{"/b"}, Action: fluxgate.ActionDeny},
@@ -128,7 +129,7 @@ func TestNothingTakenIsNothingToSettle(t *testing.T) {
 	}
 }
 
-func TestAMeasuredRuleIsSettledToo(t *testing.T) {
+func TestSettle_ShadowRule(t *testing.T) {
 	shadow := with(rule("measured", 0, 100), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow })
 	g := newGate(t, []fluxgate.Rule{shadow})
 	d := g.check(fluxgate.Request{Cost: 10})
@@ -140,9 +141,9 @@ func TestAMeasuredRuleIsSettledToo(t *testing.T) {
 	}
 }
 
-// TestEachStoreSettlesWhatItTook has a receipt of which one part was taken
-// from the store and the other from the fallback.
-func TestEachStoreSettlesWhatItTook(t *testing.T) {
+// Of a receipt with takes from the store and the fallback, each store settles
+// its own.
+func TestSettle_StoreAndFallback(t *testing.T) {
 	for _, c := range []struct {
 		name                string
 		fail                func(*failing)

@@ -14,7 +14,8 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-func TestTheBandWithTheSmallestShareLeftBindsAnAllowedRequest(t *testing.T) {
+// The band with the smallest share left binds an allowed request.
+func TestBinding_Allowed(t *testing.T) {
 	onlyGET := func(r *fluxgate.Rule) { r.Methods = []string{"GET"} }
 	for _, c := range []struct {
 		name        string
@@ -64,7 +65,8 @@ func TestTheBandWithTheSmallestShareLeftBindsAnAllowedRequest(t *testing.T) {
 	}
 }
 
-func TestTheBandWithTheLongestWaitBindsARejectedRequest(t *testing.T) {
+// The band with the longest wait binds a rejected request.
+func TestBinding_Rejected(t *testing.T) {
 	perMinute := fluxgate.Band{Label: "minute", Capacity: 1, Refill: time.Minute}
 	hour, day := perHour("hour", 1), fluxgate.Band{Label: "day", Capacity: 1, Refill: 24 * time.Hour}
 	for _, c := range []struct {
@@ -110,7 +112,8 @@ func TestTheBandWithTheLongestWaitBindsARejectedRequest(t *testing.T) {
 	}
 }
 
-func TestBandsAreListedInTheOrderOfTheirRules(t *testing.T) {
+// Bands are listed in the order of their rules.
+func TestBands_Order(t *testing.T) {
 	g := newGate(t, []fluxgate.Rule{
 		{ID: "late", Priority: 1, Bands: []fluxgate.Band{fluxgate.PerMinute(5)}},
 		{ID: "early", Priority: 9, Bands: []fluxgate.Band{perHour("a", 10), perHour("b", 20)}},
@@ -138,7 +141,9 @@ func TestBandsAreListedInTheOrderOfTheirRules(t *testing.T) {
 	}
 }
 
-func TestGroupsGiveOneCallerOneOfSeveralLimits(t *testing.T) {
+// Of the matching rules in a group only the one with the highest priority
+// applies.
+func TestCheck_Groups(t *testing.T) {
 	plan := func(id string, priority int, n int64, when fluxgate.When) fluxgate.Rule {
 		return fluxgate.Rule{
 			ID: id, Priority: priority, Group: "plan", Scope: fluxgate.ScopeUser, When: when,
@@ -172,7 +177,8 @@ func TestGroupsGiveOneCallerOneOfSeveralLimits(t *testing.T) {
 	}
 }
 
-func TestAllowExemptsFromTheRulesAfterIt(t *testing.T) {
+// A rule that allows exempts a request from the rules after it.
+func TestCheck_Allow(t *testing.T) {
 	inside := fluxgate.Request{UserID: "monitor"}
 	rules := func(allow fluxgate.Rule) []fluxgate.Rule {
 		allow.ID, allow.Priority, allow.Action = "exempt", 50, fluxgate.ActionAllow
@@ -221,7 +227,8 @@ func TestAllowExemptsFromTheRulesAfterIt(t *testing.T) {
 	})
 }
 
-func TestDenyRefusesAndTakesNothing(t *testing.T) {
+// A rule that denies refuses a request, and no tokens are taken.
+func TestCheck_Deny(t *testing.T) {
 	blocked := fluxgate.Request{UserID: "mallory"}
 	deny := fluxgate.Rule{ID: "block", Priority: 50, Action: fluxgate.ActionDeny, When: fluxgate.When{Users: []string{"mallory"}}}
 	t.Run("from rules before and after it", func(t *testing.T) {
@@ -256,7 +263,7 @@ func TestDenyRefusesAndTakesNothing(t *testing.T) {
 	})
 }
 
-func TestShadowRules(t *testing.T) {
+func TestCheck_ShadowRules(t *testing.T) {
 	shadow := func(id string, priority int, n int64) fluxgate.Rule {
 		return with(rule(id, priority, n), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow })
 	}
@@ -327,7 +334,7 @@ func TestShadowRules(t *testing.T) {
 	})
 }
 
-func TestRequestsWithoutARule(t *testing.T) {
+func TestCheck_NoRule(t *testing.T) {
 	onlyUsers := with(rule("users", 0, 5), func(r *fluxgate.Rule) { r.Paths = []string{"/users/**"} })
 	for _, c := range []struct {
 		name    string
@@ -355,14 +362,16 @@ func TestRequestsWithoutARule(t *testing.T) {
 	}
 }
 
-func TestARequestThatNamesNoRuleSetIsDecidedByTheOnlyOne(t *testing.T) {
+// A request without a rule set is decided by the only one.
+func TestCheck_DefaultRuleSet(t *testing.T) {
 	g := newGate(t, []fluxgate.Rule{rule("only", 0, 5)}, fluxgate.WithRuleSet(""))
 	if d := g.check(fluxgate.Request{}); answerOf(&d) != (answer{true, fluxgate.ReasonOK, "only"}) {
 		t.Errorf("decided %+v", answerOf(&d))
 	}
 }
 
-func TestAnEngineWithoutItsRuleSetIsRefused(t *testing.T) {
+// New fails if the rule set of WithRuleSet does not exist.
+func TestNew_MissingRuleSet(t *testing.T) {
 	set, err := fluxgate.NewRuleSet("api", rule("r", 0, 5))
 	if err != nil {
 		t.Fatal(err)
@@ -372,7 +381,7 @@ func TestAnEngineWithoutItsRuleSetIsRefused(t *testing.T) {
 	}
 }
 
-func TestARequestIsDecidedByTheRuleSetItNames(t *testing.T) {
+func TestCheck_NamedRuleSet(t *testing.T) {
 	one, err := fluxgate.NewRuleSet("one", rule("first", 0, 5))
 	if err != nil {
 		t.Fatal(err)
@@ -392,7 +401,7 @@ func TestARequestIsDecidedByTheRuleSetItNames(t *testing.T) {
 	}
 }
 
-func TestCost(t *testing.T) {
+func TestCheck_Cost(t *testing.T) {
 	two := []fluxgate.Rule{rule("small", 1, 10), rule("large", 9, 100)}
 	t.Run("is one where none is given", func(t *testing.T) {
 		g := newGate(t, two)
@@ -442,7 +451,7 @@ func TestCost(t *testing.T) {
 	})
 }
 
-func TestPeekTakesNothing(t *testing.T) {
+func TestPeek_TakesNothing(t *testing.T) {
 	g := newGate(t, []fluxgate.Rule{rule("r", 0, 10)})
 	g.check(fluxgate.Request{Cost: 6})
 	for _, c := range []struct {
@@ -474,7 +483,8 @@ func TestPeekTakesNothing(t *testing.T) {
 	})
 }
 
-func TestARejectedRequestLeavesEveryOtherRuleUntouched(t *testing.T) {
+// A rejected request takes no tokens from any rule.
+func TestCheck_RejectionTakesNothing(t *testing.T) {
 	two := func(id string, priority int, n int64) fluxgate.Rule {
 		return fluxgate.Rule{ID: id, Priority: priority, Bands: []fluxgate.Band{perHour("a", n), perHour("b", 2*n)}}
 	}
@@ -493,9 +503,9 @@ func TestARejectedRequestLeavesEveryOtherRuleUntouched(t *testing.T) {
 	}
 }
 
-// TestARequestTakesFromEveryRuleOrNone drives random requests through rules
-// that overlap and keeps the books beside.
-func TestARequestTakesFromEveryRuleOrNone(t *testing.T) {
+// Random requests to overlapping rules take from every rule that applies or
+// from none.
+func TestCheck_AllOrNone(t *testing.T) {
 	const methods = 4
 	capacity := func(i int) int64 { return int64(40 + 37*i) }
 	var rules []fluxgate.Rule
@@ -537,7 +547,7 @@ func TestARequestTakesFromEveryRuleOrNone(t *testing.T) {
 	}
 }
 
-func TestMoreRulesThanMayApply(t *testing.T) {
+func TestCheck_TooManyRules(t *testing.T) {
 	many := func(n int, group string) []fluxgate.Rule {
 		rules := make([]fluxgate.Rule, n)
 		for i := range rules {

@@ -27,9 +27,9 @@ func words(verdicts []fluxgate.Verdict) []string {
 	return all
 }
 
-// TestWhyARuleDoesNotApply has a rule with every condition, beside one for
-// everybody, and changes one thing about a request that meets them all.
-func TestWhyARuleDoesNotApply(t *testing.T) {
+// A request that meets every condition of a rule is changed in one respect at a
+// time. The verdict names the condition that is no longer met.
+func TestVerdict_Conditions(t *testing.T) {
 	narrow := with(rule("narrow", 9, 10), func(r *fluxgate.Rule) {
 		r.Paths, r.Methods = []string{"/api/**"}, []string{"GET"}
 		r.When = fluxgate.When{
@@ -76,7 +76,9 @@ func TestWhyARuleDoesNotApply(t *testing.T) {
 	}
 }
 
-func TestWhichRuleKeepsAnotherFromApplying(t *testing.T) {
+// The verdict names the rule of the group, or the rule that ended the
+// evaluation.
+func TestVerdict_OtherRules(t *testing.T) {
 	grouped := func(r *fluxgate.Rule) { r.Group = "plan" }
 	disabled := func(r *fluxgate.Rule) { r.Disabled = true }
 	shadow := func(r *fluxgate.Rule) { r.Group, r.Mode = "plan", fluxgate.ModeShadow }
@@ -112,7 +114,7 @@ func TestWhichRuleKeepsAnotherFromApplying(t *testing.T) {
 	}
 }
 
-func TestWhatAKeyIsMadeOf(t *testing.T) {
+func TestVerdict_Identity(t *testing.T) {
 	scope := func(s fluxgate.Scope, fields ...string) fluxgate.Rule {
 		return with(rule("r", 0, 10), func(r *fluxgate.Rule) { r.Scope, r.KeyFields = s, fields })
 	}
@@ -167,7 +169,7 @@ func TestWhatAKeyIsMadeOf(t *testing.T) {
 	}
 }
 
-func TestAKeyThatTheUserNamesSaysSo(t *testing.T) {
+func TestVerdict_IdentityResolved(t *testing.T) {
 	g := newGate(t, []fluxgate.Rule{with(rule("r", 0, 10), func(r *fluxgate.Rule) { r.Scope = fluxgate.ScopeUser })},
 		fluxgate.WithIdentity(func(_ *fluxgate.Rule, req *fluxgate.Request) string {
 			if req.UserID == "broken" {

@@ -27,7 +27,8 @@ func waiting(t *testing.T, rules []fluxgate.Rule, options ...fluxgate.Option) *f
 	return newEngine(t, newStore(t, nil), ruleSet(t, rules...), options...)
 }
 
-func TestARequestWaitsExactlyUntilItsTokensAreThere(t *testing.T) {
+// A request waits exactly until its tokens are due.
+func TestWait_Exact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := waiting(t, []fluxgate.Rule{queueing("q", 300*time.Millisecond)}, fluxgate.WithWaiting(time.Second, 10))
 		start := time.Now()
@@ -45,7 +46,8 @@ func TestARequestWaitsExactlyUntilItsTokensAreThere(t *testing.T) {
 	})
 }
 
-func TestWhoComesFirstIsServedFirst(t *testing.T) {
+// Requests are served in the order they arrive.
+func TestWait_Order(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := waiting(t, []fluxgate.Rule{queueing("q", 100*time.Millisecond)}, fluxgate.WithWaiting(time.Minute, 100))
 		start := time.Now()
@@ -69,7 +71,8 @@ func TestWhoComesFirstIsServedFirst(t *testing.T) {
 	})
 }
 
-func TestAWaitThatWouldBeTooLongIsRefusedAtOnce(t *testing.T) {
+// A request that would wait too long is rejected at once.
+func TestWait_TooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := waiting(t, []fluxgate.Rule{queueing("q", 100*time.Millisecond)}, fluxgate.WithWaiting(250*time.Millisecond, 100))
 		var wg sync.WaitGroup
@@ -91,7 +94,8 @@ func TestAWaitThatWouldBeTooLongIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-func TestOnlySoManyWaitAtOnce(t *testing.T) {
+// At most as many requests wait as WithWaiting allows.
+func TestWait_AtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, callers = 100, 10
 		engine := waiting(t, []fluxgate.Rule{queueing("q", 10*time.Millisecond)}, fluxgate.WithWaiting(5*time.Second, most))
@@ -129,7 +133,8 @@ func TestOnlySoManyWaitAtOnce(t *testing.T) {
 	})
 }
 
-func TestACallerThatGoesAwayGivesItsTokensBack(t *testing.T) {
+// A canceled request gives its tokens back.
+func TestWait_Canceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := waiting(t, []fluxgate.Rule{queueing("q", time.Second)}, fluxgate.WithWaiting(time.Minute, 1))
 		check(t, engine, fluxgate.Request{})
@@ -148,7 +153,8 @@ func TestACallerThatGoesAwayGivesItsTokensBack(t *testing.T) {
 	})
 }
 
-func TestACallerWhoseDeadlineIsSoonerThanItsTokensIsRefusedAtOnce(t *testing.T) {
+// A request whose deadline is before its tokens are due is rejected at once.
+func TestWait_Deadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := waiting(t, []fluxgate.Rule{queueing("q", time.Second)}, fluxgate.WithWaiting(time.Minute, 1))
 		check(t, engine, fluxgate.Request{})
@@ -165,7 +171,7 @@ func TestACallerWhoseDeadlineIsSoonerThanItsTokensIsRefusedAtOnce(t *testing.T) 
 	})
 }
 
-func TestWhoseRequestsWait(t *testing.T) {
+func TestWait_Policies(t *testing.T) {
 	wait := fluxgate.WithWaiting(time.Minute, 10)
 	for _, c := range []struct {
 		name    string
@@ -197,7 +203,8 @@ func TestWhoseRequestsWait(t *testing.T) {
 	}
 }
 
-func TestAPeekIsNotHeld(t *testing.T) {
+// A peek is not held.
+func TestWait_Peek(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := waiting(t, []fluxgate.Rule{queueing("q", time.Second)}, fluxgate.WithWaiting(time.Minute, 1))
 		check(t, engine, fluxgate.Request{})
@@ -211,7 +218,8 @@ func TestAPeekIsNotHeld(t *testing.T) {
 	})
 }
 
-func TestARuleThatRejectsIsNotWaitedFor(t *testing.T) {
+// A request that another rule rejects does not wait.
+func TestWait_RejectingRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := waiting(t, []fluxgate.Rule{queueing("q", time.Second), rule("strict", 9, 1)}, fluxgate.WithWaiting(time.Minute, 10))
 		check(t, engine, fluxgate.Request{})
@@ -233,7 +241,7 @@ func TestARuleThatRejectsIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-func TestTheLongestWaitOfAllRulesIsWaited(t *testing.T) {
+func TestWait_LongestOfAllRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := waiting(t, []fluxgate.Rule{queueing("short", time.Second), queueing("long", 3*time.Second)}, fluxgate.WithWaiting(time.Minute, 10))
 		check(t, engine, fluxgate.Request{})
@@ -244,7 +252,8 @@ func TestTheLongestWaitOfAllRulesIsWaited(t *testing.T) {
 	})
 }
 
-func TestAShadowRuleHoldsNobody(t *testing.T) {
+// A shadow rule holds no request.
+func TestWait_ShadowRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shadow := with(queueing("measured", time.Second), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow })
 		engine := waiting(t, []fluxgate.Rule{shadow, rule("enforced", 0, 10)}, fluxgate.WithWaiting(time.Minute, 10))

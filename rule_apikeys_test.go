@@ -24,7 +24,8 @@ func keysRule(keys ...string) fluxgate.Rule {
 	return fluxgate.Rule{ID: "r", Action: fluxgate.ActionDeny, When: fluxgate.When{APIKeys: keys}}
 }
 
-func TestARuleSetKeepsDigestsOfAPIKeysAlone(t *testing.T) {
+// A rule set keeps only digests of API keys.
+func TestAPIKeys_DigestsOnly(t *testing.T) {
 	bare := strings.ToUpper(digestOfFoobar[7:]) // without a prefix it is a key like any other
 	given := []string{"foobar", "sha256:" + bare, "schlüssel", digestOfFoobar, bare}
 	mine := slices.Clone(given)
@@ -51,7 +52,8 @@ func TestARuleSetKeepsDigestsOfAPIKeysAlone(t *testing.T) {
 	}
 }
 
-func TestAPIKeysMatchHoweverTheyAreGiven(t *testing.T) {
+// An API key matches whether the rule has the key or its digest.
+func TestAPIKeys_KeyOrDigest(t *testing.T) {
 	for name, given := range map[string]string{
 		"as it is":               "foobar",
 		"as a digest":            digestOfFoobar,
@@ -66,7 +68,8 @@ func TestAPIKeysMatchHoweverTheyAreGiven(t *testing.T) {
 	}
 }
 
-func TestAPIKeysThatAreNoneAreRefusedWithoutShowingThem(t *testing.T) {
+// Errors about invalid API keys do not show them.
+func TestAPIKeys_InvalidNotShown(t *testing.T) {
 	many := make([]string, 10_001)
 	for i := range many {
 		many[i] = fmt.Sprintf("hidden-%d", i)

@@ -9,9 +9,8 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// TestAShortTextDoesNotFillTheMemory reads documents whose trees are many times
-// as large as their texts.
-func TestAShortTextDoesNotFillTheMemory(t *testing.T) {
+// Documents whose trees are many times as large as their texts are refused.
+func TestParseRuleSet_Memory(t *testing.T) {
 	for name, text := range map[string]string{
 		"rules":            `{"id":"a","rules":[` + strings.Repeat("{},", 5_000_000) + `{}]}`,
 		"bands":            `{"id":"a","rules":[{"id":"b","bands":[` + strings.Repeat("{},", 900_000) + `{}]}]}`,

@@ -30,7 +30,7 @@ const specDocument = `{"id": "api-limits", "rules": [
 
 func rulesOf(s *fluxgate.RuleSet) []fluxgate.Rule { return slices.Collect(s.Rules()) }
 
-func TestTheDocumentOfTheContractIsRead(t *testing.T) {
+func TestParseRuleSet_SpecDocument(t *testing.T) {
 	set, err := fluxgate.ParseRuleSet([]byte(specDocument))
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestTheDocumentOfTheContractIsRead(t *testing.T) {
 	}
 }
 
-func TestSpellingsOfDocuments(t *testing.T) {
+func TestParseRuleSet_Spellings(t *testing.T) {
 	rule := func(fields string) string {
 		return `{"id": "s", "rules": [{"id": "r", ` + fields + `}]}`
 	}
@@ -85,7 +85,8 @@ func TestSpellingsOfDocuments(t *testing.T) {
 	}
 }
 
-func TestARuleSetSurvivesJSON(t *testing.T) {
+// A rule set is the same after it was written as JSON and read.
+func TestRuleSet_JSON(t *testing.T) {
 	set, err := fluxgate.NewRuleSet("everything", fluxgate.Rule{
 		ID: "all", Paths: []string{"/a/*", "/b/**"}, Methods: []string{"GET", "POST"}, Scope: fluxgate.ScopeComposite,
 		KeyFields: []string{"ip", "header:X-Tenant", "attr:plan"}, Priority: -3, Group: "g", Action: fluxgate.ActionLimit,
@@ -120,7 +121,8 @@ func TestARuleSetSurvivesJSON(t *testing.T) {
 	}
 }
 
-func TestEveryProblemIsReportedWithItsPlace(t *testing.T) {
+// Every problem is reported with its path.
+func TestParseRuleSet_Problems(t *testing.T) {
 	files, err := filepath.Glob("testdata/invalid/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no cases: %v", err)
@@ -150,7 +152,7 @@ func TestEveryProblemIsReportedWithItsPlace(t *testing.T) {
 	}
 }
 
-func TestARuleSetCannotBeChangedOnceBuilt(t *testing.T) {
+func TestRuleSet_Immutable(t *testing.T) {
 	rule := fluxgate.Rule{
 		ID: "r", Paths: []string{"/a"}, Bands: []fluxgate.Band{fluxgate.PerSecond(1)},
 		When:       fluxgate.When{Headers: map[string][]string{"X": {"1"}}},
@@ -174,7 +176,8 @@ func TestARuleSetCannotBeChangedOnceBuilt(t *testing.T) {
 	}
 }
 
-func TestRulesStandInTheOrderTheyAreEvaluated(t *testing.T) {
+// Rules are listed in the order they are evaluated.
+func TestRuleSet_Order(t *testing.T) {
 	rule := func(id string, priority int) fluxgate.Rule {
 		return fluxgate.Rule{ID: id, Priority: priority, Bands: []fluxgate.Band{fluxgate.PerSecond(1)}}
 	}
@@ -191,7 +194,7 @@ func TestRulesStandInTheOrderTheyAreEvaluated(t *testing.T) {
 	}
 }
 
-func TestNamesOfBands(t *testing.T) {
+func TestBand_Names(t *testing.T) {
 	for want, b := range map[string]fluxgate.Band{
 		"100-per-1m":   fluxgate.PerMinute(100),
 		"5-per-1d":     fluxgate.PerDay(5),
@@ -235,9 +238,9 @@ func FuzzParseRuleSet(f *testing.F) {
 	})
 }
 
-// TestARuleSetIsTheSameAfterItWasWrittenAndRead has what a program can put
-// into a rule and a document cannot hold as it is.
-func TestARuleSetIsTheSameAfterItWasWrittenAndRead(t *testing.T) {
+// Values that a program can set and JSON has no type for are the same after a
+// rule set was written and read.
+func TestRuleSet_RoundTrip(t *testing.T) {
 	made := time.Date(2026, 5, 6, 7, 8, 9, 0, time.FixedZone("elsewhere", 3600))
 	r := rule("r", 0, 5)
 	r.CreatedAt, r.UpdatedAt = made, made

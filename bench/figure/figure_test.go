@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-func TestAReportSaysWhatHoldsAndRemembersWhatDoesNot(t *testing.T) {
+// A report prints every figure, and its exit code says whether one fell short.
+func TestReport_ExitCode(t *testing.T) {
 	var out strings.Builder
 	r := NewReport(&out)
 	r.AtMost("fast", 1.5, 1.5, "×")
@@ -28,7 +29,7 @@ figure narrow: 1.20× (bar at least 1.60×) SHORT
 	}
 }
 
-func TestRatioComparesOperationsNotCalls(t *testing.T) {
+func TestRatio_PerOperation(t *testing.T) {
 	work := func(times int) func(int) {
 		x := uint64(1)
 		return func(n int) {

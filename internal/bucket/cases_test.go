@@ -34,7 +34,7 @@ func (s *single) take(cost, now int64) bool {
 
 const second = int64(1_000_000)
 
-func TestAdmittedOver7200Seconds(t *testing.T) {
+func TestTake_Admitted7200Seconds(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		capacity     int64
@@ -67,7 +67,8 @@ func TestAdmittedOver7200Seconds(t *testing.T) {
 	}
 }
 
-func TestAWeeksQuotaUsedOnDayOneIsStillUsedOnDayTwo(t *testing.T) {
+// A week's quota used on day one is still used on day two.
+func TestTake_WeeklyQuota(t *testing.T) {
 	s := single{bands: []Band{band(t, 100, 100, 7*24*time.Hour)}}
 	now := int64(1_700_000_000_000_000)
 	for range 100 {
@@ -91,7 +92,8 @@ func TestAWeeksQuotaUsedOnDayOneIsStillUsedOnDayTwo(t *testing.T) {
 	}
 }
 
-func TestTwoVersionsOfABandThatAlternateDoNotDrift(t *testing.T) {
+// Two versions of a band that alternate do not drift.
+func TestView_AlternatingVersions(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		a, b Band
@@ -125,7 +127,8 @@ func TestTwoVersionsOfABandThatAlternateDoNotDrift(t *testing.T) {
 	}
 }
 
-func TestAClockThatSteppedBackCountsAsNoTime(t *testing.T) {
+// A clock that stepped back counts as no time.
+func TestView_ClockStepsBack(t *testing.T) {
 	s := single{bands: []Band{band(t, 2, 1, time.Second)}}
 	now := int64(1_700_000_000_000_000)
 	s.take(2, now)
@@ -144,7 +147,7 @@ func TestAClockThatSteppedBackCountsAsNoTime(t *testing.T) {
 	}
 }
 
-func TestAnIdleYearDoesNotOverflow(t *testing.T) {
+func TestView_IdleYear(t *testing.T) {
 	s := single{bands: []Band{band(t, 1_000_000, 1_000_000, time.Millisecond)}}
 	now := int64(1_700_000_000_000_000)
 	s.take(1_000_000, now)
@@ -153,7 +156,8 @@ func TestAnIdleYearDoesNotOverflow(t *testing.T) {
 	}
 }
 
-func TestBandsAreMatchedByIDThenByPosition(t *testing.T) {
+// Bands are matched by id, then by position.
+func TestView_MatchesBands(t *testing.T) {
 	mk := func(id uint32) Band {
 		b := band(t, 10, 10, time.Hour)
 		b.ID = id
@@ -192,7 +196,8 @@ func TestBandsAreMatchedByIDThenByPosition(t *testing.T) {
 	}
 }
 
-func TestBandsThatCannotBeExactAreRefused(t *testing.T) {
+// Bands that cannot be exact are refused.
+func TestNewBand_Inexact(t *testing.T) {
 	for _, c := range []struct {
 		name             string
 		capacity, tokens int64
@@ -227,7 +232,8 @@ func TestBandsThatCannotBeExactAreRefused(t *testing.T) {
 	}
 }
 
-func TestGivingBackAfterARuleChangeCreatesNothing(t *testing.T) {
+// Giving back after a rule change creates no tokens.
+func TestSettle_AfterRuleChange(t *testing.T) {
 	now := int64(1_700_000_000_000_000)
 	slow, quick := []Band{band(t, 10, 10, 24*time.Hour)}, []Band{band(t, 10, 10, time.Second)}
 	s := single{bands: slow}

@@ -117,7 +117,8 @@ func play(r *rand.Rand, giveBack withdraw, overdrafts bool) (conforming bool, re
 	return conforms(b, events), restored, cancelled
 }
 
-func TestNoIntervalSeesTooManyTokensWhateverIsGivenBack(t *testing.T) {
+// No interval hands out too many tokens, whatever is given back.
+func TestSettle_NoIntervalAboveLimit(t *testing.T) {
 	const histories = 20_000
 	var restored, cancelled int64
 	for seed := range uint64(histories) {

@@ -59,7 +59,7 @@ func (f *fixture) left(caller int) int64 {
 	return out.Results[0].Bands[0].Remaining
 }
 
-func TestABucketIsDroppedWhenItIsFull(t *testing.T) {
+func TestStore_DropsFullBuckets(t *testing.T) {
 	// Every caller takes one token, which is back after a second; a thousand
 	// callers come in a second and never again.
 	f := newFixture(t, 0, fluxgate.PerSecond(1))
@@ -84,7 +84,7 @@ func TestABucketIsDroppedWhenItIsFull(t *testing.T) {
 
 // A bucket that has become full is as good as none (I5), whether it was dropped
 // yet or not: a change of its rule finds nothing that was used.
-func TestAFullBucketIsFullWhateverItsNumbersBecome(t *testing.T) {
+func TestStore_FullBucketAfterRuleChange(t *testing.T) {
 	f := newFixture(t, 100, fluxgate.Band{Label: "x", Capacity: 10, Refill: time.Second})
 	f.take(f.demand(1, 10))
 	f.clock.Advance(2 * time.Second)
@@ -100,7 +100,7 @@ func TestAFullBucketIsFullWhateverItsNumbersBecome(t *testing.T) {
 	}
 }
 
-func TestABucketThatIsUsedAgainIsNotDropped(t *testing.T) {
+func TestStore_KeepsBucketInUse(t *testing.T) {
 	f := newFixture(t, 0, fluxgate.PerMinute(60)) // a token a second
 	for range 100 {
 		f.take(f.demand(0, 2))
@@ -112,7 +112,8 @@ func TestABucketThatIsUsedAgainIsNotDropped(t *testing.T) {
 	}
 }
 
-func TestAFloodNeverExceedsTheBound(t *testing.T) {
+// A flood of callers never exceeds the bound.
+func TestStore_Bound(t *testing.T) {
 	for _, most := range []int{1, 2, 7, 100, 5_000} {
 		t.Run(fmt.Sprint("of ", most), func(t *testing.T) {
 			f := newFixture(t, most, fluxgate.PerHour(100))
@@ -135,7 +136,8 @@ func TestAFloodNeverExceedsTheBound(t *testing.T) {
 	}
 }
 
-func TestCallersThatHaveUsedTheirTokensSurviveAFlood(t *testing.T) {
+// Callers that have used their tokens are kept during a flood.
+func TestEvict_KeepsUsedBuckets(t *testing.T) {
 	const most, heavy = 1_000, 50
 	used := func(caller int) int64 { return int64(50 + caller%50) }
 	f := newFixture(t, most, fluxgate.PerHour(100))
@@ -158,7 +160,8 @@ func TestCallersThatHaveUsedTheirTokensSurviveAFlood(t *testing.T) {
 	}
 }
 
-func TestTheBucketNearestToFullMakesRoom(t *testing.T) {
+// The bucket nearest to full is evicted.
+func TestEvict_NearestToFull(t *testing.T) {
 	f := newFixture(t, 2, fluxgate.PerHour(100))
 	f.take(f.demand(0, 50))
 	f.take(f.demand(1, 60))
@@ -181,7 +184,7 @@ func TestTheBucketNearestToFullMakesRoom(t *testing.T) {
 
 // Long periods that fill the store must not switch the limits of short ones
 // off: a caller that comes again and again is counted.
-func TestShortLimitsHoldInAStoreFullOfLongOnes(t *testing.T) {
+func TestEvict_ShortLimitAmongLong(t *testing.T) {
 	const most = 1_000
 	f := newFixture(t, most, fluxgate.PerDay(10))
 	for caller := range 2 * most {
@@ -204,9 +207,9 @@ func TestShortLimitsHoldInAStoreFullOfLongOnes(t *testing.T) {
 	}
 }
 
-// TestARequestThatEvictsItsOwnBucket takes from a bucket that the same
-// request has evicted to make room for another.
-func TestARequestThatEvictsItsOwnBucket(t *testing.T) {
+// A request takes from a bucket that it evicted itself to make room for
+// another.
+func TestEvict_OwnBucket(t *testing.T) {
 	const old, light, fresh = 0, 1, 2
 	for _, c := range []struct {
 		name  string
@@ -232,7 +235,7 @@ func TestARequestThatEvictsItsOwnBucket(t *testing.T) {
 	}
 }
 
-func TestSettlingABucketThatWasEvicted(t *testing.T) {
+func TestSettle_EvictedBucket(t *testing.T) {
 	f := newFixture(t, 1, fluxgate.PerHour(100))
 	d := f.demand(0, 10)
 	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.take(d))

@@ -7,7 +7,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-func TestAClockThatStepsBackWithBucketsInTheQueue(t *testing.T) {
+func TestClock_StepsBack(t *testing.T) {
 	t.Run("makes no tokens and runs on from there", func(t *testing.T) {
 		f := newFixture(t, 0, fluxgate.PerHour(60)) // a token a minute
 		for caller := range 20 {

@@ -34,7 +34,7 @@ func (f *fixture) several(r *rand.Rand, callers int) []fluxgate.Demand {
 	return demands
 }
 
-func TestEverythingAtOnce(t *testing.T) {
+func TestStore_ConcurrentOperations(t *testing.T) {
 	for _, most := range []int{3, 40, 0} {
 		t.Run(fmt.Sprint("with a bound of ", most), func(t *testing.T) {
 			f := newFixture(t, most, fluxgate.PerMinute(100))
@@ -73,7 +73,8 @@ func TestEverythingAtOnce(t *testing.T) {
 	}
 }
 
-func TestNoTokenIsLostOrMadeByManyAtOnce(t *testing.T) {
+// No token is lost or created by concurrent requests.
+func TestStore_ConcurrentTokens(t *testing.T) {
 	f := newFixture(t, 0, fluxgate.PerHour(1_000))
 	const callers = 10
 	var taken [callers]atomic.Int64

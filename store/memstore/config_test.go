@@ -11,7 +11,7 @@ import (
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
-func TestConfig(t *testing.T) {
+func TestNew_Config(t *testing.T) {
 	t.Run("with a negative bound is refused", func(t *testing.T) {
 		if _, err := memstore.New(memstore.Config{MaxBuckets: -1}); err == nil {
 			t.Error("accepted")
@@ -61,7 +61,7 @@ func TestConfig(t *testing.T) {
 	})
 }
 
-func TestARequestThatEndedIsNotDecided(t *testing.T) {
+func TestTake_ContextEnded(t *testing.T) {
 	f := newFixture(t, 0, fluxgate.PerHour(10))
 	d := f.demand(0, 1)
 	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.take(d))
@@ -82,7 +82,7 @@ func TestARequestThatEndedIsNotDecided(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSettledOrReset(t *testing.T) {
+func TestStore_InvalidArguments(t *testing.T) {
 	f := newFixture(t, 0, fluxgate.PerHour(10))
 	d := f.demand(0, 1)
 	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.take(d))

@@ -10,7 +10,8 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-func TestTheQueueHandsOutTheEntryThatIsFullFirst(t *testing.T) {
+// The queue returns the entry that is full first.
+func TestQueue_Order(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var q queue
 	var want []int64
@@ -87,9 +88,9 @@ func inOrder(t *testing.T, s *Store) {
 	}
 }
 
-// TestAnythingLeavesTheQueueInOrder does random things to small stores: at the
-// bound nearly every take evicts, often a bucket of the same request.
-func TestAnythingLeavesTheQueueInOrder(t *testing.T) {
+// Random operations on small stores keep the queues in order. At the bound
+// nearly every take evicts, often a bucket of the same request.
+func TestQueue_RandomOperations(t *testing.T) {
 	for _, most := range []int{1, 2, 3, 5, 20, 3 * shardBuckets} {
 		r := rand.New(rand.NewPCG(uint64(most), 9))
 		now := time.UnixMicro(1_700_000_000_123_457)

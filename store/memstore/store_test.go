@@ -17,7 +17,7 @@ func open(t testing.TB) storetest.Backend {
 	return storetest.Backend{Store: store, Advance: clock.Advance}
 }
 
-func TestConformance(t *testing.T) { storetest.Run(t, open) }
+func TestStore_Conformance(t *testing.T) { storetest.Run(t, open) }
 
 func BenchmarkStore(b *testing.B) {
 	storetest.Benchmark(b, func(t testing.TB) storetest.Backend {

@@ -83,7 +83,8 @@ func underACL(t testing.TB, uri string, servers []*testenv.Server) error {
 	return errors.New("the record was not restored")
 }
 
-func TestSmallestACLStandalone(t *testing.T) {
+// The documented ACL is enough for one server, and no part can be left out.
+func TestACL_Standalone(t *testing.T) {
 	rules := documentedUser(t, "server")
 	server := testenv.StartStandalone(t, aclConfig(rules))
 	servers := []*testenv.Server{server}
@@ -116,7 +117,7 @@ func TestSmallestACLStandalone(t *testing.T) {
 	}
 }
 
-func TestSmallestACLCluster(t *testing.T) {
+func TestACL_Cluster(t *testing.T) {
 	rules := documentedUser(t, "server")
 	cluster := testenv.StartCluster(t, aclConfig(rules))
 	masters, err := cluster.Masters(t.Context())
@@ -168,7 +169,7 @@ func TestSmallestACLCluster(t *testing.T) {
 	}
 }
 
-func TestSmallestACLSentinel(t *testing.T) {
+func TestACL_Sentinel(t *testing.T) {
 	rules := documentedUser(t, "server")
 	sentinel := testenv.StartSentinel(t, aclConfig(rules))
 	watching := documentedUser(t, "sentinel")

@@ -68,7 +68,8 @@ func (tr trial) underWay(shard int) (calls, waiting int) {
 	return l.calls, len(l.queue)
 }
 
-func TestACallerThatLeavesASharedCallHarmsNobody(t *testing.T) {
+// A caller that leaves a shared call does not affect the others.
+func TestCancel_SharedCall(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	proxy := testenv.StartProxy(t, srv.Addr())
 	tr := newTrial(t, "redis://"+proxy.Addr(), Config{}, srv)
@@ -127,7 +128,8 @@ func TestACallerThatLeavesASharedCallHarmsNobody(t *testing.T) {
 	}
 }
 
-func TestACallerLeavesAFrozenServerAtOnce(t *testing.T) {
+// A caller returns at once when its context ends, also if the server is frozen.
+func TestCancel_FrozenServer(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{Timeout: 10 * time.Second}, srv)
 	d := tr.demand(ample)
@@ -279,7 +281,8 @@ func untilNothingRuns(t testing.TB) {
 	}
 }
 
-func TestNothingRunsAfterClose(t *testing.T) {
+// No goroutine runs after Close.
+func TestClose_Goroutines(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	for _, c := range []struct {
 		name  string
@@ -345,7 +348,7 @@ func TestNothingRunsAfterClose(t *testing.T) {
 
 // A dial that is under way when the store is closed asks Sentinel for the
 // master; it must not begin to listen to it.
-func TestNothingRunsAfterClosingDuringADial(t *testing.T) {
+func TestClose_DuringDial(t *testing.T) {
 	group := testenv.SharedSentinel(t)
 	proxy := testenv.StartProxy(t, group.Addr())
 	untilNothingRuns(t)

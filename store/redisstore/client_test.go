@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func TestAClientFindsItsServers(t *testing.T) {
+func TestNewClient_Topologies(t *testing.T) {
 	for name, uri := range map[string]string{
 		"standalone": testenv.SharedStandalone(t).URI(),
 		"cluster":    testenv.SharedCluster(t).URI(),

@@ -20,7 +20,7 @@ func TestOpen_ClientLog(t *testing.T) {
 	for _, c := range []struct{ name, own string }{{"default", ""}, {"own logger", "yes"}} {
 		t.Run(c.name, func(t *testing.T) {
 			start := time.Now()
-			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestClientLogChild$", "-test.v")
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestClientLog_Child$", "-test.v")
 			child.Env = append(os.Environ(), clientLogChild+"=1", "FLUXGATE_TEST_OWN_LOGGER="+c.own)
 			out, err := child.CombinedOutput()
 			if err != nil {
@@ -57,8 +57,8 @@ func (ownLogger) Printf(_ context.Context, format string, args ...any) {
 	fmt.Printf("own: "+format+"\n", args...)
 }
 
-// TestClientLogChild is the program of TestOpen_ClientLog.
-func TestClientLogChild(t *testing.T) {
+// The program that TestOpen_ClientLog runs.
+func TestClientLog_Child(t *testing.T) {
 	if os.Getenv(clientLogChild) == "" {
 		t.Skip("TestOpen_ClientLog starts it")
 	}

@@ -55,7 +55,7 @@ func (tr clusterTrial) masters() []*testenv.Server {
 
 // The tests share a cluster, since it takes longer to start than most of them
 // to run. The last one breaks it.
-func TestFaultsOfACluster(t *testing.T) {
+func TestCluster_Faults(t *testing.T) {
 	cluster := testenv.StartCluster(t, partialCoverage)
 	t.Run("script flushes are not seen by callers", func(t *testing.T) { clusterFlush(newClusterTrial(t, cluster, 2*time.Second), t) })
 	t.Run("a slot that moves is not seen by callers", func(t *testing.T) { resharding(newClusterTrial(t, cluster, 2*time.Second)) })

@@ -40,14 +40,14 @@ func conformance(t *testing.T, uri string) {
 	})
 }
 
-func TestConformanceStandalone(t *testing.T) {
+func TestConformance_Standalone(t *testing.T) {
 	conformance(t, testenv.SharedStandalone(t).URI())
 }
 
-func TestConformanceSentinel(t *testing.T) {
+func TestConformance_Sentinel(t *testing.T) {
 	conformance(t, testenv.SharedSentinel(t).URI())
 }
 
-func TestConformanceCluster(t *testing.T) {
+func TestConformance_Cluster(t *testing.T) {
 	conformance(t, testenv.SharedCluster(t).URI())
 }

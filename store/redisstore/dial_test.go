@@ -30,7 +30,8 @@ func listen(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestAConnectionToANewMasterEndsThoseToTheOld(t *testing.T) {
+// A connection to a new master closes those to the old one.
+func TestDial_NewMaster(t *testing.T) {
 	oldMaster, newMaster := listen(t), listen(t)
 	// The n-th dial leads where the n-th channel says, when it says so.
 	var n atomic.Int64

@@ -17,7 +17,8 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-func TestRecordIsWrittenOnceByStoresThatOpenTogether(t *testing.T) {
+// Stores that open at the same time write one fleet state.
+func TestFleetState_WrittenOnce(t *testing.T) {
 	for name, uri := range map[string]func(testing.TB) string{
 		"standalone": func(t testing.TB) string { return testenv.SharedStandalone(t).URI() },
 		"cluster":    func(t testing.TB) string { return testenv.SharedCluster(t).URI() },
@@ -44,7 +45,7 @@ func TestRecordIsWrittenOnceByStoresThatOpenTogether(t *testing.T) {
 
 // Of gateways that start together and disagree one side starts, and none is
 // left with half a record.
-func TestOneSideStartsWhenGatewaysDisagree(t *testing.T) {
+func TestFleetState_ConcurrentDisagreement(t *testing.T) {
 	uri := testenv.SharedStandalone(t).URI()
 	for range 10 {
 		prefix := "sides-" + rand.Text()
@@ -73,7 +74,8 @@ func TestOneSideStartsWhenGatewaysDisagree(t *testing.T) {
 	}
 }
 
-func TestGatewayThatDisagreesDoesNotStart(t *testing.T) {
+// A gateway with other settings than the fleet does not start.
+func TestFleetState_Disagreement(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	prefix := "agree-" + rand.Text()
 	first := Config{Prefix: prefix, Shards: 32, Secret: []byte("one secret of many bytes"), Timeout: time.Second}
@@ -116,7 +118,7 @@ func TestGatewayThatDisagreesDoesNotStart(t *testing.T) {
 	}
 }
 
-func TestRecordIsRestoredAfterAFlush(t *testing.T) {
+func TestFleetState_RestoredAfterFlush(t *testing.T) {
 	for name, start := range map[string]func(testing.TB) (string, []*testenv.Server){
 		"standalone": func(t testing.TB) (string, []*testenv.Server) {
 			s := testenv.StartStandalone(t, testenv.Config{})
@@ -163,7 +165,7 @@ func TestRecordIsRestoredAfterAFlush(t *testing.T) {
 
 // A newcomer that was faster than all running gateways splits the fleet: those
 // must say so.
-func TestGatewaySaysThatTheRecordHasChanged(t *testing.T) {
+func TestFleetState_Changed(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	lines := new(logLines)
 	s := openStore(t, server.URI(), Config{Refresh: 20 * time.Millisecond, Logger: lines.logger()})
@@ -179,7 +181,8 @@ func TestGatewaySaysThatTheRecordHasChanged(t *testing.T) {
 	}
 }
 
-func TestSecretChangesTheSaltAndIsNotInRedis(t *testing.T) {
+// The secret changes the salt and is not stored in Redis.
+func TestSecret_NotInRedis(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	const secret = "a secret nobody must see"
 	with := newProbe(t, openStore(t, server.URI(), Config{Secret: []byte(secret)}))
@@ -221,7 +224,7 @@ func TestSecretChangesTheSaltAndIsNotInRedis(t *testing.T) {
 
 // The way that docs/redis.md gives for another number of shards, or another
 // secret: the command stands there.
-func TestShardsAndSecretChangeWhenTheRecordIsDeleted(t *testing.T) {
+func TestFleetState_Deleted(t *testing.T) {
 	page, err := os.ReadFile("../../docs/redis.md")
 	if err != nil {
 		t.Fatal(err)

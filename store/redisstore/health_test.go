@@ -11,7 +11,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-func TestHealthOfEveryTopology(t *testing.T) {
+func TestHealth_Topologies(t *testing.T) {
 	for name, test := range map[string]struct {
 		uri   func(testing.TB) string
 		mode  Mode
@@ -43,7 +43,7 @@ func TestHealthOfEveryTopology(t *testing.T) {
 	}
 }
 
-func TestHealthWarnsOfPoliciesThatEvictBuckets(t *testing.T) {
+func TestHealth_EvictionPolicy(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	s := openStore(t, server.URI(), Config{})
 	for policy, warns := range map[string]bool{
@@ -64,7 +64,7 @@ func TestHealthWarnsOfPoliciesThatEvictBuckets(t *testing.T) {
 	}
 }
 
-func TestDeadServerIsNotHealthy(t *testing.T) {
+func TestHealth_DeadServer(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	s := openStore(t, server.URI(), Config{Refresh: 20 * time.Millisecond})
 	if err := server.Kill(); err != nil {
@@ -87,7 +87,7 @@ func TestDeadServerIsNotHealthy(t *testing.T) {
 	})
 }
 
-func TestDeadMasterOfAClusterIsNotHealthy(t *testing.T) {
+func TestHealth_DeadClusterMaster(t *testing.T) {
 	cluster := testenv.StartCluster(t, testenv.Config{})
 	s := openStore(t, cluster.URI(), Config{})
 	masters, err := cluster.Masters(t.Context())
@@ -113,7 +113,7 @@ func TestDeadMasterOfAClusterIsNotHealthy(t *testing.T) {
 
 // A server that is full and may not evict refuses to write: nothing is taken,
 // and the caller hears why.
-func TestFullServerTakesNothing(t *testing.T) {
+func TestTake_ServerOutOfMemory(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	p := newProbe(t, openStore(t, server.URI(), Config{}))
 	a, b := p.demand("a", 1, year), p.demand("b", 1, year)

@@ -34,7 +34,7 @@ func usedMemory(t testing.TB, server *testenv.Server) int64 {
 // bytes apart: its entry among the keys 24 (32), its name 48, its value 48, its
 // entry among the expiries 24 (32), and in each of the two tables 8 to 16, as
 // they are full. A million of them fill the tables as these do.
-func TestMemoryPerBucket(t *testing.T) {
+func TestMemory_PerBucket(t *testing.T) {
 	const buckets = 125_000
 	bands := []fluxgate.Band{
 		{Capacity: 100, Refill: 24 * time.Hour},

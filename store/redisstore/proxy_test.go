@@ -13,7 +13,7 @@ import (
 
 // Every reply to a take is lost. The server must have run each take once: a
 // retry, by us or by the client, would take twice.
-func TestACallWhoseReplyIsLostIsNotSentAgain(t *testing.T) {
+func TestSend_LostReply(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		open func(ctx context.Context, addr string, config Config) (*Store, error)
@@ -106,7 +106,7 @@ func loseReplies(tr trial, srv *testenv.Server, proxy *testenv.Proxy) {
 
 // A call that reached no server has taken nothing: it is sent when there is
 // one, within the timeout.
-func TestCallersWaitForAServerThatCannotBeReachedForAWhile(t *testing.T) {
+func TestSend_UnreachableForAWhile(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	proxy := testenv.StartProxy(t, srv.Addr())
 	tr := newTrial(t, "redis://"+proxy.Addr(), Config{Timeout: 5 * time.Second, Refresh: time.Hour}, srv)

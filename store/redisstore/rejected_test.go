@@ -10,7 +10,8 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-func TestRequestsRejectedByTheirThirdRuleLeaveTheOthersUntouched(t *testing.T) {
+// Requests that their third rule rejects take nothing from the other two.
+func TestTake_RejectionWritesNothing(t *testing.T) {
 	const requests, callers = 10_000, 20
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{}, srv)

@@ -73,7 +73,8 @@ func appendBulk(b []byte, s string) []byte {
 	return append(append(b, s...), '\r', '\n')
 }
 
-func TestResetCostsTheSameHoweverManyBuckets(t *testing.T) {
+// A reset costs the same, however many buckets there are.
+func TestReset_ConstantCost(t *testing.T) {
 	const buckets = 1_000_000
 	server := testenv.StartStandalone(t, testenv.Config{})
 	p := newProbe(t, openStore(t, server.URI(), Config{}))
@@ -114,7 +115,7 @@ func TestResetCostsTheSameHoweverManyBuckets(t *testing.T) {
 	}
 }
 
-func TestResetIsSeenByOtherGateways(t *testing.T) {
+func TestReset_OtherGateways(t *testing.T) {
 	for name, uri := range map[string]func(testing.TB) string{
 		"standalone": func(t testing.TB) string { return testenv.SharedStandalone(t).URI() },
 		"sentinel":   func(t testing.TB) string { return testenv.SharedSentinel(t).URI() },
@@ -161,7 +162,7 @@ func TestResetIsSeenByOtherGateways(t *testing.T) {
 	}
 }
 
-func TestResetsSurviveAFlush(t *testing.T) {
+func TestReset_Flush(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	here := newProbe(t, openStore(t, server.URI(), Config{Refresh: 20 * time.Millisecond}))
 	rule := fluxgate.Key{RuleSet: here.ruleSet, Rule: "rule"}
@@ -185,7 +186,8 @@ func TestResetsSurviveAFlush(t *testing.T) {
 	}
 }
 
-func TestResetWorksBeforeTheRecordIsRestored(t *testing.T) {
+// A reset works before the fleet state is restored.
+func TestReset_BeforeRestore(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	p := newProbe(t, openStore(t, server.URI(), Config{Refresh: time.Hour}))
 	rule := fluxgate.Key{RuleSet: p.ruleSet, Rule: "rule"}
@@ -207,7 +209,7 @@ func TestResetWorksBeforeTheRecordIsRestored(t *testing.T) {
 	}
 }
 
-func TestNumberOfResetsIsBounded(t *testing.T) {
+func TestReset_Bound(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	p := newProbe(t, openStore(t, server.URI(), Config{Refresh: 20 * time.Millisecond}))
 	args := []any{"HSET", p.names.fleet()}
@@ -233,14 +235,15 @@ func TestNumberOfResetsIsBounded(t *testing.T) {
 	t.Logf("with %d resets a decision takes %v", maxResets, time.Since(start)/100)
 }
 
-func TestResetNamesARuleSet(t *testing.T) {
+func TestReset_RequiresRuleSet(t *testing.T) {
 	p := newProbe(t, openStore(t, testenv.SharedStandalone(t).URI(), Config{}))
 	if err := p.Reset(t.Context(), fluxgate.Key{Rule: "rule"}); err == nil {
 		t.Error("a reset of no rule set did something")
 	}
 }
 
-func TestOpenWithoutADeadlineEnds(t *testing.T) {
+// Open fails after a while if no server answers, also without a deadline.
+func TestOpen_NoDeadline(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for seconds")
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// TestAResetWithAMarkIsDoneOnce has many gateways hear of the same changes,
-// late and out of order.
-func TestAResetWithAMarkIsDoneOnce(t *testing.T) {
+// A reset with a mark is done once, though many gateways receive the same
+// changes late and out of order.
+func TestResetOnce_Marks(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	const gateways, changes = 8, 5
 	stores := make([]probe, gateways)

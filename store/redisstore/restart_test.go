@@ -9,7 +9,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-func TestCallersRecoverWhenTheServerIsRestarted(t *testing.T) {
+func TestRestart_CallersRecover(t *testing.T) {
 	const timeout = 200 * time.Millisecond
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{Timeout: timeout}, srv)
@@ -48,7 +48,8 @@ func TestCallersRecoverWhenTheServerIsRestarted(t *testing.T) {
 	})
 }
 
-func TestCallersOfAFrozenServerAreAnsweredInTime(t *testing.T) {
+// Callers of a frozen server return within the timeout.
+func TestFrozenServer_Timeout(t *testing.T) {
 	const timeout = 200 * time.Millisecond
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{Timeout: timeout}, srv)
@@ -84,7 +85,7 @@ func TestCallersOfAFrozenServerAreAnsweredInTime(t *testing.T) {
 
 // A master that was demoted refuses to write. Nothing was taken, so its calls
 // are sent again until somebody takes them.
-func TestCallersWaitForAServerThatIsReadOnlyForAWhile(t *testing.T) {
+func TestSend_ReadOnlyForAWhile(t *testing.T) {
 	srv, other := testenv.StartStandalone(t, testenv.Config{}), testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{Timeout: 5 * time.Second}, srv)
 	shared := tr.demand(ample)

@@ -498,7 +498,8 @@ func (a *agreement) compareValues() {
 	}
 }
 
-func TestLuaAndGoAgree(t *testing.T) {
+// The script and internal/bucket give equal results for random calls.
+func TestScript_AgreesWithGo(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	a := &agreement{t: t, r: rand.New(rand.NewPCG(3, 4)), client: newScriptClient(t, server), done: map[string]int{}}
 	start, calls := time.Now(), 0

@@ -31,7 +31,8 @@ func flushScripts(t *testing.T, while time.Duration, servers ...*testenv.Server)
 	return n
 }
 
-func TestScriptFlushesAreNotSeenByCallers(t *testing.T) {
+// Callers do not notice that servers lose their scripts.
+func TestScript_Flush(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{}, srv)
 	shared := tr.demand(ample)

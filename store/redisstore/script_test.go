@@ -92,7 +92,8 @@ var (
 	luaElsewise = regexp.MustCompile(`\b(loadstring|load|dofile|require|getfenv|setfenv|_G)\b`)
 )
 
-func TestScriptsUseOnlyCommandsOfRedis62OnDeclaredKeys(t *testing.T) {
+// The scripts use only commands of Redis 6.2, on declared keys.
+func TestScript_Commands(t *testing.T) {
 	files, err := filepath.Glob("lua/*.lua")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts: %v", err)
@@ -137,7 +138,8 @@ func TestScriptsUseOnlyCommandsOfRedis62OnDeclaredKeys(t *testing.T) {
 	}
 }
 
-func TestServerSeesNoCommandsButOurs(t *testing.T) {
+// The store sends only the documented commands.
+func TestStore_Commands(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	if _, err := server.Do(t.Context(), "CONFIG", "RESETSTAT"); err != nil {
 		t.Fatal(err)
@@ -198,7 +200,8 @@ func (p probe) everything() error {
 	return nil
 }
 
-func TestStateOfAnotherVersionIsAnErrorThatNamesIt(t *testing.T) {
+// State of another version is an error that names the version.
+func TestScript_OtherStateVersion(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	p := newProbe(t, openStore(t, server.URI(), Config{}))
 	client := newScriptClient(t, server)
@@ -241,7 +244,8 @@ func TestStateOfAnotherVersionIsAnErrorThatNamesIt(t *testing.T) {
 	}
 }
 
-func TestDamagedBucketHurtsNobodyElse(t *testing.T) {
+// A damaged bucket does not affect other requests of the call.
+func TestScript_DamagedBucket(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	p := newProbe(t, openStore(t, server.URI(), Config{}))
 	bad := p.demand("rule", 1, year)
@@ -276,7 +280,8 @@ func TestDamagedBucketHurtsNobodyElse(t *testing.T) {
 	}
 }
 
-func TestValueOfAnotherTypeCountsAsAbsent(t *testing.T) {
+// A value of another type counts as absent.
+func TestScript_OtherType(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	p := newProbe(t, openStore(t, server.URI(), Config{}))
 	client := newScriptClient(t, server)
@@ -293,7 +298,8 @@ func TestValueOfAnotherTypeCountsAsAbsent(t *testing.T) {
 	}
 }
 
-func TestExpiryIsTheTimeToFull(t *testing.T) {
+// A key expires when its bucket is full.
+func TestScript_Expiry(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	p := newProbe(t, openStore(t, server.URI(), Config{}))
 	client := newScriptClient(t, server)
@@ -328,7 +334,7 @@ func TestExpiryIsTheTimeToFull(t *testing.T) {
 	}
 }
 
-func TestExpiredBucketIsFull(t *testing.T) {
+func TestScript_ExpiredBucketIsFull(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	p := newProbe(t, openStore(t, server.URI(), Config{}))
 	client := newScriptClient(t, server)
@@ -351,7 +357,8 @@ func TestExpiredBucketIsFull(t *testing.T) {
 	}
 }
 
-func TestSettlingEverythingDeletesTheKey(t *testing.T) {
+// A settlement that fills the bucket deletes the key.
+func TestScript_SettleDeletesKey(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	p := newProbe(t, openStore(t, server.URI(), Config{}))
 	client := newScriptClient(t, server)
@@ -369,7 +376,7 @@ func TestSettlingEverythingDeletesTheKey(t *testing.T) {
 	}
 }
 
-func TestRejectionWritesNothing(t *testing.T) {
+func TestScript_RejectionWritesNothing(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	p := newProbe(t, openStore(t, server.URI(), Config{}))
 	client := newScriptClient(t, server)
@@ -389,7 +396,8 @@ func TestRejectionWritesNothing(t *testing.T) {
 	}
 }
 
-func TestFullestCallFits(t *testing.T) {
+// The largest possible call is accepted.
+func TestScript_LargestCall(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	p := newProbe(t, openStore(t, server.URI(), Config{}))
 	bands := make([]fluxgate.Band, fluxgate.MaxBands)
@@ -426,7 +434,8 @@ func TestFullestCallFits(t *testing.T) {
 	wg.Wait()
 }
 
-func TestListsOfBandsThatShareMemoryAreToldApart(t *testing.T) {
+// Lists of bands that share memory are different lists if their lengths differ.
+func TestScriptCall_BandsThatShareMemory(t *testing.T) {
 	server := testenv.SharedStandalone(t)
 	client := newScriptClient(t, server)
 	bands := exactBands(t, fluxgate.PerHour(10), fluxgate.PerHour(20), fluxgate.PerHour(30))

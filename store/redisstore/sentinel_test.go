@@ -8,7 +8,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-func TestCallersFollowASentinelFailover(t *testing.T) {
+func TestSentinel_Failover(t *testing.T) {
 	const timeout = 300 * time.Millisecond
 	group := testenv.StartSentinel(t, testenv.Config{})
 	tr := newTrial(t, group.URI(), Config{Timeout: timeout}, group.Servers()...)

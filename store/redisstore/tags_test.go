@@ -7,7 +7,8 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-func TestTagsFallIntoEvenlySpreadSlots(t *testing.T) {
+// Tags fall into evenly spread slots.
+func TestTags_Slots(t *testing.T) {
 	// As redis-cli --cluster create deals them out.
 	first := []int{0, 5461, 10923}
 	for _, n := range []int{1, 2, 3, 7, 64, 100, 1_000, maxShards} {

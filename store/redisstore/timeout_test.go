@@ -15,7 +15,7 @@ import (
 
 // A host that is gone without a word neither opens a connection nor refuses
 // it. The timeout bounds that too, though the client would wait for seconds.
-func TestAConnectionThatNeitherOpensNorFailsIsNotWaitedFor(t *testing.T) {
+func TestTimeout_Dial(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	proxy := testenv.StartProxy(t, server.Addr())
 	var gone atomic.Bool

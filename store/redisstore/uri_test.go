@@ -20,7 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func TestURIs(t *testing.T) {
+func TestOpen_URIs(t *testing.T) {
 	for uri, want := range map[string]struct {
 		mode           Mode
 		addrs          string
@@ -116,7 +116,8 @@ func checkLeaks(t testing.TB, what, text string) {
 	}
 }
 
-func TestBadURIsAreRefusedWithoutBeingShown(t *testing.T) {
+// Errors about invalid URIs do not show them.
+func TestOpen_InvalidURINotShown(t *testing.T) {
 	for name, uri := range badURIs {
 		t.Run(name, func(t *testing.T) {
 			s, err := Open(t.Context(), uri, Config{})
@@ -146,7 +147,8 @@ func (l clientLog) Printf(_ context.Context, format string, v ...any) {
 	fmt.Fprintf(l.logLines, format+"\n", v...)
 }
 
-func TestPasswordIsSeenNowhere(t *testing.T) {
+// No error and no log line shows the password.
+func TestOpen_PasswordNotShown(t *testing.T) {
 	lines := new(logLines)
 	before := len(clientLines.String())
 	secured := testenv.Config{Users: []testenv.User{{Name: "gateway", Password: password}}}
@@ -244,7 +246,7 @@ func TestPasswordIsSeenNowhere(t *testing.T) {
 	}
 }
 
-func TestCleanTakesSecretsOutAndLeavesTheRest(t *testing.T) {
+func TestClean_Secrets(t *testing.T) {
 	clean := target{secrets: []string{"", password, "zweites"}}.clean
 	if err := clean(nil); err != nil {
 		t.Errorf("nil became %v", err)
@@ -259,7 +261,8 @@ func TestCleanTakesSecretsOutAndLeavesTheRest(t *testing.T) {
 	checkLeaks(t, "%+v", fmt.Sprintf("%+v %v", err, err))
 }
 
-func TestNewTakesTheClientsOfUsers(t *testing.T) {
+// New accepts every kind of go-redis client.
+func TestNew_Clients(t *testing.T) {
 	standalone, sentinel, cluster := testenv.SharedStandalone(t), testenv.SharedSentinel(t), testenv.SharedCluster(t)
 	for name, test := range map[string]struct {
 		client redis.UniversalClient
@@ -300,7 +303,7 @@ func TestNewTakesTheClientsOfUsers(t *testing.T) {
 	}
 }
 
-func TestNewOverTLS(t *testing.T) {
+func TestNew_TLS(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{MutualTLS: true, Password: password})
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Password: password, TLSConfig: server.TLSConfig()})
 	defer client.Close()
@@ -312,7 +315,7 @@ func TestNewOverTLS(t *testing.T) {
 	useEverything(newProbe(t, s))
 }
 
-func TestImpossibleConfigurationsAreRefused(t *testing.T) {
+func TestNew_InvalidConfig(t *testing.T) {
 	for name, config := range map[string]Config{
 		"mode":           {Mode: "clusters"},
 		"prefix":         {Prefix: "a{b}"},

@@ -10,7 +10,7 @@ import (
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
 
-func TestAStoreWithoutFaultPasses(t *testing.T) {
+func TestRun_CorrectStore(t *testing.T) {
 	storetest.Run(t, func(testing.TB) storetest.Backend { return openPlain("") })
 }
 
@@ -66,7 +66,8 @@ var faults = map[string]string{
 	"reads and writes apart":                    "concurrent callers get the capacity and not a token more",
 }
 
-func TestEveryFaultIsNoticed(t *testing.T) {
+// Every fault is found by the check named for it.
+func TestChecks_FindFaults(t *testing.T) {
 	checks := map[string]storetest.Check{}
 	for _, c := range storetest.Checks() {
 		checks[c.Name] = c
@@ -86,7 +87,8 @@ func TestEveryFaultIsNoticed(t *testing.T) {
 	}
 }
 
-func TestEveryCheckNoticesAFault(t *testing.T) {
+// Every check finds at least one fault.
+func TestChecks_AreNeeded(t *testing.T) {
 	for _, c := range storetest.Checks() {
 		noticed := false
 		for fault := range faults {
