@@ -13,9 +13,9 @@ type Decision struct {
 	Allowed bool
 	// Reason says why.
 	Reason Reason
-	// RuleID and Band name what binds: when allowed the band with the
-	// smallest share of its capacity left, else the one with the longest
-	// wait. They are empty where no band was evaluated.
+	// RuleID and Band name what binds: when allowed the band with the smallest
+	// share of its capacity left, else the one with the longest wait. They are
+	// empty if no band was evaluated.
 	RuleID, Band string
 	// Limit, Remaining and ResetAfter are the binding band's capacity, whole
 	// tokens left and time until it is full; in the fallback, of its share.
@@ -28,27 +28,27 @@ type Decision struct {
 	RetryAfter time.Duration
 	// Wait is how long the request was held, or must be.
 	Wait time.Duration
-	// Time is the store's clock when it decided, where it did.
+	// Time is the store's clock when it decided, or zero if it did not.
 	Time time.Time
-	// Source is where the binding answer came from.
+	// Source is which store gave the binding answer.
 	Source Source
-	// Degraded is set where the store could not decide for every rule.
+	// Degraded is set if the store could not decide every rule.
 	Degraded bool
 
-	// One of these has the bands and the receipt: evaluation where an engine of
-	// this process has decided, remote where a server has.
+	// One of these has the bands and the receipt: evaluation if an engine of
+	// this process decided, remote if a server did.
 	evaluation *evaluation
 	remote     *remote
 }
 
-// remote is what a server answered beside the decision.
+// remote is what a server returned with the decision.
 type remote struct {
 	bands   []BandStatus
 	receipt *Receipt
 }
 
-// NewDecision is a decision that a server made, with its bands and the receipt
-// to settle it with: what a client returns.
+// NewDecision returns a decision that a server made, with its bands and its
+// receipt. It is for clients.
 func NewDecision(d Decision, bands []BandStatus, receipt *Receipt) Decision {
 	d.evaluation, d.remote = nil, &remote{bands: bands, receipt: receipt}
 	return d
@@ -65,7 +65,7 @@ const (
 	ReasonExempt Reason = "exempt"
 	// ReasonNoRule means that no rule applies.
 	ReasonNoRule Reason = "no-rule"
-	// ReasonNoRuleSet means that there is no such rule set.
+	// ReasonNoRuleSet means that the rule set does not exist.
 	ReasonNoRuleSet Reason = "no-rule-set"
 	// ReasonLimited means that a band is empty.
 	ReasonLimited Reason = "limited"
@@ -78,7 +78,7 @@ const (
 	// 256 segments, or is ambiguous where [WithAmbiguousPaths] refuses that.
 	ReasonBadPath Reason = "bad-path"
 	// ReasonTooManyRules means that more than MaxMatches rules apply. It is a
-	// refusal and no error: a caller may cause it by what it sends.
+	// refusal, not an error, because callers can cause it.
 	ReasonTooManyRules Reason = "too-many-rules"
 	// ReasonMissingIdentity means that a rule refuses requests without the
 	// identity it counts by.
@@ -105,7 +105,7 @@ type BandStatus struct {
 func (b *BandStatus) Shadow() bool { return b.Rule.Mode == ModeShadow }
 
 // Bands are all bands that were evaluated, in the order of their rules. The
-// rules and bands it points to are not to be changed.
+// rules and bands must not be changed.
 func (d *Decision) Bands() iter.Seq[BandStatus] {
 	return func(yield func(BandStatus) bool) {
 		if d.remote != nil {
@@ -141,8 +141,8 @@ func (d *Decision) Receipt() *Receipt {
 }
 
 // evaluation is the rules that limit a request, what it demands of them, and
-// what the store answered. The bands and the receipt of a decision are read
-// from it when they are asked for.
+// what the store answered. The bands and the receipt of a decision are computed
+// from it on demand.
 type evaluation struct {
 	rules   []*compiledRule
 	demands []Demand
@@ -152,9 +152,9 @@ type evaluation struct {
 	taken atomic.Pointer[Receipt]
 }
 
-// newEvaluation has room for so many rules. It is one allocation for the usual
-// number of rules and bands, and no larger than it has to be: it is most of
-// what a request leaves to the garbage collector.
+// newEvaluation returns an evaluation with room for so many rules. It is one
+// allocation for the usual number of rules and bands, and as small as possible:
+// it is most of the garbage of a request.
 func newEvaluation(rules int) *evaluation {
 	if rules == 1 {
 		v := new(struct {
@@ -182,7 +182,7 @@ func (v *evaluation) use(rules []*compiledRule, demands []Demand, results []Resu
 	return v
 }
 
-// decideIn has a store decide demands of the evaluation.
+// decideIn calls a store with demands of the evaluation.
 func (v *evaluation) decideIn(ctx context.Context, store Store, demands []Demand, out *Outcome) error {
 	if v.peek {
 		return store.Peek(ctx, demands, out)
@@ -199,7 +199,7 @@ func (v *evaluation) band(i, j int) BandStatus {
 	}
 }
 
-// receipt is the same receipt on every call, so that it is settled once.
+// receipt returns the same receipt on every call, so that it is settled once.
 func (v *evaluation) receipt() *Receipt {
 	if v.peek {
 		return nil

@@ -2,9 +2,9 @@ package fluxgate
 
 import "time"
 
-// decision is what follows from the outcome once failure modes are applied.
-// failed is a rule that fails closed because the store could not decide, or
-// nil. What is undecided then fails open.
+// decision returns the decision for the outcome, after failure modes were
+// applied. failed is a rule that fails closed because the store could not
+// decide it, or nil. Other undecided rules fail open.
 func (v *evaluation) decision(failed *compiledRule) Decision {
 	d := Decision{evaluation: v}
 	switch {
@@ -19,9 +19,9 @@ func (v *evaluation) decision(failed *compiledRule) Decision {
 	return d
 }
 
-// bindAllowed names the band with the smallest share left, and the longest
-// wait until all tokens are due. Where nothing was taken it names the band
-// that would have the smallest share left, so that a peek and a take agree.
+// bindAllowed names the band with the smallest share left, and the longest wait
+// until all tokens are due. If nothing was taken it names the band that would
+// have the smallest share left, so that a peek and a take agree.
 func (v *evaluation) bindAllowed(d *Decision) {
 	smallest := 2.0
 	for i := range v.demands {

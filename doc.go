@@ -1,6 +1,6 @@
 // Package fluxgate decides, for every request that reaches an API, whether it
-// may pass now. Rules say how fast which caller may go; token buckets, counted
-// exactly, say whether that leaves a token for this one.
+// may pass now. Rules limit how many requests a caller may send; exact token
+// buckets count them.
 //
 // # The path of a request
 //
@@ -8,16 +8,16 @@
 //	                                                         │
 //	Decision ◀── binding rule and band ◀── Outcome ◀── Store.Take: all or none
 //
-// A transport builds a [Request] from what it knows and asks an [Engine]. The
-// engine looks up the [RuleSet], finds the rules that apply, makes a [Key] for
-// each, and asks its [Store] once for all of them. The [Decision] names the
-// rule and band that bind, and can be settled when the true cost is known.
+// A transport builds a [Request] and calls an [Engine]. The engine looks up the
+// [RuleSet], finds the rules that apply, makes a [Key] for each, and calls its
+// [Store] once for all of them. The [Decision] names the rule and band that
+// bind, and can be settled when the actual cost is known.
 //
-// # Starting
+// # Getting started
 //
-// A rule set is built from [Rule] values or read from JSON with
-// [ParseRuleSet]. Both check it whole and report every problem at once. A
-// store is store/memstore for one process, or one that many share.
+// A rule set is built from [Rule] values or read from JSON with [ParseRuleSet].
+// Both validate the whole rule set and report every problem at once. The store
+// is store/memstore for one process, or store/redisstore for several.
 //
 //	rules, err := fluxgate.NewRuleSet("api", fluxgate.Rule{
 //		ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)},
@@ -36,5 +36,5 @@
 // rationals at the store's clock tick: never a token too many, never one too
 // few. A rejection changes nothing; a request takes from every band of every
 // rule that applies or from none; a rule change is not a refill. The suite in
-// store/storetest holds every store to it.
+// store/storetest checks it for every store.
 package fluxgate

@@ -16,8 +16,8 @@ var (
 	// ErrTooManyRules is returned by [Engine.Buckets] for a request to which
 	// more than MaxMatches rules apply. Such a request is refused.
 	ErrTooManyRules = fmt.Errorf("more than %d rules apply to one request", MaxMatches)
-	// ErrHook is wrapped by errors of functions that the user gave the
-	// engine, and by their panics.
+	// ErrHook is wrapped by errors about user functions, see [WithIdentity] and
+	// [WithAmend], that failed or panicked.
 	ErrHook = errors.New("a user's function failed")
 )
 
@@ -43,7 +43,7 @@ type Engine struct {
 	amend           func(context.Context, *Request) error
 }
 
-// New makes an engine over a store and the rule sets to decide by.
+// New returns an engine that decides by rule sets and counts in a store.
 func New(store Store, rules RuleSets, options ...Option) (*Engine, error) {
 	if store == nil || rules == nil {
 		return nil, errors.New("an engine needs a store and rule sets")
@@ -55,7 +55,7 @@ func New(store Store, rules RuleSets, options ...Option) (*Engine, error) {
 	e.keyer.ipv6Bits = 64
 	for _, option := range options {
 		if err := option(e); err != nil {
-			return nil, fmt.Errorf("making an engine: %w", err)
+			return nil, fmt.Errorf("creating an engine: %w", err)
 		}
 	}
 	if static, ok := rules.(staticRuleSets); ok {
@@ -65,20 +65,20 @@ func New(store Store, rules RuleSets, options ...Option) (*Engine, error) {
 			}
 		}
 		if e.ruleSetID != "" && static[e.ruleSetID] == nil {
-			return nil, fmt.Errorf("making an engine: there is no rule set %s", quote(e.ruleSetID))
+			return nil, fmt.Errorf("creating an engine: there is no rule set %s", quote(e.ruleSetID))
 		}
 	}
 	if required, ok := rules.(interface{ Require(id string) error }); ok && e.ruleSetID != "" {
 		if err := required.Require(e.ruleSetID); err != nil {
-			return nil, fmt.Errorf("making an engine: %w", err)
+			return nil, fmt.Errorf("creating an engine: %w", err)
 		}
 	}
 	return e, nil
 }
 
-// Check decides a request. Where a rule says so it holds the request until
-// its tokens are there; if ctx ends meanwhile it gives back what can be given
-// back and returns the error of ctx. An error means that there is no decision.
+// Check decides a request. If a rule says so it holds the request until its
+// tokens are due; if ctx ends before, it gives back what can be given back and
+// returns the error of ctx. An error means that there is no decision.
 func (e *Engine) Check(ctx context.Context, req *Request) (Decision, error) {
 	d, err := e.check(ctx, req)
 	if e.observer != nil {
@@ -99,8 +99,7 @@ func (e *Engine) check(ctx context.Context, req *Request) (Decision, error) {
 	return e.decide(ctx, req, set)
 }
 
-// ruleSetOf adds to a request what the user's function knows and finds its
-// rule set, or nil.
+// ruleSetOf amends a request and returns its rule set, or nil.
 func (e *Engine) ruleSetOf(ctx context.Context, req *Request) (*RuleSet, error) {
 	if e.amend != nil {
 		if err := e.callAmend(ctx, req); err != nil {
@@ -134,9 +133,9 @@ func (e *Engine) decide(ctx context.Context, req *Request, set *RuleSet) (Decisi
 	return e.apply(ctx, req, set, &found)
 }
 
-// apply decides by the rules that apply. A path with several readings is denied if one
-// of them is, and exempt only if all are: a caller must not get around a rule by a
-// spelling that the router behind reads in another way.
+// apply decides by the rules that apply. A path with several readings is denied
+// if one of them is, and exempt only if all are: a caller must not evade a rule
+// by a spelling that the router reads differently.
 func (e *Engine) apply(ctx context.Context, req *Request, set *RuleSet, found *match.Matches) (Decision, error) {
 	var last *compiledRule // the last rule that allows
 	if found.Ends {
@@ -194,15 +193,15 @@ func (e *Engine) apply(ctx context.Context, req *Request, set *RuleSet, found *m
 	return e.take(ctx, v, plan, result)
 }
 
-// applyResult is what the rules that apply add up to.
+// applyResult is the combined result of the rules that apply.
 type applyResult struct {
 	enforced   bool   // an enforced rule limits
 	waits      bool   // an enforced rule would hold the request
 	exemptedBy string // the rule that exempts the request, if one does
 }
 
-// take has the store decide, applies the failure modes of the rules that it
-// could not decide, and holds the request.
+// take calls the store, applies the failure modes of undecided rules, and holds
+// the request.
 func (e *Engine) take(ctx context.Context, v *evaluation, plan plan, a applyResult) (Decision, error) {
 	if a.waits && e.waits.enter(v, plan) {
 		defer e.waits.leave(v, plan)
@@ -237,7 +236,7 @@ func (e *Engine) take(ctx context.Context, v *evaluation, plan plan, a applyResu
 	return d, nil
 }
 
-// patience is how long a request can be held: not beyond its caller's end.
+// patience is how long a request can be held: not beyond its deadline.
 func (e *Engine) patience(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return max(0, min(e.maxWait, time.Until(deadline)))
@@ -260,7 +259,7 @@ func (e *Engine) noRule() Decision {
 	return Decision{Allowed: e.allowMissing, Reason: ReasonNoRule}
 }
 
-// unlimited is the decision where no enforced rule limits.
+// unlimited is the decision if no enforced rule limits.
 func (e *Engine) unlimited(exemptedBy string) Decision {
 	if exemptedBy != "" {
 		return Decision{Allowed: true, Reason: ReasonExempt, RuleID: exemptedBy}

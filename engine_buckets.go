@@ -13,34 +13,34 @@ var (
 	// ErrNoRule is wrapped by errors about a rule that the rule set does not
 	// have.
 	ErrNoRule = errors.New("there is no such rule")
-	// ErrNoBucket is wrapped by errors about a rule under which a request
-	// counts in no bucket.
+	// ErrNoBucket is wrapped by errors about a rule that has no bucket for the
+	// request.
 	ErrNoBucket = errors.New("there is no bucket")
 )
 
 // Bucket is what one caller has left under one rule.
 type Bucket struct {
-	// Rule is not to be changed.
+	// Rule must not be changed.
 	Rule *Rule
-	// Key names the bucket set. [Engine.Reset] makes it full.
+	// Key names the bucket set. [Engine.Reset] fills it.
 	Key Key
-	// Status is OK, Rejected for a bucket in debt, or Unavailable if the
-	// store could not tell.
+	// Status is OK, Rejected for a bucket in debt, or Unavailable if the store
+	// could not decide.
 	Status Status
 	// Source is where the answer came from.
 	Source Source
-	// Bands has one entry per band, or none if the store could not tell.
+	// Bands has one entry per band, or none if the store could not decide.
 	Bands []BandStatus
 	// Time is the store's clock when it answered.
 	Time time.Time
 }
 
-// Buckets are what a caller has left under the named rules, in that order and
-// whether they match the request or not, or if none is named under all rules
-// that apply and have a bucket for it. It is what the store says: no fallback
-// answers for it. At most MaxMatches buckets can be asked for at once.
+// Buckets returns what a caller has left under the named rules, in that order,
+// whether they match the request or not. If no rule is named, it uses all rules
+// that apply and have a bucket for the request. It reads the store only, not
+// the fallback. At most MaxMatches buckets can be read at once.
 func (e *Engine) Buckets(ctx context.Context, req *Request, rules ...string) ([]Bucket, error) {
-	asked, set, err := e.look(ctx, req)
+	asked, set, err := e.amendedCopy(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -67,13 +67,13 @@ func (e *Engine) Buckets(ctx context.Context, req *Request, rules ...string) ([]
 		return nil, nil
 	}
 	if err := e.store.Peek(ctx, v.demands, &v.outcome); err != nil {
-		return nil, fmt.Errorf("asking the store for buckets: %w", err)
+		return nil, fmt.Errorf("reading buckets from the store: %w", err)
 	}
 	return v.buckets(), nil
 }
 
-// choose are the enabled rules that limit of those that are named, or if none
-// is of those that apply.
+// choose returns the enabled limiting rules: those that are named, or if none
+// is named those that apply.
 func (s *RuleSet) choose(req *Request, names []string) ([]*compiledRule, error) {
 	var chosen []*compiledRule
 	if len(names) == 0 {
@@ -104,7 +104,7 @@ func (s *RuleSet) choose(req *Request, names []string) ([]*compiledRule, error) 
 	return chosen, nil
 }
 
-// find is the enabled rule of this id that limits.
+// find returns the enabled limiting rule with this id.
 func (s *RuleSet) find(id string) (*compiledRule, error) {
 	if i := slices.IndexFunc(s.active, func(r compiledRule) bool { return r.ID == id }); i >= 0 {
 		r := &s.active[i]
@@ -123,7 +123,7 @@ func noBucket(r *Rule, why string) error {
 	return fmt.Errorf("%w: rule %s %s", ErrNoBucket, quote(r.ID), why)
 }
 
-// buckets are the answers of a store, one for each demand.
+// buckets returns the results of a store, one for each demand.
 func (v *evaluation) buckets() []Bucket {
 	buckets := make([]Bucket, len(v.demands))
 	for i := range buckets {
@@ -140,10 +140,10 @@ func (v *evaluation) buckets() []Bucket {
 	return buckets
 }
 
-// Reset makes buckets full in the store and in the fallback: one caller's, or
-// without an ID all of a rule, or without a Rule all of a rule set. Where one
-// of the two fails the other is reset nevertheless; doing it again does no
-// harm but that of a reset.
+// Reset fills buckets in the store and in the fallback: one caller's, or
+// without an ID all of a rule, or without a Rule all of a rule set. If one of
+// the two fails, the other is reset nevertheless, and Reset can be called
+// again.
 func (e *Engine) Reset(ctx context.Context, what Key) error {
 	if what.RuleSet == "" || what.Rule == "" && what.ID != (KeyID{}) {
 		return errors.New("resetting buckets: a key names a rule set, and a rule if it names a bucket")
@@ -153,7 +153,8 @@ func (e *Engine) Reset(ctx context.Context, what Key) error {
 		failures = append(failures, fmt.Errorf("in the store: %w", err))
 	}
 	if e.fallback != nil {
-		// It is in this process, and the store may have used up the time.
+		// The fallback is in this process, and the store may have used up the
+		// time.
 		if err := e.resetIn(context.WithoutCancel(ctx), e.fallback, what); err != nil {
 			failures = append(failures, fmt.Errorf("in the fallback: %w", err))
 		}

@@ -168,7 +168,7 @@ func TestReset_StoreAndFallback(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFailing(t, 1, []fluxgate.Rule{perUser("r", 10), perUser("s", 10)})
-			for _, fails := range []error{nil, errAway} { // from the store, then from the fallback
+			for _, fails := range []error{nil, errAway} { // store, then fallback
 				f.store.fails = fails
 				f.check(fluxgate.Request{UserID: "ann", Cost: 4})
 				f.check(fluxgate.Request{UserID: "bob", Cost: 4})

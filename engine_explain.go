@@ -15,38 +15,38 @@ var ErrNoRuleSet = errors.New("there is no such rule set")
 
 // Explanation is why a request is decided as it is.
 type Explanation struct {
-	// RuleSet is what the request is decided by.
+	// RuleSet is the rule set that decides the request.
 	RuleSet *RuleSet
 	// Readings are the ways in which routers may read the path, the clean one
 	// first. An ordinary path has one.
 	Readings []string
 	// Rules has a verdict on every rule, in the order they are evaluated.
 	Rules []Verdict
-	// Decision is what Check would decide. What remains is told as it is,
-	// with nothing taken.
+	// Decision is what Check would decide. Remaining tokens are those before
+	// the take.
 	Decision Decision
 }
 
-// Effective says of every rule of a request's rule set, disabled ones
-// included, whether it applies and, if not, why. It asks no store. The
-// function of [WithAmend] is called on a copy: the request stays as it is.
+// Effective reports for every rule of a request's rule set, disabled ones
+// included, whether it applies and, if not, why. It does not call the store.
+// The function of [WithAmend] is called with a copy of the request.
 func (e *Engine) Effective(ctx context.Context, req *Request) (*RuleSet, []Verdict, error) {
-	asked, set, err := e.look(ctx, req)
+	asked, set, err := e.amendedCopy(ctx, req)
 	if err != nil {
 		return nil, nil, err
 	}
 	return set, e.verdicts(set, asked), nil
 }
 
-// Explain is [Engine.Effective], and what [Engine.Check] would decide at this
-// moment by the same rule set. It takes nothing, holds nobody, takes no place
-// of those who wait, and no observer hears of a decision. A store that fails is
-// dealt with as the rules say, and the decision is degraded.
+// Explain returns the verdicts of [Engine.Effective], and what [Engine.Check]
+// would decide now by the same rule set. It takes no tokens, does not wait,
+// occupies no wait slot and reports no decision to the observer. If the store
+// fails, the failure modes of the rules apply and the decision is degraded.
 //
-// Where there is an error the explanation has what could be told without it:
-// the decision for a rule set that does not exist.
+// If the rule set does not exist, the explanation has the decision beside the
+// error.
 func (e *Engine) Explain(ctx context.Context, req *Request) (Explanation, error) {
-	asked, set, err := e.look(ctx, req)
+	asked, set, err := e.amendedCopy(ctx, req)
 	if errors.Is(err, ErrNoRuleSet) {
 		return Explanation{Decision: e.noRuleSet()}, err
 	}
@@ -59,9 +59,8 @@ func (e *Engine) Explain(ctx context.Context, req *Request) (Explanation, error)
 	return x, err
 }
 
-// look is what comes before the rules: a copy of the request with what the
-// user's function adds to it, and the rule set.
-func (e *Engine) look(ctx context.Context, req *Request) (*Request, *RuleSet, error) {
+// amendedCopy returns an amended copy of the request, and its rule set.
+func (e *Engine) amendedCopy(ctx context.Context, req *Request) (*Request, *RuleSet, error) {
 	asked := *req
 	asked.Headers, asked.Attributes = cloneValues(req.Headers), maps.Clone(req.Attributes)
 	set, err := e.ruleSetOf(ctx, &asked)
@@ -69,7 +68,7 @@ func (e *Engine) look(ctx context.Context, req *Request) (*Request, *RuleSet, er
 	case err != nil:
 		return nil, nil, err
 	case set == nil && ctx.Err() != nil:
-		return nil, nil, ctx.Err() // it may only not have been loaded in time
+		return nil, nil, ctx.Err() // the rule set may exist and not be loaded yet
 	case set == nil:
 		return nil, nil, fmt.Errorf("%w: %s", ErrNoRuleSet, quote(e.ruleSetIDOf(&asked)))
 	}

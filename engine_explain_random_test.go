@@ -47,7 +47,7 @@ func TestExplain_RandomRequests(t *testing.T) {
 	})
 }
 
-// witness is a store that remembers what it was asked to take.
+// witness is a store that records the demands of its takes.
 type witness struct {
 	fluxgate.Store
 	taken []fluxgate.Key
@@ -65,15 +65,15 @@ type realRequests struct {
 	t     *testing.T
 	store *witness
 	seen  *recorder
-	met   map[string]int // how often what was compared
+	met   map[string]int // how often each case was compared
 }
 
 func (r *realRequests) try(engine *fluxgate.Engine, req fluxgate.Request) {
 	t := r.t
-	r.store.taken, r.seen.told = nil, nil
+	r.store.taken, r.seen.events = nil, nil
 	before := explain(t, engine, req)
-	if len(r.store.taken) > 0 || len(r.seen.told) > 0 {
-		t.Errorf("to explain, %d were taken and %q told", len(r.store.taken), r.seen.told)
+	if len(r.store.taken) > 0 || len(r.seen.events) > 0 {
+		t.Errorf("to explain, %d were taken and %q told", len(r.store.taken), r.seen.events)
 	}
 	start := time.Now()
 	d := check(t, engine, req)
@@ -104,7 +104,7 @@ func (r *realRequests) sameDecision(explained, decided *fluxgate.Decision) {
 	r.met[string(decided.Reason)]++
 }
 
-// sameRules compares the verdicts with what the store was asked to take.
+// sameRules compares the verdicts with the demands of the take.
 func (r *realRequests) sameRules(verdicts []fluxgate.Verdict, readings int, d *fluxgate.Decision) {
 	denied, exempt := "", "" // the first rule that denies, and the last that allows
 	var keys []fluxgate.Key
@@ -152,7 +152,7 @@ func (r *realRequests) sameRules(verdicts []fluxgate.Verdict, readings int, d *f
 	case enforced == 0:
 		r.answers(d, answer{d.Allowed, fluxgate.ReasonNoRule, ""})
 		if !d.Allowed {
-			keys = nil // the engine refuses what no rule limits, before it asks
+			keys = nil // the engine refuses requests without a limiting rule before it calls the store
 		}
 	}
 	if !slices.Equal(r.store.taken, keys) {
@@ -209,7 +209,7 @@ func (r *realRequests) sameCaller(engine *fluxgate.Engine, req fluxgate.Request,
 	}
 	name := parts[part].name
 	if !parts[part].change(&req) {
-		return // it does not have this part
+		return // the request does not have this part
 	}
 	_, after, err := engine.Effective(r.t.Context(), &req)
 	if err != nil {
@@ -228,7 +228,7 @@ func (r *realRequests) sameCaller(engine *fluxgate.Engine, req fluxgate.Request,
 	}
 }
 
-// parts are what keys can be made of: each is changed if the request has it.
+// parts are the parts of keys: each is changed if the request has it.
 var parts = []struct {
 	name   string
 	change func(*fluxgate.Request) bool

@@ -34,8 +34,8 @@ func TestExplain_NoSideEffects(t *testing.T) {
 			t.Errorf("decided %+v with %d left and receipt %v", answerOf(&d), d.Remaining, d.Receipt())
 		}
 	}
-	if told := seen.all(); len(told) > 0 {
-		t.Errorf("the observer was told %q", told)
+	if events := seen.all(); len(events) > 0 {
+		t.Errorf("the observer saw %q", events)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestExplain_OneRuleSet(t *testing.T) {
 	}
 }
 
-// alternating is a rule set that is another one each time it is asked for.
+// alternating returns another rule set on every call.
 type alternating struct {
 	versions []*fluxgate.RuleSet
 	asked    int
@@ -226,7 +226,7 @@ func TestExplain_NoWaitSlot(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { check(t, engine, fluxgate.Request{}) })
 		synctest.Wait()
-		for range 3 { // the one place is taken: who comes now is refused, as Check would
+		for range 3 { // the only slot is taken: the next request is rejected, as by Check
 			d := explain(t, engine, fluxgate.Request{}).Decision
 			if answerOf(&d) != (answer{false, fluxgate.ReasonLimited, "q"}) || d.RetryAfter != 2*time.Second {
 				t.Errorf("no place is free, and it is decided %+v, again in %v", answerOf(&d), d.RetryAfter)

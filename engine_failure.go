@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// applyFailureModes decides the demands that the store could not, each as its
-// rule says. It returns the rule that fails closed, if one does, and whether
-// there was anything that the store could not decide.
+// applyFailureModes decides the demands that the store could not, by the
+// failure modes of their rules. It returns the rule that fails closed, if one
+// does, and whether any demand was undecided.
 func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, plan plan) (failed *compiledRule, degraded bool) {
 	var local []int
 	for i := range v.demands {
@@ -39,9 +39,9 @@ func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, plan plan
 	return failed, degraded
 }
 
-// takeFromFallback has the fallback decide the demands at these indices, puts
-// its results in their place, and reports whether it rejects the request. If
-// it fails, failed is a rule that it could not decide.
+// takeFromFallback decides the demands at these indices in the fallback,
+// replaces their results, and reports whether it rejects the request. If it
+// fails, failed is a rule that it could not decide.
 func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan plan, indices []int) (failed *compiledRule, rejected bool) {
 	demands := make([]Demand, len(indices))
 	for k, i := range indices {
@@ -62,8 +62,8 @@ func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan plan,
 	return nil, out.Admission == NotAdmitted
 }
 
-// withdraw gives back what the store has taken for a request that does not
-// pass after all. The fallback, which is asked last, has taken nothing then.
+// withdraw gives back what the store has taken for a request that is refused.
+// The fallback is called last and has taken nothing.
 func (e *Engine) withdraw(ctx context.Context, v *evaluation) {
 	if v.peek {
 		return
@@ -91,8 +91,8 @@ func (e *Engine) storeFailed(ctx context.Context, err error) {
 	}
 }
 
-// shareOf is a band at a share of its capacity and rate, at least one token.
-// Where the rate is below a token per period the period grows instead.
+// shareOf is a band at a share of its capacity and rate, at least one token. If
+// the rate is below a token per period the period grows instead.
 func shareOf(b Band, share float64) Band {
 	tokens := float64(b.Tokens()) * share
 	b.Capacity = max(1, int64(float64(b.Capacity)*share))

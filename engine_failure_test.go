@@ -16,14 +16,14 @@ import (
 
 var errAway = errors.New("the store is away")
 
-// failing is an engine over a store with faults. Its clock stands still.
+// failing is an engine over a store with faults. Its clock is stopped.
 type failing struct {
 	gate
 	store    *faulty
 	fallback *faulty
 }
 
-// newFailing makes one with a fallback at a share, or without one at 0.
+// newFailing has a fallback at a share, or none if the share is 0.
 func newFailing(t testing.TB, share float64, rules []fluxgate.Rule, options ...fluxgate.Option) *failing {
 	t.Helper()
 	clock := storetest.NewClock()
@@ -275,7 +275,7 @@ func TestFailure_ContextEnded(t *testing.T) {
 				t.Errorf("decided %+v, error %v; want context.Canceled", answerOf(&d), err)
 			}
 			if want := []string{"decided: context canceled"}; !slices.Equal(seen.all(), want) {
-				t.Errorf("the observer was told %q, want %q", seen.all(), want)
+				t.Errorf("the observer saw %q, want %q", seen.all(), want)
 			}
 		})
 	}
@@ -298,7 +298,7 @@ func TestFailure_ContextEnded(t *testing.T) {
 			t.Errorf("decided %+v, error %v; want context.Canceled", answerOf(&d), err)
 		}
 		if want := []string{"settled: 1 returned, 0 charged", "decided: context canceled"}; !slices.Equal(seen.all(), want) {
-			t.Errorf("the observer was told %q, want %q", seen.all(), want)
+			t.Errorf("the observer saw %q, want %q", seen.all(), want)
 		}
 		f.away()
 		if got := f.left(fluxgate.Request{})["here.hour"]; got != 10 {

@@ -14,9 +14,8 @@ import (
 type Key struct {
 	RuleSet, Rule string
 	// ID is the bucket set: a salted hash of rule set, rule, scope and
-	// identity. It alone names the bucket; rule set and rule say what it
-	// belongs to when they are reset. Nothing the caller sent can be read from
-	// it or chosen in it.
+	// identity. It alone names the bucket; RuleSet and Rule are for resets.
+	// Nothing the caller sent can be read from it or chosen in it.
 	ID KeyID
 }
 
@@ -26,8 +25,8 @@ type KeyID [16]byte
 // String is the id in hexadecimal.
 func (id KeyID) String() string { return hex.EncodeToString(id[:]) }
 
-// keyPrefix is the part of a key's encoding that its rule gives: a hash of
-// the salt, the rule set and the rule.
+// keyPrefix is the rule's part of a key's encoding: a hash of the salt, the
+// rule set and the rule.
 type keyPrefix [sha256.Size]byte
 
 func newKeyPrefix(salt []byte, ruleSet, rule string) keyPrefix {
@@ -40,8 +39,8 @@ func newKeyPrefix(salt []byte, ruleSet, rule string) keyPrefix {
 
 // keyer turns a request into keys.
 type keyer struct {
-	// ipv6Bits is how much of an IPv6 address counts: one customer has a
-	// whole network of them.
+	// ipv6Bits is how many bits of an IPv6 address count: one customer has a
+	// whole network.
 	ipv6Bits int
 	// identity is the user's function that names the caller, or nil.
 	identity func(*Rule, *Request) string
@@ -51,8 +50,8 @@ type keyer struct {
 // if the identity is missing and the rule refuses that.
 //
 // The encoding is injective: the prefix has a fixed length, and every part
-// after it says what it is and how long. So two callers share a bucket only
-// if they are the same caller.
+// after it begins with its kind and length. So two callers share a bucket only
+// if their identities are equal.
 func (k *keyer) key(r *compiledRule, prefix *keyPrefix, req *Request) (id KeyID, ok bool, err error) {
 	var space [256]byte
 	b := append(space[:0], prefix[:]...)
@@ -142,8 +141,8 @@ func (k *keyer) appendField(b []byte, f keyField, req *Request) (encoded []byte,
 		if len(values) == 0 {
 			values = req.Headers[f.lower]
 		}
-		// With several lines nobody knows which one counts, and a line more
-		// would be a new bucket.
+		// With several lines it is unknown which one counts, and each added
+		// line would be a new bucket.
 		if len(values) != 1 || values[0] == "" {
 			return b, false
 		}
@@ -183,9 +182,9 @@ func appendBytes(b []byte, value string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(value))), value...)
 }
 
-// methodClass is the method, upper-case, or "other": a caller that makes
-// methods up must not get a new bucket for each. HEAD is GET: routers answer
-// both with one handler.
+// methodClass is the method, upper-case, or "other": a caller must not get a
+// bucket for each invented method. HEAD is GET: routers answer both with one
+// handler.
 func methodClass(method string) string {
 	switch method {
 	case "HEAD":

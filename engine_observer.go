@@ -2,9 +2,9 @@ package fluxgate
 
 import "context"
 
-// Observer is told what the engine does, for metrics, traces and logs. Its
-// methods are called on the path of a request and must be quick. What they
-// are given is theirs to read until they return.
+// Observer receives the engine's events, for metrics, traces and logs. Its
+// methods are called while a request is decided and must be fast. They must not
+// change their arguments or use them after they return.
 type Observer interface {
 	// Decided is called once for every request, with the error if there is no
 	// decision.
@@ -14,7 +14,6 @@ type Observer interface {
 	Waiting(ctx context.Context, change int)
 	// Settled is called for every receipt that was settled, or could not be.
 	Settled(ctx context.Context, s Settlement, err error)
-	// StoreFailed is called when the store, or the fallback, could not be
-	// asked at all.
+	// StoreFailed is called when a call to the store or the fallback failed.
 	StoreFailed(ctx context.Context, err error)
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// recorder is an observer that writes down what it is told, in words.
+// recorder is an observer that records events as text.
 type recorder struct {
-	mu   sync.Mutex
-	told []string
+	mu     sync.Mutex
+	events []string
 }
 
 var _ fluxgate.Observer = (*recorder)(nil)
@@ -24,14 +24,14 @@ var _ fluxgate.Observer = (*recorder)(nil)
 func (r *recorder) add(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told = append(r.told, fmt.Sprintf(format, args...))
+	r.events = append(r.events, fmt.Sprintf(format, args...))
 }
 
-// all is what it was told so far.
+// all returns the events so far.
 func (r *recorder) all() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.told)
+	return slices.Clone(r.events)
 }
 
 func (r *recorder) Decided(_ context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error) {
@@ -85,7 +85,7 @@ func TestObserver_CannotChangeDecision(t *testing.T) {
 	}
 }
 
-// meddler is an observer that writes into what it is given.
+// meddler is an observer that changes its arguments.
 type meddler struct{ *recorder }
 
 func (meddler) Decided(_ context.Context, _ *fluxgate.Request, d *fluxgate.Decision, _ error) {
@@ -127,7 +127,7 @@ func TestObserver_Settlements(t *testing.T) {
 	for _, actual := range []int64{3, 12} {
 		d := f.check(fluxgate.Request{Cost: 10})
 		f.settle(&d, actual)
-		f.Settle(t.Context(), d.Receipt(), actual) // ErrSettled: it was told before
+		f.Settle(t.Context(), d.Receipt(), actual) // ErrSettled: it was reported before
 	}
 	f.Settle(t.Context(), nil, 5)
 	d := f.check(fluxgate.Request{})

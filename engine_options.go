@@ -12,8 +12,8 @@ type Option func(*Engine) error
 
 // WithRuleSet names the rule set for requests that name none. The default is
 // the one of [Static], if it has one. New fails if [Static] or package
-// rules/reload does not have it. Elsewhere an unknown id limits nothing: such
-// requests are decided as [WithMissingRule] says.
+// rules/reload does not have it. With other [RuleSets], requests for an unknown
+// id are decided by [WithMissingRule].
 func WithRuleSet(id string) Option {
 	return func(e *Engine) error {
 		e.ruleSetID = id
@@ -21,7 +21,7 @@ func WithRuleSet(id string) Option {
 	}
 }
 
-// WithMissingRule says what happens to a request that no rule limits, or whose
+// WithMissingRule sets what happens to a request that no rule limits, or whose
 // rule set is not known. By default it is allowed.
 func WithMissingRule(allow bool) Option {
 	return func(e *Engine) error {
@@ -46,7 +46,7 @@ const (
 	RefuseAmbiguous AmbiguousPaths = "refuse"
 )
 
-// WithAmbiguousPaths says what happens to a request whose path routers may read
+// WithAmbiguousPaths sets what happens to a request whose path routers may read
 // in more than one way: whether %2F separates segments, whether dot segments
 // are resolved, whether empty segments count. The default is MatchAmbiguous. A
 // path with a "#" or a "\" that is not escaped is always refused.
@@ -60,7 +60,7 @@ func WithAmbiguousPaths(p AmbiguousPaths) Option {
 	}
 }
 
-// WithPolicy is the policy of rules that say none. The default is Reject.
+// WithPolicy sets the policy of rules without one. The default is Reject.
 func WithPolicy(p Policy) Option {
 	return func(e *Engine) error {
 		if p != Reject && p != WaitForRefill {
@@ -90,8 +90,8 @@ func WithWaiting(longest time.Duration, atOnce int) Option {
 	}
 }
 
-// WithOnFailure is what rules do that do not say what happens when the store
-// cannot decide. The default is FailLocal.
+// WithOnFailure sets the failure mode of rules without one. The default is
+// FailLocal.
 func WithOnFailure(f OnFailure) Option {
 	return func(e *Engine) error {
 		if f != FailLocal && f != FailOpen && f != FailClosed {
@@ -102,10 +102,10 @@ func WithOnFailure(f OnFailure) Option {
 	}
 }
 
-// WithFallback is the store that decides for FailLocal rules while the shared
-// one is away, at a share of their bands, at least a token each: with ten
-// gateways a share of 0.1 keeps the sum. Without it such rules let requests
-// pass.
+// WithFallback sets the store that decides FailLocal rules while the shared one
+// is unavailable, at a share of their bands, at least one token each: with ten
+// gateways a share of 0.1 keeps the total. Without a fallback such rules fail
+// open.
 func WithFallback(s Store, share float64) Option {
 	return func(e *Engine) error {
 		if s == nil || !(share > 0 && share <= 1) {
@@ -116,7 +116,7 @@ func WithFallback(s Store, share float64) Option {
 	}
 }
 
-// WithObserver tells o what the engine does.
+// WithObserver reports the engine's events to o.
 func WithObserver(o Observer) Option {
 	return func(e *Engine) error {
 		e.observer = o
@@ -124,7 +124,7 @@ func WithObserver(o Observer) Option {
 	}
 }
 
-// WithIPv6Prefix is how many bits of an IPv6 address name a caller. The
+// WithIPv6Prefix sets how many bits of an IPv6 address name a caller. The
 // default is 64: one customer has a whole network.
 func WithIPv6Prefix(bits int) Option {
 	return func(e *Engine) error {
@@ -136,8 +136,8 @@ func WithIPv6Prefix(bits int) Option {
 	}
 }
 
-// WithIdentity asks f who the caller is before the rule's scope is looked at.
-// An empty answer leaves it to the scope. The rule is not to be changed.
+// WithIdentity calls f for the caller's identity. If f returns an empty string,
+// the rule's scope is used. f must not change the rule.
 func WithIdentity(f func(rule *Rule, req *Request) string) Option {
 	return func(e *Engine) error {
 		e.keyer.identity = f

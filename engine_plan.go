@@ -2,21 +2,21 @@ package fluxgate
 
 import "runtime"
 
-// plan is what an engine needs of a rule set beside the rule set itself: one
-// entry for each active rule, with the store's salt in its keys and the
-// fallback's share in its bands. It does not keep the rule set in memory.
+// plan is what an engine computes once for a rule set: one entry for each
+// active rule, with the store's salt in its keys and the fallback's share in
+// its bands. It does not keep the rule set in memory.
 type plan []plannedRule
 
 type plannedRule struct {
 	prefix keyPrefix
 	local  []ExactBand
-	// everyone is the key of a GLOBAL rule for all callers that no user's
-	// function names, hashed once instead of on every request, and nil for
-	// other rules.
+	// everyone is the key of a GLOBAL rule for all callers that [WithIdentity]
+	// does not name, hashed once instead of on every request, and nil for other
+	// rules.
 	everyone *KeyID
 }
 
-// key is the key of a request under the rule r, as [keyer.key] makes it.
+// key returns the key of a request under the rule r, as [keyer.key] does.
 func (p *plannedRule) key(k *keyer, r *compiledRule, req *Request) (id KeyID, ok bool, err error) {
 	if p.everyone != nil && k.identity == nil {
 		return *p.everyone, true, nil
@@ -31,7 +31,7 @@ func newPlan(e *Engine, set *RuleSet) plan {
 		r := &set.active[i]
 		p[i].prefix = newKeyPrefix(salt, set.id, r.ID)
 		if r.Scope == ScopeGlobal {
-			// Such a key takes nothing from the request.
+			// Such a key does not depend on the request.
 			id, _, _ := new(keyer).key(r, &p[i].prefix, &Request{})
 			p[i].everyone = &id
 		}
@@ -42,7 +42,7 @@ func newPlan(e *Engine, set *RuleSet) plan {
 			share := shareOf(b, e.share)
 			exact, err := share.Exact(position)
 			for err != nil && share.RefillTokens > 1 {
-				share.RefillTokens /= 2 // rather too slow than not exact
+				share.RefillTokens /= 2 // a slower rate that is exact
 				exact, err = share.Exact(position)
 			}
 			if err != nil {
@@ -54,8 +54,8 @@ func newPlan(e *Engine, set *RuleSet) plan {
 	return p
 }
 
-// planOf is the plan of a rule set, made when the engine first sees it and
-// dropped when the rule set is no longer in memory.
+// planOf returns the plan of a rule set, made at its first request and dropped
+// when the rule set is no longer in memory.
 func (e *Engine) planOf(set *RuleSet) plan {
 	if known, ok := e.plans.Load(set.token); ok {
 		return *known.(*plan)

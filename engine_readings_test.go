@@ -152,7 +152,8 @@ func TestCheck_TooManyRulesOverReadings(t *testing.T) {
 	check(t, engine, fluxgate.Request{Path: "/b"})
 }
 
-// Backends that take what follows // for a host serve one path for many spellings of it.
+// Backends that read the text after // as a host serve one path under many
+// spellings.
 func TestKey_PathBehindAnAuthority(t *testing.T) {
 	rules := ruleSet(t, fluxgate.Rule{
 		ID: "r", Scope: fluxgate.ScopeComposite, KeyFields: []string{"ip", "path"}, Bands: []fluxgate.Band{fluxgate.PerHour(6)},

@@ -17,10 +17,10 @@ const giveBackTimeout = time.Second
 
 // Settle corrects what was taken for a request to the cost that is known now,
 // such as bytes sent or model tokens used, which is the same for all rules. A
-// cost of 0 withdraws it. A nil receipt, which is that of a decision for which
-// nothing was taken, settles nothing. A receipt that this engine cannot settle
-// is an error that wraps ErrReceipt. A receipt can be settled once, and one that
-// failed is not settled again: it may have been.
+// cost of 0 withdraws it. A nil receipt, of a decision that took nothing,
+// settles nothing. A receipt that this engine cannot settle is an error that
+// wraps ErrReceipt. A receipt can be settled once, even if that failed: the
+// store may have settled it.
 func (e *Engine) Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error) {
 	if actual < 0 && receipt != nil {
 		return Settlement{}, ErrCost
@@ -62,7 +62,7 @@ func (e *Engine) checkReceipt(receipt *Receipt, actual []int64) error {
 
 func fromFallback(t Taken) bool { return t.Source == FromFallback }
 
-// settle has each store settle the takes that are its own.
+// settle settles each take in the store that it was taken from.
 func (e *Engine) settle(ctx context.Context, receipt *Receipt, actual []int64) ([]Settlement, error) {
 	settled := make([]Settlement, len(receipt.Takes))
 	var failures []error
@@ -93,7 +93,7 @@ func (e *Engine) settle(ctx context.Context, receipt *Receipt, actual []int64) (
 	return settled, errors.Join(failures...)
 }
 
-// MergeSettlements is the settlement of the take that moved least.
+// MergeSettlements returns the settlement of the take that changed least.
 func MergeSettlements(each []Settlement) Settlement {
 	if len(each) == 0 {
 		return Settlement{}
@@ -106,8 +106,8 @@ func MergeSettlements(each []Settlement) Settlement {
 	return least
 }
 
-// giveBack settles a receipt at 0 for a request that does not pass after all,
-// also when its caller is gone. The observer is called with failures.
+// giveBack settles a receipt at 0 for a request that is refused, also after its
+// context ended. The observer is called with failures.
 func (e *Engine) giveBack(ctx context.Context, receipt *Receipt) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
 	defer cancel()

@@ -17,9 +17,9 @@ const sealLength = 8
 // ShownKeyLength is how many hexadecimal digits a shown key has.
 const ShownKeyLength = 2 * (len(KeyID{}) + sealLength)
 
-// ShowKey is the key of one bucket as people see it and [Engine.ParseKey] reads
-// it: its id, and a seal that only those who know the store's salt can make. It
-// is empty for a key that names no bucket.
+// ShowKey returns the key of one bucket as text that [Engine.ParseKey] reads:
+// its id, and a seal that only the store's salt can produce. It is empty for a
+// key that names no bucket.
 func (e *Engine) ShowKey(k Key) string {
 	if k.ID == (KeyID{}) {
 		return ""
@@ -28,8 +28,8 @@ func (e *Engine) ShowKey(k Key) string {
 }
 
 // ParseKey reads a key that [Engine.ShowKey] has written for a rule of a rule
-// set. The key of a bucket of another rule is an [ErrKey]: an id alone names a
-// bucket, whoever's it is.
+// set. For the key of a bucket of another rule the error wraps [ErrKey]: the id
+// alone would reach buckets of any rule.
 func (e *Engine) ParseKey(ruleSet, rule, shown string) (Key, error) {
 	k := Key{RuleSet: ruleSet, Rule: rule}
 	raw, err := hex.DecodeString(shown)

@@ -137,7 +137,7 @@ func TestBands_Order(t *testing.T) {
 		t.Errorf("rejected: %t, bands\n%q\nwant\n%q", !d.Allowed, got, want)
 	}
 	for range d.Bands() {
-		break // whoever stops early is not called again
+		break // a loop that stops early is not continued
 	}
 }
 
@@ -430,7 +430,7 @@ func TestCheck_Cost(t *testing.T) {
 	t.Run("above a capacity can never pass, takes nothing and has no RetryAfter", func(t *testing.T) {
 		for _, cost := range []int64{11, 101, math.MaxInt64} {
 			g := newGate(t, two)
-			g.check(fluxgate.Request{Cost: 10}) // nothing left in the small one: it says so, too
+			g.check(fluxgate.Request{Cost: 10}) // nothing is left in the small one
 			d := g.check(fluxgate.Request{Cost: cost})
 			if d.Allowed || d.Reason != fluxgate.ReasonCostTooHigh || d.RetryAfter != 0 || cost <= d.Limit {
 				t.Errorf("cost %d: %+v, retry after %v, limit %d", cost, answerOf(&d), d.RetryAfter, d.Limit)

@@ -1,10 +1,10 @@
 package fluxgate
 
-// Verdict says of one rule whether it applies to a request and, if not, why.
+// Verdict is whether one rule applies to a request and, if not, why.
 type Verdict struct {
-	// Rule is not to be changed.
+	// Rule must not be changed.
 	Rule *Rule
-	// Applies is whether the rule has a say in the decision.
+	// Applies is whether the rule takes part in the decision.
 	Applies bool
 	// Why says what keeps the rule from applying. It is empty if it applies.
 	Why Why
@@ -14,14 +14,14 @@ type Verdict struct {
 	Detail string
 
 	// Key names the bucket set that the request counts in under the rule,
-	// whether it applies or not. It is zero where there is none: the rule is
-	// disabled or does not limit, it refuses a request without identity, or
-	// the function of [WithIdentity] failed.
+	// whether it applies or not. It is zero if there is none: the rule is
+	// disabled or does not limit, it refuses a request without identity, or the
+	// function of [WithIdentity] failed.
 	Key Key
-	// Identity names what Key is made of, as rules spell it: ip, userId,
-	// apiKey, method, path, header:NAME, attr:NAME, or [IdentityResolved].
-	// It is empty where all callers share a bucket. A rule that counts by
-	// address because an identity is missing has ip here.
+	// Identity names what Key is present of, as rules spell it: ip, userId,
+	// apiKey, method, path, header:NAME, attr:NAME, or [IdentityResolved]. It
+	// is empty if all callers share a bucket. A rule that counts by address
+	// because an identity is missing has ip here.
 	Identity []string
 	// Missing are the parts of the rule's key that the request does not have.
 	Missing []string
@@ -33,14 +33,14 @@ const IdentityResolved = "resolved"
 // Why is what keeps a rule from applying to a request.
 type Why string
 
-// What can keep a rule from applying. Where several things do, it is the first
-// of them in this order; of other rules it is the one that came first.
+// What can keep a rule from applying. If several do, it is the first in this
+// order; of several rules it is the first one evaluated.
 const (
 	// WhyDisabled means that the rule is disabled.
 	WhyDisabled Why = "disabled"
-	// WhyPath means that none of its paths is the request's.
+	// WhyPath means that none of its paths matches.
 	WhyPath Why = "path"
-	// WhyExcludedPath means that it leaves the request's path out.
+	// WhyExcludedPath means that it excludes the request's path.
 	WhyExcludedPath Why = "excluded-path"
 	// WhyMethod means that it is for other methods.
 	WhyMethod Why = "method"
@@ -61,7 +61,7 @@ const (
 	// WhyEnded means that a rule before it allowed or denied the request.
 	WhyEnded Why = "ended"
 	// WhyReading means that it allows only some of the readings of the path,
-	// and what is exempt must be exempt in all.
+	// and only what all readings exempt is exempt.
 	WhyReading Why = "reading"
 )
 
@@ -71,7 +71,7 @@ func (e *Engine) verdicts(set *RuleSet, req *Request) []Verdict {
 	asked := req.matching()
 	found := set.matcher.Explain(&asked)
 	verdicts := make([]Verdict, len(set.rules))
-	next := 0 // of the rules that are enabled
+	next := 0 // index of the next enabled rule
 	for i := range set.rules {
 		v := &verdicts[i]
 		v.Rule = &set.rules[i]
@@ -99,7 +99,7 @@ func (e *Engine) verdicts(set *RuleSet, req *Request) []Verdict {
 	return verdicts
 }
 
-// keyOf is the key of a request under a rule that limits, and zero where the
+// keyOf returns the key of a request under a limiting rule. It is zero if the
 // identity is missing and the rule refuses that.
 func (e *Engine) keyOf(set *RuleSet, r *compiledRule, req *Request) (Key, error) {
 	id, ok, err := e.planOf(set)[r.index].key(&e.keyer, r, req)
@@ -109,9 +109,9 @@ func (e *Engine) keyOf(set *RuleSet, r *compiledRule, req *Request) (Key, error)
 	return Key{RuleSet: set.id, Rule: r.ID, ID: id}, nil
 }
 
-// identify names what a request's key under a rule is made of, and what of it
-// the request does not have: what [keyer.key] encodes, in words.
-func (k *keyer) identify(r *compiledRule, req *Request) (made, missing []string) {
+// identify names the parts of a request's key under a rule, as [keyer.key]
+// encodes it, and the parts that the request does not have.
+func (k *keyer) identify(r *compiledRule, req *Request) (present, missing []string) {
 	if k.identity != nil {
 		if resolved, err := k.resolve(r.Rule, req); err == nil && resolved != "" {
 			return []string{IdentityResolved}, nil
@@ -128,20 +128,19 @@ func (k *keyer) identify(r *compiledRule, req *Request) (made, missing []string)
 			name = r.KeyFields[i]
 		}
 		if _, there := k.appendField(nil, f, req); there {
-			made = append(made, name)
+			present = append(present, name)
 		} else {
 			missing = append(missing, name)
 		}
 	}
 	byAddress := r.OnMissingIdentity == "" || r.OnMissingIdentity == MissingIP
 	if len(missing) > 0 && byAddress && withoutIP && req.IP.IsValid() {
-		made = append(made, fieldName(fieldIP))
+		present = append(present, fieldName(fieldIP))
 	}
-	return made, missing
+	return present, missing
 }
 
-// fieldName is how rules spell the one part of the key that a scope of its own
-// stands for.
+// fieldName is the key field of a scope with one field, as rules spell it.
 func fieldName(kind fieldKind) string {
 	switch kind {
 	case fieldUser:

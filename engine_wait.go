@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// hold keeps a request until its tokens are due. They are booked already, so
-// nobody who comes later can be faster.
+// hold keeps a request until its tokens are due. They are booked already, so no
+// later request can get them.
 func (e *Engine) hold(ctx context.Context, d Decision) (Decision, error) {
 	if e.observer != nil {
 		e.observer.Waiting(ctx, +1)

@@ -21,7 +21,7 @@ func queueing(id string, every time.Duration) fluxgate.Rule {
 	}
 }
 
-// waiting is an engine whose store goes by the time of the bubble.
+// waiting is an engine whose store uses the time of the synctest bubble.
 func waiting(t *testing.T, rules []fluxgate.Rule, options ...fluxgate.Option) *fluxgate.Engine {
 	t.Helper()
 	return newEngine(t, newStore(t, nil), ruleSet(t, rules...), options...)
@@ -34,7 +34,7 @@ func TestWait_Exact(t *testing.T) {
 		start := time.Now()
 		for i := range 4 {
 			if i == 3 {
-				time.Sleep(100 * time.Millisecond) // the token is a third of the way here
+				time.Sleep(100 * time.Millisecond) // a third of the token is refilled
 			}
 			before := time.Now()
 			d := check(t, engine, fluxgate.Request{})
@@ -61,7 +61,7 @@ func TestWait_Order(t *testing.T) {
 				defer mu.Unlock()
 				served = append(served, fmt.Sprint(i, " after ", time.Since(start)))
 			})
-			synctest.Wait() // it is in the queue, or served, before the next one comes
+			synctest.Wait() // it is queued or served before the next one comes
 		}
 		wg.Wait()
 		want := []string{"0 after 0s", "1 after 100ms", "2 after 200ms", "3 after 300ms", "4 after 400ms"}
@@ -120,7 +120,7 @@ func TestWait_AtOnce(t *testing.T) {
 		if d := check(t, engine, bob); d.Allowed {
 			t.Error("one more is held, though it is another caller's bucket")
 		}
-		time.Sleep(10 * time.Millisecond) // bob's token is there, and the first waiters have gone
+		time.Sleep(10 * time.Millisecond) // bob's token is refilled, and the first waiters are done
 		synctest.Wait()
 		check(t, engine, bob)
 		if d := check(t, engine, bob); !d.Allowed || d.Wait != 10*time.Millisecond {

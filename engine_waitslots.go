@@ -11,9 +11,9 @@ import "sync"
 // rule is a queue in front of something that all share, such as a database.
 const WaitShare = 10
 
-// waitSlots are the places for requests that are held. A request that may be
-// held takes a slot before the store is asked, because the store books its
-// tokens at once. It is counted under each bucket that it may wait for.
+// waitSlots bound how many requests are held. A request that may be held takes
+// a slot before the store is called, because the store books its tokens at
+// once. It is counted under each bucket that it may wait for.
 type waitSlots struct {
 	most int
 
@@ -76,8 +76,8 @@ func (w *waitSlots) count(v *evaluation, plan plan, change int) {
 	}
 }
 
-// hasWaitShare is whether the demand at i may hold its request and its bucket
-// is not one that all callers share.
+// hasWaitShare reports whether the demand at i may hold its request and its
+// bucket is not one that all callers share.
 func (v *evaluation) hasWaitShare(i int, plan plan) bool {
 	d := &v.demands[i]
 	everyone := plan[v.rules[i].index].everyone

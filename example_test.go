@@ -38,8 +38,8 @@ func Example() {
 	// Output: allowed: true, 99 of 100 left
 }
 
-// A rejection names the rule and the band that bind, and when to come again.
-// It has taken nothing from the others.
+// A rejection names the rule and the band that bind, and when to retry. It has
+// taken nothing.
 func ExampleEngine_Check() {
 	rules, err := fluxgate.NewRuleSet("api-limits",
 		fluxgate.Rule{ID: "everyone", Bands: []fluxgate.Band{fluxgate.PerMinute(1_000)}},
@@ -77,8 +77,8 @@ func ExampleEngine_Check() {
 	//   exports.hourly: 0 of 2 left
 }
 
-// What a request costs is often known when it is done: bytes, rows, model
-// tokens. Take an estimate first and settle it then.
+// The cost of a request is often known only at its end: bytes, rows, model
+// tokens. Take an estimate first and settle it later.
 func ExampleEngine_Settle() {
 	rules, err := fluxgate.NewRuleSet("llm", fluxgate.Rule{
 		ID: "model-tokens", Scope: fluxgate.ScopeAPIKey, Bands: []fluxgate.Band{fluxgate.PerDay(10_000)},
@@ -113,7 +113,7 @@ func ExampleEngine_Settle() {
 	// given back: 2500
 }
 
-// A rule set as the admin API, a file or MongoDB has it.
+// A rule set in JSON, as the admin API and files have it.
 func ExampleParseRuleSet() {
 	rules, err := fluxgate.ParseRuleSet([]byte(`{"id": "api", "rules": [
 		{"id": "everyone", "group": "plan", "limitScope": "USER_ID", "bands": [{"capacity": 100, "refill": "1m"}]},
@@ -131,8 +131,8 @@ func ExampleParseRuleSet() {
 	// everyone 100-per-1m
 }
 
-// Which rules have a say in a request, which have not and why, and what would
-// be decided now. Nothing is taken.
+// Which rules apply to a request, why others do not, and what would be decided
+// now. Nothing is taken.
 func ExampleEngine_Explain() {
 	rules, err := fluxgate.NewRuleSet("api-limits",
 		fluxgate.Rule{ID: "everyone", Group: "plan", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)}},

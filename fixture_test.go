@@ -12,8 +12,8 @@ import (
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
 
-// gate is an engine over a store in memory whose clock stands still unless a
-// test moves it.
+// gate is an engine over a store in memory whose clock only moves when a test
+// moves it.
 type gate struct {
 	*fluxgate.Engine
 	testing.TB
@@ -26,8 +26,8 @@ func newGate(t testing.TB, rules []fluxgate.Rule, options ...fluxgate.Option) *g
 	return &gate{TB: t, clock: clock, Engine: newEngine(t, newStore(t, clock.Now), ruleSet(t, rules...), options...)}
 }
 
-// newStore is a store in memory; without a clock it goes by the time of the
-// bubble it is made in.
+// newStore returns a store in memory; without a clock it uses the time of its
+// synctest bubble.
 func newStore(t testing.TB, clock func() time.Time) *memstore.Store {
 	t.Helper()
 	store, err := memstore.New(memstore.Config{Clock: clock})
@@ -116,7 +116,7 @@ func bands(d *fluxgate.Decision) []string {
 	return all
 }
 
-// answer is what most tests want to know of a decision.
+// answer is the part of a decision that most tests compare.
 type answer struct {
 	allowed bool
 	reason  fluxgate.Reason
@@ -146,14 +146,14 @@ func with(r fluxgate.Rule, change func(*fluxgate.Rule)) fluxgate.Rule {
 	return r
 }
 
-// faulty is a store with faults that no server gives when asked to.
+// faulty is a store with injected faults.
 type faulty struct {
 	fluxgate.Store
 	// fails is the error of Take and Peek, settleFails that of Settle.
 	fails, settleFails error
 	// away are rules whose demands cannot be decided.
 	away map[string]bool
-	// answered is called when the store has been asked.
+	// answered is called after the store was called.
 	answered func()
 }
 
@@ -172,7 +172,8 @@ func (f *faulty) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual [
 	return f.Store.Settle(ctx, receipt, actual)
 }
 
-// answer leaves out what is away, as a cluster does with a shard that is down.
+// answer marks the demands of rules that are away as Unavailable, as a cluster
+// does if a shard is down.
 func (f *faulty) answer(
 	ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome,
 	store func(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error,

@@ -9,11 +9,11 @@ import (
 )
 
 var (
-	// ErrLimited is returned by [KeyLimiter.Wait] if the tokens are not there
-	// before the context ends or within MaxWait. Nothing was taken.
+	// ErrLimited is returned by [KeyLimiter.Wait] if the tokens are not
+	// available before the context ends or within MaxWait. Nothing was taken.
 	ErrLimited = errors.New("the limit does not allow it in time")
 	// ErrUndecided is wrapped by errors of a [KeyLimiter] whose store could not
-	// decide. Whether to go on is the caller's choice.
+	// decide. The caller chooses whether to continue.
 	ErrUndecided = errors.New("the store could not decide")
 )
 
@@ -30,36 +30,37 @@ type KeyLimiter struct {
 	prefix keyPrefix
 }
 
-// NewKeyLimiter makes a limiter of one or more bands, which all must admit. The
-// name is 1 to 64 letters, digits, dots, dashes and underscores. Limiters of the
-// same name over the same store share their buckets; those of different names
-// never do. It panics if the name or the bands are not valid: they are constants
-// of the program.
+// NewKeyLimiter returns a limiter with one or more bands, which all must admit.
+// The name is 1 to 64 letters, digits, dots, dashes and underscores. Limiters
+// of the same name over the same store share their buckets; those of different
+// names never do. It panics if the name or the bands are not valid: they are
+// constants of the program.
 func NewKeyLimiter(store Store, name string, bands ...Band) *KeyLimiter {
 	set := Must(NewRuleSet(name, Rule{ID: name, Bands: bands}))
 	return &KeyLimiter{store: store, rule: &set.active[0], prefix: newKeyPrefix(store.Salt(), keyLimiterSet, name)}
 }
 
-// Allow takes one token for a key if it is there. An error means that there is no
-// decision.
+// Allow takes one token for a key if one is available. An error means that
+// there is no decision.
 func (l *KeyLimiter) Allow(ctx context.Context, key string) (Decision, error) {
 	return l.AllowN(ctx, key, 1)
 }
 
-// AllowN takes n tokens for a key, or none if not all are there.
+// AllowN takes n tokens for a key, or none if fewer are available.
 func (l *KeyLimiter) AllowN(ctx context.Context, key string, n int64) (Decision, error) {
 	return l.decide(ctx, key, Demand{Cost: n}, false)
 }
 
-// Peek says what is left for a key, and takes nothing.
+// Peek reports what is left for a key, and takes nothing.
 func (l *KeyLimiter) Peek(ctx context.Context, key string) (Decision, error) {
 	return l.decide(ctx, key, Demand{}, true)
 }
 
-// Wait takes one token for a key and returns when it is there: tokens are handed
-// out in the order of the calls, on all machines that share the store. If the
-// token will not be there before ctx ends the error is [ErrLimited], at once. If
-// ctx is canceled meanwhile, what can be given back is given back.
+// Wait takes one token for a key and returns when it is available: tokens are
+// handed out in the order of the calls, on all machines that share the store.
+// If the token will not be available before ctx ends, Wait returns [ErrLimited]
+// at once. If ctx is canceled during the wait, what can be given back is given
+// back.
 func (l *KeyLimiter) Wait(ctx context.Context, key string) error {
 	longest := MaxWait
 	if deadline, ok := ctx.Deadline(); ok {
@@ -104,7 +105,7 @@ func (l *KeyLimiter) Settle(ctx context.Context, receipt *Receipt, actual int64)
 	return MergeSettlements(settled), err
 }
 
-// decide fills in whose bucket it is and by which bands it is measured.
+// decide fills in the key and the bands of the demand.
 func (l *KeyLimiter) decide(ctx context.Context, key string, d Demand, peek bool) (Decision, error) {
 	var space [256]byte
 	identity, ok := appendIdentity(append(space[:0], l.prefix[:]...), fieldResolved, key)

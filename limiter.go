@@ -3,11 +3,11 @@ package fluxgate
 import "context"
 
 // Limiter decides requests: an [*Engine] in this process, or the client of
-// package client, which asks a server.
+// package client, which calls a server.
 type Limiter interface {
-	// Check decides a request, and holds it where a rule says so. An error
-	// means that there is no decision. The request is the caller's again when
-	// Check returns without one.
+	// Check decides a request, and holds it if a rule says so. An error means
+	// that there is no decision. The caller may reuse the request when Check
+	// returns without one.
 	Check(ctx context.Context, req *Request) (Decision, error)
 	// Settle corrects what was taken for a request to its actual cost.
 	Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error)

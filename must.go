@@ -1,7 +1,7 @@
 package fluxgate
 
-// Must is for values that a program cannot start without: it panics with the
-// error if there is one.
+// Must returns the value, or panics with the error. It is for values that a
+// program cannot start without.
 //
 //	engine := fluxgate.Must(fluxgate.New(store, rules))
 func Must[T any](value T, err error) T {

@@ -8,8 +8,8 @@ type Request struct {
 	// RuleSet is the id of the rule set to decide by. Empty means the
 	// engine's default.
 	RuleSet string
-	// IP is the client's address. Who the client is behind proxies is for
-	// the transport to find out.
+	// IP is the client's address. Behind proxies the transport must find it,
+	// see package clientip.
 	IP netip.Addr
 	// UserID and APIKey are the caller's identities, if any.
 	UserID, APIKey string
@@ -19,12 +19,12 @@ type Request struct {
 	// Headers are the request's under their canonical names, as in
 	// [net/http.Header], or all in lower case, as in gRPC.
 	Headers map[string][]string
-	// Attributes are what else is known: tenant, plan, region.
+	// Attributes are other known properties: tenant, plan, region.
 	Attributes map[string]string
 	// Cost is how many tokens the request takes. 0 means 1.
 	Cost int64
-	// Peek asks what would be decided and takes nothing: what remains is told
-	// as it is. With Cost 0 it asks for the state alone.
+	// Peek decides and takes nothing: remaining tokens are those before the
+	// take. With Cost 0 it only reads the state.
 	Peek bool
 }
 

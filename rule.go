@@ -35,7 +35,8 @@ type Rule struct {
 	// apiKey, method, path, header:NAME, attr:NAME), or the one attr:NAME of
 	// a ScopeCustom key.
 	KeyFields []string
-	// Bands all must admit a request. 1 to 16, unless Action is not to limit.
+	// Bands are 1 to 16 bands that all must admit a request. Rules that allow
+	// or deny need none.
 	Bands []Band
 
 	// Priority orders the rules that match: higher first, ties by id.
@@ -45,7 +46,7 @@ type Rule struct {
 	Group string
 	// Action is what the rule does. Empty means ActionLimit.
 	Action Action
-	// Disabled takes the rule out without deleting it.
+	// Disabled turns the rule off without deleting it.
 	Disabled bool
 	// OnLimitExceed is what happens when a band is empty. Empty means the
 	// engine's default.
@@ -59,7 +60,8 @@ type Rule struct {
 	// that Scope needs. Empty means MissingIP.
 	OnMissingIdentity OnMissingIdentity
 
-	// Attributes are free: FluxGate keeps them and does not interpret them.
+	// Attributes are user data: FluxGate stores them and does not interpret
+	// them.
 	Attributes map[string]any
 	// CreatedAt and UpdatedAt are kept by the control plane.
 	CreatedAt, UpdatedAt time.Time
@@ -127,8 +129,7 @@ type Mode string
 // The modes.
 const (
 	ModeEnforce Mode = "enforce"
-	// ModeShadow measures: the rule takes tokens where they are and never
-	// rejects.
+	// ModeShadow measures: the rule takes available tokens and never rejects.
 	ModeShadow Mode = "shadow"
 )
 
@@ -139,9 +140,9 @@ type Policy string
 const (
 	// Reject refuses it now.
 	Reject Policy = "REJECT"
-	// WaitForRefill holds it until its tokens are there, if the engine has
-	// [WithWaiting]; else it is Reject. A request whose caller would be gone
-	// by then is refused at once.
+	// WaitForRefill holds it until its tokens are due, if the engine has
+	// [WithWaiting]; else it is Reject. A request whose deadline is earlier is
+	// rejected at once.
 	WaitForRefill Policy = "WAIT_FOR_REFILL"
 )
 

@@ -158,7 +158,7 @@ func (o *object) period(name string) time.Duration {
 	return d
 }
 
-// object is nil if there is none.
+// object returns nil if the field is absent.
 func (o *object) object(name string) *object {
 	fields := read(o, name, "an object", is[map[string]any])
 	if fields == nil {
@@ -171,7 +171,7 @@ func (o *object) child(fields map[string]any, at ...any) *object {
 	return &object{reporter: o.at(at...), fields: fields, lenient: o.lenient}
 }
 
-// objects are none if there are more than so many.
+// objects returns nil if there are more than most.
 func (o *object) objects(name string, most int) []*object {
 	list := o.list(name, "a list")
 	if !checkLength(o.at(name), len(list), most) {

@@ -6,7 +6,7 @@ import "github.com/fluxgate/fluxgate/internal/match"
 // evaluation.
 func (r *Rule) limits() bool { return r.Action == "" || r.Action == ActionLimit }
 
-// matching is what the rule matches, and how it stands to the others.
+// matching returns the rule's conditions for the matcher.
 func (r *Rule) matching() match.Rule {
 	return match.Rule{
 		Paths: r.Paths, ExcludePaths: r.When.ExcludePaths, IgnoreCase: r.IgnoreCase, Methods: r.Methods, Hosts: r.When.Hosts,
@@ -16,7 +16,7 @@ func (r *Rule) matching() match.Rule {
 	}
 }
 
-// matching is what rules match of the request.
+// matching returns what the matcher needs of the request.
 func (r *Request) matching() match.Request {
 	return match.Request{
 		Path: r.Path, Method: r.Method, Host: r.Host, IP: r.IP, User: r.UserID,

@@ -10,7 +10,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// ruleMaker draws rules and requests from pools so small that they meet.
+// ruleMaker draws rules and requests from pools so small that they often match.
 type ruleMaker struct{ *rand.Rand }
 
 func (g ruleMaker) chance(percent int) bool { return g.IntN(100) < percent }

@@ -23,14 +23,14 @@ type RuleSet struct {
 	rules   []Rule         // in the order they are evaluated
 	active  []compiledRule // the enabled ones, in the same order
 	matcher *match.Matcher
-	token   *token // unlike that of any other rule set, and does not keep this one in memory
+	token   *token // identifies the rule set without keeping it in memory
 }
 
-// token is a pointer to tell rule sets apart by. It is not empty: pointers to
-// what is empty may be equal.
+// token identifies a rule set by its address. It is not empty, because pointers
+// to zero-size values may be equal.
 type token struct{ _ byte }
 
-// compiledRule is what the path of a request needs of a rule.
+// compiledRule is a rule as the engine evaluates it.
 type compiledRule struct {
 	*Rule
 	index  int // in the rule set's active rules
@@ -122,10 +122,10 @@ func (s *RuleSet) Rules() iter.Seq[Rule] {
 	}
 }
 
-// RuleSets is where the engine finds rule sets. It is asked on every request
-// and answers from memory, but for a rule set that was not asked for before:
-// that may take a while, and ends with ctx. An unknown id is nil. To change
-// rules while requests run, answer with another RuleSet: an atomic pointer is
+// RuleSets finds rule sets for the engine. It is called on every request and
+// answers from memory, except for the first request for a rule set: that may
+// take a while, and ends with ctx. It returns nil for an unknown id. To change
+// rules while requests run, return another RuleSet: an atomic pointer is
 // enough, and consumption carries over. Package rules/reload does all of this.
 //
 // If it has a method Require(id string) error, [New] calls it with the id of

@@ -18,7 +18,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// specDocument is the rule of the contract, to the letter.
+// specDocument is the rule of the specification, literally.
 const specDocument = `{"id": "api-limits", "rules": [
 	{ "_id": "rule-1", "ruleSetId": "api-limits", "path": "/api/users/*", "method": "GET",
 	  "limitScope": "IP", "compositeKeyFields": null,
@@ -222,7 +222,7 @@ func FuzzParseRuleSet(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was accepted can be written, and read as the same.
+		// An accepted rule set is the same after it was written and read.
 		written, err := json.Marshal(set)
 		if err != nil {
 			t.Fatal(err)
@@ -241,9 +241,9 @@ func FuzzParseRuleSet(f *testing.F) {
 // Values that a program can set and JSON has no type for are the same after a
 // rule set was written and read.
 func TestRuleSet_RoundTrip(t *testing.T) {
-	made := time.Date(2026, 5, 6, 7, 8, 9, 0, time.FixedZone("elsewhere", 3600))
+	zoned := time.Date(2026, 5, 6, 7, 8, 9, 0, time.FixedZone("elsewhere", 3600))
 	r := rule("r", 0, 5)
-	r.CreatedAt, r.UpdatedAt = made, made
+	r.CreatedAt, r.UpdatedAt = zoned, zoned
 	r.Attributes = map[string]any{"n": 1.5, "list": []any{"a", map[string]any{"b": nil}}, "big": int64(1 << 60)}
 	set := ruleSet(t, r)
 	text, err := json.Marshal(set)

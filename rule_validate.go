@@ -211,8 +211,8 @@ func checkLength(in reporter, n, most int) bool {
 	return true
 }
 
-// checkEach reports what is wrong with the values of a list, which is empty for
-// a value that is right.
+// checkEach reports the message of each value of a list, which is empty for a
+// valid value.
 func checkEach[T any](in reporter, values []T, most int, wrong func(T) string) {
 	if !checkLength(in, len(values), most) {
 		return
@@ -224,7 +224,7 @@ func checkEach[T any](in reporter, values []T, most int, wrong func(T) string) {
 	}
 }
 
-// unless is a message, empty for a value that is right.
+// unless returns a message, or "" for a valid value.
 func unless(right bool, format string, args ...any) string {
 	if right {
 		return ""

@@ -19,16 +19,16 @@ type Store interface {
 	// An enforced demand that does not fit, waiting included, keeps all of them
 	// from taking anything. A shadow demand takes where it fits and never keeps
 	// others from it. An overdraft is debited whatever becomes of the others. A
-	// demand that could not be decided is Unavailable and counts as if it were
-	// not there. An error means that nothing could be decided.
+	// demand that could not be decided is Unavailable and is ignored. An error
+	// means that nothing could be decided.
 	//
-	// At most MaxMatches demands are possible at once. They are the caller's
-	// again when Take returns.
+	// At most MaxMatches demands are possible at once. The caller may reuse
+	// them when Take returns.
 	Take(ctx context.Context, demands []Demand, out *Outcome) error
 
-	// Peek says whether Take would admit the demands and after which wait,
-	// and changes nothing: what remains and when it is full are the present
-	// state, with nothing taken.
+	// Peek reports whether Take would admit the demands and after which wait,
+	// and changes nothing: remaining tokens and time to full are those before
+	// the take.
 	Peek(ctx context.Context, demands []Demand, out *Outcome) error
 
 	// Settle corrects what a receipt says was taken to the cost that is known
@@ -38,11 +38,10 @@ type Store interface {
 	// that it concerns have the zero Settlement.
 	Settle(ctx context.Context, receipt *Receipt, actual []int64) ([]Settlement, error)
 
-	// Reset makes buckets full: one caller's, or without an ID all of a rule,
-	// or without a Rule all of a rule set. It costs the same however many
-	// there are. A store that can keep track of a bounded number of resets
-	// bounds them for each rule set, and refuses more with an
-	// [ErrTooManyResets].
+	// Reset fills buckets: one caller's, or without an ID all of a rule, or
+	// without a Rule all of a rule set. It costs the same however many there
+	// are. A store that can keep track of a bounded number of resets bounds
+	// them for each rule set, and refuses more with an [ErrTooManyResets].
 	Reset(ctx context.Context, what Key) error
 
 	// Salt is mixed into every key. All processes that share the buckets share
@@ -59,7 +58,7 @@ type Demand struct {
 	Key Key
 	// Bands are what the bucket set is measured by, 1 to MaxBands. They come
 	// with the demand, so that a limit may come from anywhere. The list must
-	// not be changed once it was handed to a store.
+	// not be changed after it was passed to a store.
 	Bands []ExactBand
 	// Cost is how many tokens to take from each band. A cost of 0 takes
 	// nothing.
@@ -76,8 +75,7 @@ type Demand struct {
 	// Overdraft demands are debited in any case, also where the request is
 	// rejected: for what has been used already. Each band is debited up to the
 	// largest debt, which is that of settlements. The demand fits while every
-	// band has more than nothing left before the debit. It has no Min and no
-	// MaxWait.
+	// band has more than 0 left before the debit. It has no Min and no MaxWait.
 	Overdraft bool
 }
 
@@ -120,7 +118,7 @@ func CheckDemands(demands []Demand) error {
 	return nil
 }
 
-// Status is what came of one demand.
+// Status is the result of one demand.
 type Status uint8
 
 // The statuses.
@@ -158,11 +156,12 @@ type Source uint8
 const (
 	// FromStore is the shared store, or the only one.
 	FromStore Source = iota
-	// FromLease are tokens that were taken ahead.
+	// FromLease are tokens that were taken in advance.
 	FromLease
-	// FromNegativeCache is an earlier answer that still holds.
+	// FromNegativeCache is an earlier answer that is still valid.
 	FromNegativeCache
-	// FromFallback is the store in this process while the shared one is away.
+	// FromFallback is the store in this process while the shared one is
+	// unavailable.
 	FromFallback
 )
 
@@ -199,9 +198,9 @@ const (
 	NotAdmitted
 )
 
-// Outcome is what came of a Take or a Peek.
+// Outcome is the result of a Take or a Peek.
 type Outcome struct {
-	// Admission is what the results add up to: see [Outcome.Decide].
+	// Admission is the combined result: see [Outcome.Decide].
 	Admission Admission
 	// Results has one entry per demand.
 	Results []Result
@@ -209,12 +208,12 @@ type Outcome struct {
 	bands []BandResult
 }
 
-// Result is what came of one demand.
+// Result is the outcome of one demand.
 type Result struct {
 	Status Status
 	Source Source
 	// Granted is how many tokens were taken from each band, or in a Peek would
-	// have been. Of an overdraft it is what the band gave that gave least.
+	// have been. For an overdraft it is the smallest debit of a band.
 	Granted int64
 	// Now is the clock that decided, in microseconds since 1970. The shards
 	// of a cluster each have their own.

@@ -23,7 +23,8 @@ type Receipt struct {
 	settled atomic.Bool
 }
 
-// Spend marks the receipt as settled. It reports whether it was not before.
+// Spend marks the receipt as settled. It returns false if it was settled
+// before.
 func (r *Receipt) Spend() bool { return r.settled.CompareAndSwap(false, true) }
 
 // Taken is one bucket set that was taken from.
@@ -39,9 +40,9 @@ type Taken struct {
 	Due []int64
 }
 
-// Settlement is what came of settling one take of a receipt, or all of them
-// together, in whole tokens. Where several bands were settled it is that of the
-// band that moved least.
+// Settlement is the result of settling one take of a receipt, or all of them
+// together, in whole tokens. Of several bands it is that of the band that
+// changed least.
 type Settlement struct {
 	// Returned came back. It may be less than the difference: what could
 	// have been handed out twice does not come back.
@@ -75,9 +76,9 @@ func NewReceipt(demands []Demand, out *Outcome) *Receipt {
 	return r
 }
 
-// Withdrawal is the receipt for what must be given back if the demands do not
-// pass after all, or nil if nothing must: what a Take granted without its
-// overdrafts.
+// Withdrawal is the receipt for what must be given back if the request is
+// refused: what a Take granted, without overdrafts. It is nil if that is
+// nothing.
 func Withdrawal(demands []Demand, out *Outcome) *Receipt {
 	r := NewReceipt(demands, out)
 	if r == nil {

@@ -7,19 +7,18 @@ import (
 
 // ErrTooManyResets is wrapped by errors of [Store.Reset]: more rules of a rule
 // set were reset one by one than the store keeps track of. Nothing was reset.
-// The reset of the whole rule set is possible, and makes room.
+// Reset the whole rule set instead: that makes room.
 var ErrTooManyResets = errors.New("too many resets")
 
-// ResetForgetter is a [Store] that can forget resets of rules that are gone.
+// ResetForgetter is a [Store] that can forget resets of deleted rules.
 type ResetForgetter interface {
-	// ForgetResets forgets the resets of those rules of a rule set that are
-	// not there any more. If such a rule comes back it may find the buckets
-	// that it had before its reset.
+	// ForgetResets forgets the resets of deleted rules of a rule set. A rule
+	// that is added again may find the buckets it had before its reset.
 	ForgetResets(ctx context.Context, ruleSet string, there func(rule string) bool) error
 }
 
-// resetIn resets buckets in a store. Where that needs room, resets of rules that
-// the rule set does not have any more are forgotten.
+// resetIn resets buckets in a store. If that needs room, resets of deleted
+// rules are forgotten.
 func (e *Engine) resetIn(ctx context.Context, store Store, what Key) error {
 	err := store.Reset(ctx, what)
 	forgetter, ok := store.(ResetForgetter)

@@ -29,7 +29,7 @@ func numberedRules(from, n int) *fluxgate.RuleSet {
 	return fluxgate.Must(fluxgate.NewRuleSet("tenant", all...))
 }
 
-// Rules that were reset and are gone make room for those that are there.
+// Resets of deleted rules are forgotten if there is no room for others.
 func TestReset_ForgetsRulesThatAreGone(t *testing.T) {
 	sets := &changing{numberedRules(0, 1_000)}
 	store, fallback := fluxgate.Must(memstore.New(memstore.Config{})), fluxgate.Must(memstore.New(memstore.Config{}))

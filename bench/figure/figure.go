@@ -1,8 +1,8 @@
-// Package figure measures what the project claims about its speed and size,
-// and says whether each claim holds.
+// Package figure measures the project's claims about speed and size, and
+// reports whether each holds.
 //
-// Machines differ and are shared, so a figure is a ratio to a control that
-// ran in the same process, in turns with it: see [Ratio].
+// Machines differ and are shared, so a figure is a ratio to a control that ran
+// alternately in the same process: see [Ratio].
 package figure
 
 import (
@@ -19,7 +19,7 @@ type Report struct {
 	short bool
 }
 
-// NewReport makes a report that prints to out.
+// NewReport returns a report that prints to out.
 func NewReport(out io.Writer) *Report { return &Report{out: out} }
 
 // Verdict prints a figure whose bar is more than a number.
@@ -55,7 +55,7 @@ func (r *Report) ExitCode() int {
 	return 0
 }
 
-// number shows two digits behind the point where they mean something.
+// number shows two decimals if they are significant.
 func number(x float64) string {
 	if x == float64(int64(x)) {
 		return strconv.FormatInt(int64(x), 10)
@@ -89,7 +89,7 @@ func Median(times int, measure func() float64) float64 {
 	return values[times/2]
 }
 
-// calibrate finds how many operations fill a turn, and warms up by that.
+// calibrate finds how many operations fill a turn, which also warms up.
 func calibrate(f func(n int)) int {
 	for n := 64; ; n *= 2 {
 		if perOperation(f, n)*float64(n) >= float64(turn) {

@@ -11,12 +11,12 @@ import (
 
 const (
 	// MaxUnits bounds every number a band works with. Redis computes in
-	// doubles, which hold integers exactly up to here; Go keeps to the same
-	// bound so that both give the same answer.
+	// doubles, which hold integers exactly up to here; Go uses the same bound
+	// so that both give the same answer.
 	MaxUnits = 1 << 53
 
-	// MaxWait is the longest a demand may ask to wait. It is part of the
-	// format: the debt it allows is reserved in the numbers of every band.
+	// MaxWait is the longest wait of a demand. It is part of the format: the
+	// debt it allows is reserved in the numbers of every band.
 	MaxWait = time.Hour
 
 	// MinPeriod is the shortest refill period of a band.
@@ -70,13 +70,13 @@ type Band struct {
 	Tokens int64
 }
 
-// NewBand puts a band into exact integers, or says why it cannot. id names
-// the band in stored state and must be unique in its bucket set.
+// NewBand converts a band to exact integers, or returns why that is impossible.
+// id names the band in stored state and must be unique in its bucket set.
 //
-// It uses the finest clock tick at which every product stays below
-// [MaxUnits]. A tick above a microsecond must divide the period and must not
-// bring more than one token, so that the coarser clock is never seen in the
-// number of tokens handed out.
+// It uses the finest clock tick at which every product stays below [MaxUnits].
+// A tick above a microsecond must divide the period and must not refill more
+// than one token, so that the coarser clock never changes the number of tokens
+// handed out.
 func NewBand(id uint32, capacity, tokens int64, refill time.Duration) (Band, error) {
 	switch {
 	case capacity < 1:
@@ -118,7 +118,7 @@ func (b *Band) fit(unit, rate int64) bool {
 	if !ok {
 		return false
 	}
-	// A charge may owe a whole capacity even where nobody waits.
+	// A charge may owe a whole capacity even if no request waits.
 	debt = max(debt, limit)
 	if limit+debt+rate > MaxUnits {
 		return false

@@ -57,7 +57,7 @@ func TestTake_Admitted7200Seconds(t *testing.T) {
 			}
 			t.Logf("admitted %d", admitted)
 			if asked := 7_200 * second / c.every; c.want > asked+c.within {
-				// Asked less often than refilled: at most every ask passes.
+				// With fewer requests than refills every request passes.
 				t.Fatalf("the case asks %d times and wants %d", asked, c.want)
 			}
 			if admitted < c.want-c.within || admitted > c.want+c.within {
@@ -241,7 +241,8 @@ func TestSettle_AfterRuleChange(t *testing.T) {
 		t.Fatal("refused")
 	}
 	booked := Booking{Cost: 10, At: now}
-	// The rule becomes quick; a second later somebody takes what has come back.
+	// The rule becomes faster; a second later a request takes what has come
+	// back.
 	now += second
 	s.bands = quick
 	if !s.take(10, now) {

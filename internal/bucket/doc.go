@@ -1,8 +1,8 @@
 // Package bucket is the arithmetic of a token bucket in exact integers.
 //
 // It has no clock, no lock and no memory of its own: every function takes the
-// state and the time, in microseconds of the store's clock, and gives back
-// numbers. The Lua script of the Redis store runs the same lines.
+// state and the time, in microseconds of the store's clock, and returns
+// numbers. The Lua script of the Redis store has the same arithmetic.
 //
 // # The numbers
 //
@@ -11,9 +11,9 @@
 //
 //	used = tokens taken × D
 //
-// as an integer. In e ticks it shrinks by e·R, down to 0; a take of n adds
-// n·D and passes while used ≤ capacity·D. Nothing is rounded until a person
-// reads a number.
+// as an integer. In e ticks it shrinks by e·R, down to 0; a take of n adds n·D
+// and passes while used ≤ capacity·D. Nothing is rounded until a number is
+// shown.
 //
 //	0            limit = capacity·D        max
 //	|--- used ------|-------- debt ---------|
@@ -34,12 +34,12 @@
 //
 //	F(s) ≤ U + (now − s)·R    for the due tick s of every take,
 //
-// from which it follows that no interval [s, t] sees more than capacity·D +
-// (t − s)·R units. A take of n, due at d, that is withdrawn may therefore
-// give back at most n·D − (h − d)·R, where h is the last tick that anyone was
+// from which it follows that no interval [s, t] sees more than capacity·D + (t
+// − s)·R units. A take of n, due at d, that is withdrawn may therefore give
+// back at most n·D − (h − d)·R, where h is the last tick that a request was
 // promised, or now if that is later: what the bucket may have overflowed by
-// since d is gone, and so is what others have queued behind it. [State.Hold]
-// remembers h.
+// since d is lost, and so is what later requests have booked. [State.Hold]
+// stores h.
 //
 // # Overdrafts
 //

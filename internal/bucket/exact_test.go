@@ -49,12 +49,12 @@ type pending struct {
 	booked bucket.Booking
 }
 
-// history is one bucket set and its ideal twin.
+// history is one bucket set and its ideal counterpart.
 type history struct {
 	t        *testing.T
 	r        *rand.Rand
 	now      int64
-	last     int64 // the latest moment promised to anyone
+	last     int64 // the latest due tick of a take
 	state    bucket.State
 	bands    []bucket.Band
 	ideals   []*ideal.Bucket

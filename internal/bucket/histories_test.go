@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// event is a take as the world sees it: tokens handed out at the tick it is
-// due.
+// event is the tokens of a take, handed out at the tick it is due.
 type event struct {
 	due, tokens int64
 }
@@ -31,7 +30,7 @@ func conforms(b Band, events []event) bool {
 	return true
 }
 
-// giveBackAll is the rule that everyone writes first.
+// giveBackAll is the naive rule: give back everything.
 func giveBackAll(v *View, bands []Band, booked Booking, actual int64) {
 	for i := range bands {
 		v.Levels[i] = max(0, v.Levels[i]-(booked.Cost-actual)*bands[i].Unit)
@@ -91,7 +90,7 @@ func play(r *rand.Rand, giveBack withdraw, overdrafts bool) (conforming bool, re
 		}
 		cost := 1 + r.Int64N(capacity)
 		if overdrafts && r.IntN(4) == 0 {
-			// It is no event: only takes are bound by the capacity.
+			// An overdraft is no event: only takes are bound by the capacity.
 			if tokens, changed := v.Overdraw(bands, cost); changed {
 				state.Store(bands, &v)
 				overdrawn = append(overdrawn, Booking{Cost: tokens, At: now})

@@ -13,7 +13,7 @@ func (b *Band) Level(s Slot, at, now int64) int64 {
 	return b.drain(used, at, now)
 }
 
-// drain lets time pass over used.
+// drain subtracts from used what came back over time.
 func (b *Band) drain(used, at, now int64) int64 {
 	return max(0, used-b.regain(b.ticks(at, now)))
 }
@@ -46,7 +46,7 @@ func (b *Band) ticks(from, to int64) int64 {
 // over too: a change of the rule is not a refill.
 func (b *Band) carry(s Slot) int64 {
 	if s.Limit <= 0 {
-		return b.Limit // state nobody could have written: assume it is used up
+		return b.Limit // invalid state: assume it is used up
 	}
 	hi, lo := bits.Mul64(uint64(s.Used), uint64(b.Limit))
 	if hi >= uint64(s.Limit) {

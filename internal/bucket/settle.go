@@ -3,10 +3,10 @@ package bucket
 import "math"
 
 // refund is what may come back to band i, in units, when tokens of the cost
-// that was due at the moment due are not wanted after all. It never creates
-// tokens: what may have overflowed since, or was promised to others behind
-// it, is gone. The package comment has the reason. Under other numbers it may
-// have overflowed by more than can be told, so nothing comes back.
+// that was due at the moment due are given back. It never creates tokens: what
+// may have overflowed since, or was promised to later requests, is lost. The
+// package comment has the reason. Under other numbers the overflow is unknown,
+// so nothing comes back.
 func (v *View) refund(b *Band, i int, cost, tokens, due int64) int64 {
 	if v.Carried&(1<<i) != 0 {
 		return 0
@@ -25,7 +25,7 @@ func (b *Band) charge(level, tokens int64) int64 {
 	return min(room, tokens*b.Unit)
 }
 
-// Booking is one take as its receipt remembers it.
+// Booking is one take of a receipt.
 type Booking struct {
 	// Cost is what was taken, in tokens.
 	Cost int64

@@ -1,6 +1,6 @@
 package bucket
 
-// Slot is what is stored of one band.
+// Slot is the stored state of one band.
 type Slot struct {
 	// ID is the band's.
 	ID uint32
@@ -11,7 +11,7 @@ type Slot struct {
 	Limit int64
 }
 
-// State is what is stored of one bucket set: all bands of one rule for one
+// State is the stored state of one bucket set: all bands of one rule for one
 // key. The zero State is a full bucket set.
 type State struct {
 	// At is when it was written, in microseconds of the store's clock.
@@ -55,7 +55,7 @@ func (s *State) View(bands []Band, now int64, v *View) {
 }
 
 func (s *State) slot(bands []Band, i int) (Slot, bool) {
-	// Almost always nothing moved since the last write.
+	// The bands have almost always the same positions as at the last write.
 	if i < len(s.Slots) && s.Slots[i].ID == bands[i].ID {
 		return s.Slots[i], true
 	}
@@ -129,7 +129,7 @@ func (v *View) Wait(bands []Band, cost int64) int64 {
 }
 
 // Take books cost in every band, each at the tick it is due in that band. The
-// cost must be affordable and the wait one the caller has accepted.
+// cost must be affordable, and the caller must have accepted the wait.
 func (v *View) Take(bands []Band, cost int64) {
 	for i := range bands {
 		wait := bands[i].Wait(v.Levels[i], cost, v.Now)

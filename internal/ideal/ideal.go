@@ -1,7 +1,7 @@
-// Package ideal is a token bucket in exact rationals: the definition that the
-// integer arithmetic and every store are held against. It shares no formula
-// with internal/bucket: it counts tokens that are left, where that counts
-// units that are used. It is slow and for tests alone.
+// Package ideal is a token bucket in exact rationals: the definition that tests
+// compare the integer arithmetic and every store with. It shares no formula
+// with internal/bucket: it counts tokens that are left, and internal/bucket
+// counts units that are used. It is slow, and for tests only.
 package ideal
 
 import (
@@ -19,7 +19,7 @@ type Bucket struct {
 	limit *big.Rat // tokens
 }
 
-// New is a full bucket at a moment in microseconds.
+// New returns a full bucket at a time in microseconds.
 func New(b bucket.Band, at int64) *Bucket {
 	d := &Bucket{at: at, left: big.NewRat(b.Capacity, 1)}
 	d.setBand(b)
@@ -52,7 +52,7 @@ func (d *Bucket) Advance(now int64) {
 	d.at = now
 }
 
-// Wait is the number of ticks until n tokens are there.
+// Wait is the number of ticks until n tokens are available.
 func (d *Bucket) Wait(n int64) int64 {
 	missing := new(big.Rat).Sub(big.NewRat(n, 1), d.left)
 	if missing.Sign() <= 0 {
@@ -66,7 +66,7 @@ func (d *Bucket) Wait(n int64) int64 {
 	return whole.Int64()
 }
 
-// Take goes to the due tick, takes there, and comes back.
+// Take moves to the due tick, takes the tokens, and moves back.
 func (d *Bucket) Take(n int64) {
 	passed := new(big.Rat).Mul(d.rate, big.NewRat(d.Wait(n), 1))
 	d.left.Add(d.left, passed)
@@ -94,8 +94,8 @@ func (d *Bucket) Change(b bucket.Band) {
 	d.left.Sub(d.limit, new(big.Rat).SetFrac(units, big.NewInt(b.Unit)))
 }
 
-// GiveBack returns what is wanted of n tokens that were due at due, when the
-// last promise to anyone is due at last.
+// GiveBack gives back up to want of n tokens that were due at due, if the last
+// promised take is due at last.
 func (d *Bucket) GiveBack(n, wanted, due, last int64) {
 	most := big.NewRat(n, 1)
 	if gone := last/d.Band.Tick - due/d.Band.Tick; gone > 0 {
@@ -129,7 +129,7 @@ func (d *Bucket) Used() (units int64, ok bool) {
 	return u.Num().Int64(), u.IsInt()
 }
 
-// Due is the moment n tokens are there, in microseconds.
+// Due is when n tokens are available, in microseconds.
 func (d *Bucket) Due(n, now int64) int64 {
 	return max(now, (now/d.Band.Tick+d.Wait(n))*d.Band.Tick)
 }
@@ -145,5 +145,5 @@ func (d *Bucket) Remaining() int64 {
 // Full reports whether nothing is used.
 func (d *Bucket) Full() bool { return d.left.Cmp(d.limit) == 0 }
 
-// Positive reports whether more than nothing is left.
+// Positive reports whether more than 0 is left.
 func (d *Bucket) Positive() bool { return d.left.Sign() > 0 }

@@ -1,10 +1,10 @@
-// Package bucketmath is the arithmetic of a token bucket for those who write a
-// store: exact integers, without a clock, a lock or a network. Every store of
-// this module decides by it, so that they all decide the same.
+// Package bucketmath is the arithmetic of a token bucket for store
+// implementations: exact integers, without a clock, a lock or a network. Every
+// store of this module uses it, so that all decide the same.
 //
 // A store keeps a [State] for each key. To decide the demands of a request it
 // brings each state to now and evaluates the demand. When all are evaluated,
-// [fluxgate.Outcome.Decide] says what they add up to. Then it takes what was
+// [fluxgate.Outcome.Decide] combines them. Then the store takes what was
 // granted and reports what is left:
 //
 //	var view bucketmath.View
@@ -41,14 +41,14 @@ func Settle(t *fluxgate.Taken, view *View, actual int64) (s fluxgate.Settlement,
 	return Settlement(tokens), changed
 }
 
-// Settlement is the settlement by which tokens came back, or were charged if
-// they are negative.
+// Settlement converts tokens that came back, or were charged if negative, to a
+// settlement.
 func Settlement(tokens int64) fluxgate.Settlement {
 	return fluxgate.Settlement{Returned: max(0, tokens), Charged: max(0, -tokens)}
 }
 
-// Evaluate says whether a demand fits, how long each band makes it wait, and
-// what it can be granted.
+// Evaluate computes whether a demand fits, how long each band makes it wait,
+// and what it can be granted.
 func Evaluate(d *fluxgate.Demand, view *View, result *fluxgate.Result) {
 	result.Now = view.Now
 	if d.Overdraft {

@@ -11,7 +11,7 @@ import (
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
 
-// fixture is a store with a clock that stands still and one rule.
+// fixture is a store with a stopped clock and one rule.
 type fixture struct {
 	testing.TB
 	*memstore.Store
@@ -72,7 +72,7 @@ func TestStore_DropsFullBuckets(t *testing.T) {
 	if stats.Buckets < perSecond-1 || stats.Buckets > 2*perSecond {
 		t.Errorf("%d buckets are remembered; %d of %d are not full", stats.Buckets, perSecond-1, perSecond*seconds)
 	}
-	// And they go while others ask, or only look.
+	// And they are dropped by takes and peeks of others.
 	f.clock.Advance(time.Second)
 	for caller := range perSecond * 4 {
 		f.left(-2 - caller)
@@ -82,8 +82,8 @@ func TestStore_DropsFullBuckets(t *testing.T) {
 	}
 }
 
-// A bucket that has become full is as good as none (I5), whether it was dropped
-// yet or not: a change of its rule finds nothing that was used.
+// A bucket that has become full equals an absent one (I5), whether it was
+// dropped yet or not: after a change of its rule nothing is used.
 func TestStore_FullBucketAfterRuleChange(t *testing.T) {
 	f := newFixture(t, 100, fluxgate.Band{Label: "x", Capacity: 10, Refill: time.Second})
 	f.take(f.demand(1, 10))
@@ -93,7 +93,7 @@ func TestStore_FullBucketAfterRuleChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.bands = []fluxgate.ExactBand{slower}
-	for range 2 { // the first look must not be what drops it
+	for range 2 { // the first peek must not drop it
 		if left := f.left(1); left != 10 {
 			t.Errorf("%d left of a bucket that was full before its rule became slower, want 10", left)
 		}
@@ -182,8 +182,8 @@ func TestEvict_NearestToFull(t *testing.T) {
 	}
 }
 
-// Long periods that fill the store must not switch the limits of short ones
-// off: a caller that comes again and again is counted.
+// A store full of buckets with long periods still counts callers of rules with
+// short ones.
 func TestEvict_ShortLimitAmongLong(t *testing.T) {
 	const most = 1_000
 	f := newFixture(t, most, fluxgate.PerDay(10))

@@ -18,7 +18,7 @@ func TestClock_StepsBack(t *testing.T) {
 			if got, want := f.left(caller), int64(50-caller); got != want {
 				t.Errorf("caller %d has %d left, want %d", caller, got, want)
 			}
-			f.take(f.demand(caller, 1)) // from here on it goes by the new clock
+			f.take(f.demand(caller, 1)) // from here on it uses the new clock
 		}
 		f.clock.Advance(5 * time.Minute)
 		for caller := range 20 {

@@ -92,8 +92,8 @@ func TestStore_ConcurrentTokens(t *testing.T) {
 			return
 		}
 		if r.IntN(2) == 0 {
-			// The clock stands still: all that was not used comes back, and
-			// all that was used beyond is charged, into debt if need be.
+			// The clock is stopped: all unused tokens come back, and all excess
+			// is charged, into debt if necessary.
 			if _, err := f.Settle(t.Context(), receipt, receipt.Same(actual)); err != nil {
 				t.Error(err)
 			}

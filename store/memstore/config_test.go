@@ -54,7 +54,7 @@ func TestNew_Config(t *testing.T) {
 		f.Store = store
 		before := time.Now().UnixMicro()
 		got := f.take(f.demand(0, 1)).Results[0].Now
-		// The monotonic clock and the wall clock may part by a little.
+		// The monotonic clock and the wall clock may differ slightly.
 		if after := time.Now().UnixMicro(); got < before-1_000_000 || got > after+1_000_000 {
 			t.Errorf("decided at %d, between %d and %d", got, before, after)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/fluxgate/fluxgate/store/bucketmath"
 )
 
-// lookup is the bucket set of one demand while it is decided.
+// lookup is the bucket set of a demand that is being decided.
 type lookup struct {
 	id          fluxgate.KeyID
 	shard       *shard
@@ -17,8 +17,8 @@ type lookup struct {
 	view        bucket.View
 }
 
-// decide checks the demands and makes room to look their buckets up. Clearing
-// that memory costs more than the decision, so there is no more than it takes.
+// decide checks the demands and allocates their lookups. Clearing that memory
+// costs more than the decision, so it is no larger than needed.
 func (s *Store) decide(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome, take bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -49,8 +49,8 @@ func (s *Store) decideOn(lookups []lookup, demands []fluxgate.Demand, out *fluxg
 		w.shard = &s.shards[w.shardNumber]
 	}
 	s.lock(lookups)
-	// The clock is read under the locks: read before, another request could
-	// have written a later moment, and time would seem to step back.
+	// The clock is read under the locks: otherwise another request could have
+	// written a later time, and the clock would seem to step back.
 	now := s.clock()
 	for i := range lookups {
 		w, d, result := &lookups[i], &demands[i], &out.Results[i]

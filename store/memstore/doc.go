@@ -1,5 +1,5 @@
-// Package memstore keeps buckets in this process: for tests, for services of
-// one machine, and as the fallback while a shared store is away.
+// Package memstore keeps buckets in this process: for tests, for services on
+// one machine, and as the fallback while a shared store is unavailable.
 //
 // It is exact, like every [fluxgate.Store], and it is bounded. A bucket is
 // dropped when it is full again, since a full bucket and a forgotten one are

@@ -1,6 +1,6 @@
 package memstore
 
-// queue is a heap of entries, the one that is full first in front.
+// queue is a heap of entries, ordered by when they are full.
 type queue []*entry
 
 func (q *queue) push(e *entry) {
@@ -16,7 +16,7 @@ func (q *queue) push(e *entry) {
 	}
 }
 
-// delayFront moves the front entry to where it belongs.
+// delayFront moves the front entry back to its place.
 func (q queue) delayFront(full int64) {
 	q[0].queued = full
 	q.sink()
@@ -31,7 +31,7 @@ func (q *queue) popFront() *entry {
 	return front
 }
 
-// sink lets the front entry sink to its place.
+// sink moves the front entry down to its place.
 func (q queue) sink() {
 	for i := 0; ; {
 		least := i

@@ -12,8 +12,8 @@ import (
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
 
-// A rule set whose rules were reset as often as is possible is refused more,
-// with the reason, and takes nothing from another.
+// A rule set with as many rule resets as possible is refused more, with the
+// reason, and does not affect another.
 func TestReset_BoundIsPerRuleSet(t *testing.T) {
 	s := fluxgate.Must(memstore.New(memstore.Config{}))
 	reset := func(ruleSet, rule string) error {

@@ -18,14 +18,14 @@ const (
 	maxResets = 100_000
 )
 
-// resets moves the buckets of a rule or rule set to new places, where none
-// exist yet: that makes them all full at once. The old ones are dropped when
+// resets gives the buckets of a rule or rule set new ids, under which none
+// exist yet: that makes all of them full at once. The old ones are dropped when
 // they would have been full.
 type resets struct {
 	mu   sync.Mutex
 	last uint64 // the last generation: none is used twice
-	// generation is that of what was reset; nil while nothing was, so that
-	// requests pay one load for it.
+	// generation has the generation of each target that was reset. It is nil
+	// before the first reset, so that requests pay one load for it.
 	generation atomic.Pointer[map[target]uint64]
 }
 
@@ -76,7 +76,7 @@ func (s *Store) ForgetResets(_ context.Context, ruleSet string, there func(rule 
 	return nil
 }
 
-// place is where a key's bucket is.
+// place returns the id of a key's bucket.
 func (r *resets) place(key *fluxgate.Key) fluxgate.KeyID {
 	generation := r.generation.Load()
 	if generation == nil {
@@ -86,8 +86,8 @@ func (r *resets) place(key *fluxgate.Key) fluxgate.KeyID {
 	if g == 0 {
 		return key.ID
 	}
-	// The id is a hash already: any other 128 bits that depend on all of it
-	// and on the generation are as far from everybody else's.
+	// The id is a hash already: any other 128 bits that depend on all of it and
+	// on the generation collide as rarely.
 	id := key.ID
 	low, high := binary.LittleEndian.Uint64(id[:8]), binary.LittleEndian.Uint64(id[8:])
 	binary.LittleEndian.PutUint64(id[:8], low^g*0x9e3779b97f4a7c15)

@@ -13,17 +13,17 @@ type entry struct {
 	state bucket.State
 	// full is when every band is full, in microseconds of the store's clock.
 	full int64
-	// queued is full as the queue knows it. Takes move full further away, and
-	// the queue hears of it when the entry comes to its front; what is given
-	// back or reset brings it nearer, and stays queued until then.
+	// queued is the value of full that the queue is ordered by. Takes increase
+	// full, and the queue is updated when the entry comes to its front; tokens
+	// given back and resets decrease it, and the entry stays queued until then.
 	queued int64
 	// one is room for the state of a single band.
 	one [1]bucket.Slot
 }
 
-// look brings an entry to now; none is a full bucket, and so is one that has
-// become full and was not dropped yet: other bands than those it was written
-// under must not find it anything less.
+// look brings an entry to now. No entry is a full bucket, and so is one that
+// has become full and was not dropped yet, also for other bands than those it
+// was written under.
 func (e *entry) look(bands []fluxgate.ExactBand, now int64, view *bucket.View) {
 	if e != nil && e.full > now {
 		e.state.View(bands, now, view)
@@ -43,7 +43,7 @@ func (e *entry) adopt(now int64) {
 	}
 }
 
-// forget makes the bucket full. Its place in the queue drops it later.
+// forget fills the bucket. The queue drops it later.
 func (e *entry) forget() {
 	e.state = bucket.State{Slots: e.state.Slots[:0]}
 	e.full = 0
@@ -61,12 +61,12 @@ type shard struct {
 	// The last ones dropped, to be used again.
 	spare     *entry
 	spareRule *ruleBuckets
-	_         [64]byte // keeps neighbours out of this cache line
+	_         [64]byte // avoids false sharing
 }
 
 func (s *shard) find(id fluxgate.KeyID) *entry { return s.entries[id] }
 
-// write remembers what was decided for an entry, or makes one for the key.
+// write stores the new state of an entry, or adds one for the key.
 func (s *shard) write(e *entry, id fluxgate.KeyID, key *fluxgate.Key, bands []fluxgate.ExactBand, view *bucket.View, full int64) {
 	full += view.Now
 	if e == nil {
@@ -76,9 +76,9 @@ func (s *shard) write(e *entry, id fluxgate.KeyID, key *fluxgate.Key, bands []fl
 	e.full = full
 }
 
-// add makes room for a new entry and queues it. The new one always gets a
-// place: where other buckets have filled the store, its limit would otherwise
-// not be counted at all.
+// add makes room for a new entry and queues it. The new entry is always stored:
+// in a store full of other buckets its limit would otherwise not be counted at
+// all.
 func (s *shard) add(id fluxgate.KeyID, rule target, now, full int64) *entry {
 	if len(s.entries) >= s.most {
 		s.sweep(now)
@@ -99,9 +99,9 @@ func (s *shard) add(id fluxgate.KeyID, rule target, now, full int64) *entry {
 
 // evict drops the entry of a rule that is nearest to full.
 func (s *shard) evict(r *ruleBuckets) {
-	// Entries that were taken from since they were queued move back. Each
-	// step is one that an earlier take has saved; the bound is for the day
-	// on which all of them come at once.
+	// Entries that were taken from since they were queued move back. Each step
+	// was saved by an earlier take; the bound limits how many are made up for
+	// at once.
 	for range 64 {
 		front := r.queue[0]
 		if front.queued >= front.full {
@@ -113,7 +113,7 @@ func (s *shard) evict(r *ruleBuckets) {
 	s.evicted++
 }
 
-// sweep drops entries that are full by now, a few at a time.
+// sweep drops entries that are full, a few at a time.
 func (s *shard) sweep(now int64) {
 	for range 2 {
 		rules := s.order[byFront].rules

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// maxShards is so many that requests with different keys seldom meet:
-	// waiting for a lock costs far more than what is done under it.
+	// maxShards is so high that requests with different keys rarely contend:
+	// waiting for a lock costs far more than the work under it.
 	maxShards = 256
-	// shardBuckets is the least a shard has room for while there is more than
-	// one. Keys do not spread evenly, and less where shards are small.
+	// shardBuckets is the least a shard has room for if there are several. The
+	// smaller shards are, the less evenly keys spread.
 	shardBuckets = 1024
 )
 
@@ -36,8 +36,8 @@ func (s *Store) shardOf(id fluxgate.KeyID) int {
 	return int(binary.LittleEndian.Uint64(id[:8]) & uint64(len(s.shards)-1))
 }
 
-// lock locks the shards of a request in their order, so that no two requests
-// can wait for each other.
+// lock locks the shards of a request in order, so that requests cannot
+// deadlock.
 func (s *Store) lock(lookups []lookup) {
 	for n := nextShard(lookups, -1); n < maxShards; n = nextShard(lookups, n) {
 		s.shards[n].mu.Lock()
@@ -50,7 +50,7 @@ func (s *Store) unlock(lookups []lookup) {
 	}
 }
 
-// nextShard is the number of the first shard after one, or maxShards.
+// nextShard returns the number of the first shard after one, or maxShards.
 func nextShard(lookups []lookup, after int) int {
 	next := maxShards
 	for i := range lookups {

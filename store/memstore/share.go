@@ -7,7 +7,7 @@ import "container/heap"
 type ruleBuckets struct {
 	rule  target
 	queue queue
-	// at is the place in each of the shard's two orders.
+	// at is the index in each of the shard's two orders.
 	at [2]int
 	// one is room for the queue of a single bucket.
 	one [1]*entry
@@ -71,8 +71,8 @@ func (s *shard) enqueue(rule target, e *entry) {
 	}
 }
 
-// reorder moves a rule whose queue has changed to where it belongs, and
-// removes it if it has no buckets left.
+// reorder moves a rule whose queue has changed to its place, and removes it if
+// it has no buckets left.
 func (s *shard) reorder(r *ruleBuckets) {
 	if len(r.queue) > 0 {
 		for by := range s.order {
@@ -88,10 +88,10 @@ func (s *shard) reorder(r *ruleBuckets) {
 	s.spareRule = r
 }
 
-// crowded is the rule that makes room in a full shard for a newcomer of
-// another or the same rule. All rules that are there have equal shares. A
-// newcomer below the share of its rule takes the place from the rule with the
-// most buckets, which is above its own; otherwise from its own rule.
+// crowded returns the rule that loses a bucket to a new one in a full shard.
+// All rules in the shard have equal shares. If the rule of the new bucket is
+// below its share, the rule with the most buckets loses one; otherwise the rule
+// of the new bucket does.
 func (s *shard) crowded(newcomer target) *ruleBuckets {
 	own := s.rules[newcomer]
 	if own == nil || len(own.queue)*len(s.rules) < s.most {

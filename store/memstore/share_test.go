@@ -177,7 +177,7 @@ func TestShare_Reached(t *testing.T) {
 	}
 }
 
-// A bucket that is full by now goes before any other, whatever its rule.
+// A full bucket is dropped before any other, whatever its rule.
 func TestShare_FullBucketsGoFirst(t *testing.T) {
 	f := newFixture(t, 4, fluxgate.PerDay(10))
 	for caller := range 2 {
@@ -196,8 +196,8 @@ func TestShare_FullBucketsGoFirst(t *testing.T) {
 	}
 }
 
-// More rules than room: every newcomer still gets a place, and nothing beyond
-// the bound is remembered.
+// With more rules than room every new bucket is still stored, and the bound
+// holds.
 func TestShare_MoreRulesThanRoom(t *testing.T) {
 	const most, rules = 50, 10_000
 	f := newFixture(t, most, fluxgate.PerDay(10))

@@ -12,12 +12,13 @@ import (
 	"github.com/fluxgate/fluxgate/store/bucketmath"
 )
 
-// Config is how a [Store] is made. Its zero value works.
+// Config configures a [Store]. Its zero value works.
 type Config struct {
 	// MaxBuckets bounds how many buckets are remembered. 0 means 1,000,000,
 	// which is about 200 MB, or 350 MB if every bucket has its own rule.
 	MaxBuckets int
-	// Clock is the store's clock. Nil means the machine's, without its steps.
+	// Clock is the store's clock. Nil means the machine's clock, which then
+	// never steps.
 	Clock func() time.Time
 	// Salt is mixed into the keys. Nil means a random one.
 	Salt []byte
@@ -36,7 +37,7 @@ var (
 	_ fluxgate.ResetForgetter = (*Store)(nil)
 )
 
-// New makes an empty store.
+// New returns an empty store.
 func New(config Config) (*Store, error) {
 	if config.MaxBuckets < 0 {
 		return nil, fmt.Errorf("MaxBuckets must not be negative, it is %d", config.MaxBuckets)
@@ -55,8 +56,8 @@ func New(config Config) (*Store, error) {
 	return s, nil
 }
 
-// steadyClock is the wall clock at the start and the monotonic one from there
-// on: it never steps.
+// steadyClock is the wall clock at the start plus the monotonic time since
+// then: it never steps.
 func steadyClock() func() int64 {
 	start := time.Now()
 	base := start.UnixMicro()
@@ -128,19 +129,18 @@ func (s *Store) Reset(ctx context.Context, what fluxgate.Key) error {
 // Salt implements [fluxgate.Store].
 func (s *Store) Salt() []byte { return s.salt }
 
-// Close implements [fluxgate.Store]. There is nothing to end.
+// Close implements [fluxgate.Store]. It does nothing.
 func (s *Store) Close() error { return nil }
 
-// Stats is what the store holds and has lost.
+// Stats are counters of a store.
 type Stats struct {
-	// Buckets is how many are remembered. Some may be full by now.
+	// Buckets is how many are stored. Some may be full already.
 	Buckets int
-	// Evicted is how many were forgotten before they were full, for want of
-	// room.
+	// Evicted is how many were evicted before they were full.
 	Evicted uint64
 }
 
-// Stats counts.
+// Stats returns the store's counters.
 func (s *Store) Stats() Stats {
 	var sum Stats
 	for i := range s.shards {

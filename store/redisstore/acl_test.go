@@ -14,7 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// documentedUser is the rules of the ACL user in a block of docs/redis.md.
+// documentedUser returns the rules of the ACL user in a block of docs/redis.md.
 func documentedUser(t testing.TB, block string) []string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/redis.md")
@@ -105,7 +105,7 @@ func TestACL_Standalone(t *testing.T) {
 	if err := underACL(t, server.URI(), servers); err != nil {
 		t.Error(err)
 	}
-	// And it lets in nothing else.
+	// And it allows nothing else.
 	client := newScriptClient(t, server)
 	for _, command := range [][]any{
 		{"GET", "other:key"}, {"SET", "fluxgate:x", "1"}, {"KEYS", "*"}, {"SCAN", "0"}, {"FLUSHALL"}, {"CONFIG", "GET", "*"},
@@ -186,7 +186,7 @@ func TestACL_Sentinel(t *testing.T) {
 	if err := underACL(t, sentinel.URI(), []*testenv.Server{master}); err != nil {
 		t.Fatal(err)
 	}
-	// Without the subscription nobody hears of a failover.
+	// Without the subscription no failover is noticed.
 	s := openStore(t, sentinel.URI(), Config{})
 	until(t, "somebody listens to the sentinels", func() bool {
 		listeners := int64(0)

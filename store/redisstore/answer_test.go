@@ -8,8 +8,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/bucket"
 )
 
-// FuzzAnswer reads what no script has written: it must be refused, or be an
-// answer that the script could have given.
+// Any input is refused, or is an answer that the script could have given.
 func FuzzAnswer(f *testing.F) {
 	two := exactBands(f, fluxgate.PerMinute(10), fluxgate.PerHour(1_000))
 	make3 := func() *scriptCall {

@@ -14,11 +14,11 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// promptly is how soon a caller that goes away must be gone. It is gone within
-// a fraction of a millisecond; the rest is for a busy machine.
+// promptly is how soon a canceled caller must return. It returns within a
+// fraction of a millisecond; the rest is for a busy machine.
 const promptly = 100 * time.Millisecond
 
-// leaver is a take whose caller goes away.
+// leaver is a take whose caller is canceled.
 type leaver struct {
 	leave context.CancelFunc
 	done  chan error
@@ -34,7 +34,7 @@ func (tr trial) takeAndLeave(demands ...fluxgate.Demand) leaver {
 	return l
 }
 
-// gone has the caller leave and fails the test unless it is gone at once.
+// gone cancels the caller and fails the test unless it returns at once.
 func (l leaver) gone(t testing.TB) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -50,8 +50,7 @@ func (l leaver) gone(t testing.TB) time.Duration {
 	return took
 }
 
-// keysAsked is how many keys callers have asked a node for and not been
-// answered, sent or not.
+// keysAsked is how many keys are queued for a node or in flight.
 func (tr trial) keysAsked(shard int) int {
 	l := tr.nodes.queue(shard)
 	l.mu.Lock()
@@ -59,8 +58,8 @@ func (tr trial) keysAsked(shard int) int {
 	return l.keysOut + l.waiting
 }
 
-// underWay is how many calls a node has not answered, and how many asks wait
-// for the next.
+// underWay is how many calls a node has not answered, and how many requests
+// wait for the next.
 func (tr trial) underWay(shard int) (calls, waiting int) {
 	l := tr.nodes.queue(shard)
 	l.mu.Lock()
@@ -73,7 +72,7 @@ func TestCancel_SharedCall(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	proxy := testenv.StartProxy(t, srv.Addr())
 	tr := newTrial(t, "redis://"+proxy.Addr(), Config{}, srv)
-	// One call at a time, so that all who wait share the next.
+	// One call at a time, so that all waiting requests share the next.
 	tr.eager, tr.most = 1, 1
 	d := tr.demand(ample)
 	tr.mustTake(d)
@@ -117,7 +116,7 @@ func TestCancel_SharedCall(t *testing.T) {
 	const stayed = 2 + stay
 	var taken int64
 	until(t, "what was taken for those who left is given back", func() bool {
-		// What may have overflowed meanwhile is gone: less than a token.
+		// What may have overflowed meanwhile is less than a token.
 		taken = tr.taken(d)
 		return taken <= stayed+1
 	})
@@ -149,7 +148,7 @@ func TestCancel_FrozenServer(t *testing.T) {
 	for _, l := range leavers {
 		longest = max(longest, l.gone(t))
 	}
-	// Nor does one stay that has no time to begin with.
+	// A caller whose context has already ended returns too.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	start := time.Now()
@@ -177,8 +176,8 @@ func TestCancel_FrozenServer(t *testing.T) {
 	}
 }
 
-// leaveFrozenShard freezes one of two shards that a caller asks, for less long
-// than the cluster needs to notice.
+// leaveFrozenShard freezes one of two shards of a request, for less time than
+// the cluster needs to notice.
 func leaveFrozenShard(tr clusterTrial) {
 	masters := tr.masters()
 	cold, warm := tr.shardsOn(masters[0])[0], tr.shardsOn(masters[1])[0]
@@ -224,7 +223,7 @@ func leaveFrozenShard(tr clusterTrial) {
 	tr.Logf("a caller left while it asked in %v, and while it took in %v", first.Round(time.Microsecond), second.Round(time.Microsecond))
 }
 
-// frozenShard asks a shard that answers nothing, and one that is well.
+// frozenShard sends a request to a frozen shard and a healthy one.
 func frozenShard(tr clusterTrial) {
 	masters := tr.masters()
 	here, there := tr.demandIn(tr.shardsOn(masters[1])[0], ample), tr.demandIn(tr.shardsOn(masters[0])[0], ample)
@@ -270,7 +269,7 @@ func goroutines() []string {
 }
 
 // untilNothingRuns waits until the last goroutine has ended. The client's probe
-// of a server that is away sleeps for a second at a time.
+// of an unavailable server sleeps for a second at a time.
 func untilNothingRuns(t testing.TB) {
 	t.Helper()
 	const patience = 10 * time.Second
@@ -346,8 +345,8 @@ func TestClose_Goroutines(t *testing.T) {
 	}
 }
 
-// A dial that is under way when the store is closed asks Sentinel for the
-// master; it must not begin to listen to it.
+// A dial that is in progress when the store is closed asks Sentinel for the
+// master; it must not subscribe to it.
 func TestClose_DuringDial(t *testing.T) {
 	group := testenv.SharedSentinel(t)
 	proxy := testenv.StartProxy(t, group.Addr())

@@ -9,15 +9,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// NewClient makes a client of the servers that a URI names, for those who keep
-// more in the same Redis than buckets: rules, announcements. Unlike the store's
-// own connections it tries again by itself. In ModeAuto the server is asked
-// whether it is part of a cluster; one that does not answer is taken for a
-// server of its own, so name the mode where a cluster may be away at first.
+// NewClient returns a client of the servers that a URI names, for other data in
+// the same Redis: rules, announcements. Unlike the store's own connections it
+// retries. In ModeAuto it asks the server whether it is part of a cluster; a
+// server that does not answer is treated as standalone, so set the mode if a
+// cluster may be unavailable at the start.
 func NewClient(ctx context.Context, uri string, mode Mode) (redis.UniversalClient, error) {
 	t, err := parseURI(uri)
 	if err != nil {
-		return nil, fmt.Errorf("making a Redis client: %w", err)
+		return nil, fmt.Errorf("creating a Redis client: %w", err)
 	}
 	if t.client != nil { // Sentinel's
 		return t.client, nil
@@ -35,7 +35,7 @@ func NewClient(ctx context.Context, uri string, mode Mode) (redis.UniversalClien
 		}
 	}
 	if err := one.Close(); err != nil {
-		return nil, fmt.Errorf("making a Redis client: %w", t.clean(err))
+		return nil, fmt.Errorf("creating a Redis client: %w", t.clean(err))
 	}
 	switch mode {
 	case ModeCluster:
@@ -46,5 +46,5 @@ func NewClient(ctx context.Context, uri string, mode Mode) (redis.UniversalClien
 	case ModeAuto, ModeStandalone:
 		return redis.NewClient(&options), nil
 	}
-	return nil, errors.New("making a Redis client: mode sentinel needs a redis-sentinel:// URI")
+	return nil, errors.New("creating a Redis client: mode sentinel needs a redis-sentinel:// URI")
 }

@@ -39,7 +39,7 @@ func TestNewClient_Topologies(t *testing.T) {
 	}
 }
 
-// A cluster whose nodes are written with a scheme each is found.
+// A cluster URI with a scheme for each node is accepted.
 func TestOpen_SchemeForEachNode(t *testing.T) {
 	uri := "redis://" + strings.Join(testenv.SharedCluster(t).Addrs(), ",redis://")
 	store, err := Open(t.Context(), uri, Config{Prefix: "schemes"})

@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// While Redis is away go-redis writes to slog at most once a second, and not to
-// standard error. A logger that the program has set gets everything.
+// While Redis is unavailable go-redis writes to slog at most once a second, and
+// not to standard error. A logger that the program has set gets everything.
 func TestOpen_ClientLog(t *testing.T) {
 	for _, c := range []struct{ name, own string }{{"default", ""}, {"own logger", "yes"}} {
 		t.Run(c.name, func(t *testing.T) {

@@ -16,8 +16,8 @@ type clusterTrial struct {
 	cluster *testenv.Cluster
 }
 
-// The parts of a cluster that are well go on when one is not; the default is to
-// stop all of it.
+// Healthy parts of a cluster continue when one fails; the default is to stop
+// all of it.
 var partialCoverage = testenv.Config{Directives: []string{"cluster-require-full-coverage no"}}
 
 func newClusterTrial(t testing.TB, cluster *testenv.Cluster, timeout time.Duration) clusterTrial {
@@ -53,8 +53,8 @@ func (tr clusterTrial) masters() []*testenv.Server {
 	return masters
 }
 
-// The tests share a cluster, since it takes longer to start than most of them
-// to run. The last one breaks it.
+// The tests share a cluster, since starting one takes longer than most of them.
+// The last one breaks it.
 func TestCluster_Faults(t *testing.T) {
 	cluster := testenv.StartCluster(t, partialCoverage)
 	t.Run("script flushes are not seen by callers", func(t *testing.T) { clusterFlush(newClusterTrial(t, cluster, 2*time.Second), t) })
@@ -99,8 +99,8 @@ func clusterFlush(tr clusterTrial, t *testing.T) {
 	}
 }
 
-// resharding moves the slot of a shard back and forth while a crowd asks for
-// single keys, for several keys of the shard, and for keys of this shard and
+// resharding moves the slot of a shard back and forth while a crowd takes from
+// single keys, from several keys of the shard, and from keys of this shard and
 // another.
 func resharding(tr clusterTrial) {
 	home, away := tr.masters()[0], tr.masters()[1]
@@ -153,7 +153,7 @@ func resharding(tr clusterTrial) {
 			}
 			crowd.untilAsked(4 * crowdSize)
 		}
-		// A single key can be reset where it has gone.
+		// A single key can be reset after it has moved.
 		if err := m.MoveKeys(tr.Context(), tr.name(gone)); err != nil {
 			tr.Fatal(err)
 		}
@@ -276,7 +276,7 @@ func masterKilled(tr clusterTrial) {
 	if onBoth.away == 0 {
 		tr.Error("no request was told that a part of it is unavailable")
 	}
-	// The living shard took for every request, whatever became of the dead one.
+	// The healthy shard took for every request, also while the other was down.
 	if taken := tr.taken(both[0]); taken != onBoth.admitted {
 		tr.Errorf("%d requests passed and took %d tokens of the living shard", onBoth.admitted, taken)
 	}
@@ -289,8 +289,8 @@ func masterKilled(tr clusterTrial) {
 	within(tr, band, shared.Bands[0], onDead.passes, 1)
 }
 
-// blockedCaller has one caller whose own rule is empty ask about 5,000 times
-// a second for a bucket that others share.
+// blockedCaller has one caller whose own rule is empty send about 5,000
+// requests a second to a bucket that others share.
 func blockedCaller(tr clusterTrial) {
 	const (
 		others   = 32
@@ -307,7 +307,7 @@ func blockedCaller(tr clusterTrial) {
 	for i := range own {
 		own[i] = tr.demandIn(tr.shardsOn(masters[2])[i%2], ample)
 	}
-	// Not full from the start: what overflows is lost to nobody.
+	// Not full from the start, so that nothing overflows.
 	part := global
 	part.Cost = band.Capacity / 2
 	began, err := tr.take(part)
@@ -315,9 +315,9 @@ func blockedCaller(tr clusterTrial) {
 		tr.Fatal(began, err)
 	}
 	start := time.Now()
-	var turns atomic.Int64
+	var sent atomic.Int64
 	flood := tr.gather(blocked, 0, func(int) []fluxgate.Demand {
-		turn := turns.Add(1)
+		turn := sent.Add(1)
 		time.Sleep(time.Until(start.Add(time.Duration(turn) * time.Second / perSec)))
 		return []fluxgate.Demand{global, empty}
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Mode is how the servers stand to each other.
+// Mode is the topology of the servers.
 type Mode string
 
 // The modes.
@@ -24,7 +24,7 @@ const (
 	ModeCluster    Mode = "cluster"
 )
 
-// Config is how a [Store] is made. Its zero value works.
+// Config configures a [Store]. Its zero value works.
 type Config struct {
 	// Mode is the topology. Empty means ModeAuto.
 	Mode Mode
@@ -36,16 +36,16 @@ type Config struct {
 	// Shards is over how many slots of a cluster the keys are spread. All
 	// gateways must agree on it. 0 means 64; ten for each master is enough.
 	Shards int
-	// Secret is mixed into the salt of the keys, so that who can read Redis
-	// still cannot tell whose bucket a key is. All gateways must have the
-	// same. Empty means none.
+	// Secret is mixed into the salt of the keys, so that the keys in Redis do
+	// not reveal whose buckets they are. All gateways must have the same. Empty
+	// means none.
 	Secret Secret
-	// Refresh is how often the record that gateways agree on is looked at, and
-	// with it how soon a reset by another gateway is seen. 0 means 2s.
+	// Refresh is how often the fleet state is read, and so how soon a reset by
+	// another gateway takes effect. 0 means 2s.
 	Refresh time.Duration
 	// Pool is the connections to each server.
 	Pool Pool
-	// Logger gets what the store repairs by itself. Nil means slog.Default().
+	// Logger logs what the store repairs by itself. Nil means slog.Default().
 	// What go-redis itself logs goes to slog.Default(), at most one line a
 	// second. redis.SetLogger, called in main, replaces that.
 	Logger *slog.Logger
@@ -57,12 +57,12 @@ type Config struct {
 // Secret is bytes that no log and no error shows.
 type Secret = secret.Bytes
 
-// Pool is how many connections there are to one server. Callers share calls,
-// so few are needed; 0 means what the client or go-redis has.
+// Pool sets the number of connections to one server. Callers share calls, so
+// few are needed; 0 means the default of the client or go-redis.
 type Pool struct {
 	// Size is how many there are at most, and at least what the store needs.
 	Size int
-	// MaxIdle and MinIdle are how many are kept when nobody needs them.
+	// MaxIdle and MinIdle are how many idle ones are kept.
 	MaxIdle, MinIdle int
 }
 
@@ -115,9 +115,9 @@ func (c Config) withDefaults() (Config, error) {
 	case c.Shards < 1 || c.Shards > maxShards:
 		return c, fmt.Errorf("there must be 1 to %d shards, not %d", maxShards, c.Shards)
 	case c.Pool.Size < 0 || c.Pool.MaxIdle < 0 || c.Pool.MinIdle < 0:
-		return c, errors.New("a pool cannot have fewer than no connections")
+		return c, errors.New("pool sizes must not be negative")
 	case c.Refresh < 10*time.Millisecond:
-		return c, fmt.Errorf("the record must not be looked at more often than every 10ms, not every %v", c.Refresh)
+		return c, fmt.Errorf("the refresh interval must be at least 10ms, not %v", c.Refresh)
 	}
 	return c, nil
 }

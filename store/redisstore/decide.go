@@ -19,7 +19,7 @@ type part struct {
 	op        byte
 	request   *shardRequest
 	err       error
-	final     bool // not to be asked again
+	final     bool // not to be sent again
 }
 
 func (s *Store) decide(ctx context.Context, op byte, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
@@ -53,8 +53,8 @@ func (s *Store) decide(ctx context.Context, op byte, demands []fluxgate.Demand, 
 	return s.decideParts(ctx, op, demands, out, s.split(demands, one), deadline)
 }
 
-// onlyShard is the shard of all demands, if they have one. Where one script
-// may touch every key there is only one.
+// onlyShard is the shard of all demands, if they are in one. Without a cluster
+// there is only one.
 func (s *Store) onlyShard(demands []fluxgate.Demand) (int, bool) {
 	if !s.nodes.cluster {
 		return 0, true
@@ -101,13 +101,13 @@ func (s *Store) newRequest(op byte, shard int, demands []fluxgate.Demand, places
 }
 
 // decideParts decides a request whose keys are in several slots, which no
-// script can touch at once. It first asks all of them without taking, and debits
-// overdrafts: most requests that are rejected are rejected here and have taken
-// no token. Then it takes, and gives back if another request was faster
-// meanwhile. Each demand with a Min is granted what is there when it takes.
+// script can access at once. It first peeks at all of them and debits
+// overdrafts: most rejected requests are rejected here and have taken no token.
+// Then it takes, and gives back if another request took the tokens in between.
+// Each demand with a Min is granted what is there when it takes.
 //
-// The first round has half of the time: a part that does not answer uses up all
-// it is given, and must leave the others enough to take.
+// The first round has half of the time: a part that does not answer uses up its
+// time, and must leave enough for the second round.
 func (s *Store) decideParts(ctx context.Context, op byte, demands []fluxgate.Demand, out *fluxgate.Outcome, parts []*part, deadline time.Time) error {
 	first := deadline
 	if op == opTake {
@@ -132,10 +132,10 @@ func (s *Store) decideParts(ctx context.Context, op byte, demands []fluxgate.Dem
 	return err
 }
 
-// requestParts asks all parts that are not final at once and puts the answers of
-// all together. A part that cannot be asked is unavailable; it is an error only
-// if all are. It returns the parts as they were asked: one whose keys are on two
-// nodes for the moment is asked key by key.
+// requestParts sends all parts that are not final at once and merges the
+// answers. A part without an answer is unavailable; it is an error only if all
+// are. It returns the parts as they were sent: a part whose keys are on two
+// nodes during a migration is sent key by key.
 func (s *Store) requestParts(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome, parts []*part, deadline time.Time) ([]*part, error) {
 	submit := func(p *part) {
 		p.request = s.newRequest(p.op, p.shard, demands, p.places, deadline)
@@ -183,8 +183,8 @@ func (s *Store) requestParts(ctx context.Context, demands []fluxgate.Demand, out
 	return asked, nil
 }
 
-// withdraw gives back what some parts have taken for a request that does not
-// pass. A caller that has left does not wait for it.
+// withdraw gives back what some parts have taken for a request that is
+// rejected. A caller that has left does not wait for it.
 func (s *Store) withdraw(ctx context.Context, parts []*part) {
 	receipt := new(fluxgate.Receipt)
 	for _, p := range parts {
@@ -205,12 +205,12 @@ func (s *Store) withdraw(ctx context.Context, parts []*part) {
 	s.giveBack(receipt)
 }
 
-// giveBack settles a receipt at 0, whatever has become of its caller.
+// giveBack settles a receipt at 0, also if its caller has left.
 func (s *Store) giveBack(receipt *fluxgate.Receipt) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
 	defer cancel()
 	if _, err := s.Settle(ctx, receipt, receipt.Same(0)); err != nil {
-		s.log.Warn("tokens of a request that does not pass could not be given back", "error", s.clean(err))
+		s.log.Warn("cannot give back the tokens of a rejected request; they refill over time", "error", s.clean(err))
 	}
 }
 

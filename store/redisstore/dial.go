@@ -10,22 +10,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// dialer is how connections are opened.
+// dialer opens connections.
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// dials keeps watch over the connections of a client that asks Sentinel where
-// the master is.
+// dials tracks the connections of a client that finds the master through
+// Sentinel.
 //
-// A master that was replaced goes on for about a second before Sentinel demotes
-// it. Who then asks both hands out tokens twice, so the first connection to a
-// new master ends those to the old one.
+// A master that was replaced accepts writes for about a second until Sentinel
+// demotes it. Using both would hand out tokens twice, so the first connection
+// to a new master closes those to the old one.
 //
-// A dial that is under way when the client is closed would start to listen to
-// Sentinel anew, and nobody would end that.
+// A dial that is in progress when the client is closed would subscribe to
+// Sentinel again, and that subscription would never end.
 type dials struct {
 	dial dialer
-	// last is called when the store is closed and no dial is under way, or
-	// nil.
+	// last is called when the store is closed and no dial is in progress. It
+	// may be nil.
 	last func() error
 
 	life context.Context // of the dials
@@ -45,7 +45,7 @@ func watchDials(dial dialer, last func() error) *dials {
 	return d
 }
 
-// Dial is the dialer, until it is closed.
+// Dial opens a connection, unless dials is closed.
 func (d *dials) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	d.mu.Lock()
 	if d.life.Err() != nil {
@@ -56,7 +56,7 @@ func (d *dials) Dial(ctx context.Context, network, addr string) (net.Conn, error
 	d.turn++
 	turn := d.turn
 	d.mu.Unlock()
-	defer func() { _ = d.done() }() // nobody is left to hear it
+	defer func() { _ = d.done() }() // no caller is left for the error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(d.life, cancel)()
@@ -67,10 +67,10 @@ func (d *dials) Dial(ctx context.Context, network, addr string) (net.Conn, error
 	return d.watch(conn, turn)
 }
 
-// errDemoted is a dial that was overtaken by one to a newer master.
+// errDemoted is returned for a dial that ended after one to a newer master.
 var errDemoted = errors.New("the server is no longer the master")
 
-// watch ends the connections to a master that is no more.
+// watch closes the connections to a former master.
 func (d *dials) watch(conn net.Conn, turn uint64) (net.Conn, error) {
 	w := &watchedSocket{watchedConn: watchedConn{Conn: conn, dials: d}}
 	to := conn.RemoteAddr().String()
@@ -94,7 +94,7 @@ func (d *dials) watch(conn net.Conn, turn uint64) (net.Conn, error) {
 	for _, other := range stale {
 		_ = other.Close()
 	}
-	// The client looks into idle sockets, where there is one to look into.
+	// The client checks idle sockets through SyscallConn.
 	if socket, ok := conn.(syscall.Conn); ok {
 		w.socket = socket
 		return w, nil
@@ -102,7 +102,7 @@ func (d *dials) watch(conn net.Conn, turn uint64) (net.Conn, error) {
 	return &w.watchedConn, nil
 }
 
-// watchedConn is a connection that is known until it is closed.
+// watchedConn is a connection that is tracked until it is closed.
 type watchedConn struct {
 	net.Conn
 	dials *dials
@@ -134,7 +134,7 @@ func (d *dials) done() error {
 	return d.last()
 }
 
-// close ends the dials that are under way and lets no more begin.
+// close ends the dials in progress and refuses new ones.
 func (d *dials) close() error {
 	d.mu.Lock()
 	d.underWay++ // so that none of the dials is the last

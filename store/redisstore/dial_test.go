@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// listen is a server that accepts connections and says nothing.
+// listen is a server that accepts connections and sends nothing.
 func listen(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,7 +33,7 @@ func listen(t *testing.T) string {
 // A connection to a new master closes those to the old one.
 func TestDial_NewMaster(t *testing.T) {
 	oldMaster, newMaster := listen(t), listen(t)
-	// The n-th dial leads where the n-th channel says, when it says so.
+	// The n-th dial connects to the address from the n-th channel.
 	var n atomic.Int64
 	leads := [4]chan string{}
 	for i := range leads {

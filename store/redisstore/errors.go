@@ -8,25 +8,26 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrUnavailable is wrapped by errors of servers that could not be asked, or
-// did not answer. A call that was sent and not answered may have taken tokens.
+// ErrUnavailable is wrapped by errors about servers that could not be reached
+// or did not answer. A call that was sent and not answered may have taken
+// tokens.
 var ErrUnavailable = errors.New("redis is unavailable")
 
-// refusal is why a server did not run a call. All of them mean that nothing
-// was taken, and that asking again, perhaps elsewhere, is safe.
+// refusal is why a server did not run a call. In all cases nothing was taken,
+// and sending the call again, perhaps elsewhere, is safe.
 type refusal int
 
 const (
-	ran          refusal = iota // or may have: never ask again
-	noScript                    // the script is not there
+	ran          refusal = iota // or may have: never send again
+	noScript                    // the script is not loaded
 	moved                       // the slot is elsewhere
 	askElsewhere                // the slot is moving and the key has moved
 	tryAgain                    // the slot is moving and some of the keys have
-	notNow                      // the server cannot for the moment
+	notNow                      // the server cannot run it at present
 	notReached                  // there was no connection
 )
 
-// refusalOf reads an error of a call.
+// refusalOf classifies the error of a call.
 func refusalOf(err error) refusal {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
@@ -49,8 +50,8 @@ func refusalOf(err error) refusal {
 	case "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY":
 		return notNow
 	}
-	// A write on a replica that became one while the script ran fails inside
-	// of it.
+	// If a master becomes a replica while the script runs, a write fails inside
+	// the script.
 	if strings.Contains(reply.Error(), "-READONLY") {
 		return notNow
 	}

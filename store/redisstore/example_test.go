@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A store from a URI, and what operators want to know about its servers.
+// A store from a URI, and the health of its servers.
 func ExampleOpen() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -33,8 +33,8 @@ func ExampleOpen() {
 	}
 }
 
-// A store that asks the servers of a client that is there already, with its
-// TLS, credentials and pool.
+// A store on the servers of an existing client, with its TLS, credentials and
+// pool.
 func ExampleNew() {
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"10.0.0.1:6379", "10.0.0.2:6379"}})
 	defer client.Close()

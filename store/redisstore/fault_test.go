@@ -17,20 +17,20 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// crowdSize is how many callers ask at once while something breaks.
+// crowdSize is the number of concurrent callers during a fault.
 const crowdSize = 64
 
-// slack is how much later than it should a busy machine may do something.
+// slack is the delay allowed for a busy machine.
 const slack = time.Second
 
-// trial is a store with the words that fault tests are written in.
+// trial is a store with helpers for fault tests.
 type trial struct {
 	testing.TB
 	*Store
 }
 
-// newTrial is a trial of a store at uri. The servers must at the end not have
-// seen a command that looks at, or deletes, more than our own keys.
+// newTrial is a trial of a store at uri. At its end the servers must not have
+// seen a command that reads or deletes more than our own keys.
 func newTrial(t testing.TB, uri string, config Config, servers ...*testenv.Server) trial {
 	t.Helper()
 	s := openStore(t, uri, config)
@@ -72,7 +72,7 @@ func infoCount(t testing.TB, srv *testenv.Server, section, field string) int64 {
 	return n
 }
 
-// scriptCalls is how often a server was asked to run the script.
+// scriptCalls is how often a server was called to run the script.
 func scriptCalls(t testing.TB, srv *testenv.Server) int64 {
 	t.Helper()
 	return infoCount(t, srv, "commandstats", "cmdstat_evalsha") + infoCount(t, srv, "commandstats", "cmdstat_eval")
@@ -92,7 +92,7 @@ func replies(t testing.TB, word string, servers ...*testenv.Server) int64 {
 // is missing from it was taken.
 var ample = fluxgate.Band{Label: "ample", Capacity: 1_000_000, RefillTokens: 10, Refill: time.Hour}
 
-// demand is for a token of a bucket that nobody has used, in any shard.
+// demand is for a token of an unused bucket, in any shard.
 func (tr trial) demand(band fluxgate.Band) fluxgate.Demand {
 	tr.Helper()
 	exact, err := band.Exact(0)
@@ -144,7 +144,7 @@ func (tr trial) taken(d fluxgate.Demand) int64 {
 	return d.Bands[0].Capacity - out.Results[0].Bands[0].Remaining
 }
 
-// until polls for what must come true, for longer than any server needs.
+// until polls for a condition, for longer than any server needs.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	const patience = 30 * time.Second
@@ -164,10 +164,10 @@ type caller struct {
 	longest                 time.Duration
 	longestFailure          time.Duration
 	errs                    map[string]int64
-	strange                 []error // of no kind that a caller can expect
+	strange                 []error // unexpected errors
 }
 
-// crowd is callers who ask over and over.
+// crowd is a number of callers that send requests in a loop.
 type crowd struct {
 	trial
 	began   time.Time
@@ -177,7 +177,7 @@ type crowd struct {
 	callers []caller
 }
 
-// gather starts n callers; what a caller asks for may differ each time. They
+// gather starts n callers; the demands of a caller may differ each time. They
 // pause in between, so that the machine has time for the servers.
 func (tr trial) gather(n int, pause time.Duration, next func(caller int) []fluxgate.Demand) *crowd {
 	c := &crowd{trial: tr, began: time.Now(), halt: make(chan struct{}), callers: make([]caller, n)}
@@ -189,7 +189,7 @@ func (tr trial) gather(n int, pause time.Duration, next func(caller int) []fluxg
 	return c
 }
 
-// stop ends the crowd and waits for the answers that are under way.
+// stop ends the crowd and waits for outstanding answers.
 func (c *crowd) stop() {
 	c.mu.Lock()
 	select {
@@ -295,8 +295,8 @@ func (c *crowd) untilAllFail(moment time.Time) {
 	})
 }
 
-// untilAllServed waits until every caller is answered in full that asked
-// after a moment, and returns how long it took.
+// untilAllServed waits until every caller has got a full answer to a request
+// sent after a moment, and returns how long it took.
 func (c *crowd) untilAllServed(moment time.Time) time.Duration {
 	c.Helper()
 	until(c, "every caller is served again", func() bool {
@@ -305,7 +305,7 @@ func (c *crowd) untilAllServed(moment time.Time) time.Duration {
 	return time.Since(moment)
 }
 
-// untilAsked waits until the crowd has asked n times more.
+// untilAsked waits until the crowd has sent n more requests.
 func (c *crowd) untilAsked(n int64) {
 	c.Helper()
 	goal := c.all().asked + n
@@ -341,7 +341,7 @@ func (w *caller) kinds() []string {
 }
 
 // mostAtOnce is the highest level of a bucket that handed out a token at each
-// of these moments, without limit: I1 says that it never passes the capacity.
+// of these moments, without limit: by I1 it never exceeds the capacity.
 func mostAtOnce(b fluxgate.ExactBand, passes []int64) float64 {
 	var used, most int64
 	for i, at := range passes {

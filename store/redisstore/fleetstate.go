@@ -16,14 +16,15 @@ import (
 	"time"
 )
 
-// ErrDisagrees is wrapped by errors of gateways that were configured otherwise
-// than the ones before them. Their buckets would not be the same.
+// ErrDisagrees is wrapped by errors about settings that differ from those of
+// the fleet. The gateways would not share buckets.
 var ErrDisagrees = errors.New("this gateway disagrees with the others")
 
-// format is the version of keys and values. Gateways of another do not start.
+// format is the version of keys and values. Gateways with another format do not
+// start.
 const format = "1"
 
-// The fields of the record.
+// The fields of the fleet state.
 const (
 	fieldFormat = "format"
 	fieldShards = "shards"
@@ -31,14 +32,14 @@ const (
 	fieldSecret = "secret-check"
 )
 
-// record is what all gateways agree on, as one hash under the prefix: format,
-// number of shards, salt, a check value of the secret, and when what was reset.
-// The first gateway writes it, and every gateway writes back what it knows when
-// the server has lost it.
+// fleetState is what all gateways agree on, as one hash under the prefix:
+// format, number of shards, salt, a check value of the secret, and the resets.
+// The first gateway writes it, and every gateway restores it when the server
+// has lost it.
 type fleetState struct {
 	store *Store
 	salt  []byte            // with the secret mixed in
-	own   map[string]string // what we agreed to
+	own   map[string]string // our settings
 
 	mu      sync.Mutex // held while resets change
 	resets  atomic.Pointer[generations]
@@ -55,10 +56,10 @@ func newFleetState(ctx context.Context, s *Store) (*fleetState, error) {
 		fieldFormat: format, fieldShards: strconv.Itoa(s.config.Shards),
 		fieldSalt: hex.EncodeToString(salt), fieldSecret: checkValue(s.config.Secret),
 	}
-	// Whoever is first writes the salt, and all take it from there.
+	// The first gateway writes the salt, and all others read it.
 	found, _, err := r.exchange(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reading the record of the fleet: %w", err)
+		return nil, fmt.Errorf("reading the fleet state: %w", err)
 	}
 	r.own[fieldSalt] = found[fieldSalt]
 	if err := r.compare(found); err != nil {
@@ -66,14 +67,14 @@ func newFleetState(ctx context.Context, s *Store) (*fleetState, error) {
 	}
 	raw, err := hex.DecodeString(found[fieldSalt])
 	if err != nil || len(raw) < 16 {
-		return nil, fmt.Errorf("%w: the salt in the record is damaged", ErrDisagrees)
+		return nil, fmt.Errorf("%w: the salt in the fleet state is invalid", ErrDisagrees)
 	}
 	r.salt = saltWith(raw, s.config.Secret)
 	r.adopt(found)
 	return r, nil
 }
 
-// checkValue tells two secrets apart without telling either.
+// checkValue identifies a secret without revealing it.
 func checkValue(secret []byte) string {
 	if len(secret) == 0 {
 		return "none"
@@ -95,7 +96,7 @@ func sign(key []byte, message string) []byte {
 	return mac.Sum(nil)
 }
 
-// exchange writes what is missing and reads the whole, at once: two gateways
+// exchange writes missing fields and reads all fields, atomically: two gateways
 // that start together and disagree must not each write a part. It reports
 // whether all of it was missing.
 func (r *fleetState) exchange(ctx context.Context) (found map[string]string, missing bool, err error) {
@@ -125,7 +126,7 @@ func (r *fleetState) exchange(ctx context.Context) (found map[string]string, mis
 	return found, int(written) == len(r.own), nil
 }
 
-// compare says in what the record is otherwise than we are.
+// compare returns an error if the fleet state differs from our settings.
 func (r *fleetState) compare(found map[string]string) error {
 	for _, c := range []struct{ field, what string }{
 		{fieldFormat, "the format version of the buckets"},
@@ -135,16 +136,16 @@ func (r *fleetState) compare(found map[string]string) error {
 	} {
 		if theirs := found[c.field]; theirs != r.own[c.field] {
 			if c.field == fieldShards {
-				return fmt.Errorf("%w: %s is %s in the record %s and %s here", ErrDisagrees, c.what, theirs, r.store.names.fleet(), r.own[c.field])
+				return fmt.Errorf("%w: %s is %s in the fleet state %s and %s here", ErrDisagrees, c.what, theirs, r.store.names.fleet(), r.own[c.field])
 			}
-			return fmt.Errorf("%w: %s is another in the record %s", ErrDisagrees, c.what, r.store.names.fleet())
+			return fmt.Errorf("%w: %s differs from the fleet state %s", ErrDisagrees, c.what, r.store.names.fleet())
 		}
 	}
 	return nil
 }
 
-// adopt takes over the resets in the record, each at the later generation. It
-// returns those that the record has lost.
+// adopt merges the resets in the fleet state, each at the later generation. It
+// returns those that the fleet state has lost.
 func (r *fleetState) adopt(found map[string]string) (lost generations) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,7 +172,7 @@ func (r *fleetState) adopt(found map[string]string) (lost generations) {
 	return lost
 }
 
-// note takes over a reset that this gateway has made, and forgets others.
+// note adds a reset that this gateway has made, and forgets others.
 func (r *fleetState) note(field string, generation int64, forget []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,7 +187,7 @@ func (r *fleetState) note(field string, generation int64, forget []string) {
 
 func (r *fleetState) generations() generations { return *r.resets.Load() }
 
-// keep looks at the record from time to time until the store is closed.
+// keep refreshes the fleet state periodically until the store is closed.
 func (r *fleetState) keep(life context.Context) {
 	every := time.NewTicker(r.store.config.Refresh)
 	defer every.Stop()
@@ -198,17 +199,17 @@ func (r *fleetState) keep(life context.Context) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(life, time.Second)
-		err := r.look(ctx)
+		err := r.refresh(ctx)
 		cancel()
 		if errors.Is(err, ErrDisagrees) {
-			r.store.log.Error("the record of the fleet has changed under this gateway", "error", err)
+			r.store.log.Error("the fleet state has changed: this gateway no longer shares buckets with the others; restart it", "error", err)
 		}
 		r.trouble.Store(&err)
 	}
 }
 
-// look restores what the record has lost and takes over what is new.
-func (r *fleetState) look(ctx context.Context) error {
+// refresh restores what the fleet state has lost and merges what is new.
+func (r *fleetState) refresh(ctx context.Context) error {
 	found, missing, err := r.exchange(ctx)
 	if err != nil {
 		return err

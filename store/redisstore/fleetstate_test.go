@@ -84,7 +84,7 @@ func TestFleetState_Disagreement(t *testing.T) {
 		change func(*Config)
 		says   string
 	}{
-		"in the shards":        {func(c *Config) { c.Shards = 64 }, "is 32 in the record " + prefix + ":fleet and 64 here"},
+		"in the shards":        {func(c *Config) { c.Shards = 64 }, "is 32 in the fleet state " + prefix + ":fleet and 64 here"},
 		"in the secret":        {func(c *Config) { c.Secret = []byte("another secret of many bytes") }, "secret"},
 		"by having no secret":  {func(c *Config) { c.Secret = nil }, "secret"},
 		"by an empty secret":   {func(c *Config) { c.Secret = []byte{} }, "secret"},
@@ -102,7 +102,7 @@ func TestFleetState_Disagreement(t *testing.T) {
 			}
 		})
 	}
-	// Whoever agrees still starts: the others have changed nothing.
+	// A gateway that agrees still starts: the others have changed nothing.
 	openStore(t, server.URI(), first)
 
 	for field, value := range map[string]string{fieldFormat: "2", fieldSalt: "not hexadecimal"} {
@@ -110,7 +110,7 @@ func TestFleetState_Disagreement(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := Open(t.Context(), server.URI(), first); !errors.Is(err, ErrDisagrees) {
-			t.Errorf("with %s %q in the record: %v", field, value, err)
+			t.Errorf("with %s %q in the fleet state: %v", field, value, err)
 		}
 		if _, err := server.Do(t.Context(), "HSET", prefix+":fleet", field, format); err != nil {
 			t.Fatal(err)
@@ -163,8 +163,8 @@ func TestFleetState_RestoredAfterFlush(t *testing.T) {
 	}
 }
 
-// A newcomer that was faster than all running gateways splits the fleet: those
-// must say so.
+// A new gateway that writes the fleet state before the running ones restore it
+// splits the fleet. The running ones report that.
 func TestFleetState_Changed(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	lines := new(logLines)
@@ -176,7 +176,7 @@ func TestFleetState_Changed(t *testing.T) {
 		h := s.Health(context.Background())
 		return errors.Is(h.Record, ErrDisagrees) && !h.Healthy()
 	})
-	if !strings.Contains(lines.String(), "the record of the fleet has changed under this gateway") {
+	if !strings.Contains(lines.String(), "the fleet state has changed") {
 		t.Errorf("its log does not: %s", lines)
 	}
 }
@@ -193,10 +193,10 @@ func TestSecret_NotInRedis(t *testing.T) {
 	}
 	raw, err := hex.DecodeString(reply.(string))
 	if err != nil || len(raw) != 16 {
-		t.Fatalf("the salt in the record is %v: %v", reply, err)
+		t.Fatalf("the salt in the fleet state is %v: %v", reply, err)
 	}
 	if bytes.Equal(raw, with.Salt()) || len(with.Salt()) < 16 {
-		t.Errorf("the salt in the record is the one that is used: %x", raw)
+		t.Errorf("the salt in the fleet state is the one that is used: %x", raw)
 	}
 	if again := openStore(t, server.URI(), Config{Secret: []byte(secret)}).Salt(); !bytes.Equal(again, with.Salt()) {
 		t.Errorf("the same secret gives the salts %x and %x", again, with.Salt())
@@ -222,8 +222,7 @@ func TestSecret_NotInRedis(t *testing.T) {
 	}
 }
 
-// The way that docs/redis.md gives for another number of shards, or another
-// secret: the command stands there.
+// The steps of docs/redis.md change the number of shards, or the secret.
 func TestFleetState_Deleted(t *testing.T) {
 	page, err := os.ReadFile("../../docs/redis.md")
 	if err != nil {

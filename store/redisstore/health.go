@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Health is what the servers say about themselves.
+// Health is the state of the servers.
 type Health struct {
 	Mode Mode
 	// Nodes are the servers that hold buckets.
 	Nodes []NodeHealth
-	// Uncovered is how many shards no server is known for.
+	// Uncovered is the number of shards without a known server.
 	Uncovered int
-	// Record is what is wrong with the record of the fleet, or nil.
+	// Record is what is wrong with the fleet state, or nil.
 	Record error
-	// Warnings say what should be changed, and why.
+	// Warnings are what should be changed, and why.
 	Warnings []string
 }
 
-// Healthy reports whether every bucket can be asked.
+// Healthy reports whether every bucket is available.
 func (h *Health) Healthy() bool {
 	for i := range h.Nodes {
 		if h.Nodes[i].Err != nil {
@@ -42,11 +42,11 @@ type NodeHealth struct {
 	MemoryPolicy string
 	// Shards is how many of the store's shards it holds.
 	Shards int
-	// Err is why it could not be asked.
+	// Err is why the server could not be queried.
 	Err error
 }
 
-// Health asks every server that holds buckets.
+// Health queries every server that holds buckets.
 func (s *Store) Health(ctx context.Context) Health {
 	h := Health{Mode: s.nodes.mode}
 	if trouble := s.fleet.trouble.Load(); trouble != nil {
@@ -81,8 +81,8 @@ func (s *Store) Health(ctx context.Context) Health {
 	return h
 }
 
-// Servers are the mode and the addresses of the servers that hold buckets, as
-// far as they are known. No server is asked.
+// Servers returns the mode and the known addresses of the servers that hold
+// buckets. It queries no server.
 func (s *Store) Servers() (Mode, []string) {
 	var addrs []string
 	for _, l := range *s.nodes.shards.Load() {
@@ -94,7 +94,7 @@ func (s *Store) Servers() (Mode, []string) {
 	return s.nodes.mode, addrs
 }
 
-// evicts reports whether a policy may drop buckets that are far from full.
+// evicts reports whether a policy may evict buckets that are not full.
 func evicts(policy string) bool {
 	return policy != "" && policy != "noeviction" && policy != "volatile-ttl"
 }

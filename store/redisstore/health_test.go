@@ -111,8 +111,8 @@ func TestHealth_DeadClusterMaster(t *testing.T) {
 	}
 }
 
-// A server that is full and may not evict refuses to write: nothing is taken,
-// and the caller hears why.
+// A server that is out of memory and may not evict refuses to write: nothing is
+// taken, and the error says why.
 func TestTake_ServerOutOfMemory(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	p := newProbe(t, openStore(t, server.URI(), Config{}))

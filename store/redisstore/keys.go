@@ -25,7 +25,8 @@ func newNames(prefix string, shards int) names {
 	return names{prefix: prefix + ":", tags: tagsFor(shards)}
 }
 
-// shard is where a key lives. Keys are hashes, so their first bits spread.
+// shard returns the shard of a key. Keys are hashes, so their first bits are
+// uniform.
 func (n *names) shard(id fluxgate.KeyID) int {
 	return int(binary.LittleEndian.Uint64(id[:8]) % uint64(len(n.tags)))
 }
@@ -44,24 +45,24 @@ func (n *names) key(k *fluxgate.Key, g generations) string {
 	return string(b)
 }
 
-// fleet is the name of the record that all gateways agree on.
+// fleet is the key of the fleet state.
 func (n *names) fleet() string { return n.prefix + "fleet" }
 
-// generations is when each rule and rule set was last reset, by the name of its
-// field in the record. A rule of a new generation has new keys, so all of its
+// generations is when each rule and rule set was last reset, by its field in
+// the fleet state. A rule of a new generation has new keys, so all of its
 // buckets are full; the old ones expire when they would have been full. No
 // generation of a rule set and its rules is used twice.
 type generations map[string]int64
 
-// resetField is where the generation of a rule, or of a rule set, is in the
-// record. Ids have no slash.
+// resetField is the field of the generation of a rule, or of a rule set. Ids
+// have no slash.
 func resetField(ruleSet, rule string) string { return "reset/" + ruleSet + "/" + rule }
 
-// forgotField is where the record says that resets of rules were forgotten: of
-// those that are not in it, all before this generation.
+// forgotField is the field of the generation before which resets of rules that
+// have no field were forgotten.
 func forgotField(ruleSet string) string { return "forgot/" + ruleSet }
 
-// splitField is what a field of a generation is of.
+// splitField returns the rule set and the rule of a generation field.
 func splitField(field string) (ruleSet, rule string, ok bool) {
 	if ruleSet, ok = strings.CutPrefix(field, "forgot/"); ok {
 		return ruleSet, "", true
@@ -100,13 +101,13 @@ func (g generations) tidy() {
 	})
 }
 
-// forget drops rules that a record has forgotten. A record that was lost does
-// not say that it has forgotten anything.
+// forget drops rules that the fleet state has forgotten. A fleet state that was
+// lost has not forgotten anything.
 func (g generations) forget(found map[string]string) {
 	maps.DeleteFunc(g, func(field string, n int64) bool {
 		ruleSet, rule, _ := splitField(field)
 		_, there := found[field]
-		forgot, _ := strconv.ParseInt(found[forgotField(ruleSet)], 10, 64) // 0 if it is not there
+		forgot, _ := strconv.ParseInt(found[forgotField(ruleSet)], 10, 64) // 0 if absent
 		return rule != "" && !there && n < forgot
 	})
 }

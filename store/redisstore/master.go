@@ -9,13 +9,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// commander is what is done with single keys, on the node that has them.
+// commander runs commands on the node that has a key.
 type commander = redis.Cmdable
 
-// onMaster runs a few commands on the node that holds a key, following it
-// where it moves, until ctx ends, or without a deadline for a while. The
-// commands may run twice: they are such that it does no harm, or a count more
-// of it (a reset).
+// onMaster runs commands on the node that holds a key, and follows redirects,
+// until ctx ends, or for unboundedWait without a deadline. The commands may run
+// twice, so they must be idempotent or harmless to repeat, as a reset.
 func (t *topology) onMaster(ctx context.Context, key string, run func(context.Context, commander) error) error {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
@@ -70,7 +69,7 @@ func runAsking(ctx context.Context, l *nodeQueue, run func(context.Context, comm
 	return errors.Join(run(ctx, conn), conn.Close())
 }
 
-// askingHook says before each command that its slot is moving.
+// askingHook sends ASKING before each command.
 type askingHook struct{}
 
 func (askingHook) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -89,7 +88,7 @@ func (askingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// holder is the node at addr, or the one that should hold a key.
+// holder returns the node at addr, or the one that should hold a key.
 func (t *topology) holder(key, addr string) *nodeQueue {
 	if addr != "" {
 		return t.reach(addr)
@@ -99,7 +98,7 @@ func (t *topology) holder(key, addr string) *nodeQueue {
 		return shards[0]
 	}
 	// The nearest shard below its slot is most likely on the same node; a
-	// redirect says so if not.
+	// redirect corrects it if not.
 	slot := int(slotOf(tagOf(key)))
 	return shards[slot*len(shards)/slotCount]
 }

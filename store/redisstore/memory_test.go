@@ -10,7 +10,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// usedMemory is what a server uses, once it has finished what it was about.
+// usedMemory is the memory that an idle server uses.
 func usedMemory(t testing.TB, server *testenv.Server) int64 {
 	t.Helper()
 	var readings []int64

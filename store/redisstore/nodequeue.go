@@ -10,16 +10,15 @@ import (
 )
 
 const (
-	// eagerCalls may be on their way to a node at any time: one that the
-	// server works on, and others that are there when it is done, while the
-	// callers of those before are being answered. What arrives meanwhile
-	// shares the next.
+	// eagerCalls may always be in flight to a node: one that the server runs,
+	// and others that are ready when it is done. Requests that arrive meanwhile
+	// share the next call.
 	eagerCalls = 4
-	// mostCalls may be on their way where the network is what is slow, spread
-	// over the time of a round trip.
+	// mostCalls may be in flight if the network is slow, spread over the time
+	// of a round trip.
 	mostCalls = 16
-	// keyTime is about what a key costs a server, rather more than less. A
-	// server that has work for a round trip gains nothing from another call.
+	// keyTime is an upper estimate of what a key costs a server. A server that
+	// has work for a round trip gains nothing from another call.
 	keyTime = 10 * time.Microsecond
 )
 
@@ -33,23 +32,23 @@ type nodeQueue struct {
 	mu        sync.Mutex
 	queue     []*shardRequest
 	waiting   int // keys in the queue
-	calls     int // on their way
+	calls     int // in flight
 	keysOut   int // in these
 	lastStart time.Time
-	roundTrip time.Duration // of the network, about the shortest of late
-	armed     bool          // a timer will look at the queue
+	roundTrip time.Duration // of the network, about the shortest recent one
+	armed     bool          // a timer will check the queue
 	idle      int           // goroutines that wait for work
 	work      chan call
 
-	// healing is held while the script is brought to the node; scripts counts
-	// how often it was.
+	// healing is held while the script is loaded into the node; scripts counts
+	// the loads.
 	healing sync.Mutex
 	scripts atomic.Uint64
 
 	reports reports
 }
 
-// submit queues requests and sends what may be sent.
+// submit queues requests and starts calls.
 func (l *nodeQueue) submit(requests ...*shardRequest) {
 	l.mu.Lock()
 	l.queue = append(l.queue, requests...)
@@ -60,12 +59,12 @@ func (l *nodeQueue) submit(requests ...*shardRequest) {
 	l.mu.Unlock()
 }
 
-// pump starts calls for what is waiting, as far as it may. The lock is held.
+// pump starts as many calls for waiting requests as allowed. The lock is held.
 func (l *nodeQueue) pump() {
 	for len(l.queue) > 0 {
 		if l.calls >= l.store.eager {
 			if l.calls >= l.store.most || time.Duration(l.keysOut)*keyTime >= l.roundTrip {
-				return // a call that ends will take what waits
+				return // a call that ends will take the waiting requests
 			}
 			wait := l.roundTrip/mostCalls - time.Since(l.lastStart)
 			if wait > 0 {
@@ -89,14 +88,14 @@ func (l *nodeQueue) pump() {
 	}
 }
 
-// call is a batch on its way, and how many keys it has.
+// call is a batch in flight, and how many keys it has.
 type call struct {
 	batch []*shardRequest
 	keys  int
 }
 
-// serve makes calls. It stays when there are none, since a new goroutine would
-// spend a quarter of a call's time on growing its stack.
+// serve makes calls. It stays alive when there are none, since a new goroutine
+// would spend a quarter of a call's time on growing its stack.
 func (l *nodeQueue) serve(c call) {
 	for {
 		l.run(c.batch, c.keys)
@@ -112,7 +111,7 @@ func (l *nodeQueue) serve(c call) {
 		case <-l.store.work.Context().Done():
 			l.mu.Lock()
 			select {
-			case c = <-l.work: // it was given one meanwhile
+			case c = <-l.work: // it got one meanwhile
 				l.mu.Unlock()
 			default:
 				l.idle--
@@ -136,10 +135,10 @@ func (l *nodeQueue) arm(wait time.Duration) {
 	})
 }
 
-// cut takes the next batch off the queue, first come first served, without
-// those whose callers have left or whose time is up, and says how many keys it has. Calls are
-// small enough to be answered while the next is decided, and larger where much
-// is waiting. The lock is held.
+// cut removes the next batch from the queue in order, drops requests whose
+// callers have left or timed out, and returns its number of keys. Calls are
+// small enough to be answered while the next is decided, and larger if much is
+// waiting. The lock is held.
 func (l *nodeQueue) cut() (batch []*shardRequest, keys int) {
 	most := min(max(goodKeys, l.waiting/2), maxKeys)
 	batch = make([]*shardRequest, 0, min(len(l.queue), most))
@@ -172,9 +171,9 @@ func (l *nodeQueue) run(batch []*shardRequest, keys int) {
 		answeredAll := l.send(batch)
 		elapsed := time.Since(start)
 		if len(batch) > 1 {
-			// The callers that were just answered often ask again at once.
-			// Let them, so that they share the next call instead of the one
-			// after.
+			// The callers that were just answered often send the next request
+			// at once. Let them, so that they share the next call instead of
+			// the one after.
 			runtime.Gosched()
 		}
 
@@ -195,8 +194,8 @@ func (l *nodeQueue) run(batch []*shardRequest, keys int) {
 	}
 }
 
-// learn keeps about the shortest time that calls have spent outside of the
-// server of late.
+// learn tracks about the shortest time that recent calls spent outside of the
+// server.
 func (l *nodeQueue) learn(outside time.Duration) {
 	outside = max(outside, time.Microsecond)
 	if l.roundTrip == 0 {

@@ -55,12 +55,11 @@ func TestSend_LostReply(t *testing.T) {
 func loseReplies(tr trial, srv *testenv.Server, proxy *testenv.Proxy) {
 	const rounds = 20
 	d := tr.demand(ample)
-	tr.taken(d) // the script is there
+	tr.taken(d) // the script is loaded
 	for range rounds {
 		tr.taken(d) // a connection is open, or the take would wait for one
-		// The server runs the take, and the connection breaks before the
-		// reply arrives. A new one works: whoever wants to send the take
-		// again can.
+		// The server runs the take, and the connection breaks before the reply
+		// arrives. A new one works, so that a retry would succeed.
 		proxy.SwallowReplies(true)
 		ran := scriptCalls(tr, srv)
 		take := tr.takeAndLeave(d)
@@ -73,7 +72,7 @@ func loseReplies(tr trial, srv *testenv.Server, proxy *testenv.Proxy) {
 		take.leave()
 	}
 	// Each run of a take takes a token. Calls are not counted: the store also
-	// looks after its record of the fleet.
+	// refreshes the fleet state.
 	if taken := tr.taken(d); taken != rounds {
 		tr.Errorf("%d takes were asked for once each; the server took %d tokens", rounds, taken)
 	}

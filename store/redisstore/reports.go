@@ -8,8 +8,8 @@ import (
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
 )
 
-// reports logs what happens to a node: each event once, however many calls meet
-// it, and no more than once a second if it happens over and over.
+// reports logs events of a node: each once, however many calls see it, and at
+// most once a second if it repeats.
 type reports struct {
 	failing atomic.Bool // calls fail since the last one that was answered
 
@@ -57,7 +57,7 @@ func (l *nodeQueue) report(err error) {
 	}
 }
 
-// reportScript notes that the node did not have the script and got it.
+// reportScript logs that the script was loaded into the node.
 func (l *nodeQueue) reportScript() {
 	if ok, suppressed := l.reports.script.Allow(time.Now()); ok {
 		l.store.log.Info("loaded the decision script into Redis, which did not have it: it is new, was restarted or was flushed",
@@ -65,5 +65,5 @@ func (l *nodeQueue) reportScript() {
 	}
 }
 
-// address is where the node is, as far as it is known.
+// address is the node's address, if known.
 func (l *nodeQueue) address() string { return l.store.nodes.target.address(l) }

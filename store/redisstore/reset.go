@@ -13,14 +13,14 @@ const (
 	// maxRuleResets bounds how many rules of one rule set can have been reset.
 	maxRuleResets = 1_000
 	// maxResets bounds how many rules and rule sets can: every gateway reads
-	// all of them from time to time.
+	// all of them periodically.
 	maxResets = 50_000
 )
 
 var _ fluxgate.ResetForgetter = (*Store)(nil)
 
 // Reset implements [fluxgate.Store]. Other gateways see the reset of a rule or
-// a rule set when they next look at the record.
+// a rule set when they next read the fleet state.
 func (s *Store) Reset(ctx context.Context, what fluxgate.Key) error {
 	if what.ID != (fluxgate.KeyID{}) && what.RuleSet != "" {
 		name := s.names.key(&what, s.fleet.generations())
@@ -34,13 +34,13 @@ func (s *Store) Reset(ctx context.Context, what fluxgate.Key) error {
 
 // ResetOnce resets a rule or a rule set like Reset, unless a gateway has done
 // so with the same mark before. It reports whether it did. The last marks of
-// each rule and rule set are kept; a mark is spelled like an id.
+// each rule and rule set are kept; a mark must be a valid id.
 func (s *Store) ResetOnce(ctx context.Context, what fluxgate.Key, mark string) (bool, error) {
 	if what.ID != (fluxgate.KeyID{}) {
-		return false, errors.New("resetting buckets: one bucket cannot be reset by a mark")
+		return false, errors.New("resetting buckets: a mark is for a rule or a rule set, not for one bucket")
 	}
 	if !fluxgate.ValidID(mark) {
-		return false, fmt.Errorf("resetting buckets: %q cannot be a mark", mark)
+		return false, fmt.Errorf("resetting buckets: invalid mark %q", mark)
 	}
 	return s.newGeneration(ctx, what, mark)
 }
@@ -97,7 +97,7 @@ func (s *Store) count(ctx context.Context, ruleSet, field, mark string, forget [
 			return fmt.Errorf("the script answered %d values", len(answer))
 		}
 		if did = answer[1] == 1; !did {
-			forget = nil // who did it has
+			forget = nil // the gateway that did it has forgotten them
 		}
 		s.fleet.note(field, answer[0], forget)
 		return nil

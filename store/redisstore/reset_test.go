@@ -176,7 +176,7 @@ func TestReset_Flush(t *testing.T) {
 	if _, err := server.Do(t.Context(), "FLUSHALL"); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the generation is back in the record", func() bool {
+	until(t, "the generation is back in the fleet state", func() bool {
 		reply, err := server.Do(t.Context(), "HGET", here.names.fleet(), field)
 		return err == nil && reply == fmt.Sprint(want)
 	})

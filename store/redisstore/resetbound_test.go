@@ -23,8 +23,8 @@ func useUp(t *testing.T, p probe, ruleSet string) error {
 	return nil
 }
 
-// A rule set whose rules were reset as often as is possible is refused more,
-// with the reason, and takes nothing from another.
+// A rule set with as many rule resets as possible is refused more, with the
+// reason, and does not affect another.
 func TestReset_BoundIsPerRuleSet(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	p := newProbe(t, openStore(t, server.URI(), Config{}))
@@ -71,7 +71,7 @@ func TestReset_RuleSetAfterRules(t *testing.T) {
 				t.Errorf("round %d: rule b has %d tokens", round, p.left(b))
 			}
 		}
-		if what.Rule == "a" { // the same for the next round
+		if what.Rule == "a" { // as in the next round
 			if err := here.Reset(t.Context(), b.Key); err != nil {
 				t.Fatal(err)
 			}
@@ -79,8 +79,8 @@ func TestReset_RuleSetAfterRules(t *testing.T) {
 	}
 }
 
-// Resets of rules that are gone are forgotten by all gateways, those of others
-// are not, and a flush brings none of them back.
+// Resets of deleted rules are forgotten by all gateways, those of others are
+// not, and a flush restores none of them.
 func TestReset_ForgetsRulesThatAreGone(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	const refresh = 20 * time.Millisecond
@@ -117,14 +117,14 @@ func TestReset_ForgetsRulesThatAreGone(t *testing.T) {
 	}
 	until(t, "what was lost is back", func() bool { return inRecord(stays) })
 	for _, p := range []probe{here, there} {
-		if err := p.fleet.look(t.Context()); err != nil {
+		if err := p.fleet.refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if !known(here) || !known(there) || inRecord(gone) {
 		t.Errorf("after a flush: %v", here.fleet.generations())
 	}
-	// A rule that comes back and is reset again has buckets of its own.
+	// A rule that is added again and reset has new buckets.
 	if err := there.Reset(t.Context(), fluxgate.Key{RuleSet: set, Rule: "gone"}); err != nil {
 		t.Fatal(err)
 	}

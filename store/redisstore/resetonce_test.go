@@ -35,7 +35,7 @@ func TestResetOnce_Marks(t *testing.T) {
 				if did {
 					done.Add(1)
 				}
-				// Whoever comes late with the change before does nothing.
+				// A gateway that is late with the previous change does nothing.
 				if did, err := s.ResetOnce(t.Context(), fluxgate.Key{RuleSet: "set"}, fmt.Sprint(max(0, change-1))); did || err != nil {
 					t.Errorf("a late gateway reset again: %v", err)
 				}

@@ -40,8 +40,7 @@ func TestRestart_CallersRecover(t *testing.T) {
 	if tr.Scripts() < 2 {
 		t.Error("the new server was not brought the script")
 	}
-	// The record is written back, or the next gateway would begin with a salt
-	// of its own.
+	// The fleet state is restored, or the next gateway would write a new salt.
 	until(t, "the record is restored", func() bool {
 		salt, err := srv.Do(t.Context(), "HGET", tr.names.fleet(), fieldSalt)
 		return err == nil && salt == tr.fleet.own[fieldSalt]
@@ -77,14 +76,14 @@ func TestFrozenServer_Timeout(t *testing.T) {
 	if all.longest > timeout+slack {
 		t.Errorf("a call took %v", all.longest)
 	}
-	// What the server found in its sockets after the thaw it ran, once.
+	// After the thaw the server ran each buffered call once.
 	if taken < all.admitted || taken > all.admitted+all.failed {
 		t.Errorf("%d tokens were taken for %d calls admitted and %d failed", taken, all.admitted, all.failed)
 	}
 }
 
 // A master that was demoted refuses to write. Nothing was taken, so its calls
-// are sent again until somebody takes them.
+// are sent again until a master runs them.
 func TestSend_ReadOnlyForAWhile(t *testing.T) {
 	srv, other := testenv.StartStandalone(t, testenv.Config{}), testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{Timeout: 5 * time.Second}, srv)

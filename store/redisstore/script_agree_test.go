@@ -20,7 +20,7 @@ import (
 
 var agreeSteps = flag.Int("redisstore.steps", 200_000, "random steps on which Lua and Go are compared")
 
-// scriptClient runs the script by hand, without a store around it.
+// scriptClient runs the script without a store.
 type scriptClient struct {
 	t testing.TB
 	*redis.Client
@@ -35,9 +35,9 @@ func newScriptClient(t testing.TB, s *testenv.Server) scriptClient {
 	return scriptClient{t, c}
 }
 
-// ask has the script decide, and returns the expiry that it computed for each
-// key, in milliseconds, if now is passed in: 0 is a key that was deleted, -1
-// one that was not written.
+// decide runs the script, and returns the expiry that it computed for each key,
+// in milliseconds, if now is passed in: 0 is a key that was deleted, -1 one
+// that was not written.
 func (c scriptClient) decide(now int64, requests ...*shardRequest) (map[string]int64, error) {
 	q := scriptCall{batch: requests}
 	q.build(now)
@@ -122,10 +122,10 @@ type agreement struct {
 	client scriptClient
 	now    int64
 	keys   []string
-	rules  [][]fluxgate.ExactBand // of each key, for now
+	rules  [][]fluxgate.ExactBand // of each key, at present
 	former [][]fluxgate.ExactBand // what a gateway with older rules would send
 	states map[string]*bucket.State
-	deck   []int // keys that nobody in the call at hand has asked for, or nil
+	deck   []int // keys without a request in this call, or nil
 	// written is when a key that the call at hand has written is full.
 	written  map[string]int64
 	receipts []*shardRequest // settles to come
@@ -141,7 +141,7 @@ func (a *agreement) bands() []fluxgate.ExactBand {
 	return bands
 }
 
-// begin forgets everything and draws new keys.
+// begin drops all state and draws new keys.
 func (a *agreement) begin() {
 	a.now = 1_700_000_000_000_000 + a.r.Int64N(1e12)
 	a.keys, a.rules, a.former, a.receipts = nil, nil, nil, nil
@@ -190,11 +190,11 @@ func (a *agreement) change() {
 	a.done["band change"]++
 }
 
-// busyKeys are those that many requests of a call ask for.
+// busyKeys are keys of many requests of a call.
 const busyKeys = 24
 
-// deal picks keys for a request: busy ones, or such as nobody else in the call
-// has asked for, as far as there are any.
+// deal picks keys for a request: busy ones, or keys of no other request of the
+// call, as far as there are any.
 func (a *agreement) deal(count int) []int {
 	if len(a.deck) < count {
 		return a.r.Perm(busyKeys)[:count]
@@ -282,7 +282,7 @@ func (a *agreement) carries(s *bucket.State, bands []fluxgate.ExactBand) {
 	}
 }
 
-// replay does in Go what the script was asked, and compares.
+// replay runs the requests in Go, and compares.
 func (a *agreement) replay(got *shardRequest) {
 	if got.op == opSettle {
 		a.replaySettle(got)
@@ -350,7 +350,7 @@ func (a *agreement) replay(got *shardRequest) {
 	}
 }
 
-// grant is what a demand that is no overdraft is decided for.
+// grant is the cost that a demand without overdraft is decided for.
 func (a *agreement) grant(d *fluxgate.Demand, v *bucket.View) int64 {
 	if d.Min == 0 {
 		return d.Cost
@@ -457,8 +457,8 @@ func (a *agreement) call() {
 	}
 }
 
-// countAlone counts the takes that passed and shared no key with others: the
-// script has a way of its own for them.
+// countAlone counts the admitted takes that shared no key with others: the
+// script has fast paths for them.
 func (a *agreement) countAlone(requests []*shardRequest) {
 	named := map[string]int{}
 	for _, got := range requests {
@@ -480,7 +480,8 @@ func (a *agreement) countAlone(requests []*shardRequest) {
 	}
 }
 
-// compareValues holds what is stored against what should be, byte by byte.
+// compareValues compares the stored values with the expected ones, byte by
+// byte.
 func (a *agreement) compareValues() {
 	for _, key := range a.keys {
 		stored, err := a.client.Get(a.t.Context(), key).Bytes()

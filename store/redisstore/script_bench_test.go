@@ -39,13 +39,13 @@ func BenchmarkScript(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			// What the server computed is steadier than how long it took.
+			// CPU time of the server varies less than elapsed time.
 			b.ReportMetric((client.cpu()-before)*1e9/float64(b.N), "server-ns/op")
 		})
 	}
 }
 
-// cpu is how many seconds the server has computed so far.
+// cpu is the CPU time of the server in seconds.
 func (c scriptClient) cpu() (seconds float64) {
 	c.t.Helper()
 	info, err := c.Info(c.t.Context(), "cpu").Result()

@@ -9,8 +9,8 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// flushScripts has servers forget their scripts every 10 ms for a while, and
-// returns how often each did.
+// flushScripts flushes the scripts of servers every 10 ms for a while, and
+// returns how often.
 func flushScripts(t *testing.T, while time.Duration, servers ...*testenv.Server) int {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)

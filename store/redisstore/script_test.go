@@ -20,7 +20,7 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
-// probe is a store with the words that tests are written in.
+// probe is a store with helpers for tests.
 type probe struct {
 	*Store
 	t       testing.TB
@@ -31,7 +31,7 @@ func newProbe(t testing.TB, s *Store) probe {
 	return probe{s, t, "set-" + rand.Text()[:12]}
 }
 
-// demand is for cost tokens of a bucket that nobody has used.
+// demand is for cost tokens of an unused bucket.
 func (p probe) demand(rule string, cost int64, bands ...fluxgate.Band) fluxgate.Demand {
 	p.t.Helper()
 	d := fluxgate.Demand{Key: fluxgate.Key{RuleSet: p.ruleSet, Rule: rule}, Cost: cost, Bands: exactBands(p.t, bands...)}
@@ -225,7 +225,7 @@ func TestScript_OtherStateVersion(t *testing.T) {
 			if name == "version 7" && !strings.Contains(err.Error(), "version 7") {
 				t.Errorf("the error does not name the version: %v", err)
 			}
-			// Beside others it is unavailable and counts as if it were not there.
+			// Beside other demands it is unavailable and ignored.
 			good := p.demand("rule", 1, year)
 			both := p.take(bad, good)
 			if both.Admission != fluxgate.Undecided || both.Results[0].Status != fluxgate.Unavailable || both.Results[1].Status != fluxgate.OK || p.left(good) != 2 {
@@ -324,7 +324,7 @@ func TestScript_Expiry(t *testing.T) {
 				t.Errorf("full after %v, not %v", full, test.full)
 			}
 			want := time.UnixMicro(out.Results[0].Now).Add(test.full)
-			// PTTL counts from the millisecond it is asked in, or the one before.
+			// PTTL counts from the current millisecond, or the one before.
 			got := now.Val().Truncate(time.Millisecond).Add(ttl.Val())
 			t.Logf("it expires %v after the moment it is full", got.Sub(want))
 			if late := got.Sub(want); late < 0 || late > 3*time.Millisecond {
@@ -421,7 +421,7 @@ func TestScript_LargestCall(t *testing.T) {
 		t.Errorf("one demand more: %v", err)
 	}
 
-	// As many callers, in as few calls as the store makes of them.
+	// The same number of concurrent callers.
 	var wg sync.WaitGroup
 	for _, d := range slices.Concat(demands, demands) {
 		wg.Go(func() {

@@ -39,16 +39,17 @@ type place struct {
 }
 
 const (
-	// goodKeys fill a call: more of them cost a server no less each.
+	// goodKeys fill a call: more do not reduce the cost of each.
 	goodKeys = 64
-	// maxKeys bounds the keys of one call: a call holds the server for so long.
+	// maxKeys bounds the keys of one call, and so how long it blocks the
+	// server.
 	maxKeys = 256
 )
 
 // firstKey is where the keys begin in args.
 const firstKey = 3
 
-// build encodes the requests. now is 0 but in tests.
+// build encodes the requests. now is 0 except in tests.
 func (q *scriptCall) build(now int64) {
 	if q.keys == nil {
 		q.keys = make(map[string]place, maxKeys)
@@ -93,7 +94,7 @@ const (
 	demandSize  = 29
 )
 
-// evaluate makes the arguments those of an EVAL, which brings the script.
+// evaluate makes the arguments those of an EVAL, which loads the script.
 func (q *scriptCall) evaluate() []any {
 	q.args[0], q.args[1] = "EVAL", decideScript
 	return q.args
@@ -109,7 +110,7 @@ func (q *scriptCall) addDemands(a *shardRequest) {
 	request := len(q.requests)
 	op := a.op
 	if op == opTake {
-		op = opTakeAlone // until somebody else asks for one of its keys
+		op = opTakeAlone // until another request has one of its keys
 	}
 	q.requests = append(q.requests, op, byte(len(a.demands)))
 	q.answer = append(q.answer, 'B')
@@ -182,7 +183,7 @@ func (q *scriptCall) appendPlace(b []byte, key string, bands []fluxgate.ExactBan
 	return binary.LittleEndian.AppendUint16(b, l)
 }
 
-// share notes that a request is not alone with one of its keys.
+// share notes that a request shares one of its keys with another.
 func (q *scriptCall) share(request int) {
 	if request >= 0 && q.requests[request] == opTakeAlone {
 		q.requests[request] = opTake

@@ -12,13 +12,13 @@ import (
 
 var callPool = sync.Pool{New: func() any { return new(scriptCall) }}
 
-// send asks the node what a batch asks for, as one call, or in a cluster as
-// one for each shard in one round trip. It reports whether all were answered.
+// send sends a batch to the node, as one call, or in a cluster as one for each
+// shard in one round trip. It reports whether all were answered.
 func (l *nodeQueue) send(batch []*shardRequest) bool {
 	all := true
 	groups := l.store.group(batch)
-	// A context that ends, not only a deadline: a connection that is neither
-	// opened nor refused is waited for by nothing else.
+	// A context that ends, not only a deadline: nothing else bounds the wait
+	// for a connection that is neither opened nor refused.
 	ctx, cancel := context.WithDeadline(context.Background(), latest(batch))
 	defer cancel()
 	commands := make([]*redis.Cmd, len(groups))
@@ -60,15 +60,15 @@ func (l *nodeQueue) process(ctx context.Context, groups []*scriptCall, commands 
 	_, _ = pipe.Exec(ctx) // the commands have the errors
 }
 
-// heal runs a call on a node that does not have the script. Of all that notice
-// one brings it, with its own call; the others then find it there.
+// heal runs a call on a node that does not have the script. Of concurrent calls
+// one loads it, with EVAL; the others then find it there.
 func (l *nodeQueue) heal(ctx context.Context, q *scriptCall, seen uint64) (string, error) {
 	for {
 		l.healing.Lock()
 		if l.scripts.Load() == seen {
 			l.store.scripts.Add(1)
 			reply, err := l.one(ctx, q, q.evaluate())
-			l.scripts.Add(1) // now, so that who began before does not bring it too
+			l.scripts.Add(1) // now, so that calls that began before do not load it too
 			l.healing.Unlock()
 			if err == nil {
 				l.reportScript()
@@ -91,14 +91,14 @@ func (l *nodeQueue) one(ctx context.Context, q *scriptCall, args []any) (string,
 	return c.Text()
 }
 
-// deliver gives the requests of a call what came of it: the answer, another try
+// deliver gives the requests of a call their result: the answer, another try
 // elsewhere, or the error.
 func (l *nodeQueue) deliver(q *scriptCall, err error) {
 	why := ran
 	if err != nil {
 		why = refusalOf(err)
 	}
-	if why == ran || why == notNow || why == notReached { // or else the node has answered where to ask
+	if why == ran || why == notNow || why == notReached { // otherwise the node has answered with a redirect
 		l.report(err)
 	}
 	var again []*shardRequest
@@ -122,12 +122,12 @@ func (l *nodeQueue) deliver(q *scriptCall, err error) {
 	}
 }
 
-// errSplit says that the keys of a request are on two nodes for the moment: it
-// must be asked key by key.
+// errSplit means that the keys of a request are on two nodes during a
+// migration: it must be sent key by key.
 var errSplit = errors.New("the keys are on two nodes")
 
-// latest is the latest deadline of a batch: one caller's must not end the
-// call of the others.
+// latest is the latest deadline of a batch: the deadline of one caller must not
+// end the call of the others.
 func latest(batch []*shardRequest) time.Time {
 	last := batch[0].deadline
 	for _, a := range batch[1:] {

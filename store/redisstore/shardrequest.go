@@ -8,16 +8,17 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// What a request is for, as the script knows it.
+// The kinds of requests, as the script knows them.
 const (
 	opTake      = 0
 	opPeek      = 1
-	opTakeAlone = 2 // a take whose keys nothing else in the call asks for
+	opTakeAlone = 2 // a take whose keys no other request of the call has
 	opSettle    = 3 // has a section of its own
 )
 
-// shardRequest is one request to one shard. It owns its memory, since its caller may
-// leave while it is on its way; only the bands are shared, which never change.
+// shardRequest is one request to one shard. It owns its memory, since its
+// caller may leave while it is in flight; only the bands are shared, which
+// never change.
 type shardRequest struct {
 	op       byte
 	shard    int
@@ -49,7 +50,7 @@ type shardRequest struct {
 }
 
 // nothingReadable reports whether no demand of a take or a peek could be
-// decided. One that could not counts as if it were not there.
+// decided. An undecided one is ignored.
 func (a *shardRequest) nothingReadable() bool {
 	for _, s := range a.statuses {
 		if s != fluxgate.Unavailable {
@@ -77,8 +78,8 @@ func newShardRequest(op byte, shard int, deadline time.Time) *shardRequest {
 	return a
 }
 
-// recycle gives a request back. Only its caller may, when it was answered and
-// nobody else knows it any more.
+// recycle returns a request to the pool. Only its caller may call it, after the
+// answer, when no other goroutine has the request.
 func (a *shardRequest) recycle() {
 	clear(a.keys)
 	clear(a.demands)
@@ -88,7 +89,7 @@ func (a *shardRequest) recycle() {
 	shardRequests.Put(a)
 }
 
-// finish hands the answer to the caller, or reports that it has left.
+// finish passes the answer to the caller, or reports that it has left.
 func (a *shardRequest) finish(err error) (callerLeft bool) {
 	a.err = err
 	if !a.state.CompareAndSwap(pending, answered) {
@@ -103,8 +104,8 @@ func (a *shardRequest) abandon() bool { return a.state.CompareAndSwap(pending, a
 
 func (a *shardRequest) isAbandoned() bool { return a.state.Load() == abandoned }
 
-// withdrawal is the receipt for what must be given back if the request does not
-// pass, or nil.
+// withdrawal is the receipt for what must be given back if the request is
+// rejected, or nil.
 func (a *shardRequest) withdrawal() *fluxgate.Receipt {
 	if a.op != opTake || a.err != nil {
 		return nil

@@ -24,29 +24,29 @@ type Store struct {
 	fleet  *fleetState
 	clean  func(error) error
 
-	// eager and most are how many calls may be on their way to a node.
+	// eager and most are how many calls may be in flight to a node.
 	eager, most int
 
-	scripts atomic.Uint64 // how often the script was brought to a node
+	scripts atomic.Uint64 // how often the script was loaded
 
 	work *background.Group
 }
 
 var _ fluxgate.Store = (*Store)(nil)
 
-// New makes a store that asks the servers of a client. It opens connections of
-// its own, with the client's options but without its retries: a call that was
-// sent and not answered must not be sent again. The client stays the caller's
-// to close; one made for Sentinel must stay open, since it finds the master.
+// New returns a store on the servers of a client. It opens connections of its
+// own, with the client's options but without its retries: a call that was sent
+// and not answered must not be sent again. The caller closes the client; a
+// client for Sentinel must stay open, since it finds the master.
 func New(ctx context.Context, client redis.UniversalClient, config Config) (*Store, error) {
 	target, err := targetOf(client)
 	if err != nil {
-		return nil, fmt.Errorf("making a Redis store: %w", err)
+		return nil, fmt.Errorf("creating a Redis store: %w", err)
 	}
 	return open(ctx, target, config)
 }
 
-// Open makes a store from a URI:
+// Open returns a store on the servers of a URI:
 //
 //	redis://user:password@host:6379/0                one server, or a cluster if it is part of one
 //	redis://host1:6379,host2:6379                    a cluster; also redis://host1:6379,redis://host2:6379
@@ -56,7 +56,7 @@ func New(ctx context.Context, client redis.UniversalClient, config Config) (*Sto
 func Open(ctx context.Context, uri string, config Config) (*Store, error) {
 	target, err := parseURI(uri)
 	if err != nil {
-		return nil, fmt.Errorf("making a Redis store: %w", err)
+		return nil, fmt.Errorf("creating a Redis store: %w", err)
 	}
 	return open(ctx, target, config)
 }
@@ -64,29 +64,29 @@ func Open(ctx context.Context, uri string, config Config) (*Store, error) {
 func open(ctx context.Context, target target, config Config) (*Store, error) {
 	config, err := config.withDefaults()
 	if err != nil {
-		return nil, fmt.Errorf("making a Redis store: %w", err)
+		return nil, fmt.Errorf("creating a Redis store: %w", err)
 	}
 	s := &Store{
 		config: config, log: config.Logger, names: newNames(config.Prefix, config.Shards),
 		clean: target.clean, eager: eagerCalls, most: mostCalls, work: background.New(ctx),
 	}
 	if config.clock != nil {
-		// The time that tests pass in must arrive in the order it was read.
+		// The times that tests pass in must arrive in the order they were read.
 		s.eager, s.most = 1, 1
 	}
 	if s.nodes, err = newTopology(ctx, s, target); err != nil {
 		_ = s.Close()
-		return nil, fmt.Errorf("making a Redis store: %w", s.clean(err))
+		return nil, fmt.Errorf("creating a Redis store: %w", s.clean(err))
 	}
 	if s.fleet, err = newFleetState(ctx, s); err != nil {
 		_ = s.Close()
-		return nil, fmt.Errorf("making a Redis store: %w", s.clean(err))
+		return nil, fmt.Errorf("creating a Redis store: %w", s.clean(err))
 	}
 	s.work.Go(s.fleet.keep)
 	return s, nil
 }
 
-// String is where the store is. It shows no secret.
+// String returns the store's address, without secrets.
 func (s *Store) String() string {
 	return fmt.Sprintf("redisstore %s at %s (%s)", s.config.Prefix, strings.Join(s.nodes.target.addrs, ","), s.nodes.mode)
 }
@@ -104,7 +104,7 @@ func (s *Store) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 // Salt implements [fluxgate.Store].
 func (s *Store) Salt() []byte { return s.fleet.salt }
 
-// Close ends the store's connections. Calls on their way fail.
+// Close ends the store's connections. Calls in flight fail.
 func (s *Store) Close() error {
 	if !s.work.Close() || s.nodes == nil {
 		return nil
@@ -112,8 +112,8 @@ func (s *Store) Close() error {
 	return s.nodes.close()
 }
 
-// Scripts is how often the script was brought to a server that did not have
-// it.
+// Scripts returns how often the script was loaded into a server that did not
+// have it.
 func (s *Store) Scripts() uint64 { return s.scripts.Load() }
 
 // now is the time to pass to the script: none, but in tests.
@@ -124,7 +124,7 @@ func (s *Store) now() int64 {
 	return s.config.clock()
 }
 
-// wakeFleet has the record looked at soon: a server that lost its scripts may
+// wakeFleet refreshes the fleet state soon: a server that lost its scripts may
 // have lost more.
 func (s *Store) wakeFleet() { s.fleet.wake() }
 
@@ -139,13 +139,13 @@ func (s *Store) submit(a *shardRequest) {
 }
 
 var (
-	errNoNode = errors.New("no server is known for this part of the keys")
+	errNoNode = errors.New("no server is known for the shard")
 	errLate   = fmt.Errorf("%w: no answer in time", ErrUnavailable)
 )
 
 // await waits for a request, or for the end of its caller or its time, and then
-// leaves. A call that others share may go on for longer. When the store is
-// closed its calls fail, so that need not be waited for.
+// leaves. A call that others share may go on for longer. Close makes all calls
+// fail, so await need not watch for it.
 func (s *Store) await(ctx context.Context, a *shardRequest) error {
 	if a.timer == nil {
 		a.timer = time.NewTimer(time.Until(a.deadline))
@@ -180,8 +180,8 @@ func (s *Store) answer(a *shardRequest, err error) {
 	s.work.Go(func(context.Context) { s.giveBack(receipt) })
 }
 
-// again asks once more after a while, where the servers now say the keys are,
-// unless there is no time left.
+// again sends a request once more after a while, to the node that now has the
+// keys, unless there is no time left.
 func (s *Store) again(requests []*shardRequest, why refusal, err error, from string) {
 	switch why {
 	case moved:
@@ -218,7 +218,7 @@ func (s *Store) again(requests []*shardRequest, why refusal, err error, from str
 	}
 }
 
-// maxRedirects bounds how often one request is sent about.
+// maxRedirects bounds how often one request is redirected.
 const maxRedirects = 64
 
 // backoff is how long to wait before the next try.

@@ -9,7 +9,7 @@ import (
 
 // Tags fall into evenly spread slots.
 func TestTags_Slots(t *testing.T) {
-	// As redis-cli --cluster create deals them out.
+	// As redis-cli --cluster create assigns them.
 	first := []int{0, 5461, 10923}
 	for _, n := range []int{1, 2, 3, 7, 64, 100, 1_000, maxShards} {
 		tags := tagsFor(n)

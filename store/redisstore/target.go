@@ -12,24 +12,24 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// target is where the servers are and how to connect to them.
+// target is the addresses of the servers and how to connect to them.
 type target struct {
-	mode  Mode // ModeAuto where the servers must be asked
+	mode  Mode // ModeAuto if the servers must be queried
 	addrs []string
 	// connect makes a client of one node, without retries.
 	connect func(addr string, pool Pool) *redis.Client
 	// close ends what connect shares.
 	close func() error
-	// client is set where a client finds the master itself.
+	// client is set if a client finds the master itself.
 	client *redis.Client
-	// master is the address that it last found, where a client finds it.
+	// master is the address that the client last found.
 	master *atomic.Pointer[string]
-	// secrets must not stand in any error.
+	// secrets must not be in any error.
 	secrets []string
 }
 
-// clean takes the secrets out of an error. Errors of drivers and servers are
-// text from elsewhere.
+// clean removes secrets from an error. Errors of drivers and servers may
+// contain them.
 func (t target) clean(err error) error {
 	if err == nil {
 		return nil
@@ -47,7 +47,7 @@ func (t target) clean(err error) error {
 }
 
 // cleanError is an error whose text had a secret in it. It can be tested with
-// [errors.Is]; what it stands for cannot be unwrapped and printed.
+// [errors.Is]; the original error cannot be unwrapped and printed.
 type cleanError struct {
 	text string
 	err  error
@@ -57,7 +57,7 @@ func (e *cleanError) Error() string { return e.text }
 
 func (e *cleanError) Is(target error) bool { return errors.Is(e.err, target) }
 
-// targetOf reads the options of a client that somebody else has made.
+// targetOf reads the options of a user's client.
 func targetOf(client redis.UniversalClient) (target, error) {
 	switch c := client.(type) {
 	case *redis.Client:
@@ -89,8 +89,8 @@ func targetOf(client redis.UniversalClient) (target, error) {
 // Sentinel where the master is.
 const failoverAddr = "FailoverClient"
 
-// rememberMaster keeps the address that a dialer connects to: where it asks
-// Sentinel, nobody else knows.
+// rememberMaster keeps the address that a dialer connects to: with Sentinel
+// only the dialer knows it.
 func rememberMaster(options *redis.Options) *atomic.Pointer[string] {
 	master, dial := new(atomic.Pointer[string]), options.Dialer
 	options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -104,7 +104,7 @@ func rememberMaster(options *redis.Options) *atomic.Pointer[string] {
 	return master
 }
 
-// address is how people know a node.
+// address is the address of a node for messages.
 func (t target) address(l *nodeQueue) string {
 	if t.master != nil {
 		if found := t.master.Load(); found != nil {
@@ -114,8 +114,8 @@ func (t target) address(l *nodeQueue) string {
 	return l.addr
 }
 
-// connect makes a client that sends every call once, and as soon as its
-// context says.
+// connect returns a client that sends every call once and honours the deadline
+// of its context.
 func connect(options redis.Options, addr string, pool Pool) *redis.Client {
 	options.Addr = addr
 	pool.apply(&options)

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A host that is gone without a word neither opens a connection nor refuses
-// it. The timeout bounds that too, though the client would wait for seconds.
+// The timeout also bounds a connection that is neither opened nor refused,
+// though the client would wait for seconds.
 func TestTimeout_Dial(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	proxy := testenv.StartProxy(t, server.Addr())

@@ -12,8 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// topology knows which node holds which shard. Outside of a cluster one node
-// holds everything.
+// topology maps shards to nodes. Without a cluster one node holds all shards.
 type topology struct {
 	store   *Store
 	target  target
@@ -30,7 +29,7 @@ type topology struct {
 	refreshing atomic.Bool
 }
 
-// newTopology finds out who holds what. What it returns must be closed, also
+// newTopology finds the node of each shard. The result must be closed, also
 // with an error.
 func newTopology(ctx context.Context, s *Store, target target) (*topology, error) {
 	t := &topology{store: s, target: target, mode: s.config.Mode, queues: map[string]*nodeQueue{}}
@@ -67,8 +66,8 @@ func newTopology(ctx context.Context, s *Store, target target) (*topology, error
 // queue is the queue to a shard's master, or nil if none is known.
 func (t *topology) queue(shard int) *nodeQueue { return (*t.shards.Load())[shard] }
 
-// reach is the way to the node at an address, or nil if it has none or the
-// store is closed.
+// reach returns the queue of the node at an address, or nil if the address is
+// empty or the store is closed.
 func (t *topology) reach(addr string) *nodeQueue {
 	if addr == "" {
 		return nil
@@ -86,7 +85,7 @@ func (t *topology) reach(addr string) *nodeQueue {
 	return l
 }
 
-// learn notes what a MOVED reply says, and has the rest looked up.
+// learn applies a MOVED reply and refreshes the topology.
 func (t *topology) learn(shard int, addr string) {
 	if to := t.reach(addr); to != nil && t.cluster {
 		t.mu.Lock()
@@ -98,7 +97,7 @@ func (t *topology) learn(shard int, addr string) {
 	t.refreshSoon()
 }
 
-// refreshSoon looks the cluster up again, once for all who ask for it.
+// refreshSoon refreshes the topology, once for all callers.
 func (t *topology) refreshSoon() {
 	if !t.cluster || !t.refreshing.CompareAndSwap(false, true) {
 		return
@@ -110,7 +109,7 @@ func (t *topology) refreshSoon() {
 		if err != nil {
 			t.store.log.Warn("the cluster's slots could not be looked up", "error", t.store.clean(err))
 		}
-		// Not more often than this, whatever happens to how many requests.
+		// Not more often than this, however many requests are redirected.
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-t.store.work.Context().Done():
@@ -119,7 +118,7 @@ func (t *topology) refreshSoon() {
 	})
 }
 
-// refresh asks the nodes, one after the other, who holds which slots.
+// refresh asks the nodes, one after the other, for the slots of the cluster.
 func (t *topology) refresh(ctx context.Context) error {
 	failures := []error{errNoNode}
 	for _, l := range t.known() {
@@ -136,8 +135,8 @@ func (t *topology) refresh(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// known are the nodes to ask: those that hold shards, then all others, then
-// the ones we began with.
+// known are the nodes to ask: those that hold shards, then all others, then the
+// configured ones.
 func (t *topology) known() []*nodeQueue {
 	var order []*nodeQueue
 	seen := map[*nodeQueue]bool{}
@@ -181,8 +180,8 @@ func (t *topology) adopt(from string, slots []redis.ClusterSlot) {
 	t.prune(next)
 }
 
-// withHost fills in the host of the node that answered, where it does not know
-// its own.
+// withHost fills in the host of the node that answered, if it does not know its
+// own.
 func withHost(addr, from string) string {
 	if !strings.HasPrefix(addr, ":") || !strings.Contains(from, ":") {
 		return addr
@@ -190,8 +189,8 @@ func withHost(addr, from string) string {
 	return from[:strings.LastIndexByte(from, ':')] + addr
 }
 
-// prune closes connections to nodes that are long gone, where there are many:
-// in some places every restart has a new address.
+// prune closes connections to nodes that left the cluster if there are many: in
+// some environments every restart has a new address.
 func (t *topology) prune(current []*nodeQueue) {
 	inUse := map[*nodeQueue]bool{}
 	for _, l := range current {
@@ -228,7 +227,7 @@ func (t *topology) close() error {
 }
 
 // group makes the calls for a batch: one, or in a cluster one for each shard,
-// and one for each ask that must be alone.
+// and one for each request that must be alone.
 func (s *Store) group(batch []*shardRequest) []*scriptCall {
 	var groups []*scriptCall
 	for _, a := range batch {

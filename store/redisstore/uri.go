@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// parseURI reads where the servers are. Its errors never show the URI, which
-// may hold a password.
+// parseURI parses the addresses of the servers. Its errors never show the URI,
+// which may hold a password.
 func parseURI(text string) (target, error) {
 	uri, err := redisuri.Parse(text)
 	if err != nil {

@@ -72,13 +72,13 @@ func TestOpen_URIs(t *testing.T) {
 	}
 }
 
-// password is what must be seen nowhere, in plain text or encoded.
+// password must not be shown, in plain text or encoded.
 const (
 	password        = "hunter2/geheim@pa:ss"
 	encodedPassword = "hunter2%2Fgeheim%40pa%3Ass"
 )
 
-// badURIs are wrong in a way that can be told without a server.
+// badURIs are invalid in ways that are found without a server.
 var badURIs = map[string]string{
 	"no scheme":               "user:" + encodedPassword + "@localhost:6379",
 	"an unknown scheme":       "http://user:" + encodedPassword + "@localhost",
@@ -131,8 +131,8 @@ func TestOpen_InvalidURINotShown(t *testing.T) {
 	}
 }
 
-// clientLines is what the client library prints itself. It can be told where
-// to print only before anybody uses it.
+// clientLines is what the client library prints itself. Its output can only be
+// set before its first use.
 var clientLines = new(logLines)
 
 func init() {
@@ -192,8 +192,8 @@ func TestOpen_PasswordNotShown(t *testing.T) {
 			if s, err := Open(ctx, uri, config); err != nil {
 				hear(what+" as "+string(mode), err)
 			} else {
-				// A server without users takes any AUTH of HELLO as an error and
-				// goes on: whoever opened it is told so when it matters.
+				// A server without users takes any AUTH of HELLO as an error
+				// and goes on: the error comes with the first command.
 				s.Close()
 			}
 			cancel()
@@ -339,7 +339,7 @@ func TestNew_InvalidConfig(t *testing.T) {
 	}
 }
 
-// logLines collects what is logged.
+// logLines collects log lines.
 type logLines struct {
 	mu    sync.Mutex
 	lines bytes.Buffer

@@ -62,7 +62,7 @@ func peekChangesNothing(t testing.TB, b Backend) {
 
 func allBandsOrNone(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	// The band that is empty stands first, in the middle and last.
+	// The empty band is first, in the middle and last.
 	for empty := range 3 {
 		bands := []fluxgate.Band{band("a", 50, 50, time.Hour), band("b", 50, 50, time.Hour), band("c", 50, 50, time.Hour)}
 		bands[empty].Capacity, bands[empty].RefillTokens = 2, 2

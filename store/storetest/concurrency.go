@@ -29,7 +29,7 @@ func each(f *fixture, run func(caller int)) {
 	}
 }
 
-// tryTake is take for callers that are not the test's own goroutine.
+// tryTake is take for goroutines other than the test's own.
 func (f *fixture) tryTake(out *fluxgate.Outcome, demands ...fluxgate.Demand) bool {
 	if err := f.Store.Take(f.Context(), demands, out); err != nil {
 		f.Errorf("Take: %v", err)
@@ -84,8 +84,8 @@ func concurrentHistory(t testing.TB, b Backend) {
 	if from, to, units, most := tooMany(d.Bands[0], all); units > most {
 		t.Errorf("%d units handed out between %d and %d, at most %d are due", units, from, to, most)
 	}
-	// Nobody was refused who could have been served: from start to the last
-	// due tick nearly all tokens were used, since callers outnumber them.
+	// No request was rejected without need: from start to the last due tick
+	// nearly all tokens were used, since there are more callers than tokens.
 	least := (d.Bands[0].Limit + (end-start)*d.Bands[0].Rate) / d.Bands[0].Unit
 	if n := int64(len(all)); n < least-1 {
 		t.Errorf("%d requests served, %d tokens were there", n, least)
@@ -103,8 +103,8 @@ func concurrentAtomic(t testing.TB, b Backend) {
 	each(f, func(caller int) {
 		var out fluxgate.Outcome
 		for i := range 50 {
-			// In either order: locks taken in the order of the demands
-			// would stand still.
+			// In either order: locks taken in the order of the demands would
+			// deadlock.
 			demands := []fluxgate.Demand{shared, own[caller], own[(caller+1)%callers]}
 			if i%2 == 1 {
 				demands[0], demands[2] = demands[2], demands[0]

@@ -19,7 +19,7 @@ var exactChecks = []Check{
 type twin struct {
 	demand fluxgate.Demand
 	ideals []*ideal.Bucket
-	last   int64 // the latest moment promised to anyone
+	last   int64 // the latest due tick of a take
 }
 
 type openReceipt struct {
@@ -102,7 +102,7 @@ func (tw *twin) grant(d *fluxgate.Demand) int64 {
 	return max(grant, d.Minimum())
 }
 
-// compare holds an outcome against the ideal buckets and lets them follow.
+// compare compares an outcome with the ideal buckets and updates them.
 func compare(f *fixture, step int, applying []*twin, demands []fluxgate.Demand, out *fluxgate.Outcome) {
 	f.Helper()
 	admitted, grants := true, make([]int64, len(applying))
@@ -213,7 +213,7 @@ func fractionsAreKept(t testing.TB, b Backend) {
 		asks     int
 		want     int
 	}{
-		// C + R·T/D, the last ask a step before the end.
+		// C + R·T/D, the last request a step before the end.
 		{100, time.Minute, 500 * time.Millisecond, 600, 100 + 499},
 		{10, time.Second, 90 * time.Millisecond, 600, 10 + 539},
 		{1_000, time.Hour, 3 * time.Second, 400, 400},

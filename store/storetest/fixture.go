@@ -8,7 +8,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// fixture is a backend with the words that checks are written in.
+// fixture is a backend with helpers for checks.
 type fixture struct {
 	testing.TB
 	Backend
@@ -20,14 +20,14 @@ func newFixture(t testing.TB, b Backend) *fixture {
 	return &fixture{TB: t, Backend: b, ruleSet: "storetest-" + rand.Text()[:12]}
 }
 
-// key is a bucket set that nobody has used.
+// key returns the key of an unused bucket set.
 func (f *fixture) key(rule string) fluxgate.Key {
 	k := fluxgate.Key{RuleSet: f.ruleSet, Rule: rule}
 	_, _ = rand.Read(k.ID[:]) // never fails
 	return k
 }
 
-// bands puts bands into exact integers.
+// bands converts bands to exact integers.
 func (f *fixture) bands(bands ...fluxgate.Band) []fluxgate.ExactBand {
 	f.Helper()
 	exact := make([]fluxgate.ExactBand, len(bands))

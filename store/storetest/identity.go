@@ -39,7 +39,7 @@ func keysNeverCollide(t testing.TB, b Backend) {
 			t.Errorf("a key that differs in bit %d shares the bucket", bit)
 		}
 	}
-	// Every byte value at the ends, where separators and terminators bite.
+	// Every byte value at the ends, where separators and terminators matter.
 	for value := range 256 {
 		for _, at := range []int{0, len(d.Key.ID) - 1} {
 			first := f.demand(1, band("", 1, 1, time.Hour))
@@ -65,7 +65,7 @@ func costAboveCapacity(t testing.TB, b Backend) {
 			t.Errorf("a cost of %d for a band of 5 is %v, want %v", cost, got, fluxgate.TooCostly)
 		}
 		if got := out.Results[1].Wait; got != 0 {
-			t.Errorf("a cost that can never pass is told to wait %v", got)
+			t.Errorf("a cost that can never pass has a wait of %v", got)
 		}
 		d.Cost = 5
 		if left := f.remaining(other); left != 5 {

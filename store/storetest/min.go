@@ -113,7 +113,7 @@ func minWaits(t testing.TB, b Backend) {
 	f.mustTake(d)
 	f.Advance(time.Second)
 	d.MaxWait = time.Minute
-	// One is there: what is granted without a wait is less than the least.
+	// One token is left, which is less than Min.
 	out := f.mustTake(d)
 	if got := out.Results[0]; got.Granted != 3 || got.Wait != 2*time.Second {
 		t.Errorf("with 1 of at least 3 there, %d are granted after %v, want 3 after 2s", got.Granted, got.Wait)

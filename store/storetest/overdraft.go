@@ -63,7 +63,7 @@ func overdraftFitsWhilePositive(t testing.TB, b Backend) {
 	f.Advance(time.Second)
 	f.mustReject(free)
 	f.Advance(time.Microsecond)
-	// A millionth of a token is more than nothing.
+	// A millionth of a token is enough.
 	if granted := f.mustTake(d).Results[0].Granted; granted != 3 {
 		t.Errorf("%d were debited, want 3", granted)
 	}
@@ -93,7 +93,7 @@ func overdraftOfRejected(t testing.TB, b Backend) {
 	if owed := f.peek(shadow).Results[0].Bands[0].Owed; owed != 6 {
 		t.Errorf("a shadow overdraft owes %d, want 6", owed)
 	}
-	// A shadow overdraft of an empty bucket keeps nobody from passing.
+	// A shadow overdraft of an empty bucket rejects no request.
 	f.mustTake(shadow, other)
 }
 
@@ -110,7 +110,7 @@ func overdraftIsBounded(t testing.TB, b Backend) {
 		if want := time.Duration(d.Bands[0].Max/d.Bands[0].Rate) * time.Microsecond; before[0].FullAfter > want+time.Microsecond {
 			t.Errorf("full after %v, the largest debt is paid in %v", before[0].FullAfter, want)
 		}
-		// The bucket that owes all it can does not keep the other from its debit.
+		// A band with the largest debt does not prevent the debit of the other.
 		d.Cost = 7
 		after := f.mustReject(d).Results[0].Bands
 		if after[0].FullAfter > before[0].FullAfter {

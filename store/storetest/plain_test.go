@@ -11,8 +11,8 @@ import (
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
 
-// plain is the simplest right store: a map under a lock. It can be told to
-// make one mistake.
+// plain is the simplest correct store: a map under a lock. It can be made with
+// one fault.
 type plain struct {
 	mu          sync.Mutex
 	states      map[fluxgate.KeyID]bucket.State
@@ -111,7 +111,7 @@ func (p *plain) decide(_ context.Context, demands []fluxgate.Demand, out *fluxga
 	views := make([]*bucket.View, len(demands))
 	for i := range demands {
 		d, result := &demands[i], &out.Results[i]
-		if id := p.place(d.Key); take && !p.is("stands still when the clock steps back") && !p.is("makes tokens when the clock steps back") {
+		if id := p.place(d.Key); take && !p.is("stops when the clock steps back") && !p.is("makes tokens when the clock steps back") {
 			if state := p.states[id]; state.Adopt(now) {
 				p.states[id] = state
 			}

@@ -137,7 +137,7 @@ func settleAfterAWhile(t testing.TB, b Backend) {
 		d := f.demand(10, band("", 20, 1, time.Second))
 		out := f.mustTake(d)
 		f.Advance(time.Duration(elapsed) * time.Second)
-		// Others use the bucket up meanwhile.
+		// Other requests use up the bucket meanwhile.
 		used := f.drain(d)
 		if want := 10 + min(elapsed, 10); used != want {
 			t.Fatalf("%d tokens after %d s, want %d", used, elapsed, want)
@@ -155,8 +155,8 @@ func settleWithdrawnWait(t testing.TB, b Backend) {
 	f.mustTake(d)
 	d.MaxWait = time.Minute
 	first, last := f.mustTake(d), f.mustTake(d)
-	// Behind the first somebody waits: nothing may come back, or two would
-	// be served at one tick.
+	// A request waits behind the first: nothing may come back, or two would be
+	// served at one tick.
 	if s := f.settle(0, first, d); s.Returned != 0 {
 		t.Errorf("a place in the middle of the queue gave %d back, want 0", s.Returned)
 	}
@@ -180,7 +180,7 @@ func settleForgotten(t testing.TB, b Backend) {
 }
 
 // settleAfterAChange: under the new numbers the bucket may have overflowed by
-// more than the receipt can tell.
+// more than the receipt shows.
 func settleAfterAChange(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	slow := f.demand(10, band("x", 10, 10, 24*time.Hour))

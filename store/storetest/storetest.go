@@ -1,6 +1,5 @@
-// Package storetest is the conformance suite of a [fluxgate.Store]: what a
-// store must keep to be exact, as checks that fail when it does not. Run it on
-// your own store:
+// Package storetest is the conformance suite of a [fluxgate.Store]: checks that
+// fail if a store is not exact. Run it on your own store:
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t testing.TB) storetest.Backend {
@@ -10,8 +9,8 @@
 //		})
 //	}
 //
-// Time is the suite's: it moves the store's clock and never sleeps. Every
-// check uses keys of its own, so a backend may be opened once and shared.
+// The suite moves the store's clock and never sleeps. Every check uses keys of
+// its own, so a backend may be opened once and shared.
 package storetest
 
 import (
@@ -31,16 +30,16 @@ type Backend struct {
 	Advance func(time.Duration)
 }
 
-// Check is one thing that every store must keep.
+// Check is one property of every store.
 type Check struct {
-	// Name begins with the invariant it belongs to and reads as a sentence.
+	// Name is the invariant it belongs to and a sentence.
 	Name string
-	// Run fails t if the store does not keep it.
+	// Run fails t if the store does not have it.
 	Run func(t testing.TB, b Backend)
 }
 
 // Run runs every check as a subtest on a backend of its own. open may return
-// the same backend each time if its store tells keys apart.
+// the same backend each time.
 func Run(t *testing.T, open func(t testing.TB) Backend) {
 	t.Helper()
 	for _, c := range Checks() {
@@ -54,7 +53,7 @@ func Run(t *testing.T, open func(t testing.TB) Backend) {
 	}
 }
 
-// Checks are all checks.
+// Checks returns all checks.
 func Checks() []Check {
 	var all []Check
 	for _, group := range [][]Check{
@@ -73,12 +72,12 @@ type Clock struct {
 	now time.Time
 }
 
-// NewClock is a clock that stands at a moment with an odd microsecond.
+// NewClock returns a stopped clock at a time with an odd microsecond.
 func NewClock() *Clock {
 	return &Clock{now: time.UnixMicro(1_700_000_000_123_457)}
 }
 
-// Now is the time.
+// Now returns the time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

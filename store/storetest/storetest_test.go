@@ -29,14 +29,14 @@ var faults = map[string]string{
 	"lets shadow rules take when vetoed":        "I4 a shadow rule takes nothing when an enforced one vetoes",
 	"forgets after a day":                       "I5 a bucket is remembered until it is full",
 	"forgets after a period":                    "I5 a bucket is remembered until it is full",
-	"tells the time until full in seconds":      "I5 the time until full is told exactly",
+	"tells the time until full in seconds":      "I5 the time until full is exact",
 	"refills on rule change":                    "I6 a rule change is not a refill",
 	"rounds a rule change for the caller":       "I6 a rule change is not a refill",
 	"drifts when versions alternate":            "I6 two versions of a rule may alternate",
 	"matches bands by position alone":           "I6 consumption follows a band that moves within its rule",
 	"lets spellings collide":                    "I7 keys that differ anywhere are different buckets",
 	"makes tokens when the clock steps back":    "I8 a clock that steps back makes no token",
-	"stands still when the clock steps back":    "I8 a clock that stepped back runs on from there",
+	"stops when the clock steps back":    "I8 a clock that stepped back runs on from there",
 	"waits for what can never come":             "cost above the capacity is refused at once and takes nothing",
 	"takes one for nothing":                     "cost of zero takes nothing",
 	"takes broken demands":                      "demands that break the contract are refused",
@@ -103,7 +103,7 @@ func TestChecks_AreNeeded(t *testing.T) {
 	}
 }
 
-// recorder is a test that may fail without failing the test around it.
+// recorder is a testing.TB whose failures do not fail the outer test.
 type recorder struct {
 	testing.TB
 	mu     sync.Mutex

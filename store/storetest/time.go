@@ -9,7 +9,7 @@ import (
 
 var expiryChecks = []Check{
 	{"I5 a bucket is remembered until it is full", rememberedUntilFull},
-	{"I5 the time until full is told exactly", fullAfterIsExact},
+	{"I5 the time until full is exact", fullAfterIsExact},
 }
 
 var changeChecks = []Check{
@@ -29,8 +29,8 @@ func rememberedUntilFull(t testing.TB, b Backend) {
 		f := newFixture(t, b)
 		d := f.demand(10, band("", 10, 10, period))
 		f.mustTake(d)
-		// A tenth comes back with every tenth of the period, however long
-		// nobody asked.
+		// A tenth comes back with every tenth of the period, also without
+		// requests.
 		f.Advance(period * 9 / 10)
 		if left := f.remaining(d); left != 9 {
 			t.Errorf("10 per %v used up: %d left after nine tenths of it, want 9", period, left)

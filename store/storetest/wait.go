@@ -25,7 +25,7 @@ func waitBooksAhead(t testing.TB, b Backend) {
 		}
 	}
 	f.mustReject(d)
-	// Whoever will not wait is not served before those who do.
+	// A request that does not wait is not served before those that wait.
 	impatient := d
 	impatient.MaxWait = 0
 	f.Advance(time.Second)
@@ -62,7 +62,7 @@ func waitOfEveryRule(t testing.TB, b Backend) {
 	if got := f.mustTake(patient, strict).Results[0].Wait; got != time.Second {
 		t.Errorf("waits %v for the patient rule, want 1s", got)
 	}
-	// The strict rule is empty: the patient one must not book.
+	// The rule that rejects is empty: the one that waits must not book.
 	f.mustReject(patient, strict)
 	if got := f.peek(patient).Results[0].Wait; got != 2*time.Second {
 		t.Errorf("the patient rule has a queue of %v, want 2s: a rejected request booked", got)

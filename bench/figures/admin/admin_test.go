@@ -14,8 +14,8 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 )
 
-// applying holds the replacing of a rule set of ten thousand rules, from the
-// request to the answer, against decoding and validating it.
+// applying compares replacing a rule set of ten thousand rules, from the
+// request to the answer, with decoding and validating it.
 func applying(t *testing.T, report *figure.Report, s *served) {
 	t.Helper()
 	var base int64
@@ -28,8 +28,8 @@ func applying(t *testing.T, report *figure.Report, s *served) {
 	report.AtMost("admin-apply-10000-rules-vs-decoding-and-validating", figure.Median(9, apply), 10, "×")
 }
 
-// apply puts another version of the rules on a base and says how many times
-// the decoding and validating that took.
+// apply puts another version of the rules on a base and returns the ratio of
+// its time to that of decoding and validating.
 func (s *served) apply(t *testing.T, base int64) float64 {
 	t.Helper()
 	set := largest(t, base+1)
@@ -46,9 +46,9 @@ func (s *served) apply(t *testing.T, base int64) float64 {
 	return float64(took) / float64(control)
 }
 
-// firstOnMongo tells of a first version on MongoDB's protocol, where every rule
-// is a document too. It is no figure: the server that speaks the protocol here
-// looks through all documents for each one that changes, as MongoDB does not.
+// firstOnMongo prints the time of a first version on MongoDB's protocol, where
+// every rule is a document too. It is no figure: unlike MongoDB, the server
+// used here scans all documents for each changed one.
 func firstOnMongo(t *testing.T, s *served) {
 	t.Helper()
 	t.Logf("the first time on MongoDB's protocol, with a document for every rule: %.1f times", s.apply(t, 0))
@@ -63,7 +63,7 @@ func decoding(t *testing.T, text []byte) time.Duration {
 	return time.Since(start)
 }
 
-// comparing holds the difference of two revisions of ten thousand rules against
+// comparing compares the diff of two revisions of ten thousand rules with
 // decoding and validating one.
 func comparing(t *testing.T, report *figure.Report, s *served) {
 	t.Helper()
@@ -74,7 +74,7 @@ func comparing(t *testing.T, report *figure.Report, s *served) {
 	i := 0
 	ratio := figure.Median(7, func() float64 {
 		control := decoding(t, text)
-		// Each pair once: what was read before may be remembered.
+		// Each pair once: earlier reads may be cached.
 		path := fmt.Sprintf("/v1/rule-sets/largest/diff?from=%d&to=%d", last[i+1].Revision, last[i].Revision)
 		i++
 		start := time.Now()
@@ -92,8 +92,8 @@ func comparing(t *testing.T, report *figure.Report, s *served) {
 	report.AtMost("admin-diff-of-two-revisions-of-10000-rules-vs-decoding-and-validating", ratio, 10, "×")
 }
 
-// listing pages through rules and through rule sets, and holds what is in
-// memory at the end of it against what was at the beginning.
+// listing pages through rules and rule sets, and compares the memory in use at
+// the end with the beginning.
 func listing(t *testing.T, report *figure.Report, s *served) {
 	t.Helper()
 	for i := range 2_000 {
@@ -146,7 +146,7 @@ func (c *counter) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// settled is what is in use once the collector has run.
+// settled is the memory in use after a garbage collection.
 func settled() uint64 {
 	runtime.GC()
 	var stats runtime.MemStats

@@ -30,7 +30,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// inMemory holds the time that the middleware adds to a bare handler against
+// inMemory compares the time that the middleware adds to a bare handler with
 // what the fastest of the others adds.
 func inMemory(t *testing.T, report *figure.Report) {
 	t.Helper()
@@ -43,7 +43,7 @@ func inMemory(t *testing.T, report *figure.Report) {
 	var ratios []float64
 	for range rounds {
 		took := map[string]float64{}
-		for name, h := range handlers { // in another order each time
+		for name, h := range handlers { // in random order
 			took[name] = perRequest(h, requests)
 		}
 		fastest := 0.0
@@ -63,7 +63,7 @@ func inMemory(t *testing.T, report *figure.Report) {
 	report.AtMost("http-memory-allocations", allocations(handlers["ours"])-allocations(bare), 6, "")
 }
 
-// overRedis has 64 callers ask one Redis through each middleware.
+// overRedis sends requests of 64 callers through each middleware to one Redis.
 func overRedis(t *testing.T, report *figure.Report) {
 	t.Helper()
 	server := testenv.StartStandalone(t, testenv.Config{})

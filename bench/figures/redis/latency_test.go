@@ -35,7 +35,7 @@ func recordCall(t *testing.T, server *testenv.Server, decide func() error) []any
 	lines := bufio.NewScanner(connection)
 	for lines.Scan() {
 		line := lines.Text()
-		if line == "+OK" { // it listens now
+		if line == "+OK" { // MONITOR has started
 			if err := decide(); err != nil {
 				t.Fatal(err)
 			}

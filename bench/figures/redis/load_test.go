@@ -24,7 +24,7 @@ const (
 	slice   = time.Second
 )
 
-// load is what one kind of caller gets done.
+// load is the throughput of one kind of caller.
 type load struct {
 	perSecond float64
 	p99       time.Duration
@@ -115,7 +115,7 @@ func redisRate(client *redis.Client) func(context.Context, int, int) error {
 
 var perSecond = regexp.MustCompile(`([0-9.]+) requests per second`)
 
-// documents is what redis-benchmark gets out of the documents' script.
+// documents is the throughput of the documents' script in redis-benchmark.
 func documents(t *testing.T, addr, sha string) float64 {
 	t.Helper()
 	host, port, _ := strings.Cut(addr, ":")

@@ -32,7 +32,7 @@ func largest(t *testing.T) *fluxgate.RuleSet {
 	return set
 }
 
-// decoding holds reading, validating and compiling a rule set against what
+// decoding compares reading, validating and compiling a rule set with what
 // encoding/json takes to read the same bytes.
 func decoding(t *testing.T, report *figure.Report) {
 	t.Helper()

@@ -68,7 +68,7 @@ func (f *fleet) change() time.Time {
 	return time.Now()
 }
 
-// effect is how long after the commit each gateway decided by the change.
+// effect is how long after the commit each gateway used the change.
 func (f *fleet) effect(committed time.Time) []time.Duration {
 	took := make([]time.Duration, len(f.gateways))
 	var all sync.WaitGroup
@@ -94,7 +94,8 @@ func (f *fleet) effect(committed time.Time) []time.Duration {
 	return took
 }
 
-// arriving is from commit to effect on 20 gateways that listen and poll.
+// arriving measures the time from commit to effect on 20 gateways that listen
+// and poll.
 func arriving(t *testing.T, report *figure.Report) {
 	t.Helper()
 	server := testenv.StartStandalone(t, testenv.Config{})
@@ -122,7 +123,7 @@ func cutOff(t *testing.T, report *figure.Report) {
 		took = append(took, f.effect(f.change())...)
 	}
 	slices.Sort(took)
-	// A look takes its time too, here 20 of them on a busy machine.
+	// A poll takes time too, here 20 of them on a busy machine.
 	const jitter, look = 50 * time.Millisecond, 50 * time.Millisecond
 	report.AtMost("rules-commit-to-effect-slowest-without-announcements", ms(took[len(took)-1]), ms(interval+jitter+look), " ms")
 }

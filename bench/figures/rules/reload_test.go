@@ -17,7 +17,7 @@ import (
 )
 
 // hundred is a rule set of a hundred rules. All its bands have one capacity, so
-// that a decision tells which version made it.
+// that a decision shows which version made it.
 func hundred(t *testing.T, capacity int64) *fluxgate.RuleSet {
 	t.Helper()
 	all := make([]fluxgate.Rule, 100)

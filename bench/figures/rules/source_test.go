@@ -129,7 +129,7 @@ func writing(t *testing.T, report *figure.Report) {
 }
 
 // countUp makes a version that counts one further than the current one, trying
-// again when somebody else was faster, and returns how often that was.
+// again after a conflict, and returns how many conflicts there were.
 func countUp(t *testing.T, source rules.Editor) (conflicts int64) {
 	for {
 		change, counted := rules.Change{Author: "figures"}, int64(0)

@@ -55,9 +55,8 @@ const (
 	slice  = 3 * time.Second
 )
 
-// compare is how many times as many requests as the other our server decides,
-// and how many times as long as the other's its 99th percentile is: the median
-// of rounds in which both have their turn.
+// compare returns the ratio of our throughput to the other's, and of our 99th
+// percentile to the other's: the median of rounds that measure both.
 func compare(t *testing.T, ours, other *target, limits int) (rate, p99 float64, err error) {
 	t.Helper()
 	for _, s := range []*target{ours, other} {

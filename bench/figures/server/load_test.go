@@ -19,7 +19,7 @@ const (
 	users       = 50_000 // of each thread
 )
 
-// load is what a server gets done.
+// load is the throughput and latency of a server.
 type load struct {
 	perSecond float64
 	p50, p99  time.Duration
@@ -29,8 +29,9 @@ func (l load) String() string {
 	return fmt.Sprintf("%.0f/s p50 %v p99 %v", l.perSecond, l.p50, l.p99)
 }
 
-// run has wrk ask for a while. A request that failed, was refused or was not
-// counted in Redis fails the run: it would have been cheaper than others.
+// run sends requests with wrk for a while. A request that failed, was refused
+// or was not counted in Redis fails the run: it would have been cheaper than
+// others.
 func (s *target) run(ctx context.Context, limits int, length time.Duration) (load, error) {
 	before, err := s.counted(ctx)
 	if err != nil {
@@ -77,8 +78,7 @@ func (s *target) counted(ctx context.Context) (int, error) {
 	return calls, err
 }
 
-// verify asks whether a server limits at all, and by as many limits as it is
-// measured with.
+// verify checks that a server limits, by as many limits as it is measured with.
 func (s *target) verify(ctx context.Context, limits int) error {
 	for i := range int64(3) {
 		got, err := s.check(ctx, limits, false)

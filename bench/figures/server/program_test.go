@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// theirs is envoyproxy/ratelimit, as a program and not as a library.
+	// theirs is the program envoyproxy/ratelimit.
 	theirs        = "github.com/envoyproxy/ratelimit/src/service_cmd"
 	theirsVersion = "v1.4.1-0.20260122083618-3fb702589d36"
 )
@@ -79,7 +79,7 @@ func start(t *testing.T, url string, environ []string, program string, args ...s
 		err := command.Start()
 		started <- err
 		if err == nil {
-			_ = command.Wait() // how it ended is in what it said
+			_ = command.Wait() // its output says how it ended
 		}
 	}()
 	if err := <-started; err != nil {

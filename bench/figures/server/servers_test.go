@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	plenty = 1_000 // a limit that no user reaches: there are many users
-	small  = 3     // one that is reached at once
+	plenty = 1_000 // a limit that no user reaches
+	small  = 3     // a limit that is reached at once
 )
 
 // target is a server that decides, on a Redis of its own.
@@ -26,14 +26,14 @@ type target struct {
 	redis *testenv.Server
 	// counts is the command by which the server counts for one limit.
 	counts string
-	// body asks for a user, USER, by so many limits. The last of them is the
-	// small one if that is wanted.
+	// body is a check for a user, USER, by so many limits. The last one may be
+	// the small one.
 	body func(limits int, small bool) string
 	// read reads an answer.
 	read func(body []byte) (answer, error)
 }
 
-// answer is what matters of one.
+// answer is the relevant part of an answer.
 type answer struct {
 	allowed   bool
 	remaining []int64 // of each limit
@@ -72,7 +72,7 @@ func write(file, rules string) error {
 }
 
 // startFluxgate runs the server of this tree with its defaults, but for the
-// time that Redis has: neither side is to give up on a machine that is busy.
+// time that Redis has: neither side may time out on a busy machine.
 func startFluxgate(t *testing.T) (*target, error) {
 	t.Helper()
 	folder := t.TempDir()

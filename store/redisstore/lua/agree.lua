@@ -1,7 +1,7 @@
 -- agree.lua: what all gateways must agree on.
 --
--- Writes those fields of the record that are not there and returns the whole
--- record, in one step: of gateways that start together one writes all of it.
+-- Writes the missing fields of the fleet state and returns all fields, atomically: of
+-- gateways that start together one writes all of them.
 --
 -- KEYS[1]  the record, a hash
 -- ARGV     field, value, field, value, ...

@@ -1,15 +1,14 @@
 -- decide.lua: the token buckets of FluxGate, on the server that holds them.
 --
--- One call decides a list of requests. A request is a list of demands, each for
--- one key with its bands; it takes from all of them or from none. The call asks
--- the clock once, reads all keys at once, and writes each key that changed once,
--- to expire at the moment it is full again: an expired bucket and a full one are
--- the same thing.
+-- One call decides a list of requests. A request is a list of demands, each for one key
+-- with its bands; it takes from all of them or from none. The call reads the clock
+-- once, reads all keys at once, and writes each changed key once, to expire when it is
+-- full again: an expired bucket and a full one are the same.
 --
--- The arithmetic is that of internal/bucket, line by line; its package comment
--- says why it is exact. All numbers are integers below 2^53, which Lua's doubles
--- hold exactly. Only a product of time and rate may pass 2^53, where it is compared
--- with a smaller number and rounding cannot change the answer.
+-- The arithmetic is that of internal/bucket; its package comment explains why it is
+-- exact. All numbers are integers below 2^53, which Lua's doubles hold exactly. Only a
+-- product of time and rate may pass 2^53, where it is compared with a smaller number
+-- and rounding cannot change the answer.
 --
 -- KEYS     the keys, each once
 -- ARGV[1]  what is asked, packed little-endian:
@@ -38,12 +37,12 @@
 --          would expire, 0 for one that was deleted, -1 for one that was not written.
 --
 -- A value is packed too: uint8 version, uint56 at, per band uint24 id, uint56 used,
--- uint56 limit, and while somebody waits a uint56: how long after at the last of them
--- is due. The odd sizes keep a value of one band in one small allocation.
+-- uint56 limit, and while requests wait a uint56: how long after at the last of them is
+-- due. The odd sizes keep a value of one band in one small allocation.
 --
 -- This runs hundreds of times in every call, and a function call costs more than the
 -- arithmetic. So floor(x) is spelled x - x % 1, values are packed and unpacked at once,
--- and requests that fit as the buckets stand have ways of their own.
+-- and requests that fit at once have code paths of their own.
 
 local VERSION = 1
 local PEEK, TAKE_ALONE = 1, 2
@@ -62,7 +61,7 @@ if not time_is_passed_in then
   now = time[1] * 1000000 + time[2]
 end
 
--- Lists of bands. edge is the tick we are in, counted from the beginning of time.
+-- Lists of bands. edge is the current tick, counted from 1970.
 local lists = {}
 for l = 1, list_count do
   local list = {}
@@ -86,20 +85,20 @@ local function value_format(bands)
   return f
 end
 
--- What is known of the buckets, by key: the state as it is packed (version, at, and
--- from 3 * i on the id, used and limit of band i), how long after at the last one who
--- waits is due, and once it changed, when it is full.
+-- The state of the buckets, by key: as it is packed (version, at, and from 3 * i on the
+-- id, used and limit of band i), how long after at the last waiting request is due, and
+-- once it changed, when it is full.
 local stored = call('MGET', unpack(KEYS))
 local states, hold, full_at, unreadable = {}, {}, {}, {}
 
--- When a value that is full at a moment expires, in ms, and the text that says so. As
--- text made here: what the server would make of a number costs three times as much.
+-- When a value that is full at a moment expires, in ms, as a number and as text:
+-- converting it here costs a third of what the server's conversion does.
 local this_ms = now / 1000 - now / 1000 % 1
 local function expiry_of(full)
   local expires = full / 1000
   local whole = expires - expires % 1
   if whole < expires then expires = whole + 1 end
-  -- A millisecond more, for servers whose clock for expiry is a moment behind.
+  -- A millisecond more, for servers whose expiry clock is slightly behind.
   return expires, format('%d', expires - this_ms + 1)
 end
 
@@ -112,9 +111,9 @@ local function write(k, value, expires, lifetime)
   return call('PSETEX', KEYS[k], lifetime, value)
 end
 
--- Reads the state of a key. Absent means full. What cannot be read stays as it is, and
--- the requests for it are told so: others have been written when it is met, so that the
--- script must not end here.
+-- Reads the state of a key. Absent means full. A value that cannot be read is not
+-- changed, and its requests get its version. The script must not fail here, because it
+-- may have written other keys.
 local function open(k, list)
   local value, state, bands, extra = stored[k], nil, 0, 0
   hold[k] = 0
@@ -133,16 +132,15 @@ local function open(k, list)
     end
   else
     state = { unpack_from(value_format(bands), value) }
-    state[3 * bands + 3] = nil -- where the reading ended
+    state[3 * bands + 3] = nil -- the end position of unpack
     if extra == 7 then hold[k] = unpack_from('<I7', value, #value - 6) end
   end
   states[k] = state
   return state
 end
 
--- x * y / z rounded up, for integers below 2^53, or most if it is more. The
--- product may need 106 bits: it is built by doubling, with quotient and rest side
--- by side.
+-- x * y / z rounded up, for integers below 2^53, or most if it is more. The product may
+-- need 106 bits: it is built by doubling, with quotient and remainder.
 local function muldiv(x, y, z, most)
   if x * y < 9007199254740992 then
     local rest = fmod(x * y, z)
@@ -181,7 +179,7 @@ end
 
 -- The used units that belong to band i where the rule has changed: those of the slot
 -- with its id, else of the slot at its position if that is no other band's, else none;
--- carried over in proportion if the numbers are others, which the second result says.
+-- carried over in proportion if the numbers differ. The second result reports that.
 local function carried(state, list, i)
   local b, slot = list[i], nil
   for p = 3, #state, 3 do
@@ -223,7 +221,7 @@ local function moment_of(b, units)
   return (b.edge + whole) * b.tick
 end
 
--- How long until the last one who waits is due.
+-- How long until the last waiting request is due.
 local function hold_of(k, state)
   local left = hold[k]
   if left > 0 and now > state[2] then
@@ -233,7 +231,7 @@ local function hold_of(k, state)
   return left
 end
 
--- When every band of a list is full, given their levels, which stand behind first.
+-- When every band of a list is full, given their levels, which follow index first.
 local function full_with(list, levels, first)
   local full = now
   for i = 1, list.count do
@@ -268,8 +266,8 @@ pos = pos + 29 * demand_count
 local values, said = { now }, 1
 local levels, waits, statuses = {}, {}, {}
 
--- The longest wait until a band has more than nothing left, given the levels after
--- first: what an overdraft needs.
+-- The longest wait until a band has more than 0 left, given the levels after first:
+-- what an overdraft needs.
 local function wait_until_positive(list, first)
   local longest = 0
   for i = 1, list.count do
@@ -329,7 +327,7 @@ local function decide(op, asked, d)
     e = e + 6
   end
 
-  -- Say so, and take from all or from none, but overdrafts in any case.
+  -- Write the answer, and take from all or from none, but debit overdrafts in any case.
   said = said + 1
   values[said] = admitted
   n, e = 0, d
@@ -377,14 +375,14 @@ local function decide(op, asked, d)
   end
 end
 
--- What follows are ways of deciding a take from keys that nothing else here asks for,
--- where the buckets are as these rules have left them and everything fits at once:
--- what most requests are. They are decide() without the tables, and where anything is
--- otherwise they leave it to decide(), having changed nothing. A demand whose whole
--- cost fits is granted all of it, and an overdraft that fits is a take like others.
+-- Fast paths for a take from keys that no other request of the call has, if the bands
+-- are unchanged and everything fits at once, as for most requests. They are decide()
+-- without the tables. In any other case they change nothing and leave the take to
+-- decide(). A demand whose whole cost fits is granted all of it, and an overdraft that
+-- fits is a take like others.
 
--- What a full bucket becomes: its value and expiry, which are the same for every full
--- bucket of the rule. false if the cost does not fit.
+-- A take from a full bucket: the new value and expiry, which are the same for every
+-- full bucket of the rule. false if the cost does not fit.
 local function used_once(list, cost)
   if list.cost ~= cost then
     local state, full, fits = { VERSION, now }, now, cost > 0
@@ -429,7 +427,7 @@ local function take_one(d)
   return true
 end
 
--- Several bands or keys. What they become is kept by demand, to be written if all fit.
+-- Several bands or keys. The new values are kept by demand, and written if all fit.
 local after, after_expires, after_lifetime = {}, {}, {}
 local function take_several(asked, d)
   local now, n = now, said + 1 -- the first is whether it is admitted
@@ -496,8 +494,8 @@ for r = 1, 2 * request_count, 2 do
   d = d + 6 * asked
 end
 
--- Corrects takes to the cost that is known now. What could be handed out twice does
--- not come back.
+-- Corrects takes to the actual cost. Tokens that could be handed out twice do not come
+-- back.
 for _ = 1, settlement_count do
   local k, l, cost, actual, taken_at
   k, l, cost, actual, taken_at, pos = unpack_from('<I2I2ddd', input, pos)
@@ -510,7 +508,7 @@ for _ = 1, settlement_count do
     local level, carried_over = level_of(state, list, i)
     due, pos = unpack_from('<d', input, pos)
     if difference > 0 and (carried_over or now < taken_at) then
-      tokens = 0 -- how much has overflowed since cannot be told
+      tokens = 0 -- how much has overflowed since is unknown
     elseif difference > 0 then
       local last, first = (now + held) / b.tick, due / b.tick
       local gone = ((last - last % 1) - (first - first % 1)) * b.rate

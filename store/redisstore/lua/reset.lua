@@ -1,7 +1,7 @@
 -- reset.lua: a new generation of a rule or a rule set.
 --
--- A generation is the time in milliseconds, or more, so that one that was forgotten is
--- not used again.
+-- A generation is the time in milliseconds, or higher, so that a forgotten one is not
+-- used again.
 --
 -- KEYS[1]  the record, a hash
 -- ARGV[1]  the field of the generation
@@ -14,7 +14,7 @@
 --          same mark was done before
 
 local call = redis.call
-local keep = 8 -- marks: gateways that are late are late by few changes
+local keep = 8 -- marks: a late gateway is late by few changes
 
 local generation = math.max(tonumber(call('HGET', KEYS[1], ARGV[1]) or 0), tonumber(ARGV[2]))
 
