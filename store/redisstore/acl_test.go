@@ -80,7 +80,7 @@ func underACL(t testing.TB, uri string, servers []*testenv.Server) error {
 			}
 		}
 	}
-	return errors.New("the record was not restored")
+	return errors.New("the fleet state was not restored")
 }
 
 // The documented ACL is enough for one server, and no part can be left out.

@@ -143,7 +143,7 @@ func TestFleetState_RestoredAfterFlush(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			until(t, "the record is back", func() bool {
+			until(t, "the fleet state is back", func() bool {
 				for _, s := range servers {
 					reply, err := s.Do(t.Context(), "HGET", running.names.fleet(), fieldSalt)
 					if err == nil && reply == hex.EncodeToString(running.Salt()) {
@@ -152,7 +152,7 @@ func TestFleetState_RestoredAfterFlush(t *testing.T) {
 				}
 				return false
 			})
-			t.Logf("the record was back %v after the flush; it is looked at every %v", time.Since(began).Round(time.Millisecond), refresh)
+			t.Logf("the fleet state was back %v after the flush; it is read every %v", time.Since(began).Round(time.Millisecond), refresh)
 			if took := time.Since(began); took > refresh+slack {
 				t.Errorf("it took %v", took)
 			}

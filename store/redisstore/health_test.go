@@ -74,7 +74,7 @@ func TestHealth_DeadServer(t *testing.T) {
 	if h.Healthy() || h.Nodes[0].Err == nil {
 		t.Errorf("%+v", h)
 	}
-	until(t, "the record is reported too", func() bool {
+	until(t, "the fleet state is reported too", func() bool {
 		h := s.Health(t.Context())
 		return h.Record != nil
 	})

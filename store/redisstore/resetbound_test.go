@@ -42,7 +42,7 @@ func TestReset_BoundIsPerRuleSet(t *testing.T) {
 	// The reset of the whole rule set has made room.
 	fields, err := server.Do(t.Context(), "HLEN", p.names.fleet())
 	if err != nil || fields.(int64) > 20 {
-		t.Errorf("the record has %v fields (%v)", fields, err)
+		t.Errorf("the fleet state has %v fields (%v)", fields, err)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestRestart_CallersRecover(t *testing.T) {
 		t.Error("the new server was not brought the script")
 	}
 	// The fleet state is restored, or the next gateway would write a new salt.
-	until(t, "the record is restored", func() bool {
+	until(t, "the fleet state is restored", func() bool {
 		salt, err := srv.Do(t.Context(), "HGET", tr.names.fleet(), fieldSalt)
 		return err == nil && salt == tr.fleet.own[fieldSalt]
 	})

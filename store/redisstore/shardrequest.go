@@ -60,8 +60,8 @@ func (a *shardRequest) nothingReadable() bool {
 	return a.unreadable
 }
 
-// The states of a request: the goroutine that moves it away from pending decides who deals
-// with its answer.
+// The states of a request: the goroutine that changes it from pending handles
+// its answer.
 const (
 	pending int32 = iota
 	answered

@@ -36,7 +36,7 @@ var faults = map[string]string{
 	"matches bands by position alone":           "I6 consumption follows a band that moves within its rule",
 	"lets spellings collide":                    "I7 keys that differ anywhere are different buckets",
 	"makes tokens when the clock steps back":    "I8 a clock that steps back makes no token",
-	"stops when the clock steps back":    "I8 a clock that stepped back runs on from there",
+	"stops when the clock steps back":           "I8 a clock that stepped back runs on from there",
 	"waits for what can never come":             "cost above the capacity is refused at once and takes nothing",
 	"takes one for nothing":                     "cost of zero takes nothing",
 	"takes broken demands":                      "demands that break the contract are refused",

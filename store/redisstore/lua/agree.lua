@@ -3,7 +3,7 @@
 -- Writes the missing fields of the fleet state and returns all fields, atomically: of
 -- gateways that start together one writes all of them.
 --
--- KEYS[1]  the record, a hash
+-- KEYS[1]  the fleet state, a hash
 -- ARGV     field, value, field, value, ...
 -- Returns  how many fields were not there, and the same of all fields there are
 

@@ -3,9 +3,9 @@
 -- A generation is the time in milliseconds, or higher, so that a forgotten one is not
 -- used again.
 --
--- KEYS[1]  the record, a hash
+-- KEYS[1]  the fleet state, a hash
 -- ARGV[1]  the field of the generation
--- ARGV[2]  the generation that the caller knows: the record may have lost it
+-- ARGV[2]  the generation that the caller knows: the fleet state may have lost it
 -- ARGV[3]  the last generation of the rule set and all of its rules that the caller knows
 -- ARGV[4]  the field of the marks
 -- ARGV[5]  the mark of this reset, or '' for one that is always done
