@@ -40,7 +40,7 @@ func (r *running) adminURL() string { return "http://" + r.Addr("admin") }
 
 // A change is in effect on this server when it is answered, and soon on others.
 func TestAdmin_ChangeInEffect(t *testing.T) {
-	// Nobody polls in time: the others hear of it, or do not.
+	// No server polls in time: only an announcement can reach the other one.
 	set := inRedis(t, "reload.polling-interval=10m")
 	one, other := start(t, set...), start(t, set...)
 	if a := one.put(t, 3, "If-None-Match", "*"); a.status != http.StatusCreated || a.header.Get("ETag") != `"1"` {
@@ -64,7 +64,7 @@ func TestAdmin_ChangeInEffect(t *testing.T) {
 // Requests of web pages are refused.
 func TestAdmin_BrowserPage(t *testing.T) {
 	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 1), "server.admin-hosts=limits.example.com")
-	ask := func(host string, headers ...string) int {
+	get := func(host string, headers ...string) int {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.adminURL()+"/v1/validate", strings.NewReader(`{"id":"a","rules":[]}`))
 		if err != nil {
@@ -96,7 +96,7 @@ func TestAdmin_BrowserPage(t *testing.T) {
 		"an old browser, another site": {headers: []string{"Origin", "https://evil.example"}, refused: true},
 		"a page of our own":            {headers: []string{"Sec-Fetch-Site", "same-origin"}},
 	} {
-		if got := ask(c.host, c.headers...); (got == http.StatusForbidden) != c.refused {
+		if got := get(c.host, c.headers...); (got == http.StatusForbidden) != c.refused {
 			t.Errorf("%s gets %d", name, got)
 		}
 	}

@@ -101,7 +101,7 @@ func TestCancel_SharedCall(t *testing.T) {
 	if err := <-first.done; err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the shared call has run", func() bool { return scriptCalls(t, srv) == calls+2 })
+	until(t, "the shared call has run", func() bool { return scriptCalls(t, srv) >= calls+2 })
 	var longest time.Duration
 	for _, l := range leavers {
 		longest = max(longest, l.gone(t))
