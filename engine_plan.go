@@ -1,6 +1,9 @@
 package fluxgate
 
-import "runtime"
+import (
+	"runtime"
+	"weak"
+)
 
 // plan is what an engine computes once for a rule set: one entry for each
 // active rule, with the store's salt in its keys and the fallback's share in
@@ -64,6 +67,13 @@ func (e *Engine) planOf(set *RuleSet) plan {
 	if known, ok := e.plans.LoadOrStore(set.token, &p); ok {
 		return *known.(*plan)
 	}
-	runtime.AddCleanup(set, func(t *token) { e.plans.Delete(t) }, set.token)
+	// The rule set keeps what a cleanup refers to in memory, and an engine refers
+	// to its rule sets: with a strong pointer neither would ever be freed.
+	engine := weak.Make(e)
+	runtime.AddCleanup(set, func(t *token) {
+		if e := engine.Value(); e != nil {
+			e.plans.Delete(t)
+		}
+	}, set.token)
 	return p
 }

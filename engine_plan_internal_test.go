@@ -35,3 +35,25 @@ func TestPlan_FreedWithRuleSet(t *testing.T) {
 	}
 	t.Errorf("the engine keeps the plans of %d rule sets, of which one is in use", plans)
 }
+
+// An engine that is no longer used is freed, and its rule sets with it.
+func TestPlan_EngineFreed(t *testing.T) {
+	freed := make(chan struct{}, 1)
+	func() {
+		set := Must(NewRuleSet("api", Rule{ID: "r", Bands: []Band{PerSecond(1)}}))
+		engine := Must(New(&waitSeen{seen: func() {}}, Static(set)))
+		if d, err := engine.Check(t.Context(), &Request{}); err != nil || !d.Allowed {
+			t.Fatal(d.Reason, err)
+		}
+		runtime.AddCleanup(engine, func(int) { freed <- struct{}{} }, 0)
+	}()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		runtime.GC()
+		select {
+		case <-freed:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+	t.Error("an engine that decided once stays in memory for as long as the process runs")
+}
