@@ -1,6 +1,7 @@
 package yamltree
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,8 +66,10 @@ func (r *lineReader) Read(p []byte) (int, error) {
 	if *r == "" {
 		return 0, io.EOF
 	}
-	line, _, _ := strings.Cut(string(*r), "\n")
-	n := copy(p, (*r)[:min(len(line)+1, len(*r))])
+	n := copy(p, *r)
+	if end := bytes.IndexByte(p[:n], '\n'); end >= 0 { // not in all of the text, which may be one line
+		n = end + 1
+	}
 	*r = (*r)[n:]
 	return n, nil
 }
