@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -15,14 +13,23 @@ import (
 // servers within one interval.
 func (r *Reloader) reconcileAll(ctx context.Context, source rules.Reconciler) {
 	pause(ctx, upTo(r.config.Interval/2)) // servers that start together do not reconcile together
+	slots := make(chan struct{}, maxLoads)
 	for ctx.Err() == nil {
 		next := time.Now().Add(r.config.Interval/2 + upTo(r.config.Jitter))
-		var calls errgroup.Group
-		calls.SetLimit(maxLoads)
 		for _, s := range r.sets.all() {
-			calls.Go(func() error { return r.reconcile(ctx, source, s) })
+			if !s.importing.CompareAndSwap(false, true) {
+				continue // the call before this one has not returned, which must not delay other rule sets
+			}
+			r.work.Go(func(ctx context.Context) {
+				defer s.importing.Store(false)
+				select {
+				case slots <- struct{}{}:
+					defer func() { <-slots }()
+					_ = r.reconcile(ctx, source, s) // an error is in the status
+				case <-ctx.Done():
+				}
+			})
 		}
-		_ = calls.Wait() // an error is in the status
 		pause(ctx, time.Until(next))
 	}
 }

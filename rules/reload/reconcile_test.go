@@ -68,3 +68,34 @@ func TestReconcile_LateAnswer(t *testing.T) {
 		t.Errorf("the status has the late answer: %v", err)
 	}
 }
+
+// hangingFor is a source that does not answer about the content of one rule set.
+type hangingFor struct {
+	*stubSource
+	hanging        string
+	hangs, answers atomic.Int64
+}
+
+func (h *hangingFor) Reconcile(ctx context.Context, id string) (bool, error) {
+	if id == h.hanging {
+		h.hangs.Add(1)
+		return false, hang(ctx)
+	}
+	h.answers.Add(1)
+	return false, nil
+}
+
+// An import that hangs does not delay those of other rule sets, and is not
+// started twice.
+func TestReconcile_HangingForOneRuleSet(t *testing.T) {
+	source := &hangingFor{stubSource: newStubSource(), hanging: "hanging"}
+	put(t, source, "hanging", 1)
+	put(t, source, "set", 1)
+	start(t, source, reload.Config{RuleSets: []string{"hanging", "set"}, Interval: 20 * time.Millisecond, Timeout: time.Hour})
+	until(t, "the import hangs", func() bool { return source.hangs.Load() == 1 })
+	before := source.answers.Load()
+	until(t, "the other rule set is reconciled again", func() bool { return source.answers.Load() >= before+3 })
+	if n := source.hangs.Load(); n != 1 {
+		t.Errorf("%d imports of the rule set that hangs were started, want 1", n)
+	}
+}

@@ -30,6 +30,9 @@ type ruleSet struct {
 	// reconciling is held while the source imports edits, so that the result of
 	// an earlier import does not replace that of a later one.
 	reconciling sync.Mutex
+	// importing is whether reconcileAll has a call for this rule set that has not
+	// returned.
+	importing atomic.Bool
 
 	mu     sync.Mutex // guards the fields below
 	status Status
