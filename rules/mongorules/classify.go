@@ -36,6 +36,7 @@ type differences struct {
 	removed  []string        // rules whose documents another program has deleted
 	unedited []fluxgate.Rule // the rules that are neither edited nor removed
 	ignored  []document      // of rules without bands, see unfinished
+	obsolete []document      // written by FluxGate, of rules that the revision does not have
 	lost     bool            // all documents are missing, which is not an edit
 	// replaces are the fingerprints of edited documents that the revision has
 	// imported or replaces, and that must be rewritten.
@@ -46,20 +47,21 @@ type differences struct {
 
 func (d *differences) hasEdits() bool { return len(d.edited)+len(d.removed) > 0 }
 
-// fetchDocuments reads the documents of a rule set, in byte order.
+// fetchDocuments reads the documents of a rule set, in byte order. It reads all or
+// fails: a rule whose document is not read would be a removed one.
 func (s *Source) fetchDocuments(ctx context.Context, id string) (all []bson.Raw, err error) {
 	// More than the rules need, because documents may have unknown fields.
 	const mostBytes = 4 * rules.MaxDocument
 	err = s.call(ctx, "reading the documents of a rule set", func(ctx context.Context) error {
-		cursor, err := s.docs.Find(ctx, bson.M{"ruleSetId": id}, options.Find().SetLimit(fluxgate.MaxRules+1))
+		cursor, err := s.docs.Find(ctx, bson.M{"ruleSetId": id}, options.Find().SetLimit(int64(s.config.maxDocuments)+1))
 		if err != nil {
 			return err
 		}
 		defer func() { _ = cursor.Close(ctx) }()
 		size := 0
 		for cursor.Next(ctx) {
-			if size += len(cursor.Current); size > mostBytes || len(all) > fluxgate.MaxRules {
-				return fmt.Errorf("rule set %q has more than %d rules or %d bytes", id, fluxgate.MaxRules, mostBytes)
+			if size += len(cursor.Current); size > mostBytes || len(all) == s.config.maxDocuments {
+				return fmt.Errorf("rule set %q has more than %d documents or %d bytes", id, s.config.maxDocuments, mostBytes)
 			}
 			all = append(all, slices.Clone(cursor.Current))
 		}
@@ -143,6 +145,7 @@ func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) (found di
 		case d.unfinished():
 			found.ignored = append(found.ignored, d)
 		case wrote(d) || replaces(d):
+			found.obsolete = append(found.obsolete, d)
 			remove(d)
 		default:
 			found.edited = append(found.edited, d)
@@ -154,7 +157,9 @@ func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) (found di
 		// Two writers may have inserted the document of a rule under both of
 		// its possible _ids. Any other second document is an edit.
 		slices.SortFunc(same, func(a, b document) int { return cmp.Compare(len(a.key), len(b.key)) })
-		second := func(d document) bool { return !replaces(d) && (!wrote(d) || d.key != longKey(h.ID, d.id)) }
+		second := func(d document) bool {
+			return !replaces(d) && (!wrote(d) || d.key != longKey(h.ID, d.id) || same[0].key != d.id)
+		}
 		switch {
 		case len(same) == 0 && (found.lost || added[w.id]):
 			found.writes = append(found.writes, mongo.NewInsertOneModel().SetDocument(w.insertion(h, long)))

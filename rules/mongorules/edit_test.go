@@ -519,3 +519,60 @@ func TestRejectedDocument_Changes(t *testing.T) {
 	f.put(rule("a", 2))
 	f.consistent()
 }
+
+// A second document of a rule whose document has the long _id is a problem too,
+// whatever its own _id.
+func TestTwoDocuments_LongKey(t *testing.T) {
+	f := newFixture(t, Config{Lease: 1})
+	_, err := f.Put(t.Context(), newSet(t, "other", rule("x", 1)), by(0))
+	must(t, err)
+	f.put(rule("x", 1))
+	clone := f.document(longKey(setID, "x"))
+	clone["_id"] = "x2" // shorter than the long one
+	f.insert(clone)
+	f.shell("x2", set("bands.0.capacity", 7))
+	err = reconcile(t.Context(), f)
+	if !errors.As(err, new(*fluxgate.ValidationError)) || !strings.Contains(err.Error(), `is a second document of rule "x"`) {
+		t.Errorf("Reconcile: %v; the rules are %s", err, capacities(f.load().RuleSet))
+	}
+}
+
+// Documents that are not read because there are too many are not removed rules.
+func TestDocuments_TooMany(t *testing.T) {
+	f := newFixture(t, Config{Lease: 1})
+	for i := range 5 {
+		f.insert(bson.D{{Key: "_id", Value: fmt.Sprint("unfinished", i)}, {Key: "ruleSetId", Value: setID}, {Key: "path", Value: "/x"}})
+	}
+	f.put(threeRules()...)
+	f.Source = f.handle(Config{Lease: 1, maxDocuments: 6})
+	if err := reconcile(t.Context(), f); err == nil || !strings.Contains(err.Error(), "more than 6 documents") {
+		t.Errorf("Reconcile: %v", err)
+	}
+	if got := capacities(f.load().RuleSet); got != "a=1 b=1 c=1" {
+		t.Errorf("the rules are %s: %s", got, f.headNow().Comment)
+	}
+}
+
+// A document that FluxGate has written, of a rule that was removed, cannot be
+// told from that of a late writer. The log says that it is deleted.
+func TestEdit_ReinsertedDocument(t *testing.T) {
+	var log bytes.Buffer
+	f := newFixture(t, Config{Lease: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	f.put(threeRules()...)
+	doc := f.document("b")
+	_, err := f.docs.DeleteOne(t.Context(), bson.M{"_id": "b"})
+	must(t, err)
+	f.reconcileNow()
+	f.insert(doc)
+	f.reconcileNow()
+	if f.document("b") != nil || !strings.Contains(log.String(), "documents=[b]") {
+		t.Errorf("the document is %v, the log\n%s", f.document("b"), &log)
+	}
+	delete(doc, revisionField)
+	delete(doc, checksumField)
+	f.insert(doc)
+	f.reconcileNow()
+	if got := capacities(f.load().RuleSet); got != "a=1 b=1 c=1" {
+		t.Errorf("the rules are %s", got)
+	}
+}

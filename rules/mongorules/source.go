@@ -20,6 +20,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -54,6 +55,9 @@ type Config struct {
 	step func(doing string) error
 	// batch is how many documents are written at once. 0 means 500.
 	batch int
+	// maxDocuments is how many documents of one rule set are read, unfinished and
+	// second ones included. 0 means twice as many as it can have rules.
+	maxDocuments int
 }
 
 const maxNameLength = 100 // MongoDB limits database and collection name together
@@ -71,6 +75,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Lease = cmp.Or(c.Lease, 30*time.Second)
 	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
 	c.batch = cmp.Or(c.batch, 500)
+	c.maxDocuments = cmp.Or(c.maxDocuments, 2*fluxgate.MaxRules)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Now == nil {
 		c.Now = time.Now
