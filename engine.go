@@ -27,7 +27,7 @@ type Engine struct {
 	store Store
 	rules RuleSets
 	keyer keyer
-	plans sync.Map // *token of a rule set → *plan
+	plans sync.Map // *token of a rule set → *sharedPlan
 
 	ruleSetID    string
 	allowMissing bool

@@ -2,7 +2,10 @@ package fluxgate
 
 import (
 	"context"
+	"fmt"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -56,4 +59,37 @@ func TestPlan_EngineFreed(t *testing.T) {
 		}
 	}
 	t.Error("an engine that decided once stays in memory for as long as the process runs")
+}
+
+// saltCounter counts how often a plan is made.
+type saltCounter struct {
+	waitSeen
+	plans atomic.Int64
+}
+
+func (s *saltCounter) Salt() []byte {
+	s.plans.Add(1)
+	return nil
+}
+
+// Requests that arrive together after a change of the rules share one plan.
+func TestPlan_MadeOnce(t *testing.T) {
+	rules := make([]Rule, MaxRules)
+	for i := range rules {
+		rules[i] = Rule{ID: fmt.Sprint("r", i), Paths: []string{fmt.Sprint("/", i)}, Bands: []Band{PerSecond(1)}}
+	}
+	store := &saltCounter{waitSeen: waitSeen{seen: func() {}}}
+	engine := Must(New(store, Static(Must(NewRuleSet("api", rules...)))))
+	var requests sync.WaitGroup
+	for range 20 {
+		requests.Go(func() {
+			if d, err := engine.Check(t.Context(), &Request{Path: "/1"}); err != nil || d.RuleID != "r1" {
+				t.Errorf("decided by %q, %v", d.RuleID, err)
+			}
+		})
+	}
+	requests.Wait()
+	if n := store.plans.Load(); n != 1 {
+		t.Errorf("20 requests have made %d plans, want 1", n)
+	}
 }
