@@ -175,8 +175,7 @@ func (s *Source) syncDocuments(ctx context.Context, h *head, want []ruleDocument
 	if err != nil {
 		return err
 	}
-	const rounds = 5 // repeated if an _id is in use or a document was changed meanwhile
-	for round := range rounds {
+	for round := range 5 { // repeated if an _id is in use or a document was changed meanwhile
 		all, err := s.fetchDocuments(ctx, h.ID)
 		if err != nil {
 			return err

@@ -50,18 +50,18 @@ func (d *differences) hasEdits() bool { return len(d.edited)+len(d.removed) > 0 
 // fetchDocuments reads the documents of a rule set, in byte order. It reads all or
 // fails: a rule whose document is not read would be a removed one.
 func (s *Source) fetchDocuments(ctx context.Context, id string) (all []bson.Raw, err error) {
-	// More than the rules need, because documents may have unknown fields.
-	const mostBytes = 4 * rules.MaxDocument
+	// More than the rules need: documents may have unknown fields or no bands.
+	const most, mostBytes = 2 * fluxgate.MaxRules, 4 * rules.MaxDocument
 	err = s.call(ctx, "reading the documents of a rule set", func(ctx context.Context) error {
-		cursor, err := s.docs.Find(ctx, bson.M{"ruleSetId": id}, options.Find().SetLimit(int64(s.config.maxDocuments)+1))
+		cursor, err := s.docs.Find(ctx, bson.M{"ruleSetId": id}, options.Find().SetLimit(most+1))
 		if err != nil {
 			return err
 		}
 		defer func() { _ = cursor.Close(ctx) }()
 		size := 0
 		for cursor.Next(ctx) {
-			if size += len(cursor.Current); size > mostBytes || len(all) == s.config.maxDocuments {
-				return fmt.Errorf("rule set %q has more than %d documents or %d bytes", id, s.config.maxDocuments, mostBytes)
+			if size += len(cursor.Current); size > mostBytes || len(all) == most {
+				return fmt.Errorf("rule set %q has more than %d documents or %d bytes", id, most, mostBytes)
 			}
 			all = append(all, slices.Clone(cursor.Current))
 		}

@@ -141,10 +141,9 @@ func (d *document) untouched() bool { return d.sum != "" && d.sum == d.checksum 
 // unfinished reports whether a document is of a rule without bands and was never
 // part of a revision.
 func (d *document) unfinished() bool {
-	const emptyArray = 5 // bytes
 	bands := d.raw.Lookup("bands")
-	none := bands.Type == 0 || bands.Type == bson.TypeNull || bands.Type == bson.TypeArray && len(bands.Value) <= emptyArray
-	action, _ := d.raw.Lookup("action").StringValueOK() // others need no bands
+	none := bands.Type == 0 || bands.Type == bson.TypeNull || bands.Type == bson.TypeArray && len(bands.Value) <= 5 // of an empty array
+	action, _ := d.raw.Lookup("action").StringValueOK()                                                             // others need no bands
 	return none && d.checksum == "" && d.revision == 0 && (action == "" || action == string(fluxgate.ActionLimit))
 }
 

@@ -540,12 +540,17 @@ func TestTwoDocuments_LongKey(t *testing.T) {
 // Documents that are not read because there are too many are not removed rules.
 func TestDocuments_TooMany(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
-	for i := range 5 {
-		f.insert(bson.D{{Key: "_id", Value: fmt.Sprint("unfinished", i)}, {Key: "ruleSetId", Value: setID}, {Key: "path", Value: "/x"}})
-	}
 	f.put(threeRules()...)
-	f.Source = f.handle(Config{Lease: 1, maxDocuments: 6})
-	if err := reconcile(t.Context(), f); err == nil || !strings.Contains(err.Error(), "more than 6 documents") {
+	const chunk = 2_000
+	for i := range 2 * fluxgate.MaxRules / chunk {
+		all := make([]bson.D, chunk)
+		for j := range all {
+			all[j] = bson.D{{Key: "_id", Value: fmt.Sprint("unfinished", i*chunk+j)}, {Key: "ruleSetId", Value: setID}}
+		}
+		_, err := f.docs.InsertMany(t.Context(), all)
+		must(t, err)
+	}
+	if err := reconcile(t.Context(), f); err == nil || !strings.Contains(err.Error(), "more than 20000 documents") {
 		t.Errorf("Reconcile: %v", err)
 	}
 	if got := capacities(f.load().RuleSet); got != "a=1 b=1 c=1" {
@@ -554,7 +559,7 @@ func TestDocuments_TooMany(t *testing.T) {
 }
 
 // A document that FluxGate has written, of a rule that was removed, cannot be
-// told from that of a late writer. The log says that it is deleted.
+// distinguished from that of a late writer. The log says that it is deleted.
 func TestEdit_ReinsertedDocument(t *testing.T) {
 	var log bytes.Buffer
 	f := newFixture(t, Config{Lease: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})

@@ -132,8 +132,7 @@ func (s *Source) Revisions(ctx context.Context, ids []string) (map[string]rules.
 // Load implements [rules.Source]. Documents of a rule set that has no revision
 // become revision 1.
 func (s *Source) Load(ctx context.Context, id string) (*rules.Version, error) {
-	const attempts = 5 // a revision may be deleted after its head was read
-	for range attempts {
+	for range 5 { // a revision may be deleted after its head was read
 		h, err := s.fetchHead(ctx, id)
 		if h == nil && err == nil {
 			var imported bool

@@ -69,8 +69,7 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 		}
 	}
 	if len(b.obsolete) > 0 && h.Synced == h.Revision {
-		s.config.Logger.Warn("deleting documents that FluxGate has written, of rules that are not in the current revision; "+
-			"to add such a rule again, insert its document without the fields revision and checksum",
+		s.config.Logger.Warn("deleting documents of removed rules; to add such a rule again, insert its document without the fields revision and checksum",
 			"ruleSet", id, "revision", h.Revision, "documents", names(b.obsolete))
 	}
 	return false, errors.Join(s.syncDocuments(ctx, h, b.want), s.noteProblem(ctx, h, ""))

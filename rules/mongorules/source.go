@@ -20,7 +20,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
-	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -55,9 +54,6 @@ type Config struct {
 	step func(doing string) error
 	// batch is how many documents are written at once. 0 means 500.
 	batch int
-	// maxDocuments is how many documents of one rule set are read, unfinished and
-	// second ones included. 0 means twice as many as it can have rules.
-	maxDocuments int
 }
 
 const maxNameLength = 100 // MongoDB limits database and collection name together
@@ -75,7 +71,6 @@ func (c Config) withDefaults() (Config, error) {
 	c.Lease = cmp.Or(c.Lease, 30*time.Second)
 	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
 	c.batch = cmp.Or(c.batch, 500)
-	c.maxDocuments = cmp.Or(c.maxDocuments, 2*fluxgate.MaxRules)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Now == nil {
 		c.Now = time.Now
@@ -110,10 +105,8 @@ type Source struct {
 	warned, reconciled, writers sync.Map
 }
 
-var (
-	_ rules.Editor     = (*Source)(nil)
-	_ rules.Reconciler = (*Source)(nil)
-)
+var _ rules.Editor = (*Source)(nil)
+var _ rules.Reconciler = (*Source)(nil)
 
 // New returns a source that uses a database. It creates missing indexes. It is not
 // an error if MongoDB cannot be reached or does not permit that.
@@ -228,7 +221,6 @@ func (s *Source) Indexes(ctx context.Context) error {
 
 // forbidden reports whether MongoDB denied the user an operation.
 func forbidden(err error) bool {
-	const unauthorized = 13
 	var reply mongo.ServerError
-	return errors.As(err, &reply) && reply.HasErrorCode(unauthorized)
+	return errors.As(err, &reply) && reply.HasErrorCode(13) // Unauthorized
 }
