@@ -31,7 +31,7 @@ type gateway struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	waiting int
-	decided int // decisions so far, or failures
+	reached int // callers so far that wait or were decided at once
 	settled []fluxgate.Settlement
 	served  []passage
 }
@@ -102,11 +102,18 @@ func (g *gateway) passages() (all []passage) {
 	return all
 }
 
-func (g *gateway) Decided(context.Context, *fluxgate.Request, *fluxgate.Decision, error) {
-	g.change(func() { g.decided++ })
+func (g *gateway) Decided(_ context.Context, _ *fluxgate.Request, d *fluxgate.Decision, err error) {
+	if err == nil && d.Wait == 0 {
+		g.change(func() { g.reached++ })
+	}
 }
 
-func (g *gateway) Waiting(_ context.Context, change int) { g.change(func() { g.waiting += change }) }
+func (g *gateway) Waiting(_ context.Context, change int) {
+	g.change(func() {
+		g.waiting += change
+		g.reached += max(0, change)
+	})
+}
 
 func (g *gateway) Settled(_ context.Context, s fluxgate.Settlement, err error) {
 	if err != nil {
@@ -159,7 +166,7 @@ func (g *gateway) arrive(callers *sync.WaitGroup) *caller {
 	c := &caller{hangUp: cancel}
 	before, number := 0, g.arrived
 	g.arrived++
-	g.change(func() { before = g.waiting + g.decided })
+	g.change(func() { before = g.reached })
 	callers.Go(func() {
 		defer cancel()
 		status, _, err := g.call(ctx, "", number)
@@ -167,8 +174,7 @@ func (g *gateway) arrive(callers *sync.WaitGroup) *caller {
 			g.Errorf("caller %d gets %d, %v", number, status, err)
 		}
 	})
-	// One that stops waiting is decided, so the sum only grows.
-	g.until(func() bool { return g.waiting+g.decided > before })
+	g.until(func() bool { return g.reached > before })
 	return c
 }
 

@@ -119,7 +119,7 @@ func TestTarget_Unreachable(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, errs)
 	}
 	t.Setenv(adminVariable, "ftp://nowhere")
-	if code, _, errs := call(t, "rules", "list"); code != exitUsage || !strings.Contains(errs, "FLUXGATE_ADMIN: making a client") {
+	if code, _, errs := call(t, "rules", "list"); code != exitUsage || !strings.Contains(errs, "FLUXGATE_ADMIN: creating a client") {
 		t.Errorf("exit code %d\n%s", code, errs)
 	}
 	// It is not a setting, and no reason to refuse the others.
@@ -201,7 +201,7 @@ func TestRun_UsageErrors(t *testing.T) {
 		{"rules list --direct --token-file x", "--token-file is for a server"},
 		{"rules list --config x", "--config needs --direct"},
 		{"rules list --set a=b", "--set needs --direct"},
-		{"rules list --server ftp://nowhere", "--server: making a client: the address must be of the form http://127.0.0.1:9090"},
+		{"rules list --server ftp://nowhere", "--server: creating a client: the address must be of the form http://127.0.0.1:9090"},
 		{"rules apply -f " + file + " --author me", "--author needs --direct"},
 		{"rules apply", "name the rules"},
 		{"rules diff", "name what to compare"},
