@@ -108,7 +108,7 @@ func TestAdmin_RulesInFiles(t *testing.T) {
 	if a := r.do(t, http.MethodGet, r.adminURL()+"/v1/rule-sets/api-limits", ""); a.status != http.StatusOK || !strings.Contains(a.body, `"capacity":4`) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	if a := r.put(t, 9, "If-Match", "*"); a.status != http.StatusConflict || !strings.Contains(a.body, "edit those") {
+	if a := r.put(t, 9, "If-Match", "*"); a.status != http.StatusConflict || !strings.Contains(a.body, "edit the files") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	if limit := r.check(t, "ada")["limit"]; limit != 4.0 {
