@@ -142,8 +142,9 @@ func (d *document) untouched() bool { return d.sum != "" && d.sum == d.checksum 
 // part of a revision.
 func (d *document) unfinished() bool {
 	bands := d.raw.Lookup("bands")
-	none := bands.Type == 0 || bands.Type == bson.TypeNull || bands.Type == bson.TypeArray && len(bands.Value) <= 5 // of an empty array
-	action, _ := d.raw.Lookup("action").StringValueOK()                                                             // others need no bands
+	// An empty array has 5 bytes. A rule that allows or denies needs no bands.
+	none := bands.Type == 0 || bands.Type == bson.TypeNull || bands.Type == bson.TypeArray && len(bands.Value) <= 5
+	action, _ := d.raw.Lookup("action").StringValueOK()
 	return none && d.checksum == "" && d.revision == 0 && (action == "" || action == string(fluxgate.ActionLimit))
 }
 
