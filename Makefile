@@ -35,7 +35,7 @@ test: ## run the tests with the race detector
 	@for m in $(MODULES); do echo "test $$m"; (cd $$m && go test -race -shuffle=on ./...) || exit 1; done
 
 quick: ## run the tests that need no server, without the race detector
-	go test -short ./...
+	go test -short -p 6 ./... # they mostly wait
 
 size: ## count the lines of code of the product by package
 	@go run ./internal/codesize
