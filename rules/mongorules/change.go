@@ -107,7 +107,8 @@ func (s *Source) commit(ctx context.Context, b *base, d draft) (*head, error) {
 		ID: b.id, RuleSetID: b.id, Deleted: d.json == nil, Author: d.change.Author, Comment: d.change.Comment,
 		At: s.config.Now().UTC().Truncate(time.Millisecond), Document: string(d.json), Replaces: b.replaces, Adds: b.adds(d.want),
 	}
-	last, err := b.head, error(nil)
+	last := b.head
+	var err error
 	if last != nil {
 		h.Synced, h.Lease = last.Synced, last.Lease
 		err = s.archive(ctx, last)

@@ -2,7 +2,6 @@ package mongorules
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -131,8 +130,7 @@ func checksum(r fluxgate.Rule) (string, error) {
 }
 
 func hexSum(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
 // untouched reports whether a document has not changed since FluxGate wrote it.
