@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"time"
 
@@ -57,7 +58,7 @@ func (s *Source) change(ctx context.Context, id string, d draft) (int64, error) 
 	}
 	// One writer of this process at a time: the others would only get a
 	// conflict at the end.
-	writer, _ := s.writers.LoadOrStore(id, make(chan bool, 1))
+	writer, _ := s.writers.LoadOrStore(crc32.ChecksumIEEE([]byte(id))%1024, make(chan bool, 1))
 	select {
 	case writer.(chan bool) <- true:
 		defer func() { <-writer.(chan bool) }()

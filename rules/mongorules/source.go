@@ -100,8 +100,8 @@ type Source struct {
 	indexed              atomic.Bool
 	leased               atomic.Bool // has held a lease
 	// By rule set: warned has the ignored documents that were logged,
-	// reconciled the digest of documents without differences, and writers a
-	// channel that serves as a mutex for changes.
+	// reconciled the digest of documents without differences. writers has
+	// channels that serve as mutexes for changes, by a hash of the rule set.
 	warned, reconciled, writers sync.Map
 }
 
