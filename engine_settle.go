@@ -86,8 +86,8 @@ func (e *Engine) settle(ctx context.Context, receipt *Receipt, actual []int64) (
 		if err != nil {
 			failures = append(failures, err)
 		}
-		for k, s := range done {
-			settled[places[k]] = s
+		for k := range min(len(done), len(places)) {
+			settled[places[k]] = done[k]
 		}
 	}
 	return settled, errors.Join(failures...)

@@ -29,15 +29,26 @@ func (r *Receipt) Spend() bool { return r.settled.CompareAndSwap(false, true) }
 
 // Taken is one bucket set that was taken from.
 type Taken struct {
-	Key    Key
-	Bands  []ExactBand
-	Cost   int64
-	Source Source
+	Key   Key
+	Bands []ExactBand
+	// Cost is what every band was debited. Bands may have been debited more, up
+	// to Asked, by an overdraft that the largest debt of another band cut.
+	Cost, Asked int64
+	Source      Source
 	// At is when it was taken, by the store's clock in microseconds.
 	At int64
 	// Due is when the tokens of each band were due, by the store's clock in
 	// microseconds. Nil means at once.
 	Due []int64
+}
+
+// Correction is the cost to settle a take at, given its actual cost: what is
+// between Cost and Asked was debited where there was room. Stores use it.
+func (t *Taken) Correction(actual int64) int64 {
+	if actual <= t.Cost || t.Asked <= t.Cost {
+		return actual
+	}
+	return t.Cost + max(0, actual-t.Asked)
 }
 
 // Settlement is the result of settling one take of a receipt, or all of them
@@ -64,7 +75,10 @@ func NewReceipt(demands []Demand, out *Outcome) *Receipt {
 		if r == nil {
 			r = &Receipt{Takes: make([]Taken, 0, len(demands)-i)}
 		}
-		taken := Taken{Key: d.Key, Bands: d.Bands, Cost: result.Granted, Source: result.Source, At: result.Now}
+		taken := Taken{Key: d.Key, Bands: d.Bands, Cost: result.Granted, Asked: result.Granted, Source: result.Source, At: result.Now}
+		if d.Overdraft {
+			taken.Asked = d.Cost
+		}
 		if result.Wait > 0 {
 			taken.Due = make([]int64, len(result.Bands))
 			for j := range result.Bands {

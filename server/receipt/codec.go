@@ -10,7 +10,7 @@ import (
 )
 
 // version is that of the payload format.
-const version = 1
+const version = 2
 
 var errPayload = errors.New("unreadable payload")
 
@@ -27,6 +27,7 @@ func encode(id ID, now time.Time, r *fluxgate.Receipt) []byte {
 		b = appendText(b, t.Key.Rule)
 		b = append(b, t.Key.ID[:]...)
 		b = binary.AppendVarint(b, t.Cost)
+		b = binary.AppendVarint(b, t.Asked)
 		b = append(b, byte(t.Source))
 		b = binary.AppendVarint(b, t.At)
 		b = binary.AppendUvarint(b, uint64(len(t.Bands)))
@@ -79,7 +80,7 @@ func decode(b []byte) (id ID, issued time.Time, r *fluxgate.Receipt, err error) 
 		t := &r.Takes[i]
 		t.Key.RuleSet, t.Key.Rule = d.text(), d.text()
 		copy(t.Key.ID[:], d.bytes(len(t.Key.ID)))
-		t.Cost, t.Source, t.At = d.int(), fluxgate.Source(d.byte()), d.int()
+		t.Cost, t.Asked, t.Source, t.At = d.int(), d.int(), fluxgate.Source(d.byte()), d.int()
 		t.Bands = make([]fluxgate.ExactBand, d.count(fluxgate.MaxBands))
 		for j := range t.Bands {
 			d.band(&t.Bands[j])

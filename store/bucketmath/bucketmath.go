@@ -37,7 +37,7 @@ type View = bucket.View
 // Settle corrects one take of a receipt to the cost that is known now. It
 // reports whether that changed the view.
 func Settle(t *fluxgate.Taken, view *View, actual int64) (s fluxgate.Settlement, changed bool) {
-	tokens, changed := view.Settle(t.Bands, bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due}, actual)
+	tokens, changed := view.Settle(t.Bands, bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due}, t.Correction(actual))
 	return Settlement(tokens), changed
 }
 

@@ -236,7 +236,7 @@ func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []
 		}
 		a := requests[len(requests)-1]
 		a.takes = append(a.takes, *t)
-		a.actual = append(a.actual, cost)
+		a.actual = append(a.actual, t.Correction(cost))
 		a.keys = append(a.keys, s.names.key(&t.Key, s.fleet.generations()))
 	}
 	for _, a := range requests {

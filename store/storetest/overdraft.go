@@ -14,6 +14,7 @@ var overdraftChecks = []Check{
 	{"overdraft is bounded by the largest debt", overdraftIsBounded},
 	{"overdraft changes nothing in a peek", overdraftPeek},
 	{"overdraft is settled", overdraftIsSettled},
+	{"overdraft cut by the largest debt is settled at its cost", overdraftCutIsSettled},
 	{"overdraft keeps other takes within the capacity", overdraftBesideTakes},
 }
 
@@ -153,6 +154,21 @@ func overdraftIsSettled(t testing.TB, b Backend) {
 	out = f.mustReject(d)
 	if s := f.settle(32, out, d); s.Charged != 1 {
 		t.Errorf("settling a rejected overdraft of 31 at 32 charges %d, want 1", s.Charged)
+	}
+}
+
+func overdraftCutIsSettled(t testing.TB, b Backend) {
+	const large = 1_000_000_000
+	for _, more := range []int64{0, 5} {
+		f := newFixture(t, b)
+		d := f.overdraft(0, band("a", 10, 10, time.Hour), band("b", large, 1, time.Second))
+		cost := d.Bands[0].Max/d.Bands[0].Unit + 30 // more than the first band can owe
+		d.Cost = cost
+		f.settle(cost+more, f.mustTake(d), d)
+		d.Cost = 0
+		if left := f.peek(d).Results[0].Bands[1].Remaining; left != large-cost-more {
+			t.Errorf("an overdraft of %d settled at %d leaves %d in the band that has room, want %d", cost, cost+more, left, large-cost-more)
+		}
 	}
 }
 

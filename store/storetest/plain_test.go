@@ -281,6 +281,9 @@ func (p *plain) Settle(_ context.Context, receipt *fluxgate.Receipt, costs []int
 			if p.is("gives back under changed numbers") {
 				v.Carried = 0
 			}
+			if !p.is("charges overdrafts twice") {
+				actual = t.Correction(actual)
+			}
 			tokens, _ = v.Settle(t.Bands, booked, actual)
 		}
 		p.write(t.Key, t.Bands, v)

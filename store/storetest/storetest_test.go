@@ -58,6 +58,7 @@ var faults = map[string]string{
 	"takes overdrafts for takes":                "overdraft is debited from an empty bucket",
 	"admits overdrafts of empty buckets":        "overdraft fits while the balance is positive",
 	"debits no overdraft of a rejected request": "overdraft is debited though the request is rejected",
+	"charges overdrafts twice":                  "overdraft cut by the largest debt is settled at its cost",
 	"overdraws without bound":                   "overdraft is bounded by the largest debt",
 	"does not tell of debt":                     "settle charges what was used beyond",
 	"charges without bound":                     "settle charges into bounded debt",
