@@ -17,7 +17,7 @@ import (
 // Explanations of random requests equal the decisions that follow. All share
 // one store, so that buckets are partly used. Time moves only between requests
 // and while one is held.
-func TestExplain_RandomRequests(t *testing.T) {
+func TestExplain_RandomRequests_NoRace(t *testing.T) {
 	pairs := 10_000
 	if testing.Short() {
 		pairs = 2_000

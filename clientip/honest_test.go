@@ -12,7 +12,7 @@ import (
 
 // Behind random chains of honest proxies the client address is the one that the
 // proxies report, whatever the client writes into any header.
-func TestResolver_HonestChain(t *testing.T) {
+func TestResolver_HonestChain_NoRace(t *testing.T) {
 	for _, header := range []string{clientip.XForwardedFor, clientip.Forwarded, "CF-Connecting-IP"} {
 		t.Run(header, func(t *testing.T) {
 			r := newResolver(t, clientip.Config{TrustedProxies: proxies, Header: header})

@@ -38,7 +38,7 @@ var exempt = map[string]bool{"internal/words_test.go": true, "CHANGELOG.md": tru
 
 // Names, comments, messages and documentation use plain words: the lists above
 // have what readers stumbled over.
-func TestPlainWords(t *testing.T) {
+func TestPlainWords_NoRace(t *testing.T) {
 	root := os.DirFS("..")
 	err := fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
 		switch {

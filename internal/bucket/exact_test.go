@@ -207,7 +207,7 @@ func (h *history) pass() string {
 	return "time"
 }
 
-func TestArithmetic_EqualsRationals(t *testing.T) {
+func TestArithmetic_EqualsRationals_NoRace(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	refused, drawn := 0, 0
 	done := map[string]int{}

@@ -117,7 +117,7 @@ func play(r *rand.Rand, giveBack withdraw, overdrafts bool) (conforming bool, re
 }
 
 // No interval hands out too many tokens, whatever is given back.
-func TestSettle_NoIntervalAboveLimit(t *testing.T) {
+func TestSettle_NoIntervalAboveLimit_NoRace(t *testing.T) {
 	const histories = 20_000
 	var restored, cancelled int64
 	for seed := range uint64(histories) {

@@ -14,7 +14,7 @@ import (
 
 // Match and Explain agree with the oracle on random rule sets. Values come from small
 // pools, so that rules overlap, share leaves and compete in groups all the time.
-func TestMatch_AgreesWithOracle(t *testing.T) {
+func TestMatch_AgreesWithOracle_NoRace(t *testing.T) {
 	ruleSets := 400 // a path has up to twelve readings, and each is explained
 	if testing.Short() {
 		ruleSets = 100

@@ -149,7 +149,7 @@ func TestFile_ProblemAfterSecret(t *testing.T) {
 }
 
 // Hostile files are rejected or parsed within bounded time.
-func TestRead_Hostile(t *testing.T) {
+func TestRead_Hostile_NoRace(t *testing.T) {
 	repeat := strings.Repeat
 	staircase := ""
 	for i := range 100 {

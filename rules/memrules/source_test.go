@@ -30,8 +30,8 @@ func TestConformance_ShortHistory(t *testing.T) {
 			continue // takes seconds and does not depend on the history
 		}
 		t.Run(c.Name, func(t *testing.T) {
-			source := memrules.New(memrules.Config{History: 20, HistoryBytes: 1 << 20})
-			c.Run(t, rulestest.Subject{Editor: source, History: 20, HistoryBytes: 1 << 20, Changes: 100})
+			source := memrules.New(memrules.Config{History: 20, HistoryBytes: 256 << 10})
+			c.Run(t, rulestest.Subject{Editor: source, History: 20, HistoryBytes: 256 << 10, Changes: 100})
 		})
 	}
 }

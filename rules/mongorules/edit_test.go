@@ -538,7 +538,7 @@ func TestTwoDocuments_LongKey(t *testing.T) {
 }
 
 // Documents that are not read because there are too many are not removed rules.
-func TestDocuments_TooMany(t *testing.T) {
+func TestDocuments_TooMany_NoRace(t *testing.T) {
 	f := newFixture(t, Config{Lease: 1})
 	f.put(threeRules()...)
 	const chunk = 2_000

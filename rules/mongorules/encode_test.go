@@ -183,7 +183,7 @@ func applied(t *testing.T, doc bson.D, update bson.M) bson.D {
 }
 
 // A rule that is too large for a document is rejected before the commit.
-func TestEncodeRule_TooLarge(t *testing.T) {
+func TestEncodeRule_TooLarge_NoRace(t *testing.T) {
 	r := rule("a", 1)
 	r.Attributes = map[string]any{"text": strings.Repeat("x", maxBSON)}
 	problems := encodeRule(r).problems

@@ -18,13 +18,13 @@ func TestConformance(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			// A database for each check, because the test server scans whole
 			// collections.
-			config := Config{History: 40, HistoryBytes: 1 << 20}
+			config := Config{History: 40, HistoryBytes: 256 << 10}
 			f := newFixture(t, config)
 			c.Run(t, rulestest.Subject{
 				Editor:  f.Source,
 				Open:    func(testing.TB) rules.Editor { return f.open(config) },
 				Corrupt: f.corrupt,
-				History: 40, HistoryBytes: 1 << 20,
+				History: 40, HistoryBytes: 256 << 10,
 				Writers: 10, Changes: 50,
 			})
 		})

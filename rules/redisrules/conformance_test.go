@@ -47,7 +47,7 @@ func TestConformance_Standalone(t *testing.T) {
 
 // The suite passes with a short history.
 func TestConformance_ShortHistory(t *testing.T) {
-	conformance(t, toServer(t, testenv.SharedStandalone(t)), rulestest.Subject{History: 20, HistoryBytes: 1 << 20, Writers: 10, Changes: 60})
+	conformance(t, toServer(t, testenv.SharedStandalone(t)), rulestest.Subject{History: 20, HistoryBytes: 256 << 10, Writers: 10, Changes: 60})
 }
 
 // The suite passes behind Sentinel.

@@ -17,7 +17,7 @@ import (
 )
 
 // Ten thousand rules can be put and loaded.
-func TestPut_TenThousandRules(t *testing.T) {
+func TestPut_TenThousandRules_NoRace(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	s := newSource(t, dial(t, toServer(t, srv)), Config{})
 	ids := func(end string) []string {
@@ -198,7 +198,7 @@ func TestKeys_NoScan(t *testing.T) {
 
 // Many changes of a large rule set use no more memory in Redis than the limit of
 // the history.
-func TestHistory_Memory(t *testing.T) {
+func TestHistory_Memory_NoRace(t *testing.T) {
 	testenv.SkipShort(t)
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	const kept, document = 4 << 20, 1 << 20

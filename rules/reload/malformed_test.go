@@ -112,7 +112,7 @@ var malformed = []struct{ name, document, place string }{
 
 // Malformed rules are rejected, and the last good ones stay in effect. The test
 // edits a file from valid to invalid and back for every case.
-func TestLoad_MalformedRules(t *testing.T) {
+func TestLoad_MalformedRules_NoRace(t *testing.T) {
 	if len(malformed) < 60 {
 		t.Fatalf("only %d documents", len(malformed))
 	}

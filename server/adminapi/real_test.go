@@ -20,7 +20,7 @@ import (
 // An explanation predicts the decision: 10,000 random requests to 500 random rule sets
 // are explained and then decided, with buckets in Redis. Rules, buckets, outcome and
 // remaining tokens are the same.
-func TestExplain_RealRequest(t *testing.T) {
+func TestExplain_RealRequest_NoRace(t *testing.T) {
 	const sets, requests, parts = 500, 20, 4
 	store := openRedis(t)
 	r := start(t, func(s *settings) { s.store = store })

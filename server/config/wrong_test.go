@@ -44,7 +44,7 @@ func TestLoad_Problems(t *testing.T) {
 const marker = "hunter2"
 
 // No error shows a secret, wherever the file is cut off.
-func TestLoad_ProblemsWithoutSecrets(t *testing.T) {
+func TestLoad_ProblemsWithoutSecrets_NoRace(t *testing.T) {
 	for _, file := range []string{"secrets.yaml", "syntax-after-a-secret.yaml", "sense.yaml", "sense-auth.yaml", "sense-access.yaml"} {
 		data, err := os.ReadFile("testdata/wrong/" + file)
 		if err != nil || !strings.Contains(string(data), marker) {
@@ -143,7 +143,7 @@ func TestLoad_UnreadableFile(t *testing.T) {
 }
 
 // An error lists at most 100 problems.
-func TestLoad_ManyProblems(t *testing.T) {
+func TestLoad_ManyProblems_NoRace(t *testing.T) {
 	file := write(t, "many.yaml", "fluxgate: {redis: {"+manyKeys(500)+"}}\n")
 	_, err := config.Load(config.Sources{File: file})
 	var problems *config.Error

@@ -74,7 +74,7 @@ func appendBulk(b []byte, s string) []byte {
 }
 
 // A reset costs the same, however many buckets there are.
-func TestReset_ConstantCost(t *testing.T) {
+func TestReset_ConstantCost_NoRace(t *testing.T) {
 	const buckets = 1_000_000
 	server := testenv.StartStandalone(t, testenv.Config{})
 	p := newProbe(t, openStore(t, server.URI(), Config{}))

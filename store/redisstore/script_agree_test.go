@@ -500,7 +500,7 @@ func (a *agreement) compareValues() {
 }
 
 // The script and internal/bucket give equal results for random calls.
-func TestScript_AgreesWithGo(t *testing.T) {
+func TestScript_AgreesWithGo_NoRace(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	a := &agreement{t: t, r: rand.New(rand.NewPCG(3, 4)), client: newScriptClient(t, server), done: map[string]int{}}
 	start, calls := time.Now(), 0

@@ -60,7 +60,7 @@ func matching(count int) func(n int) {
 // in which tokens are given back.
 func arithmetic(report *figure.Report) {
 	steps := regexp.MustCompile(`(\d+) steps, 0 differences; (\d+) of (\d+) random bands refused`)
-	if found, err := bucketTest("TestArithmetic_EqualsRationals", steps, "-bucket.steps=1000000"); err != nil {
+	if found, err := bucketTest("TestArithmetic_EqualsRationals_NoRace", steps, "-bucket.steps=1000000"); err != nil {
 		report.Failed("exact-steps", err)
 	} else {
 		report.Verdict("exact-steps",
@@ -68,7 +68,7 @@ func arithmetic(report *figure.Report) {
 			"0 differences", true)
 	}
 	histories := regexp.MustCompile(`(\d+) histories conform`)
-	if found, err := bucketTest("TestSettle_NoIntervalAboveLimit", histories); err != nil {
+	if found, err := bucketTest("TestSettle_NoIntervalAboveLimit_NoRace", histories); err != nil {
 		report.Failed("exact-histories", err)
 	} else {
 		report.Verdict("exact-histories", found[1]+" histories conform", "20000", found[1] == "20000")
