@@ -87,6 +87,10 @@ func (d *Demand) Minimum() int64 {
 	return d.Min
 }
 
+// ErrNotSent is wrapped by errors about calls that were not sent, because the
+// server is known not to answer: nothing was taken.
+var ErrNotSent = errors.New("the call was not sent")
+
 // ErrDemand is wrapped by errors about demands that no store can answer.
 var ErrDemand = errors.New("invalid demand")
 

@@ -210,7 +210,7 @@ func leaveFrozenShard(tr clusterTrial) {
 		if !errors.Is(err, context.Canceled) {
 			tr.Errorf("a caller that left got %v", err)
 		}
-		tr.withdraw(ctx, asked)
+		tr.withdraw(ctx, asked, time.Now().Add(10*time.Second))
 		left <- time.Now()
 	}()
 	until(tr, "the living shard has taken", func() bool { return tr.taken(here) == 2*cost })

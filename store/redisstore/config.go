@@ -60,9 +60,11 @@ type Secret = secret.Bytes
 // Pool sets the number of connections to one server. Callers share calls, so
 // few are needed; 0 means the default of the client or go-redis.
 type Pool struct {
-	// Size is how many there are at most, and at least what the store needs.
+	// Size is how many there are at most, and at least 20: what the store
+	// needs. A probe of a server that does not answer opens some more.
 	Size int
-	// MaxIdle and MinIdle are how many idle ones are kept.
+	// MaxIdle is how many idle ones are kept, at least 16: the calls that can
+	// be in flight. MinIdle are opened ahead.
 	MaxIdle, MinIdle int
 }
 

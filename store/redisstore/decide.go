@@ -127,7 +127,7 @@ func (s *Store) decideParts(ctx context.Context, op byte, demands []fluxgate.Dem
 	}
 	parts, err = s.requestParts(ctx, demands, out, parts, deadline)
 	if err != nil || out.Admission == fluxgate.NotAdmitted {
-		s.withdraw(ctx, parts)
+		s.withdraw(ctx, parts, deadline)
 	}
 	return err
 }
@@ -184,8 +184,8 @@ func (s *Store) requestParts(ctx context.Context, demands []fluxgate.Demand, out
 }
 
 // withdraw gives back what some parts have taken for a request that is
-// rejected. A caller that has left does not wait for it.
-func (s *Store) withdraw(ctx context.Context, parts []*part) {
+// rejected. Its caller waits for that, but not beyond the deadline.
+func (s *Store) withdraw(ctx context.Context, parts []*part, deadline time.Time) {
 	receipt := new(fluxgate.Receipt)
 	for _, p := range parts {
 		if p.err != nil {
@@ -198,11 +198,18 @@ func (s *Store) withdraw(ctx context.Context, parts []*part) {
 	if len(receipt.Takes) == 0 {
 		return
 	}
-	if ctx.Err() != nil {
-		s.work.Go(func(context.Context) { s.giveBack(receipt) })
-		return
+	given := make(chan struct{})
+	if !s.work.Go(func(context.Context) {
+		defer close(given)
+		s.giveBack(receipt)
+	}) {
+		return // closed
 	}
-	s.giveBack(receipt)
+	select {
+	case <-given:
+	case <-ctx.Done():
+	case <-time.After(time.Until(deadline)):
+	}
 }
 
 // giveBack settles a receipt at 0, also if its caller has left.
@@ -210,7 +217,9 @@ func (s *Store) giveBack(receipt *fluxgate.Receipt) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
 	defer cancel()
 	if _, err := s.Settle(ctx, receipt, receipt.Same(0)); err != nil {
-		s.log.Warn("cannot give back the tokens of a rejected request; they refill over time", "error", s.clean(err))
+		if ok, suppressed := s.notGivenBack.Allow(time.Now()); ok {
+			s.log.Warn("cannot give back the tokens of a rejected request; they refill over time", "error", s.clean(err), "suppressed", suppressed)
+		}
 	}
 }
 

@@ -198,6 +198,7 @@ func (r *fleetState) keep(life context.Context) {
 		case <-life.Done():
 			return
 		}
+		r.store.nodes.refreshSoon() // a master that is cut off does not redirect
 		ctx, cancel := context.WithTimeout(life, time.Second)
 		err := r.refresh(ctx)
 		cancel()

@@ -42,8 +42,13 @@ type NodeHealth struct {
 	MemoryPolicy string
 	// Shards is how many of the store's shards it holds.
 	Shards int
-	// Err is why the server could not be queried.
+	// Err is why the server is not asked, does not answer within the timeout of
+	// decisions, or too many of the recent decisions failed.
 	Err error
+	// Since is when that began, if decisions failed.
+	Since time.Time
+	// Open says that the breaker of the server is open: it is only probed.
+	Open bool
 }
 
 // Health queries every server that holds buckets.
@@ -102,17 +107,25 @@ func evicts(policy string) bool {
 func (s *Store) nodeHealth(ctx context.Context, l *nodeQueue, shards int) (n NodeHealth) {
 	n.Shards = shards
 	defer func() { n.Addr = l.address() }()
+	if o := l.outage(); o != nil {
+		n.Err, n.Since, n.Open = o.cause, o.since, true
+		return n
+	}
+	recent := l.recent.sum(time.Now())
+	if n.Err = recent.err(); n.Err != nil {
+		n.Since = recent.began
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
 	start := time.Now()
-	if err := l.client.Ping(ctx).Err(); err != nil {
-		n.Err = s.clean(err)
+	text, err := l.client.Load().Info(ctx).Result()
+	if err != nil {
+		if n.Err == nil && recent.served == 0 { // otherwise decisions say more than one query
+			n.Err = s.clean(err)
+		}
 		return n
 	}
 	n.Latency = time.Since(start)
-	text, err := l.client.Info(ctx).Result()
-	if err != nil {
-		n.Err = s.clean(err)
-		return n
-	}
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		switch name {

@@ -13,7 +13,8 @@ import (
 type commander = redis.Cmdable
 
 // onMaster runs commands on the node that holds a key, and follows redirects,
-// until ctx ends, or for unboundedWait without a deadline. The commands may run
+// until ctx ends, or for unboundedWait without a deadline. A node whose breaker
+// is open is not asked. The commands may run
 // twice, so they must be idempotent or harmless to repeat, as a reset.
 func (t *topology) onMaster(ctx context.Context, key string, run func(context.Context, commander) error) error {
 	if _, bounded := ctx.Deadline(); !bounded {
@@ -26,11 +27,16 @@ func (t *topology) onMaster(ctx context.Context, key string, run func(context.Co
 	for try := 1; ; try++ {
 		l := t.holder(key, addr)
 		err := errNoNode
+		if l != nil {
+			if o := l.outage(); o != nil {
+				return o.err
+			}
+		}
 		switch {
 		case l != nil && asking:
 			err = runAsking(ctx, l, run)
 		case l != nil:
-			err = run(ctx, l.client)
+			err = run(ctx, l.client.Load())
 		}
 		if err == nil {
 			return nil
@@ -64,7 +70,7 @@ const unboundedWait = 5 * time.Second
 
 // runAsking runs commands on the node that their slot is moving to.
 func runAsking(ctx context.Context, l *nodeQueue, run func(context.Context, commander) error) error {
-	conn := l.client.Conn()
+	conn := l.client.Load().Conn()
 	conn.AddHook(askingHook{})
 	return errors.Join(run(ctx, conn), conn.Close())
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -27,7 +28,7 @@ const (
 type nodeQueue struct {
 	store  *Store
 	addr   string
-	client *redis.Client
+	client atomic.Pointer[redis.Client]
 
 	mu        sync.Mutex
 	queue     []*shardRequest
@@ -39,18 +40,30 @@ type nodeQueue struct {
 	armed     bool          // a timer will check the queue
 	idle      int           // goroutines that wait for work
 	work      chan call
+	breaker   breaker
+
+	recent recentDecisions
 
 	// healing is held while the script is loaded into the node; scripts counts
 	// the loads.
 	healing sync.Mutex
 	scripts atomic.Uint64
 
-	reports reports
+	// loaded bounds the log lines about them.
+	loaded *logthrottle.Throttle
 }
 
-// submit queues requests and starts calls.
+// submit queues requests and starts calls, or answers them at once while the
+// breaker is open.
 func (l *nodeQueue) submit(requests ...*shardRequest) {
 	l.mu.Lock()
+	if o := l.breaker.outage; o != nil {
+		l.mu.Unlock()
+		for _, a := range requests {
+			l.store.answer(a, o.err)
+		}
+		return
+	}
 	l.queue = append(l.queue, requests...)
 	for _, a := range requests {
 		l.waiting += len(a.keys)
@@ -168,7 +181,7 @@ func (l *nodeQueue) cut() (batch []*shardRequest, keys int) {
 func (l *nodeQueue) run(batch []*shardRequest, keys int) {
 	for {
 		start := time.Now()
-		answeredAll := l.send(batch)
+		answeredAll, failure := l.send(batch)
 		elapsed := time.Since(start)
 		if len(batch) > 1 {
 			// The callers that were just answered often send the next request
@@ -178,6 +191,7 @@ func (l *nodeQueue) run(batch []*shardRequest, keys int) {
 		}
 
 		l.mu.Lock()
+		l.note(failure)
 		if answeredAll {
 			l.learn(elapsed - time.Duration(l.keysOut)*keyTime)
 		}
@@ -204,3 +218,6 @@ func (l *nodeQueue) learn(outside time.Duration) {
 	}
 	l.roundTrip = min(outside, l.roundTrip+l.roundTrip/64+1)
 }
+
+// address is the node's address, if known.
+func (l *nodeQueue) address() string { return l.store.nodes.target.address(l) }

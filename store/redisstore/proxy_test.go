@@ -52,12 +52,20 @@ func TestSend_LostReply(t *testing.T) {
 	}
 }
 
+// untilPeeked waits until the store answers: its breaker may be open.
+func (tr trial) untilPeeked(d fluxgate.Demand) {
+	tr.Helper()
+	until(tr, "the store answers", func() bool {
+		return tr.Peek(tr.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome)) == nil
+	})
+}
+
 func loseReplies(tr trial, srv *testenv.Server, proxy *testenv.Proxy) {
 	const rounds = 20
 	d := tr.demand(ample)
 	tr.taken(d) // the script is loaded
 	for range rounds {
-		tr.taken(d) // a connection is open, or the take would wait for one
+		tr.untilPeeked(d) // a connection is open, or the take would wait for one
 		// The server runs the take, and the connection breaks before the reply
 		// arrives. A new one works, so that a retry would succeed.
 		proxy.SwallowReplies(true)
@@ -73,6 +81,7 @@ func loseReplies(tr trial, srv *testenv.Server, proxy *testenv.Proxy) {
 	}
 	// Each run of a take takes a token. Calls are not counted: the store also
 	// refreshes the fleet state.
+	tr.untilPeeked(d)
 	if taken := tr.taken(d); taken != rounds {
 		tr.Errorf("%d takes were asked for once each; the server took %d tokens", rounds, taken)
 	}
@@ -94,6 +103,7 @@ func loseReplies(tr trial, srv *testenv.Server, proxy *testenv.Proxy) {
 	}
 	crowd.untilAllServed(time.Now())
 	crowd.stop()
+	tr.untilPeeked(shared)
 	all := crowd.all()
 	lost := tr.taken(shared) - all.admitted
 	tr.Logf("%d callers: %d calls were admitted, %d failed, of which the server has run %d", crowdSize, all.admitted, all.failed, lost)
@@ -103,8 +113,8 @@ func loseReplies(tr trial, srv *testenv.Server, proxy *testenv.Proxy) {
 	}
 }
 
-// A call that reached no server has taken nothing: it is sent when there is
-// one, within the timeout.
+// A call that reached no server has taken nothing. Callers are answered at once
+// when it is known that there is none, and served when there is one.
 func TestSend_UnreachableForAWhile(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	proxy := testenv.StartProxy(t, srv.Addr())
@@ -115,25 +125,21 @@ func TestSend_UnreachableForAWhile(t *testing.T) {
 	proxy.Cut()
 	until(t, "no connection is left", func() bool { return proxy.Connections() == 0 })
 
-	start := time.Now()
-	var takes []leaver
-	for range crowdSize {
-		takes = append(takes, tr.takeAndLeave(shared))
-	}
-	dials := func() uint32 { return tr.nodes.queue(0).client.PoolStats().Misses }
-	before := dials()
-	until(t, "the callers try again and again", func() bool { return dials() > before+5 })
+	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{shared} })
+	crowd.untilAllFail(crowd.began)
+	crowd.untilAllFail(time.Now())
 	if err := proxy.Accept(); err != nil {
 		t.Fatal(err)
 	}
-	for _, take := range takes {
-		if err := <-take.done; err != nil {
-			t.Errorf("a caller that could have been served in time: %v", err)
-		}
-		take.leave()
+	recovery := crowd.untilAllServed(time.Now())
+	crowd.stop()
+	all := crowd.all()
+	t.Logf("%d callers were served %v after the server was back; the longest call took %v", crowdSize, recovery.Round(time.Millisecond), all.longest.Round(time.Millisecond))
+	all.onlyUnavailable(t)
+	if recovery > 2*time.Second || all.longest > slack {
+		t.Errorf("recovered after %v, and a call took %v", recovery, all.longest)
 	}
-	t.Logf("%d callers were served %v after they asked; %d connections were tried", crowdSize, time.Since(start).Round(time.Millisecond), dials()-before)
-	if taken := tr.taken(shared); taken != crowdSize+1 {
-		t.Errorf("%d callers took %d tokens", crowdSize+1, taken)
+	if taken := tr.taken(shared); taken != all.admitted+1 {
+		t.Errorf("%d calls were admitted and %d tokens taken", all.admitted+1, taken)
 	}
 }

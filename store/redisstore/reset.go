@@ -23,6 +23,8 @@ var _ fluxgate.ResetForgetter = (*Store)(nil)
 // a rule set when they next read the fleet state.
 func (s *Store) Reset(ctx context.Context, what fluxgate.Key) error {
 	if what.ID != (fluxgate.KeyID{}) && what.RuleSet != "" {
+		ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+		defer cancel()
 		name := s.names.key(&what, s.fleet.generations())
 		return s.resetError(s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
 			return c.Del(ctx, name).Err()
@@ -81,6 +83,8 @@ func (s *Store) ForgetResets(ctx context.Context, ruleSet string, there func(rul
 // count gives a field of a rule set its next generation, unless the mark was
 // used before, and forgets others.
 func (s *Store) count(ctx context.Context, ruleSet, field, mark string, forget []string) (did bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
 	known := s.fleet.generations()
 	args := make([]any, 0, 5+2*len(forget))
 	args = append(args, field, known[field], known.last(ruleSet), "mark/"+field, mark)

@@ -13,9 +13,10 @@ import (
 var callPool = sync.Pool{New: func() any { return new(scriptCall) }}
 
 // send sends a batch to the node, as one call, or in a cluster as one for each
-// shard in one round trip. It reports whether all were answered.
-func (l *nodeQueue) send(batch []*shardRequest) bool {
-	all := true
+// shard in one round trip. It reports whether all were answered, and an error
+// that counts for the breaker.
+func (l *nodeQueue) send(batch []*shardRequest) (all bool, failure error) {
+	all = true
 	groups := l.store.group(batch)
 	// A context that ends, not only a deadline: nothing else bounds the wait
 	// for a connection that is neither opened nor refused.
@@ -37,20 +38,23 @@ func (l *nodeQueue) send(batch []*shardRequest) bool {
 			_, err = q.read(reply)
 		}
 		all = all && err == nil
+		if countsAsFailure(err) {
+			failure = err
+		}
 		l.deliver(q, err)
 		q.batch = q.batch[:0]
 		callPool.Put(q)
 	}
-	return all
+	return all, failure
 }
 
 // process sends the commands in one round trip.
 func (l *nodeQueue) process(ctx context.Context, groups []*scriptCall, commands []*redis.Cmd) {
 	if len(commands) == 1 && !groups[0].batch[0].asking {
-		_ = l.client.Process(ctx, commands[0]) // the command has the error
+		_ = l.client.Load().Process(ctx, commands[0]) // the command has the error
 		return
 	}
-	pipe := l.client.Pipeline()
+	pipe := l.client.Load().Pipeline()
 	for i, c := range commands {
 		if groups[i].batch[0].asking {
 			pipe.Do(ctx, "ASKING")
@@ -71,7 +75,7 @@ func (l *nodeQueue) heal(ctx context.Context, q *scriptCall, seen uint64) (strin
 			l.scripts.Add(1) // now, so that calls that began before do not load it too
 			l.healing.Unlock()
 			if err == nil {
-				l.reportScript()
+				l.logLoaded()
 			}
 			l.store.wakeFleet()
 			return reply, err
@@ -82,6 +86,14 @@ func (l *nodeQueue) heal(ctx context.Context, q *scriptCall, seen uint64) (strin
 		if refusalOf(err) != noScript {
 			return reply, err
 		}
+	}
+}
+
+// logLoaded logs that the script was loaded into the node.
+func (l *nodeQueue) logLoaded() {
+	if ok, suppressed := l.loaded.Allow(time.Now()); ok {
+		l.store.log.Info("loaded the decision script into Redis, which did not have it: it is new, was restarted or was flushed",
+			"node", l.address(), "suppressed", suppressed)
 	}
 }
 
@@ -98,8 +110,8 @@ func (l *nodeQueue) deliver(q *scriptCall, err error) {
 	if err != nil {
 		why = refusalOf(err)
 	}
-	if why == ran || why == notNow || why == notReached { // otherwise the node has answered with a redirect
-		l.report(err)
+	if countsAsFailure(err) {
+		l.store.nodes.refreshSoon() // the shard may have another node by now
 	}
 	var again []*shardRequest
 	for _, a := range q.batch {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/background"
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	_ "github.com/fluxgate/fluxgate/internal/redislog" // bounds what go-redis logs
 	"github.com/redis/go-redis/v9"
 )
@@ -28,6 +29,8 @@ type Store struct {
 	eager, most int
 
 	scripts atomic.Uint64 // how often the script was loaded
+
+	notGivenBack *logthrottle.Throttle // bounds the log lines about it
 
 	work *background.Group
 }
@@ -69,6 +72,7 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 	s := &Store{
 		config: config, log: config.Logger, names: newNames(config.Prefix, config.Shards),
 		clean: target.clean, eager: eagerCalls, most: mostCalls, work: background.New(ctx),
+		notGivenBack: logthrottle.New(time.Second),
 	}
 	if config.clock != nil {
 		// The times that tests pass in must arrive in the order they were read.
@@ -143,10 +147,21 @@ var (
 	errLate   = fmt.Errorf("%w: no answer in time", ErrUnavailable)
 )
 
-// await waits for a request, or for the end of its caller or its time, and then
-// leaves. A call that others share may go on for longer. Close makes all calls
-// fail, so await need not watch for it.
+// await waits for a request, and counts how it ended.
 func (s *Store) await(ctx context.Context, a *shardRequest) error {
+	asked, shard := a.deadline.Add(-s.config.Timeout), a.shard
+	err := s.wait(ctx, a)
+	failed := errors.Is(err, ErrUnavailable)
+	if l := s.nodes.queue(shard); l != nil && (err == nil || failed) { // otherwise its caller has left
+		l.recent.add(asked, failed)
+	}
+	return err
+}
+
+// wait waits for a request, or for the end of its caller or its time, and then
+// leaves. A call that others share may go on for longer. Close makes all calls
+// fail, so wait need not watch for it.
+func (s *Store) wait(ctx context.Context, a *shardRequest) error {
 	if a.timer == nil {
 		a.timer = time.NewTimer(time.Until(a.deadline))
 	} else {

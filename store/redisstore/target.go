@@ -123,6 +123,10 @@ func connect(options redis.Options, addr string, pool Pool) *redis.Client {
 	options.DialerRetries = 1
 	options.ContextTimeoutEnabled = true
 	options.PoolSize = max(options.PoolSize, mostCalls+4)
+	options.MaxActiveConns = options.PoolSize // go-redis does not bound those that it opens
+	if options.MaxIdleConns > 0 {
+		options.MaxIdleConns = max(options.MaxIdleConns, mostCalls) // or calls open and close connections all the time
+	}
 	return redis.NewClient(&options)
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -42,7 +43,7 @@ func newTopology(ctx context.Context, s *Store, target target) (*topology, error
 	first := t.reach(target.addrs[0])
 	if t.mode == ModeAuto {
 		t.mode = ModeStandalone
-		info, err := first.client.InfoMap(ctx, "cluster").Result()
+		info, err := first.client.Load().InfoMap(ctx, "cluster").Result()
 		if err != nil {
 			return t, fmt.Errorf("%w: asking %s for its topology: %w", ErrUnavailable, first.addr, err)
 		}
@@ -80,9 +81,18 @@ func (t *topology) reach(addr string) *nodeQueue {
 	if t.closed {
 		return nil
 	}
-	l := &nodeQueue{store: t.store, addr: addr, client: t.target.connect(addr, t.store.config.Pool), work: make(chan call, mostCalls), reports: newReports()}
+	l := &nodeQueue{store: t.store, addr: addr, work: make(chan call, mostCalls), loaded: logthrottle.New(time.Second)}
+	l.client.Store(t.target.connect(addr, t.store.config.Pool))
 	t.queues[addr] = l
 	return l
+}
+
+// has reports whether a queue is in use: not if the store is closed or its node
+// has left the cluster.
+func (t *topology) has(l *nodeQueue) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.closed && t.queues[l.addr] == l
 }
 
 // learn applies a MOVED reply and refreshes the topology.
@@ -123,7 +133,7 @@ func (t *topology) refresh(ctx context.Context) error {
 	failures := []error{errNoNode}
 	for _, l := range t.known() {
 		own, cancel := context.WithTimeout(ctx, t.store.config.Timeout+200*time.Millisecond)
-		slots, err := l.client.ClusterSlots(own).Result() //nolint:staticcheck // CLUSTER SHARDS is of Redis 7, and we keep to 6.2
+		slots, err := l.client.Load().ClusterSlots(own).Result() //nolint:staticcheck // CLUSTER SHARDS is of Redis 7, and we keep to 6.2
 		cancel()
 		if err != nil {
 			failures = append(failures, fmt.Errorf("%s: %w", l.addr, err))
@@ -136,7 +146,7 @@ func (t *topology) refresh(ctx context.Context) error {
 }
 
 // known are the nodes to ask: those that hold shards, then all others, then the
-// configured ones.
+// configured ones; and after these the nodes that do not answer.
 func (t *topology) known() []*nodeQueue {
 	var order []*nodeQueue
 	seen := map[*nodeQueue]bool{}
@@ -159,7 +169,15 @@ func (t *topology) known() []*nodeQueue {
 	for _, addr := range t.target.addrs {
 		add(t.reach(addr))
 	}
-	return order
+	var answering, away []*nodeQueue
+	for _, l := range order {
+		if l.outage() == nil {
+			answering = append(answering, l)
+		} else {
+			away = append(away, l)
+		}
+	}
+	return append(answering, away...)
 }
 
 // adopt puts each shard on the master of its slot.
@@ -207,7 +225,7 @@ func (t *topology) prune(current []*nodeQueue) {
 		l.mu.Unlock()
 		if idle && !inUse[l] {
 			delete(t.queues, addr)
-			_ = l.client.Close()
+			_ = l.client.Load().Close()
 		}
 	}
 }
@@ -218,7 +236,7 @@ func (t *topology) close() error {
 	t.closed = true
 	var failures []error
 	for _, l := range t.queues {
-		failures = append(failures, l.client.Close())
+		failures = append(failures, l.client.Load().Close())
 	}
 	if t.target.close != nil {
 		failures = append(failures, t.target.close())

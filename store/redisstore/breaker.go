@@ -1,0 +1,220 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/redis/go-redis/v9"
+)
+
+// The breaker of a node decides whether calls are sent to it. It opens when the
+// node stops answering; then requests are answered at once, and only a probe
+// asks the node, until it succeeds.
+//
+// An error counts as a failure if another call would have to wait for it too:
+//
+//	no answer in time                               counts
+//	connection refused, reset or closed             counts
+//	LOADING, MASTERDOWN, BUSY, READONLY, CLUSTERDOWN   counts
+//	OOM and other replies                           do not: they come at once
+//	MOVED, ASK, TRYAGAIN, NOSCRIPT                  do not: the call goes on
+//	a caller that left, a full pool, Close          do not: they are ours
+const (
+	// failuresInRow open the breaker, and so do failuresOfRecent of the last
+	// recentCalls calls.
+	failuresInRow    = 3
+	recentCalls      = 16
+	failuresOfRecent = 8
+
+	// The pause before a probe doubles from the first to the longest, and is
+	// random within half of it, so that gateways do not probe together.
+	firstPause   = 50 * time.Millisecond
+	longestPause = 400 * time.Millisecond
+	// connectTime bounds how long a probe waits for connections: they take
+	// more round trips than a call.
+	connectTime = 500 * time.Millisecond
+
+	probeScript = "return 1"
+)
+
+// outage is a time in which a node is not asked.
+type outage struct {
+	since time.Time // of the first failure
+	cause error
+	err   error // for requests
+}
+
+// breaker is guarded by the lock of its queue.
+type breaker struct {
+	outage   *outage   // nil while calls are sent
+	inRow    int       // failed calls since the last success
+	first    time.Time // the first of these
+	recent   uint16    // the last calls, one bit each: 1 if it failed
+	closedAt time.Time
+}
+
+// outage returns why the node is not asked, or nil.
+func (l *nodeQueue) outage() *outage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.breaker.outage
+}
+
+// countsAsFailure reports whether an error of a call counts for the breaker.
+func countsAsFailure(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrClosed) ||
+		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, errAnswer) {
+		return false
+	}
+	switch refusalOf(err) {
+	case notNow, notReached:
+		return true
+	case ran:
+		var reply redis.Error
+		return !errors.As(err, &reply)
+	}
+	return false
+}
+
+// note records how a call ended, and opens the breaker if it must. The lock of
+// the queue is held.
+func (l *nodeQueue) note(failure error) {
+	b := &l.breaker
+	b.recent <<= 1
+	if failure == nil {
+		b.inRow = 0
+		return
+	}
+	b.recent |= 1
+	if b.inRow++; b.inRow == 1 {
+		b.first = time.Now()
+	}
+	if b.outage == nil && (b.inRow >= failuresInRow || bits.OnesCount16(b.recent) >= failuresOfRecent) {
+		l.open(failure)
+	}
+}
+
+// open stops the calls to the node and answers the waiting requests. The lock
+// of the queue is held.
+func (l *nodeQueue) open(cause error) {
+	cause = l.store.clean(cause)
+	o := &outage{since: l.breaker.first, cause: cause}
+	o.err = fmt.Errorf("%w: %w: %s does not answer: %w", ErrUnavailable, fluxgate.ErrNotSent, l.address(), cause)
+	l.breaker.outage = o
+	for _, a := range l.queue {
+		l.store.answer(a, o.err)
+	}
+	clear(l.queue)
+	l.queue, l.waiting = l.queue[:0], 0
+	pause := firstPause
+	if time.Since(l.breaker.closedAt) < time.Second {
+		pause = longestPause // the last probe succeeded too early
+	}
+	l.store.work.Go(func(life context.Context) {
+		l.store.log.Warn("Redis does not answer; its rules are decided by their onFailure", "node", l.address(), "error", cause)
+		l.probeUntilClosed(life, pause)
+	})
+}
+
+// probeUntilClosed probes the node until it answers or has left the cluster.
+func (l *nodeQueue) probeUntilClosed(life context.Context, pause time.Duration) {
+	for l.store.nodes.has(l) {
+		select {
+		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // jitter, not a secret
+		case <-life.Done():
+			return
+		}
+		client, err := l.probe(life)
+		if err == nil {
+			l.close(client)
+			return
+		}
+		l.store.nodes.refreshSoon() // another node may hold its shards by now
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// close sends calls again, over the connections of the probe: those from before
+// the outage may be dead, and go-redis waits before it opens new ones.
+func (l *nodeQueue) close(client *redis.Client) {
+	former := l.client.Swap(client)
+	time.AfterFunc(l.store.config.Timeout, func() { _ = former.Close() }) // after the calls in flight
+	l.mu.Lock()
+	lasted := time.Since(l.breaker.outage.since)
+	l.breaker = breaker{closedAt: time.Now()}
+	l.mu.Unlock()
+	l.recent.forget()
+	l.store.log.Info("Redis answers again", "node", l.address(), "after", lasted.Round(time.Millisecond).String())
+	l.store.wakeFleet()
+	l.store.nodes.refreshSoon()
+}
+
+// probe opens connections to the node and runs a script without keys. The
+// connections may take longer than the script, which must be as fast as a
+// decision. It returns a client with the connections, or an error.
+func (l *nodeQueue) probe(life context.Context) (*redis.Client, error) {
+	client := l.store.nodes.target.connect(l.addr, l.store.config.Pool)
+	err := l.connectAndRun(life, client)
+	if err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	return client, nil
+}
+
+func (l *nodeQueue) connectAndRun(life context.Context, client *redis.Client) error {
+	ctx, cancel := context.WithTimeout(life, max(connectTime, l.store.config.Timeout))
+	defer cancel()
+	var connecting sync.WaitGroup
+	failures := make([]error, eagerCalls)
+	for i := range failures {
+		connecting.Go(func() { failures[i] = client.Eval(ctx, probeScript, nil).Err() })
+	}
+	connecting.Wait()
+	for _, err := range failures {
+		if countsAsFailure(err) { // an answer, even NOPERM, proves the connection
+			return err
+		}
+	}
+	ctx, cancel = context.WithTimeout(life, l.store.config.Timeout)
+	defer cancel()
+	if err := client.Eval(ctx, probeScript, nil).Err(); countsAsFailure(err) {
+		return err
+	}
+	return l.takesWrites(ctx, client)
+}
+
+var (
+	errReplica     = errors.New("the server is a replica")
+	errClusterDown = errors.New("the cluster does not accept writes")
+)
+
+// takesWrites returns an error if the server would refuse a script that writes.
+// A server that does not tell is given a try.
+func (l *nodeQueue) takesWrites(ctx context.Context, client *redis.Client) error {
+	info, err := client.Info(ctx, "replication").Result()
+	switch {
+	case countsAsFailure(err):
+		return err
+	case strings.Contains(info, "role:slave"):
+		return errReplica
+	}
+	if !l.store.nodes.cluster {
+		return nil
+	}
+	info, err = client.ClusterInfo(ctx).Result()
+	switch {
+	case countsAsFailure(err):
+		return err
+	case strings.Contains(info, "cluster_state:fail"):
+		return errClusterDown
+	}
+	return nil
+}

@@ -1,0 +1,315 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/redis/go-redis/v9"
+)
+
+// While Redis is frozen the first callers wait for the deadline and all others are
+// answered at once. Health says so within a second, and all is normal two seconds
+// after the thaw.
+func TestBreaker_Frozen(t *testing.T) {
+	const timeout = 100 * time.Millisecond
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	tr := newTrial(t, srv.URI(), Config{Timeout: timeout}, srv)
+	d := tr.demand(ample)
+	tr.mustTake(d)
+	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+	crowd.untilAllServed(time.Now())
+	frozen := time.Now()
+	must(t, srv.Freeze())
+	crowd.untilAllFail(frozen)
+	until(t, "the breaker opens", func() bool { return tr.nodes.queue(0).outage() != nil })
+	opened := time.Since(frozen)
+	h := tr.Health(t.Context())
+	if h.Healthy() || !h.Nodes[0].Open || h.Nodes[0].Since.Before(frozen) || time.Since(frozen) > time.Second {
+		t.Errorf("%v after the freeze: %+v", time.Since(frozen), h)
+	}
+	if opened > 3*timeout {
+		t.Errorf("the breaker opened after %v", opened)
+	}
+	longest := answerTimes(tr, d)
+	t.Logf("open after %v, then answers in %v (median), %v (longest)", opened, longest[len(longest)/2], longest[len(longest)-1])
+	if median := longest[len(longest)/2]; median > timeout/10 {
+		t.Errorf("the median answer took %v while the breaker was open", median)
+	}
+
+	thawed := time.Now()
+	must(t, srv.Thaw())
+	back := crowd.untilAllServed(thawed)
+	t.Logf("served %v after the thaw", back)
+	if back > 2*time.Second {
+		t.Errorf("served again %v after the thaw, want at most 2 s", back)
+	}
+	crowd.stop()
+	all := crowd.all()
+	all.onlyUnavailable(t)
+	until(t, "health is normal", func() bool { h := tr.Health(t.Context()); return h.Healthy() })
+	if normal := time.Since(thawed); normal > 2*time.Second {
+		t.Errorf("health is normal %v after the thaw", normal)
+	}
+}
+
+// answerTimes are how long takes wait for their failure, in order.
+func answerTimes(tr trial, d fluxgate.Demand) []time.Duration {
+	tr.Helper()
+	var times []time.Duration
+	for range 200 {
+		start := time.Now()
+		_, err := tr.take(d)
+		times = append(times, time.Since(start))
+		if !errors.Is(err, ErrUnavailable) || !errors.Is(err, fluxgate.ErrNotSent) {
+			tr.Fatalf("a take while the breaker is open: %v", err)
+		}
+	}
+	slices.Sort(times)
+	return times
+}
+
+// A restart is over for callers soon after it is over: the store does not wait for
+// the client's own pause.
+func TestBreaker_Restart(t *testing.T) {
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	tr := newTrial(t, srv.URI(), Config{Timeout: 100 * time.Millisecond}, srv)
+	d := tr.demand(ample)
+	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+	crowd.untilAllServed(time.Now())
+	killed := time.Now()
+	must(t, srv.Kill())
+	crowd.untilAllFail(killed)
+	must(t, srv.Restart(t.Context()))
+	if back := crowd.untilAllServed(time.Now()); back > time.Second {
+		t.Errorf("served again %v after the restart", back)
+	}
+}
+
+// Peek, Settle and Reset keep to the deadline of decisions, and are answered at once
+// while the breaker is open.
+func TestBreaker_OtherCalls(t *testing.T) {
+	const timeout = 200 * time.Millisecond
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	tr := newTrial(t, srv.URI(), Config{Timeout: timeout}, srv)
+	d := tr.demand(ample)
+	out, err := tr.take(d)
+	must(t, err)
+	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, &out)
+	must(t, srv.Freeze())
+	calls := map[string]func() error{
+		"Peek":       func() error { return tr.Peek(t.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome)) },
+		"Settle":     func() error { _, err := tr.Settle(t.Context(), receipt, []int64{0}); return err },
+		"Reset":      func() error { return tr.Reset(t.Context(), d.Key) },
+		"Reset rule": func() error { return tr.Reset(t.Context(), fluxgate.Key{RuleSet: "set", Rule: "rule"}) },
+	}
+	run := func(atMost time.Duration) {
+		t.Helper()
+		for name, call := range calls {
+			start := time.Now()
+			if err := call(); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if elapsed := time.Since(start); elapsed > atMost {
+				t.Errorf("%s took %v", name, elapsed)
+			}
+		}
+	}
+	run(timeout + timeout/2)
+	for range failuresInRow {
+		_, _ = tr.take(d)
+	}
+	until(t, "the breaker opens", func() bool { return tr.nodes.queue(0).outage() != nil })
+	run(timeout / 4)
+	must(t, srv.Thaw())
+	until(t, "a take succeeds", func() bool { _, err := tr.take(d); return err == nil })
+}
+
+// A network that is slower than the deadline is an outage: health says so within a
+// second, though the server answers.
+func TestBreaker_SlowNetwork(t *testing.T) {
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	proxy := testenv.StartProxy(t, srv.Addr())
+	tr := newTrial(t, "redis://"+proxy.Addr(), Config{Timeout: 100 * time.Millisecond}, srv)
+	d := tr.demand(ample)
+	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+	crowd.untilAllServed(time.Now())
+	slow := time.Now()
+	proxy.SetLatency(75*time.Millisecond, 75*time.Millisecond)
+	until(t, "health notices", func() bool { h := tr.Health(t.Context()); return !h.Healthy() })
+	if noticed := time.Since(slow); noticed > time.Second {
+		t.Errorf("health noticed after %v", noticed)
+	}
+	crowd.untilAsked(1_000)
+	if h := tr.Health(t.Context()); h.Healthy() {
+		t.Errorf("healthy while the network is too slow: %+v", h)
+	}
+	proxy.SetLatency(0, 0)
+	if back := crowd.untilAllServed(time.Now()); back > 2*time.Second {
+		t.Errorf("served again %v after the network was fast", back)
+	}
+}
+
+// On a network that takes half of the deadline, no decision fails and no connection
+// is opened for every call.
+func TestPool_SlowNetwork(t *testing.T) {
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	proxy := testenv.StartProxy(t, srv.Addr())
+	tr := newTrial(t, "redis://"+proxy.Addr(), Config{Timeout: 400 * time.Millisecond, Pool: Pool{MaxIdle: 1, Size: 1}}, srv)
+	d := tr.demand(ample)
+	proxy.SetLatency(50*time.Millisecond, 50*time.Millisecond)
+	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+	crowd.untilAllServed(time.Now())
+	crowd.untilAsked(3_000)
+	t.Logf("%d connections were opened", proxy.Accepted())
+	if n := proxy.Accepted(); n > mostCalls+4 {
+		t.Errorf("%d connections were opened, the calls in flight need %d", n, mostCalls)
+	}
+}
+
+// The number of connections is bounded, also while each takes long to open.
+func TestPool_Size(t *testing.T) {
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	proxy := testenv.StartProxy(t, srv.Addr())
+	const size = 25
+	tr := newTrial(t, "redis://"+proxy.Addr(), Config{Timeout: 100 * time.Millisecond, Pool: Pool{Size: size}}, srv)
+	d := tr.demand(ample)
+	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+	crowd.untilAllServed(time.Now())
+	most := 0
+	for range 5 {
+		proxy.SetLatency(60*time.Millisecond, 60*time.Millisecond)
+		for end := time.Now().Add(400 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			most = max(most, proxy.Connections())
+		}
+		proxy.SetLatency(0, 0)
+		crowd.untilAllServed(time.Now())
+	}
+	t.Logf("at most %d connections", most)
+	if most > size+eagerCalls {
+		t.Errorf("%d connections of %d and %d of a probe", most, size, eagerCalls)
+	}
+}
+
+// Only the shards of a node that does not answer are concerned.
+func TestBreaker_OneNodeOfACluster(t *testing.T) {
+	cluster := testenv.StartCluster(t, partialCoverage)
+	tr := newClusterTrial(t, cluster, 100*time.Millisecond)
+	masters := tr.masters()
+	here, there := tr.demandIn(tr.shardsOn(masters[1])[0], ample), tr.demandIn(tr.shardsOn(masters[0])[0], ample)
+	tr.mustTake(here, there)
+	must(t, masters[0].Freeze())
+	cold := tr.shardsOn(masters[0])[0]
+	until(t, "the breaker opens", func() bool {
+		_, _ = tr.take(there)
+		return tr.nodes.queue(cold).outage() != nil
+	})
+	start := time.Now()
+	out, err := tr.take(here, there)
+	if err != nil || out.Results[0].Status != fluxgate.OK || out.Results[1].Status != fluxgate.Unavailable {
+		t.Errorf("with one of two shards: %+v, %v", out, err)
+	}
+	if elapsed := time.Since(start); elapsed > 50*time.Millisecond {
+		t.Errorf("it took %v", elapsed)
+	}
+	promoted := time.Time{}
+	until(t, "the shard is served by its new master", func() bool {
+		if promoted.IsZero() {
+			if m, err := cluster.MasterOf(t.Context(), int(slotOfShard(cold, tr.config.Shards))); err == nil && m != masters[0] {
+				promoted = time.Now()
+			}
+		}
+		_, err := tr.take(there)
+		return err == nil
+	})
+	t.Logf("served %v after the promotion was seen", time.Since(promoted))
+	if !promoted.IsZero() && time.Since(promoted) > 2*time.Second {
+		t.Errorf("served %v after the promotion", time.Since(promoted))
+	}
+	must(t, masters[0].Thaw())
+}
+
+func TestBreaker_ErrorsThatCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		err    error
+		counts bool
+	}{
+		"no error":            {nil, false},
+		"no answer in time":   {context.DeadlineExceeded, true},
+		"read timeout":        {&net.OpError{Op: "read", Err: syscall.ETIMEDOUT}, true},
+		"connection refused":  {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, true},
+		"connection reset":    {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, true},
+		"connection closed":   {io.EOF, true},
+		"LOADING":             {replyError("LOADING Redis is loading the dataset in memory"), true},
+		"MASTERDOWN":          {replyError("MASTERDOWN Link with MASTER is down"), true},
+		"BUSY":                {replyError("BUSY Redis is busy running a script"), true},
+		"READONLY":            {replyError("READONLY You can't write against a read only replica."), true},
+		"CLUSTERDOWN":         {replyError("CLUSTERDOWN The cluster is down"), true},
+		"OOM":                 {replyError("OOM command not allowed when used memory > 'maxmemory'."), false},
+		"NOPERM":              {replyError("NOPERM this user has no permissions"), false},
+		"MOVED":               {replyError("MOVED 1 127.0.0.1:1"), false},
+		"ASK":                 {replyError("ASK 1 127.0.0.1:1"), false},
+		"TRYAGAIN":            {replyError("TRYAGAIN Multiple keys request during rehashing of slot"), false},
+		"NOSCRIPT":            {replyError("NOSCRIPT No matching script."), false},
+		"a caller that left":  {context.Canceled, false},
+		"a full pool":         {redis.ErrPoolTimeout, false},
+		"an exhausted pool":   {redis.ErrPoolExhausted, false},
+		"a closed client":     {redis.ErrClosed, false},
+		"an answer of others": {errAnswer, false},
+	} {
+		if got := countsAsFailure(c.err); got != c.counts {
+			t.Errorf("%s: counts is %t, want %t", name, got, c.counts)
+		}
+		if c.err != nil {
+			if got := countsAsFailure(fmt.Errorf("wrapped: %w", c.err)); got != c.counts {
+				t.Errorf("%s, wrapped: counts is %t, want %t", name, got, c.counts)
+			}
+		}
+	}
+}
+
+// replyError is an error reply of a server.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+func (replyError) RedisError()     {}
+
+// Some failures among successes do not open the breaker, half of the last 16 do.
+func TestBreaker_ShareOfFailures(t *testing.T) {
+	tr := newTrial(t, testenv.SharedStandalone(t).URI(), Config{})
+	l := tr.nodes.queue(0)
+	note := func(failure error) bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.note(failure)
+		return l.breaker.outage != nil
+	}
+	for range recentCalls / 2 {
+		note(nil)
+		note(io.EOF)
+	}
+	if l.outage() == nil {
+		t.Error("half of the calls failed and the breaker is closed")
+	}
+	until(t, "a probe closes it", func() bool { return l.outage() == nil })
+	for range 200 {
+		if note(io.EOF) || note(nil) || note(nil) || note(nil) {
+			t.Fatal("a quarter of the calls failed and the breaker opened")
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
