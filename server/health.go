@@ -47,6 +47,10 @@ type NodeHealth struct {
 	Role      string  `json:"role,omitempty"`
 	LatencyMs float64 `json:"latencyMs,omitempty"`
 	Error     string  `json:"error,omitempty"`
+	// Since is when decisions began to fail. BreakerOpen says that the server is
+	// only probed.
+	Since       time.Time `json:"since,omitzero"`
+	BreakerOpen bool      `json:"breakerOpen,omitempty"`
 }
 
 // RulesHealth is the state of the rules.
@@ -160,7 +164,8 @@ func (a *App) storeHealth(ctx context.Context) StoreHealth {
 		h.Error = found.Record.Error()
 	}
 	for _, n := range found.Nodes {
-		node := NodeHealth{Addr: n.Addr, Version: n.Version, Role: n.Role, LatencyMs: float64(n.Latency.Microseconds()) / 1_000}
+		node := NodeHealth{Addr: n.Addr, Version: n.Version, Role: n.Role, LatencyMs: float64(n.Latency.Microseconds()) / 1_000,
+			Since: n.Since, BreakerOpen: n.Open}
 		if n.Err != nil {
 			node.Error = n.Err.Error()
 		}

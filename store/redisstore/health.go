@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -51,7 +52,9 @@ type NodeHealth struct {
 	Open bool
 }
 
-// Health queries every server that holds buckets.
+// Health returns the state of every server that holds buckets. A server is
+// queried at most once a second, however often Health is called, and not while
+// its breaker is open. It takes at most about the timeout of a decision.
 func (s *Store) Health(ctx context.Context) Health {
 	h := Health{Mode: s.nodes.mode}
 	if trouble := s.fleet.trouble.Load(); trouble != nil {
@@ -65,9 +68,17 @@ func (s *Store) Health(ctx context.Context) Health {
 		}
 		counts[l]++
 	}
+	var querying sync.WaitGroup
+	var found sync.Mutex
 	for l, shards := range counts {
-		h.Nodes = append(h.Nodes, s.nodeHealth(ctx, l, shards))
+		querying.Go(func() {
+			n := s.nodeHealth(ctx, l, shards)
+			found.Lock()
+			defer found.Unlock()
+			h.Nodes = append(h.Nodes, n)
+		})
 	}
+	querying.Wait()
 	slices.SortFunc(h.Nodes, func(a, b NodeHealth) int { return strings.Compare(a.Addr, b.Addr) })
 	for i := range h.Nodes {
 		n := &h.Nodes[i]
@@ -115,17 +126,14 @@ func (s *Store) nodeHealth(ctx context.Context, l *nodeQueue, shards int) (n Nod
 	if n.Err = recent.err(); n.Err != nil {
 		n.Since = recent.began
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
-	defer cancel()
-	start := time.Now()
-	text, err := l.client.Load().Info(ctx).Result()
+	text, latency, err := l.info.get(ctx, l)
 	if err != nil {
 		if n.Err == nil && recent.served == 0 { // otherwise decisions say more than one query
 			n.Err = s.clean(err)
 		}
 		return n
 	}
-	n.Latency = time.Since(start)
+	n.Latency = latency
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		switch name {
@@ -138,4 +146,28 @@ func (s *Store) nodeHealth(ctx context.Context, l *nodeQueue, shards int) (n Nod
 		}
 	}
 	return n
+}
+
+// nodeInfo is what a node answered to INFO, for a second.
+type nodeInfo struct {
+	mu      sync.Mutex
+	at      time.Time
+	text    string
+	latency time.Duration
+	err     error
+}
+
+// get returns the answer. A query has the time of a decision; concurrent callers
+// wait for the same one.
+func (i *nodeInfo) get(ctx context.Context, l *nodeQueue) (text string, latency time.Duration, err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if time.Since(i.at) > time.Second {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.store.config.Timeout)
+		defer cancel()
+		start := time.Now()
+		i.text, i.err = l.client.Load().Info(ctx).Result()
+		i.at, i.latency = time.Now(), time.Since(start)
+	}
+	return i.text, i.latency, i.err
 }

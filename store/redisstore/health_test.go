@@ -54,6 +54,7 @@ func TestHealth_EvictionPolicy(t *testing.T) {
 		if _, err := server.Do(t.Context(), "CONFIG", "SET", "maxmemory-policy", policy); err != nil {
 			t.Fatal(err)
 		}
+		s.nodes.queue(0).info.at = time.Time{} // what is known is a second old
 		h := s.Health(t.Context())
 		if !h.Healthy() || h.Nodes[0].MemoryPolicy != policy || (len(h.Warnings) == 1) != warns {
 			t.Errorf("under %s: %+v", policy, h)

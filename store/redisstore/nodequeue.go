@@ -43,6 +43,7 @@ type nodeQueue struct {
 	breaker   breaker
 
 	recent recentDecisions
+	info   nodeInfo
 
 	// healing is held while the script is loaded into the node; scripts counts
 	// the loads.
