@@ -11,7 +11,6 @@ import (
 
 var (
 	descStoreUp       = desc("store_up", "1 if every bucket is available.")
-	descStoreChecked  = desc("store_checked_timestamp_seconds", "When the health of the store was last checked.")
 	descStoreWarnings = desc("store_warnings", "Warnings about the servers of the store; /v1/health lists them.")
 	descUncovered     = desc("store_uncovered_shards", "Shards without a server.")
 	descNodeUp        = desc("store_node_up", "1 if a server that holds buckets answers.", "node")
@@ -35,7 +34,7 @@ type storeCollector struct {
 
 // Describe implements [prometheus.Collector].
 func (c *storeCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descStoreUp, descStoreChecked, descStoreWarnings, descUncovered, descNodeUp, descNodeLatency, descBreakerOpen} {
+	for _, d := range []*prometheus.Desc{descStoreUp, descStoreWarnings, descUncovered, descNodeUp, descNodeLatency, descBreakerOpen} {
 		out <- d
 	}
 }
@@ -46,7 +45,6 @@ func (c *storeCollector) Collect(out chan<- prometheus.Metric) {
 	defer cancel()
 	h := c.health(ctx)
 	out <- gauge(descStoreUp, boolValue(h.Healthy()))
-	out <- gauge(descStoreChecked, seconds(time.Now()))
 	out <- gauge(descStoreWarnings, float64(len(h.Warnings)))
 	out <- gauge(descUncovered, float64(h.Uncovered))
 	seen := map[string]bool{}
