@@ -33,10 +33,10 @@ type Redis struct {
 
 // Pool is the connection pool of each Redis server.
 type Pool struct {
-	// MaxTotal is the maximum number of connections.
+	// MaxTotal is the maximum number of connections. Less than 20 count as 20.
 	MaxTotal int `key:"max-total" min:"1" max:"10000"`
-	// MaxIdle is the maximum number of idle connections. The default is lower if
-	// max-total is.
+	// MaxIdle is the maximum number of idle connections. Less than 16, the calls
+	// that can be in flight, count as 16. The default is lower if max-total is.
 	MaxIdle int `key:"max-idle" min:"0" max:"10000"`
 	// MinIdle is the minimum number of idle connections. The default is lower if
 	// max-idle is.

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -100,6 +101,9 @@ func (l *decisionLog) settleFailed(ctx context.Context, err error) {
 }
 
 func (l *decisionLog) storeFailed(ctx context.Context, err error) {
+	if errors.Is(err, fluxgate.ErrNotSent) {
+		return // the store has logged that the server does not answer
+	}
 	if now, before := l.store.Allow(time.Now()); now {
 		l.logger.WarnContext(ctx, "store unavailable: onFailure of the rules decides", "error", err, "suppressed", before)
 	}
