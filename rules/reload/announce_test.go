@@ -112,6 +112,59 @@ func TestPubSub_Reconnect(t *testing.T) {
 	}
 }
 
+// A half-open connection, on which nothing arrives and no error either, is noticed
+// without polling, and an edit made meanwhile takes effect on the next one.
+func TestPubSub_HalfOpen(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	proxy, log := testenv.StartProxy(t, server.Addr()), new(logged)
+	editor, fleet := newFleet(t, server, proxy.Addr(), 1, reload.Config{Strategy: reload.PubSub, Interval: never, Logger: log.logger()})
+	accepted, began := proxy.Accepted(), time.Now()
+	proxy.SwallowReplies(true)
+	put(t, editor, "set", 2)
+	until(t, "it connects again", func() bool { return proxy.Accepted() > accepted })
+	noticed := time.Since(began)
+	proxy.SwallowReplies(false)
+	healed := time.Now()
+	until(t, "the change is in effect", func() bool { return capacity(t, fleet[0], "set") == 2 })
+	t.Logf("noticed after %v, in effect %v after replies arrived again", noticed, time.Since(healed))
+	// docs/rules.md says 3s; the rest is for a busy machine.
+	if noticed > 6*time.Second || time.Since(healed) > 6*time.Second {
+		t.Error("the half-open connection was noticed too late")
+	}
+	if n := log.count("cannot receive announcements"); n != 1 {
+		t.Errorf("%d log lines about the connection, want 1", n)
+	}
+}
+
+// A healthy connection without announcements is kept.
+func TestPubSub_Quiet(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	proxy, log := testenv.StartProxy(t, server.Addr()), new(logged)
+	_, fleet := newFleet(t, server, proxy.Addr(), 1, reload.Config{Strategy: reload.PubSub, Interval: never, Logger: log.logger()})
+	accepted := proxy.Accepted()
+	time.Sleep(2500 * time.Millisecond) // longer than a connection may be silent
+	if n := proxy.Accepted() - accepted; n != 0 || fleet[0].Stats().Subscribed != 1 {
+		t.Errorf("%d new connections, %d subscriptions", n, fleet[0].Stats().Subscribed)
+	}
+}
+
+// A gateway that may not subscribe reports it, and listens once it is allowed.
+func TestPubSub_NoPermission(t *testing.T) {
+	server := testenv.StartStandalone(t, testenv.Config{})
+	client, source, log := newClient(t, server.Addr()), newStubSource(), new(logged)
+	put(t, source, "set", 1)
+	acl := func(rule string) {
+		if err := client.Do(t.Context(), "ACL", "SETUSER", "default", rule).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	acl("resetchannels")
+	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Strategy: reload.PubSub, Interval: never, Redis: client, Logger: log.logger()})
+	until(t, "it is reported", func() bool { return log.count("NOPERM") == 1 })
+	acl("allchannels")
+	until(t, "it listens", func() bool { return r.Stats().Subscribed == 1 })
+}
+
 // Malformed messages are counted and cause no read.
 func TestMessages_Malformed(t *testing.T) {
 	server := testenv.SharedStandalone(t)

@@ -20,8 +20,9 @@ const (
 	Polling Strategy = "POLLING"
 	// PubSub listens for announcements in Redis, and reads revisions each time
 	// it has subscribed, so that no announcement is missed after a lost
-	// connection. A source that other programs can edit ([rules.Reconciler])
-	// is polled too.
+	// connection. A connection on which nothing arrives for 2 seconds, not even
+	// the reply to a ping, is lost. A source that other programs can edit
+	// ([rules.Reconciler]) is polled too.
 	PubSub Strategy = "REDIS_PUBSUB"
 	// Auto combines both: announcements are fast, and polling misses nothing.
 	Auto Strategy = "AUTO"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -53,35 +54,70 @@ func (r *Reloader) watch(ctx context.Context, source rules.Watcher) {
 	}
 }
 
-// listen receives hints from announcements. The client reconnects by itself.
-// After each subscription everything is refreshed, because Redis does not deliver
-// earlier announcements.
+// A connection for announcements is pinged every pingEvery, and is replaced if
+// nothing arrives for maxSilence.
+const (
+	pingEvery  = 500 * time.Millisecond
+	maxSilence = 2 * time.Second
+)
+
+// listen receives hints from announcements. After each subscription everything is
+// refreshed, because Redis does not deliver earlier announcements.
+//
+// The health check of redis.PubSub.Channel does not wait for the reply to its
+// ping, so it misses a half-open connection. Here a receive fails after
+// maxSilence, and the client then connects and subscribes again.
 func (r *Reloader) listen(ctx context.Context) {
-	subscription := r.config.Redis.Subscribe(ctx, r.config.Channel)
-	defer func() { _ = subscription.Close() }()
-	messages := subscription.ChannelWithSubscriptions(redis.WithChannelSize(256))
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case m, ok := <-messages:
-			if !ok {
-				return
-			}
-			switch m := m.(type) {
-			case *redis.Subscription:
-				r.counts.add(&r.counts.Subscribed)
-				r.hint("")
-			case *redis.Message:
-				r.receive(m.Payload)
-			}
+	brief, cancel := context.WithTimeout(ctx, maxSilence)
+	subscription := r.config.Redis.Subscribe(brief, r.config.Channel)
+	cancel()
+	within := func(call func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(ctx, maxSilence)
+		defer cancel()
+		return call(ctx)
+	}
+	var pings sync.WaitGroup
+	defer pings.Wait()
+	pings.Go(func() {
+		for ctx.Err() == nil {
+			// If this fails, the receive fails too.
+			_ = within(func(ctx context.Context) error { return subscription.Ping(ctx) })
+			pause(ctx, pingEvery)
+		}
+		_ = subscription.Close() // ends the receive
+	})
+	for ctx.Err() == nil {
+		err := within(func(ctx context.Context) error { return r.receive(ctx, subscription) })
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		if ok, suppressed := r.unheard.Allow(time.Now()); ok {
+			r.config.Logger.Warn("cannot receive announcements of rule changes; subscribing again", "channel", r.config.Channel,
+				"error", err, "suppressed", suppressed)
+		}
+		pause(ctx, 50*time.Millisecond+upTo(100*time.Millisecond))
+		if errors.As(err, new(redis.Error)) { // Redis refused, which does not end the connection
+			_ = within(func(ctx context.Context) error { return subscription.Subscribe(ctx, r.config.Channel) })
 		}
 	}
 }
 
-// receive handles one announcement. A malformed one is logged once a minute,
+// receive waits for one message of a subscription.
+func (r *Reloader) receive(ctx context.Context, subscription *redis.PubSub) error {
+	m, err := subscription.Receive(ctx)
+	switch m := m.(type) {
+	case *redis.Subscription:
+		r.counts.add(&r.counts.Subscribed)
+		r.hint("")
+	case *redis.Message:
+		r.announced(m.Payload)
+	}
+	return err
+}
+
+// announced handles one announcement. A malformed one is logged once a minute,
 // because any client that can publish can cause it, and without its content.
-func (r *Reloader) receive(payload string) {
+func (r *Reloader) announced(payload string) {
 	m, err := parseMessage(payload)
 	count := &r.counts.Messages.Heard
 	if err != nil {

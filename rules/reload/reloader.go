@@ -28,8 +28,9 @@ type Reloader struct {
 	hints  *pendingids.Set // of rule sets that may have changed
 	counts counters
 	// unknown throttles log lines about ids that callers may have invented,
-	// malformed those about malformed messages.
-	unknown, malformed *logthrottle.Throttle
+	// malformed those about malformed messages, unheard those about a lost
+	// connection for announcements.
+	unknown, malformed, unheard *logthrottle.Throttle
 
 	// tick counts the time since the start, in steps of tickTime. Rule sets
 	// record it when they are used.
@@ -64,7 +65,7 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 		source: source, config: config, sets: newRuleSets(config.MaxRuleSets), copies: copies,
 		hints: pendingids.New(), work: background.New(ctx),
 		tickTime: min(time.Second, max(time.Millisecond, config.IdleAfter/8)), firsts: make(chan struct{}, 8),
-		unknown: logthrottle.New(time.Minute), malformed: logthrottle.New(time.Minute),
+		unknown: logthrottle.New(time.Minute), malformed: logthrottle.New(time.Minute), unheard: logthrottle.New(time.Minute),
 	}
 	for _, id := range config.RuleSets {
 		if s, fresh := r.sets.add(id, true); fresh {
