@@ -48,8 +48,10 @@ func (r *Reloader) reconcileAgain(ctx context.Context, s *ruleSet) {
 // reconcile lets the source import edits of a rule set. A new revision is loaded
 // and announced.
 func (r *Reloader) reconcile(ctx context.Context, source rules.Reconciler, s *ruleSet) error {
-	s.reconciling.Lock()
-	defer s.reconciling.Unlock()
+	if err := s.reconciling.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer s.reconciling.Release(1)
 	imported := false
 	err := r.call(ctx, func(ctx context.Context) (err error) {
 		imported, err = source.Reconcile(ctx, s.id)

@@ -22,16 +22,18 @@ var ErrLost = errors.New("rule set missing in the source without a deletion; the
 const maxLoads = 8
 
 // refresh reads the revisions of rule sets and loads those that have changed. It
-// returns the error of reading revisions; errors of rule sets are in their status.
-// A revision that failed to load is tried again only with retry, so that a hint
-// costs no more than a small read.
+// returns the error of reading revisions or of ctx; errors of rule sets are in their
+// status. A revision that failed to load is tried again only with retry, so that a
+// hint costs no more than a small read.
 func (r *Reloader) refresh(ctx context.Context, sets []*ruleSet, retry bool) error {
 	if len(sets) == 0 {
 		return nil
 	}
 	if len(sets) > 1 {
-		r.refreshing.Lock()
-		defer r.refreshing.Unlock()
+		if err := r.refreshing.Acquire(ctx, 1); err != nil {
+			return err
+		}
+		defer r.refreshing.Release(1)
 	}
 	r.counts.add(&r.counts.Looks)
 	asked := time.Now()
@@ -47,10 +49,7 @@ func (r *Reloader) refresh(ctx context.Context, sets []*ruleSet, retry bool) err
 	for _, s := range sets {
 		head, known := heads[s.id]
 		if !known || !r.upToDate(s, head, retry) {
-			loads.Go(func() error {
-				r.update(ctx, s, head, known, asked)
-				return nil
-			})
+			loads.Go(func() error { return r.update(ctx, s, head, known, asked) })
 		}
 	}
 	return loads.Wait()
@@ -102,9 +101,12 @@ func (r *Reloader) upToDate(s *ruleSet, head rules.Head, retry bool) bool {
 }
 
 // update brings a rule set to the revision that the source had at the time asked.
-func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, known bool, asked time.Time) {
-	s.loading.Lock()
-	defer s.loading.Unlock()
+// It returns only the error of ctx.
+func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, known bool, asked time.Time) error {
+	if err := s.loading.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer s.loading.Release(1)
 	switch {
 	case s.snapshot().LoadedAt.After(asked):
 		r.hint(s.id) // a later answer may have been loaded already
@@ -131,6 +133,7 @@ func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, know
 		}
 		r.confirm(s)
 	}
+	return nil
 }
 
 // confirm records that the source has nothing newer.

@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/background"
@@ -39,7 +40,7 @@ type Reloader struct {
 	// firsts bounds how many first loads run at once.
 	firsts chan struct{}
 	// refreshing is held while several rule sets are refreshed.
-	refreshing sync.Mutex
+	refreshing *semaphore.Weighted
 	work       *background.Group
 }
 
@@ -64,7 +65,7 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 	r := &Reloader{
 		source: source, config: config, sets: newRuleSets(config.MaxRuleSets), copies: copies,
 		hints: pendingids.New(), work: background.New(ctx),
-		tickTime: min(time.Second, max(time.Millisecond, config.IdleAfter/8)), firsts: make(chan struct{}, 8),
+		tickTime: min(time.Second, max(time.Millisecond, config.IdleAfter/8)), firsts: make(chan struct{}, 8), refreshing: semaphore.NewWeighted(1),
 		unknown: logthrottle.New(time.Minute), malformed: logthrottle.New(time.Minute), unheard: logthrottle.New(time.Minute),
 	}
 	for _, id := range config.RuleSets {
@@ -198,7 +199,8 @@ func (r *Reloader) loadFirst(ctx context.Context, s *ruleSet) {
 	}
 }
 
-// Reload reads the source now, and returns the errors of the rule sets in use.
+// Reload reads the source now, and returns the errors of the rule sets in use. It
+// ends with ctx.
 func (r *Reloader) Reload(ctx context.Context) error {
 	sets := r.sets.all()
 	if err := r.refresh(ctx, sets, true); err != nil {
@@ -206,6 +208,9 @@ func (r *Reloader) Reload(ctx context.Context) error {
 	}
 	for _, s := range sets {
 		r.reconcileAgain(ctx, s)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	var wrong []error
 	for _, s := range r.Status() {

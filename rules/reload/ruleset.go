@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/fluxgate/fluxgate"
 )
 
@@ -22,14 +24,16 @@ type ruleSet struct {
 	// used is the tick in which a request last used it.
 	used atomic.Int64
 
-	// loading is held while the source is read for this rule set.
-	loading sync.Mutex
+	// loading is held while the source is read for this rule set. Locks that are
+	// held during reads are semaphores, so that a wait for one ends with a
+	// context.
+	loading *semaphore.Weighted
 	// sought is the revision that was missing when it was read, guarded by
 	// loading.
 	sought int64
 	// reconciling is held while the source imports edits, so that the result of
 	// an earlier import does not replace that of a later one.
-	reconciling sync.Mutex
+	reconciling *semaphore.Weighted
 	// importing is whether reconcileAll has a call for this rule set that has not
 	// returned.
 	importing atomic.Bool
@@ -128,7 +132,10 @@ func (t *ruleSets) add(id string, pinned bool) (s *ruleSet, fresh bool) {
 	if _, ok := makeRoom(next, false, t.mostUnknown-1); !ok && !pinned {
 		return nil, false
 	}
-	s = &ruleSet{id: id, pinned: pinned, first: make(chan struct{}), status: Status{RuleSet: id, Source: FromNowhere}}
+	s = &ruleSet{
+		id: id, pinned: pinned, first: make(chan struct{}), status: Status{RuleSet: id, Source: FromNowhere},
+		loading: semaphore.NewWeighted(1), reconciling: semaphore.NewWeighted(1),
+	}
 	next[id] = s
 	t.byID.Store(&next)
 	return s, true
