@@ -2,6 +2,7 @@ package filerules
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,9 +15,10 @@ import (
 
 // Limits on input.
 const (
-	maxFiles = 1_000
-	maxFile  = 16 << 20
-	maxTotal = 64 << 20
+	maxFiles   = 1_000
+	maxEntries = 100_000 // of a folder, whatever they are
+	maxFile    = 16 << 20
+	maxTotal   = 64 << 20
 )
 
 // file is a rule file.
@@ -47,7 +49,7 @@ func find(path string) ([]file, error) {
 	if !info.IsDir() {
 		return []file{{name: path, info: info}}, nil
 	}
-	entries, err := os.ReadDir(path)
+	entries, err := list(path, maxEntries)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +71,24 @@ func find(path string) ([]file, error) {
 		return nil, fmt.Errorf("%s has %d rule files, at most %d are read", path, len(files), maxFiles)
 	}
 	return files, nil
+}
+
+// list returns the entries of a folder by name, or an error if it has more than most.
+func list(path string, most int) ([]fs.DirEntry, error) {
+	folder, err := os.Open(path) //nolint:gosec // the operator chooses the path
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close() //nolint:errcheck // nothing was written
+	entries, err := folder.ReadDir(most + 1)
+	if err != nil && !errors.Is(err, io.EOF) { // the end of an empty folder
+		return nil, err
+	}
+	if len(entries) > most {
+		return nil, fmt.Errorf("%s has more than %d entries: use a folder for rules only", path, most)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, nil
 }
 
 // isRuleFile excludes hidden files, such as those of editors and the ..data of a

@@ -269,3 +269,24 @@ func TestRefresh_DeletedRuleSets(t *testing.T) {
 		t.Errorf("%d heads are kept, want %d", len(now.heads), maxGone+1)
 	}
 }
+
+// A folder with too many entries is an error, whatever they are; one with as many
+// as allowed is listed by name.
+func TestList_Bound(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"b", ".hidden", "a.yaml"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := list(dir, 2); err == nil || !strings.Contains(err.Error(), dir+" has more than 2 entries") {
+		t.Errorf("error %v", err)
+	}
+	entries, err := list(dir, 3)
+	if err != nil || len(entries) != 3 || entries[0].Name() != ".hidden" || entries[2].Name() != "b" {
+		t.Errorf("%v, %v", entries, err)
+	}
+	if entries, err := list(t.TempDir(), 1); err != nil || len(entries) != 0 {
+		t.Errorf("an empty folder: %v, %v", entries, err)
+	}
+}
