@@ -134,8 +134,10 @@ func (s *serverFlags) credentials() (admin.Secret, *tls.Config, error) {
 		}
 	}
 	if s.certFile != "" {
-		pair, err := tls.LoadX509KeyPair(s.certFile, s.keyFile)
-		if err != nil {
+		cert, certErr := config.ReadFile(s.certFile)
+		key, keyErr := config.ReadFile(s.keyFile)
+		pair, err := tls.X509KeyPair(cert, key)
+		if err = cmp.Or(certErr, keyErr, err); err != nil {
 			return nil, nil, fmt.Errorf("reading --cert-file and --key-file: %w", err)
 		}
 		tlsConfig.Certificates = []tls.Certificate{pair}
@@ -151,7 +153,7 @@ func (s *serverFlags) readToken() (admin.Secret, error) {
 	case s.tokenFile == "":
 		return nil, nil
 	default:
-		file, err := os.ReadFile(s.tokenFile)
+		file, err := config.ReadFile(s.tokenFile)
 		if err != nil {
 			return nil, err
 		}

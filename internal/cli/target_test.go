@@ -38,6 +38,7 @@ func TestTarget_Roles(t *testing.T) {
 		{[]string{"rules", "list", "--token-file", empty}, exitError, "is empty"},
 		{[]string{"rules", "list", "--token-file", two}, exitError, "must contain one token and nothing else"},
 		{[]string{"rules", "list", "--token-file", folder + "/none"}, exitError, "reading the token"},
+		{[]string{"rules", "list", "--token-file", large(t, folder)}, exitError, "has more than 1024 KiB"},
 		{[]string{"rules", "list", "--token-file", reader}, exitOK, ""},
 		{[]string{"rules", "apply", "--yes", "-f", rules, "--token-file", reader}, exitError, "api-limits was not changed"},
 		{[]string{"rules", "apply", "--yes", "-f", rules, "--token-file", reader}, exitError, "use a token with that role"},
@@ -62,11 +63,22 @@ func TestTarget_Roles(t *testing.T) {
 	}
 }
 
+// large returns a file that is larger than any token or certificate.
+func large(t *testing.T, folder string) string {
+	t.Helper()
+	name := write(t, folder, "large", "")
+	if err := os.Truncate(name, 1<<20+1); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
 // A server with TLS and client certificates.
 func TestTarget_TLS(t *testing.T) {
 	certs := testenv.StartStandalone(t, testenv.Config{TLS: true}).Certificates()
 	address, requests := serveWith(t, append(inRedis(t), "server.tls.cert-file="+certs.CertFile, "server.tls.key-file="+certs.KeyFile,
 		"server.tls.client-ca-file="+certs.CAFile)...)
+	huge := large(t, t.TempDir())
 	pair := []string{"--cert-file", certs.CertFile, "--key-file", certs.KeyFile}
 	for _, c := range []struct {
 		args []string
@@ -78,6 +90,9 @@ func TestTarget_TLS(t *testing.T) {
 		{[]string{"-s", "http://" + address}, exitError, "then its address begins with https://"},
 		{append([]string{"-s", "https://" + address, "--ca-file", certs.KeyFile}, pair...), exitError, "contains no PEM certificate"},
 		{[]string{"-s", "https://" + address, "--ca-file", certs.CAFile, "--cert-file", certs.CertFile, "--key-file", certs.CertFile}, exitError, "--cert-file and --key-file"},
+		{[]string{"-s", "https://" + address, "--ca-file", huge}, exitError, "has more than 1024 KiB"},
+		{[]string{"-s", "https://" + address, "--cert-file", huge, "--key-file", certs.KeyFile}, exitError, "has more than 1024 KiB"},
+		{[]string{"-s", "https://" + address, "--cert-file", certs.CertFile, "--key-file", huge}, exitError, "has more than 1024 KiB"},
 		{[]string{"-s", "https://" + address, "--cert-file", certs.CertFile}, exitUsage, "go together"},
 		{[]string{"-s", "http://" + address, "--ca-file", certs.CAFile}, exitUsage, "need a server at https://"},
 	} {

@@ -175,7 +175,7 @@ func checkCAFile(name string) error {
 
 // ReadCA reads a file of CA certificates.
 func ReadCA(name string) (*x509.CertPool, error) {
-	data, err := readFile(name)
+	data, err := ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ const (
 // ReadSecret reads a secret from its file, without the line end that most
 // editors add.
 func ReadSecret(name string) ([]byte, error) {
-	data, err := readFile(name)
+	data, err := ReadFile(name)
 	if err != nil {
 		return nil, unreadable(err)
 	}

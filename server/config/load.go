@@ -39,7 +39,7 @@ func Load(from Sources) (*Config, error) {
 	var data []byte
 	if from.File != "" {
 		var err error
-		if data, err = readFile(from.File); err != nil {
+		if data, err = ReadFile(from.File); err != nil {
 			return nil, fmt.Errorf("reading the configuration: %w", err)
 		}
 	}
@@ -82,7 +82,8 @@ func (c *Config) fitDefaults() {
 	}
 }
 
-func readFile(name string) ([]byte, error) {
+// ReadFile reads a file of at most 1 MiB.
+func ReadFile(name string) ([]byte, error) {
 	file, err := os.Open(name) //nolint:gosec // the path is the operator's
 	if err != nil {
 		return nil, err

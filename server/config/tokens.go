@@ -22,7 +22,7 @@ func (a Auth) AllTokens() ([]Token, error) {
 	if a.TokensFile == "" {
 		return all, nil
 	}
-	data, err := readFile(a.TokensFile)
+	data, err := ReadFile(a.TokensFile)
 	if err != nil {
 		return nil, fmt.Errorf("reading tokens: %w", err)
 	}
