@@ -119,9 +119,7 @@ func (s *Source) inspect(ctx context.Context, id string, h *head) (*base, error)
 // classify compares documents with the revision of a head. Missing documents are
 // inserted under their rule id, or under long keys if long is set.
 func classify(h *head, want []ruleDocument, raw []bson.Raw, long bool) (found differences) {
-	if h == nil {
-		h = &head{}
-	}
+	h = cmp.Or(h, &head{})
 	replaced, added := setOf(h.Replaces), setOf(h.Adds)
 	replaces := func(d document) bool { return len(replaced) > 0 && replaced[d.fingerprint()] }
 	// In a deleted rule set, edits of documents that FluxGate wrote are

@@ -35,6 +35,10 @@
 // documents of one rule are invalid too. A Put imports pending edits first and then
 // fails with a conflict.
 //
+// A server whose MongoDB user has the role read applies rules but imports no edits.
+// If no other server holds the lease, its Reconcile returns an error while there is
+// an edit.
+//
 // If all documents of a rule set are missing they are written again; use Delete to
 // delete a rule set. A document of a rule without bands that was never part of a
 // revision is ignored, with a warning in the log, until it has bands or a Put has

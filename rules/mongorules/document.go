@@ -76,10 +76,9 @@ func readDocument(raw bson.Raw) document {
 		d.problems = d.problems[:min(len(d.problems), maxProblems)]
 		return d
 	}
-	rule, err := fluxgate.DecodeRule(tree)
-	if err == nil {
-		d.rule = rule
-		d.sum, err = checksum(rule)
+	var err error
+	if d.rule, err = fluxgate.DecodeRule(tree); err == nil {
+		d.sum, err = checksum(d.rule)
 	}
 	d.problems = problemsOf(err)
 	return d
@@ -129,9 +128,7 @@ func checksum(r fluxgate.Rule) (string, error) {
 	return hexSum(text), err
 }
 
-func hexSum(data []byte) string {
-	return fmt.Sprintf("%x", sha256.Sum256(data))
-}
+func hexSum(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
 // untouched reports whether a document has not changed since FluxGate wrote it.
 func (d *document) untouched() bool { return d.sum != "" && d.sum == d.checksum }

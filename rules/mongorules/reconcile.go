@@ -18,7 +18,8 @@ const external = "external"
 
 // Reconcile implements [rules.Reconciler]. The server that holds the lease of the
 // rule set compares the documents with the head, imports edits and writes documents
-// that are missing or stale. The others return the error it has recorded.
+// that are missing or stale. The others return the error it has recorded. If no
+// server has the permission to import an edit, that is an error too.
 func (s *Source) Reconcile(ctx context.Context, id string) (imported bool, err error) {
 	s.makeIndexes(ctx)
 	const attempts = 5 // repeated if the rule set was changed meanwhile
@@ -43,9 +44,9 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 			return false, err
 		} else if !mine && h.Problem != "" {
 			return false, errors.New(h.Problem)
-		} else if !mine {
+		} else if !mine && err == nil {
 			return false, nil
-		}
+		} // if it is forbidden, no server has the lease: look for an edit that is not imported
 	}
 	b, err := s.inspect(ctx, id, h)
 	switch {
@@ -53,6 +54,9 @@ func (s *Source) reconcile(ctx context.Context, id string) (imported bool, err e
 		return false, err
 	case b.hasEdits():
 		_, err := s.importEdits(ctx, b)
+		if forbidden(err) {
+			err = errors.New("an edit is not imported: no server has the permission; grant the role readWrite to the MongoDB user of one")
+		}
 		return err == nil, err
 	case h == nil:
 		return false, nil

@@ -201,10 +201,12 @@ func (s *Source) makeIndexes(ctx context.Context) {
 		return
 	}
 	err := s.Indexes(ctx)
-	if err != nil {
+	s.indexed.Store(err == nil || forbidden(err))
+	if forbidden(err) {
+		s.config.Logger.Warn("not permitted to create the indexes of the rules; large collections are slow without them", "error", err)
+	} else if err != nil {
 		s.config.Logger.Warn("cannot create the indexes of the rules; will try again", "error", err)
 	}
-	s.indexed.Store(err == nil || forbidden(err))
 }
 
 // Indexes creates missing indexes. Without them large collections are slow.
