@@ -310,3 +310,32 @@ func TestResetBuckets_Once(t *testing.T) {
 		t.Errorf("%d gateways did %d resets for one change", gateways, resets)
 	}
 }
+
+// In a cluster, announcements are received from a promoted replica when the master
+// that had the subscription is frozen.
+func TestPubSub_FrozenMaster(t *testing.T) {
+	cluster := testenv.StartCluster(t, testenv.Config{})
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = client.Close() })
+	master, err := cluster.MasterOf(t.Context(), testenv.Slot(reload.DefaultChannel))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := newStubSource()
+	put(t, source, "set", 1)
+	r := start(t, source, reload.Config{RuleSets: []string{"set"}, Strategy: reload.PubSub, Interval: never, Redis: client})
+	until(t, "it listens", func() bool { return r.Stats().Subscribed == 1 })
+	if err := master.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cluster.Failover(t.Context(), master); err != nil {
+		t.Fatal(err)
+	}
+	promoted := time.Now()
+	put(t, source, "set", 2)
+	until(t, "the change is in effect", func() bool { return capacity(t, r, "set") == 2 })
+	t.Logf("in effect %v after the promotion", time.Since(promoted))
+	if err := master.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+}

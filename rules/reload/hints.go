@@ -95,6 +95,9 @@ func (r *Reloader) listen(ctx context.Context) {
 			r.config.Logger.Warn("cannot receive announcements of rule changes; subscribing again", "channel", r.config.Channel,
 				"error", err, "suppressed", suppressed)
 		}
+		if cluster, ok := r.config.Redis.(*redis.ClusterClient); ok {
+			cluster.ReloadState(ctx) // the node may not be a master any more
+		}
 		pause(ctx, 50*time.Millisecond+upTo(100*time.Millisecond))
 		if errors.As(err, new(redis.Error)) { // Redis refused, which does not end the connection
 			_ = within(func(ctx context.Context) error { return subscription.Subscribe(ctx, r.config.Channel) })
