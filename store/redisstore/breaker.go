@@ -170,25 +170,50 @@ func (l *nodeQueue) probe(life context.Context) (*redis.Client, error) {
 }
 
 func (l *nodeQueue) connectAndRun(life context.Context, client *redis.Client) error {
-	ctx, cancel := context.WithTimeout(life, max(connectTime, l.store.config.Timeout))
-	defer cancel()
-	var connecting sync.WaitGroup
-	failures := make([]error, eagerCalls)
-	for i := range failures {
-		connecting.Go(func() { failures[i] = client.Eval(ctx, probeScript, nil).Err() })
+	if err := l.connect(life, client); err != nil {
+		return err
 	}
-	connecting.Wait()
-	for _, err := range failures {
-		if countsAsFailure(err) { // an answer, even NOPERM, proves the connection
-			return err
-		}
-	}
-	ctx, cancel = context.WithTimeout(life, l.store.config.Timeout)
+	ctx, cancel := context.WithTimeout(life, l.store.config.Timeout)
 	defer cancel()
 	if err := client.Eval(ctx, probeScript, nil).Err(); countsAsFailure(err) {
 		return err
 	}
 	return l.takesWrites(ctx, client)
+}
+
+// connect opens the connections that calls need: a few, or on a slow network as
+// many as there can be calls in flight, because a call that had to open its own
+// would be late.
+func (l *nodeQueue) connect(life context.Context, client *redis.Client) error {
+	ctx, cancel := context.WithTimeout(life, max(connectTime, l.store.config.Timeout))
+	defer cancel()
+	start := time.Now()
+	err := openConnections(ctx, client, eagerCalls)
+	if err == nil && time.Since(start) > l.store.config.Timeout/4 {
+		err = openConnections(ctx, client, mostCalls)
+	}
+	return err
+}
+
+// openConnections opens connections until a client has n.
+func openConnections(ctx context.Context, client *redis.Client, n int) error {
+	var opening sync.WaitGroup
+	failures := make([]error, n)
+	conns := make([]*redis.Conn, n)
+	for i := range conns {
+		conns[i] = client.Conn()
+		opening.Go(func() { failures[i] = conns[i].Eval(ctx, probeScript, nil).Err() })
+	}
+	opening.Wait()
+	for _, conn := range conns { // after all of them, or they would share connections
+		_ = conn.Close()
+	}
+	for _, err := range failures {
+		if countsAsFailure(err) { // an error reply proves the connection
+			return err
+		}
+	}
+	return nil
 }
 
 var (

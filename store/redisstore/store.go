@@ -87,6 +87,9 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 		return nil, fmt.Errorf("creating a Redis store: %w", s.clean(err))
 	}
 	s.work.Go(s.fleet.keep)
+	for _, l := range s.nodes.known() {
+		s.work.Go(func(life context.Context) { _ = l.connect(life, l.client.Load()) }) // calls show what is wrong
+	}
 	return s, nil
 }
 
