@@ -37,10 +37,6 @@ const (
 	// random within half of it, so that gateways do not probe together.
 	firstPause   = 50 * time.Millisecond
 	longestPause = 400 * time.Millisecond
-	// connectTime bounds how long a probe waits for connections: they take
-	// more round trips than a call.
-	connectTime = 500 * time.Millisecond
-
 	probeScript = "return 1"
 )
 
@@ -173,19 +169,28 @@ func (l *nodeQueue) connectAndRun(life context.Context, client *redis.Client) er
 	if err := l.connect(life, client); err != nil {
 		return err
 	}
+	if err := l.takesWrites(life, client); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(life, l.store.config.Timeout)
 	defer cancel()
 	if err := client.Eval(ctx, probeScript, nil).Err(); countsAsFailure(err) {
 		return err
 	}
-	return l.takesWrites(ctx, client)
+	return nil
+}
+
+// setupTime bounds connecting, which takes more round trips than a call.
+func (l *nodeQueue) setupTime() time.Duration {
+	timeout := l.store.config.Timeout
+	return max(timeout, min(5*timeout, time.Second))
 }
 
 // connect opens the connections that calls need: a few, or on a slow network as
 // many as there can be calls in flight, because a call that had to open its own
 // would be late.
 func (l *nodeQueue) connect(life context.Context, client *redis.Client) error {
-	ctx, cancel := context.WithTimeout(life, max(connectTime, l.store.config.Timeout))
+	ctx, cancel := context.WithTimeout(life, l.setupTime())
 	defer cancel()
 	start := time.Now()
 	err := openConnections(ctx, client, eagerCalls)
@@ -223,7 +228,9 @@ var (
 
 // takesWrites returns an error if the server would refuse a script that writes.
 // A server that does not tell is given a try.
-func (l *nodeQueue) takesWrites(ctx context.Context, client *redis.Client) error {
+func (l *nodeQueue) takesWrites(life context.Context, client *redis.Client) error {
+	ctx, cancel := context.WithTimeout(life, l.setupTime())
+	defer cancel()
 	info, err := client.Info(ctx, "replication").Result()
 	switch {
 	case countsAsFailure(err):
