@@ -37,7 +37,7 @@ const (
 	// random within half of it, so that gateways do not probe together.
 	firstPause   = 50 * time.Millisecond
 	longestPause = 400 * time.Millisecond
-	probeScript = "return 1"
+	probeScript  = "return 1"
 )
 
 // outage is a time in which a node is not asked.
