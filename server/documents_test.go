@@ -21,7 +21,7 @@ func TestDocs_SourceConfiguration(t *testing.T) {
 	redis, mongo := testenv.StartStandalone(t, testenv.Config{}), testenv.StartMongo(t)
 	c, err := config.Load(config.Sources{File: "config/testdata/documents.yaml", Set: []string{
 		"redis.uri=" + redis.URI(), "redis.cluster-nodes=", "mongo.uri=" + mongo.URI(),
-		"server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "redis.timeout=5s",
+		"server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "server.drain.delay=0s", "redis.timeout=5s",
 	}})
 	if err != nil {
 		t.Fatal(err)

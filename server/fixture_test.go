@@ -76,7 +76,7 @@ func startLogged(t testing.TB, set ...string) (*running, *testenv.LogBuffer) {
 
 func startWith(t testing.TB, from config.Sources, options server.Options, set ...string) *running {
 	t.Helper()
-	set = append([]string{"server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "mongo.enabled=false", "reload.polling-interval=100ms", "reload.jitter=0s"}, set...)
+	set = append([]string{"server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "server.drain.delay=0s", "mongo.enabled=false", "reload.polling-interval=100ms", "reload.jitter=0s"}, set...)
 	from.Set = set
 	c, err := config.Load(from)
 	if err != nil {

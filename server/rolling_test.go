@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/server/config"
 )
 
 // startHAProxy balances over two servers, and asks them whether they are ready.
@@ -69,7 +70,7 @@ listen fluxgate
 }
 
 // Two servers that share a Redis are restarted one after the other behind a real
-// load balancer and under load, without a failed request.
+// load balancer and under load, with the default delay, without a failed request.
 func TestShutdown_RollingRestart(t *testing.T) {
 	testenv.SkipShort(t)
 	defer http.DefaultClient.CloseIdleConnections()
@@ -77,7 +78,7 @@ func TestShutdown_RollingRestart(t *testing.T) {
 	rules := rulesFile(t, 10_000_000)
 	addrs := []string{testenv.FreeAddr(t), testenv.FreeAddr(t)}
 	launch := func(i int) *running {
-		return start(t, "redis.uri="+redis.URI(), "rules.file="+rules, "redis.timeout=5s", "server.http="+addrs[i], "server.drain.delay=1s")
+		return start(t, "redis.uri="+redis.URI(), "rules.file="+rules, "redis.timeout=5s", "server.http="+addrs[i], "server.drain.delay="+config.Defaults().Server.Drain.Delay.String())
 	}
 	servers := []*running{launch(0), launch(1)}
 	balancer := startHAProxy(t, addrs[0], addrs[1])

@@ -17,7 +17,7 @@ func TestServer_WarnsOfWaitingThatIsOff(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	begin := func(waiting string) *testenv.LogBuffer {
 		c, err := config.Load(config.Sources{Set: []string{
-			"server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "redis.enabled=false", "mongo.enabled=false", "rules.file=" + file,
+			"server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "server.drain.delay=0s", "redis.enabled=false", "mongo.enabled=false", "rules.file=" + file,
 			"reload.polling-interval=100ms", "wait-for-refill.enabled=" + waiting,
 		}})
 		if err != nil {

@@ -90,7 +90,7 @@ func runSession(t *testing.T, steps []sessionStep, replace ...string) {
 	address := strings.NewReplacer(append(replace,
 		"go build -o fluxgate ./cmd/fluxgate", "true", // done already
 		"examples/rules.yaml", root+"/examples/rules.yaml",
-		"fluxgate serve", "fluxgate serve --set server.http="+addr+" --set server.admin="+admin,
+		"fluxgate serve", "fluxgate serve --set server.http="+addr+" --set server.drain.delay=0s --set server.admin="+admin,
 		"fluxgate check", "fluxgate check --server http://"+addr,
 	)...)
 	slept := false

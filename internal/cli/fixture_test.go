@@ -74,7 +74,7 @@ func inRedis(t *testing.T) []string {
 // are.
 func serveWith(t *testing.T, settings ...string) (adminAddr, httpAddr string) {
 	t.Helper()
-	c, err := config.Load(config.Sources{Set: append([]string{"server.http=127.0.0.1:0", "server.admin=127.0.0.1:0"}, settings...)})
+	c, err := config.Load(config.Sources{Set: append([]string{"server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "server.drain.delay=0s"}, settings...)})
 	if err != nil {
 		t.Fatal(err)
 	}

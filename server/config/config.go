@@ -58,7 +58,7 @@ func Defaults() Config {
 			},
 			Timeouts: Timeouts{ReadHeader: 5 * time.Second, Read: 10 * time.Second, Write: 30 * time.Second, Idle: 2 * time.Minute},
 			MaxBody:  64 << 10, MaxBatch: 100,
-			Drain: Drain{Timeout: 30 * time.Second},
+			Drain: Drain{Delay: 3 * time.Second, Timeout: 30 * time.Second},
 		},
 		ForwardAuth: ForwardAuth{ //nolint:gosec // names of headers, not their values
 			Enabled: true, DenyStatus: 429, DenyHeader: "X-Fluxgate-Status",

@@ -71,7 +71,8 @@ type Timeouts struct {
 // Drain is how the server shuts down.
 type Drain struct {
 	// Delay is how long it reports that it is not ready, and still answers, before
-	// it closes: the time that a load balancer needs to notice.
+	// it closes: the time that a load balancer needs to notice. With 0s a load
+	// balancer sends requests to a server that is closing, and they fail.
 	Delay time.Duration `key:"delay" min:"0s" max:"10m"`
 	// Timeout bounds how long it then waits for running requests.
 	Timeout time.Duration `key:"timeout" min:"0s" max:"1h"`

@@ -22,7 +22,7 @@ type served struct {
 // serve starts a server with these settings.
 func serve(t *testing.T, set ...string) *served {
 	t.Helper()
-	set = append(set, "server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "server.admin-rate=1000000")
+	set = append(set, "server.http=127.0.0.1:0", "server.admin=127.0.0.1:0", "server.drain.delay=0s", "server.admin-rate=1000000")
 	c, err := config.Load(config.Sources{Set: set})
 	do(t, err)
 	app, err := server.New(t.Context(), c, server.Options{Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))})
