@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
+	"github.com/fluxgate/fluxgate/internal/memlimit"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
@@ -24,12 +26,21 @@ func (a *App) logStart() {
 	if admin == "" {
 		admin = "off"
 	}
-	attrs = append(attrs, "http", a.Addr("http"), "admin", admin, "tls", a.certs != nil, "authentication", authentication(&c.Server))
+	attrs = append(attrs, "http", a.Addr("http"), "admin", admin, "tls", a.certs != nil, "authentication", authentication(&c.Server), "memoryLimit", memoryLimit())
 	a.log.Info("started", attrs...)
 	if id := c.RateLimit.DefaultRuleSetID; id != "" && a.rules.RuleSet(context.Background(), id) == nil {
 		a.log.Error("default rule set not found: missing-rule-behavior decides its requests",
 			"ruleSet", id, "missingRuleBehavior", string(c.RateLimit.MissingRuleBehavior))
 	}
+}
+
+// memoryLimit returns the soft limit of the Go runtime.
+func memoryLimit() string {
+	bytes, ok := memlimit.Current()
+	if !ok {
+		return "none"
+	}
+	return fmt.Sprintf("%dMiB", bytes>>20)
 }
 
 // storeAttrs returns the log attributes of the store.

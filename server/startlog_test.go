@@ -1,8 +1,10 @@
 package server_test
 
 import (
+	"math"
 	"net/http"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -26,12 +28,14 @@ func TestServer_StartLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	rules := rulesFile(t, 1)
+	before := debug.SetMemoryLimit(900 << 20)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	r := startWith(t, config.Sources{File: file}, server.Options{Version: "v1.2.3", Logger: logger}, "redis.uri="+redis.URI(), "rules.file="+rules)
 	testenv.Eventually(t, "the start is logged", func() bool { return len(log.Lines("msg=started")) > 0 })
 	line := log.Lines("msg=started")[0]
 	for _, want := range []string{
 		"version=v1.2.3", "config=" + file, "store=redis", "redisMode=standalone", "redisNodes=" + redis.Addr(), "rules=file", "rulesAt=" + rules,
-		"reload=AUTO", "pollingInterval=100ms", "http=" + r.Addr("http"), "admin=" + r.Addr("admin"), "tls=false", "authentication=tokens",
+		"reload=AUTO", "pollingInterval=100ms", "http=" + r.Addr("http"), "admin=" + r.Addr("admin"), "tls=false", "authentication=tokens", "memoryLimit=900MiB",
 	} {
 		if !strings.Contains(line, want) {
 			t.Errorf("%s is not in %s", want, line)
@@ -41,10 +45,11 @@ func TestServer_StartLog(t *testing.T) {
 		t.Errorf("the log shows a secret: %s", lines)
 	}
 
+	debug.SetMemoryLimit(math.MaxInt64)
 	plain, log := startLogged(t, "redis.enabled=false", "rules.file="+rules, "server.admin=")
 	testenv.Eventually(t, "the start is logged", func() bool { return len(log.Lines("msg=started")) > 0 })
 	line = log.Lines("msg=started")[0]
-	for _, want := range []string{"config=none", "store=memory", "reload=POLLING", "http=" + plain.Addr("http"), "admin=off", "authentication=none"} {
+	for _, want := range []string{"config=none", "store=memory", "reload=POLLING", "http=" + plain.Addr("http"), "admin=off", "authentication=none", "memoryLimit=none"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("%s is not in %s", want, line)
 		}

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/fluxgate/fluxgate/internal/memlimit"
 	"github.com/fluxgate/fluxgate/server"
 	"github.com/fluxgate/fluxgate/server/telemetry"
 	"github.com/spf13/cobra"
@@ -30,6 +31,7 @@ SIGHUP reloads rules, tokens and certificates at once.`,
 				// default would collect all the time.
 				debug.SetGCPercent(400)
 			}
+			memlimit.Set()
 			logger, err := telemetry.NewLogger(cmd.ErrOrStderr(), c.Log.Format, c.Log.Level)
 			if err != nil {
 				return err
