@@ -58,9 +58,10 @@ type Config struct {
 	Jitter time.Duration
 	// Timeout bounds each read of the source. 0 means 5s.
 	Timeout time.Duration
-	// FirstWait is how long the first request of a rule set waits for it.
-	// After that the missing-rule behavior applies, while loading continues.
-	// 0 means 1s.
+	// FirstWait is how long the first request of a rule set waits for it, and
+	// Start if it has copies or may start without rules. After that the copy
+	// or the missing-rule behavior applies, while loading continues. 0 means
+	// 1s.
 	FirstWait time.Duration
 
 	// Redis is where announcements are received. Channel empty means

@@ -146,3 +146,40 @@ func TestCopies_Folder(t *testing.T) {
 		t.Error("it started")
 	}
 }
+
+// Copies are in effect before the source is asked, so that a source that hangs
+// delays a start by FirstWait at most.
+func TestCopies_SourceHangs(t *testing.T) {
+	for _, withoutRules := range []bool{false, true} {
+		source := newStubSource()
+		folder := withCopy(t, source)
+		source.failWith(hang)
+		begun := time.Now()
+		r := start(t, source, reload.Config{
+			RuleSets: []string{"set"}, Copies: folder, Interval: never, FirstWait: 10 * time.Millisecond, Timeout: time.Minute, StartWithoutRules: withoutRules,
+		})
+		if capacity(t, r, "set") != 7 || time.Since(begun) > 10*time.Second {
+			t.Errorf("after %v: %+v", time.Since(begun), r.Status())
+		}
+		if s := status(t, r, "set"); s.Source != reload.FromCopy || !s.CheckedAt.IsZero() {
+			t.Errorf("status %+v", s)
+		}
+	}
+}
+
+// A source that was created anew counts revisions from 1 again. At the start its
+// rules are loaded, even if the copy has their revision, and it is no change that
+// resets buckets.
+func TestCopies_SameRevision(t *testing.T) {
+	folder := withCopy(t, newStubSource())
+	anew := newStubSource()
+	put(t, anew, "set", 9)
+	store := newStore(t)
+	r := start(t, anew, reload.Config{RuleSets: []string{"set"}, Copies: folder, Interval: never, ResetBuckets: store})
+	if s := status(t, r, "set"); capacity(t, r, "set") != 9 || s.Revision != 1 || s.Source != reload.FromSource {
+		t.Errorf("capacity %d, status %+v", capacity(t, r, "set"), s)
+	}
+	if s := r.Stats(); s.Swaps != 0 || s.Resets != 0 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -30,7 +30,7 @@
 // Rules that cannot be read or are invalid change nothing: the last good version
 // stays in effect, and [Reloader.Status] has the error. If [Config.Copies] names a
 // folder, the last good version of each rule set is saved there, and a gateway
-// that starts while its source is unavailable uses it. Without a copy [Start]
+// that starts uses it until its source answers. Without a copy [Start]
 // fails, unless [Config.StartWithoutRules] is set: a gateway without rules limits
 // nothing.
 //

@@ -84,8 +84,9 @@ func recoverSource(err *error) {
 
 // upToDate reports whether a rule set needs no load.
 func (r *Reloader) upToDate(s *ruleSet, head rules.Head, retry bool) bool {
+	unconfirmed := s.unconfirmed()
 	s.mu.Lock()
-	same := s.status.Revision == head.Revision && head.Deleted == (s.current.Load() == nil)
+	same := !unconfirmed && s.status.Revision == head.Revision && head.Deleted == (s.current.Load() == nil)
 	refused := head.Revision == s.refused && s.refused != 0
 	if same {
 		s.status.Source = FromSource
@@ -149,7 +150,7 @@ func (r *Reloader) confirm(s *ruleSet) {
 
 // load reads a rule set and puts it in effect.
 func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
-	before, had := s.snapshot(), s.current.Load() != nil
+	before, had := s.snapshot(), s.current.Load() != nil && !s.unconfirmed()
 	if before.Revision == head.Revision && had {
 		r.confirm(s) // another load was faster
 		return

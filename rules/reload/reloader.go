@@ -46,10 +46,12 @@ type Reloader struct {
 
 var _ fluxgate.RuleSets = (*Reloader)(nil)
 
-// Start loads the rule sets in the config and keeps them up to date until Close. A
-// rule set that cannot be loaded starts with its last good copy. Without a copy
-// Start fails, unless [Config.StartWithoutRules] is set; [Reloader.Status] then
-// has the missing ones. ctx bounds the start only.
+// Start loads the rule sets in the config and keeps them up to date until Close.
+// Last good copies are in effect before the source is read, and stay in effect
+// until it answers. Without a copy Start fails if a rule set cannot be loaded, unless
+// [Config.StartWithoutRules] is set; [Reloader.Status] then has the missing ones.
+// Where Start need not fail it waits for [Config.FirstWait] at most. ctx bounds the
+// start only.
 func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, error) {
 	if source == nil {
 		return nil, errors.New("reloading rules: the source is nil")
@@ -70,18 +72,15 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 	}
 	for _, id := range config.RuleSets {
 		if s, fresh := r.sets.add(id, true); fresh {
+			r.fromCopy(s)
 			r.work.Go(func(ctx context.Context) { r.loadFirst(ctx, s) })
 		}
 	}
-	for _, id := range config.RuleSets {
-		select {
-		case <-r.sets.get(id).first:
-		case <-ctx.Done():
-			_ = r.Close()
-			return nil, fmt.Errorf("reloading rules: %w", ctx.Err())
-		}
+	err = r.awaitFirst(ctx)
+	if err == nil {
+		err = r.missing(config.RuleSets...)
 	}
-	if err := r.missing(config.RuleSets...); err != nil {
+	if err != nil {
 		_ = r.Close()
 		return nil, fmt.Errorf("reloading rules: %w", err)
 	}
@@ -99,6 +98,24 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 		r.work.Go(func(ctx context.Context) { r.reconcileAll(ctx, source) })
 	}
 	return r, nil
+}
+
+// awaitFirst waits until the rule sets in the config were read for the first time.
+// For those that can do without it waits for FirstWait at most.
+func (r *Reloader) awaitFirst(ctx context.Context) error {
+	brief, cancel := context.WithTimeout(ctx, r.config.FirstWait)
+	defer cancel()
+	for _, id := range r.config.RuleSets {
+		s, longest := r.sets.get(id), ctx
+		if r.config.StartWithoutRules || s.current.Load() != nil {
+			longest = brief
+		}
+		select {
+		case <-s.first:
+		case <-longest.Done():
+		}
+	}
+	return ctx.Err()
 }
 
 // missing returns why these rule sets have no rules, or nil if they have.

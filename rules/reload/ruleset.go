@@ -68,6 +68,11 @@ func (s *ruleSet) loaded() bool {
 	}
 }
 
+// unconfirmed reports whether the first attempt to load has not ended and a copy is
+// in effect. That attempt replaces it even if the revisions are equal: a source that
+// was created anew counts from 1 again.
+func (s *ruleSet) unconfirmed() bool { return !s.loaded() && s.snapshot().Source == FromCopy }
+
 func (s *ruleSet) snapshot() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()

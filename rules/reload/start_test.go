@@ -97,3 +97,19 @@ func TestStart_DefaultLogger(t *testing.T) {
 		t.Errorf("slog's default logger has only %q", written.String())
 	}
 }
+
+// With StartWithoutRules a source that hangs delays a start by FirstWait at most.
+func TestStart_SourceHangs(t *testing.T) {
+	source := newStubSource()
+	put(t, source, "set", 7)
+	source.failWith(hang)
+	begun := time.Now()
+	r := start(t, source, reload.Config{
+		RuleSets: []string{"set"}, Interval: 20 * time.Millisecond, FirstWait: 10 * time.Millisecond, Timeout: time.Minute, StartWithoutRules: true,
+	})
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	source.failWith(nil)
+	until(t, "the rule set is there", func() bool { return capacity(t, r, "set") == 7 })
+}
