@@ -34,10 +34,11 @@ type App struct {
 	log     *slog.Logger
 	version string
 
-	plane  *dataPlane
-	redis  redis.UniversalClient // nil without Redis
-	source *ruleSource
-	rules  *reload.Reloader
+	plane     *dataPlane
+	redisWait time.Duration         // how long a start waits for Redis
+	redis     redis.UniversalClient // nil without Redis
+	source    *ruleSource
+	rules     *reload.Reloader
 	// strategy is how changes of rules are detected.
 	strategy reload.Strategy
 	metrics  *telemetry.Metrics
@@ -47,6 +48,8 @@ type App struct {
 	audit    *audit.Log // nil without an admin listener
 
 	listeners []*listener
+	served    chan error    // gets the end of each listener
+	started   chan struct{} // closed when the listeners have their handlers
 	draining  atomic.Bool
 	ending    sync.Once
 	ended     error
@@ -63,11 +66,14 @@ type listener struct {
 	name   string
 	net    net.Listener
 	server *http.Server
+	// handler is set before the server has started.
+	handler http.Handler
 }
 
-// New builds a server and opens its listeners. It answers no request before Run.
-// An invalid configuration is an error; an unavailable Redis or rule source is
-// not.
+// New opens the listeners and builds a server. From the beginning it answers
+// liveness probes, and readiness probes with 503; other requests wait. An invalid
+// configuration is an error; an unavailable Redis or rule source is not, and delays
+// New by a few seconds at most.
 func New(ctx context.Context, c *config.Config, options Options) (_ *App, err error) {
 	a := newApp(c, options)
 	defer func() {
@@ -79,17 +85,21 @@ func New(ctx context.Context, c *config.Config, options Options) (_ *App, err er
 		return nil, err
 	}
 	for _, build := range []func(context.Context) error{
-		a.buildTelemetry, a.buildRules, a.buildEngine, a.buildAccess, a.buildListeners,
+		a.buildTelemetry, a.buildAccess, a.openListeners, a.buildRules, a.buildEngine, a.buildHandlers,
 	} {
 		if err := build(ctx); err != nil {
 			return nil, err
 		}
 	}
+	close(a.started)
 	return a, nil
 }
 
 func newApp(c *config.Config, options Options) *App {
-	a := &App{config: c, log: options.Logger, version: options.Version, plane: new(dataPlane)}
+	a := &App{
+		config: c, log: options.Logger, version: options.Version, plane: new(dataPlane), redisWait: time.Second,
+		served: make(chan error, 2), started: make(chan struct{}),
+	}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
@@ -150,14 +160,10 @@ func (a *App) Addr(name string) string {
 // returns nil if no request was lost.
 func (a *App) Run(ctx context.Context) error {
 	a.logStart()
-	ended := make(chan error, len(a.listeners))
-	for _, l := range a.listeners {
-		go func() { ended <- l.server.Serve(l.net) }()
-	}
 	var failed error
 	select {
 	case <-ctx.Done():
-	case failed = <-ended:
+	case failed = <-a.served:
 		if errors.Is(failed, http.ErrServerClosed) {
 			failed = nil // by Shutdown
 			break

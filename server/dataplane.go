@@ -89,46 +89,64 @@ func (a *App) buildEngine(ctx context.Context) error {
 		return a.useStore(local, nil)
 	}
 	a.metrics.WatchStore(a.plane.health)
-	store, err := a.openRedis(ctx)
-	switch {
-	case err == nil:
-		return a.useRedis(store, local)
-	case errors.Is(err, redisstore.ErrDisagrees):
-		return err
-	case ctx.Err() != nil:
-		return ctx.Err()
-	}
-	a.plane.failure.Store(&err)
-	a.log.Error("Redis unavailable: onFailure of the rules decides until it answers", "error", err)
 	if err := a.useStore(unavailableStore{salt: local.Salt()}, local); err != nil {
 		return err
 	}
-	a.background(ctx, func(ctx context.Context) { a.waitForRedis(ctx, local) })
+	first, waited := make(chan error), make(chan struct{})
+	defer close(waited)
+	a.background(ctx, func(ctx context.Context) { a.connectRedis(ctx, local, first, waited) })
+	timer := time.NewTimer(a.redisWait)
+	defer timer.Stop()
+	select {
+	case err = <-first:
+	case <-timer.C:
+		err = fmt.Errorf("%w: no answer for %v", redisstore.ErrUnavailable, a.redisWait)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err == nil || errors.Is(err, redisstore.ErrDisagrees) {
+		return err
+	}
+	a.plane.failure.Store(&err)
+	a.log.Error("Redis unavailable: onFailure of the rules decides until it answers", "error", err)
 	return nil
 }
 
-// waitForRedis opens the store as soon as Redis answers.
-func (a *App) waitForRedis(ctx context.Context, local fluxgate.Store) {
-	for ctx.Err() == nil {
-		pause(ctx, time.Second)
+// connectRedis opens the store as soon as Redis answers. first gets the result of
+// the first attempt, unless waited is closed before.
+func (a *App) connectRedis(ctx context.Context, local fluxgate.Store, first chan<- error, waited <-chan struct{}) {
+	for ; ctx.Err() == nil; pause(ctx, time.Second) {
 		store, err := a.openRedis(ctx)
 		if err == nil {
 			err = a.useRedis(store, local)
 		}
+		disagrees := errors.Is(err, redisstore.ErrDisagrees)
+		select {
+		case first <- err:
+		case <-waited:
+			switch {
+			case err == nil:
+				a.log.Info("connected to Redis: decisions use it from now on", redisAttrs(store)...)
+			case disagrees:
+				a.log.Error("Redis is not used: the settings of this server differ from those of the fleet; correct them and restart", "error", err)
+			}
+		case <-ctx.Done():
+		}
 		if err == nil {
-			a.log.Info("connected to Redis: decisions use it from now on", redisAttrs(store)...)
 			return
 		}
 		a.plane.failure.Store(&err)
-		if errors.Is(err, redisstore.ErrDisagrees) {
-			a.log.Error("Redis is not used: the settings of this server differ from those of the fleet; correct them and restart", "error", err)
+		if disagrees {
 			return
 		}
 	}
 }
 
+// openTimeout bounds an attempt to open the store.
+const openTimeout = 5 * time.Second
+
 func (a *App) openRedis(ctx context.Context) (*redisstore.Store, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	c := &a.config.Redis
 	secret, err := readSecret(c.KeySecretFile)

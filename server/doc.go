@@ -8,6 +8,8 @@
 // Rule sets, tokens and certificates are replaced while it runs, each by swapping
 // one pointer, and only by valid ones.
 //
-// A server starts without its Redis: until Redis answers, onFailure of the rules
-// decides, and health is degraded.
+// Listeners open before anything is waited for: a server that starts is alive and
+// not ready. It starts without its Redis and its rule source: until Redis answers,
+// onFailure of the rules decides, until the source answers, the copies of the rules
+// on disk are in effect, and health is degraded.
 package server

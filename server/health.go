@@ -88,20 +88,21 @@ func (a *App) live(w http.ResponseWriter, _ *http.Request) {
 // ready answers readiness probes: rules are loaded and the server does not drain.
 // A server without its Redis is ready, since onFailure of the rules decides.
 func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	reason := ""
 	switch {
 	case a.draining.Load():
-		reason = "draining"
+		notReady(w, "draining")
 	case a.rulesHealth().Status == statusDown:
-		reason = "no rules are loaded"
+		notReady(w, "no rules are loaded")
+	default:
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte("ready\n"))
 	}
-	if reason != "" {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = w.Write([]byte("not ready: " + reason + "\n"))
-		return
-	}
-	_, _ = w.Write([]byte("ready\n"))
+}
+
+func notReady(w http.ResponseWriter, reason string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_, _ = w.Write([]byte("not ready: " + reason + "\n"))
 }
 
 func (a *App) health(w http.ResponseWriter, r *http.Request) {
@@ -181,8 +182,12 @@ func (a *App) rulesHealth() RulesHealth {
 		if !s.CheckedAt.IsZero() {
 			set.AgeSeconds = time.Since(s.CheckedAt).Seconds()
 		}
-		if s.Err != nil {
+		switch {
+		case s.Err != nil:
 			set.Error = s.Err.Error()
+			h.Status = statusDegraded
+		case s.Source == reload.FromCopy:
+			set.Error = "the source has not answered since the start; the copy on disk is in effect"
 			h.Status = statusDegraded
 		}
 		if s.Source == reload.FromNowhere && s.RuleSet != a.config.RateLimit.DefaultRuleSetID && s.Err == nil {

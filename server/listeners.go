@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/clientip"
@@ -40,47 +41,92 @@ func (a *App) buildTelemetry(ctx context.Context) error {
 	return nil
 }
 
-// buildListeners opens the listeners.
-func (a *App) buildListeners(ctx context.Context) error {
+// openListeners opens the listeners and serves what can be answered while the server
+// starts.
+func (a *App) openListeners(ctx context.Context) error {
 	c := &a.config.Server
 	if err := a.buildCertificates(ctx); err != nil {
 		return err
 	}
-	public, err := a.public()
-	if err != nil {
-		return err
-	}
-	if err := a.listen(ctx, "http", c.HTTP, public); err != nil {
+	if err := a.listen(ctx, "http", c.HTTP); err != nil {
 		return err
 	}
 	if c.Admin == "" {
 		return nil
 	}
-	admin, err := a.admin()
-	if err != nil {
-		return err
-	}
-	return a.listen(ctx, "admin", c.Admin, admin)
+	return a.listen(ctx, "admin", c.Admin)
 }
 
-func (a *App) listen(ctx context.Context, name, addr string, handler http.Handler) error {
+// buildHandlers builds the handlers of the listeners.
+func (a *App) buildHandlers(context.Context) error {
+	for _, l := range a.listeners {
+		build := a.public
+		if l.name == "admin" {
+			build = a.admin
+		}
+		var err error
+		if l.handler, err = build(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *App) listen(ctx context.Context, name, addr string) error {
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", addr)
+	accepting, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return fmt.Errorf("listening for %s: %w (server.%s sets the address)", name, err, name)
 	}
-	a.onClose(func() error { _ = l.Close(); return nil }) // its server may have closed it
 	if a.certs != nil {
-		l = a.certs.listen(l)
+		accepting = a.certs.listen(accepting)
 	}
 	t := &a.config.Server.Timeouts
-	a.listeners = append(a.listeners, &listener{name: name, net: l, server: &http.Server{
-		Handler:           a.closeWhileDraining(handler),
+	l := &listener{name: name, net: accepting}
+	l.server = &http.Server{
+		Handler:           a.closeWhileDraining(a.whenStarted(l)),
 		ReadHeaderTimeout: t.ReadHeader, ReadTimeout: t.Read, WriteTimeout: t.Write, IdleTimeout: t.Idle,
 		MaxHeaderBytes: 32 << 10,
 		ErrorLog:       log.New(&logWriter{a.log}, "", 0),
-	}})
+	}
+	a.listeners = append(a.listeners, l)
+	go func() { a.served <- l.server.Serve(l.net) }()
+	a.onClose(func() error { _ = l.server.Close(); return nil }) // Shutdown may have closed it
 	return nil
+}
+
+// startPatience is how long a request waits for the start of the server. It is
+// longer than a start takes.
+const startPatience = 5 * time.Second
+
+// whenStarted passes requests to the listener's handler. While the server starts it
+// answers probes, and other requests wait.
+func (a *App) whenStarted(l *listener) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-a.started:
+			l.handler.ServeHTTP(w, r)
+			return
+		default:
+		}
+		switch r.URL.Path {
+		case "/healthz":
+			a.live(w, r)
+			return
+		case "/readyz":
+			notReady(w, "starting")
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), startPatience)
+		defer cancel()
+		select {
+		case <-a.started:
+			l.handler.ServeHTTP(w, r)
+		case <-ctx.Done():
+			w.Header().Set("Retry-After", "1")
+			refuse(w, r, http.StatusServiceUnavailable, "The server is starting.")
+		}
+	})
 }
 
 // closeWhileDraining asks clients to close their connections while the server

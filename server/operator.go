@@ -22,6 +22,7 @@ type Operator struct {
 // it are errors.
 func NewOperator(ctx context.Context, c *config.Config, rulesOnly bool, options Options) (_ *Operator, err error) {
 	a := newApp(c, options)
+	a.redisWait = 2 * openTimeout // an operation cannot do without Redis
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -28,9 +27,9 @@ func (a *App) logStart() {
 	}
 	attrs = append(attrs, "http", a.Addr("http"), "admin", admin, "tls", a.certs != nil, "authentication", authentication(&c.Server), "memoryLimit", memoryLimit())
 	a.log.Info("started", attrs...)
-	if id := c.RateLimit.DefaultRuleSetID; id != "" && a.rules.RuleSet(context.Background(), id) == nil {
-		a.log.Error("default rule set not found: missing-rule-behavior decides its requests",
-			"ruleSet", id, "missingRuleBehavior", string(c.RateLimit.MissingRuleBehavior))
+	if a.rulesHealth().Status == statusDown {
+		a.log.Error("default rule set not loaded: missing-rule-behavior decides its requests",
+			"ruleSet", c.RateLimit.DefaultRuleSetID, "missingRuleBehavior", string(c.RateLimit.MissingRuleBehavior))
 	}
 }
 

@@ -145,7 +145,7 @@ func TestLog_OutageAfterOutage(t *testing.T) {
 // A start without rules, a caller that is refused and a rule set that is gone are said.
 func TestLog_WhatStopsLimiting(t *testing.T) {
 	_, log := startLogged(t, "redis.enabled=false", "rules.file="+filepath.Join(t.TempDir(), "missing.yaml"))
-	testenv.Eventually(t, "the start without rules is logged", func() bool { return len(log.Lines("default rule set not found")) == 1 })
+	testenv.Eventually(t, "the start without rules is logged", func() bool { return len(log.Lines("default rule set not loaded")) == 1 })
 
 	file := rulesFile(t, 5)
 	r, log := startLogged(t, "redis.enabled=false", "rules.file="+file, `server.auth.tokens=[{name: ada, sha256: `+hashOf("ada")+`, roles: [check]}]`)
