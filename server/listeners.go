@@ -78,13 +78,19 @@ func (a *App) listen(ctx context.Context, name, addr string) error {
 	if err != nil {
 		return fmt.Errorf("listening for %s: %w (server.%s sets the address)", name, err, name)
 	}
+	limited := newLimitListener(accepting, name, a.connectionLimit(name), a.log)
+	a.metrics.WatchConnections(telemetry.Connections{
+		Listener: name, Limit: limited.limit, Open: limited.open.Load, OverLimit: limited.overLimit.Load, Failed: limited.failed.Load,
+	})
+	accepting = limited
 	if a.certs != nil {
 		accepting = a.certs.listen(accepting)
 	}
 	t := &a.config.Server.Timeouts
 	l := &listener{name: name, net: accepting}
 	l.server = &http.Server{
-		Handler:           a.closeWhileDraining(a.whenStarted(l)),
+		Handler:           a.closeWhileDraining(refuseOverLimit(a.whenStarted(l))),
+		ConnContext:       markOverLimit,
 		ReadHeaderTimeout: t.ReadHeader, ReadTimeout: t.Read, WriteTimeout: t.Write, IdleTimeout: t.Idle,
 		MaxHeaderBytes: 32 << 10,
 		ErrorLog:       log.New(&logWriter{a.log}, "", 0),

@@ -56,8 +56,8 @@ func Defaults() Config {
 				Tokens: []Token{}, Certificates: []Certificate{},
 				OIDC: OIDC{NameClaim: "sub", RolesClaim: "roles", RolePrefix: "fluxgate-"},
 			},
-			Timeouts: Timeouts{ReadHeader: 5 * time.Second, Read: 10 * time.Second, Write: 30 * time.Second, Idle: 2 * time.Minute},
-			MaxBody:  64 << 10, MaxBatch: 100,
+			Timeouts:       Timeouts{ReadHeader: 5 * time.Second, Read: 10 * time.Second, Write: 30 * time.Second, Idle: 2 * time.Minute},
+			MaxConnections: 10_000, MaxBody: 64 << 10, MaxBatch: 100,
 			Drain: Drain{Delay: 3 * time.Second, Timeout: 30 * time.Second},
 		},
 		ForwardAuth: ForwardAuth{ //nolint:gosec // names of headers, not their values

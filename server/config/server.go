@@ -33,6 +33,10 @@ type Server struct {
 	Audit    Audit    `key:"audit"`
 	Timeouts Timeouts `key:"timeouts"`
 
+	// MaxConnections is the maximum number of connections of http, and less if the
+	// process may open fewer than twice as many files. Requests on more connections
+	// get 503.
+	MaxConnections int `key:"max-connections" min:"10" max:"1000000"`
 	// MaxBody is the maximum size of a request body in bytes.
 	MaxBody int64 `key:"max-body" min:"1024" max:"16777216"`
 	// MaxBatch is the maximum number of checks in one request.

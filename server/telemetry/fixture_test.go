@@ -159,6 +159,9 @@ func (w *world) exercise(tb testing.TB) {
 func (w *world) watchEverything(tb testing.TB) {
 	tb.Helper()
 	w.metrics.WatchAudit(func() error { return nil })
+	w.metrics.WatchConnections(telemetry.Connections{
+		Listener: "http", Limit: 10, Open: func() int64 { return 1 }, OverLimit: func() uint64 { return 0 }, Failed: func() uint64 { return 0 },
+	})
 	w.metrics.WatchStore(func(context.Context) redisstore.Health {
 		return redisstore.Health{Nodes: []redisstore.NodeHealth{{Addr: "127.0.0.1:6379", Latency: time.Millisecond}}}
 	})

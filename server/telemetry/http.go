@@ -108,3 +108,31 @@ func (r *recorder) Flush() {
 
 // Unwrap lets [http.ResponseController] reach the writer below.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// Connections is the state of a listener.
+type Connections struct {
+	Listener string
+	// Limit is the maximum number of connections.
+	Limit int
+	// Open is how many there are now, OverLimit how many were accepted over the
+	// limit, and Failed how often accepting failed.
+	Open              func() int64
+	OverLimit, Failed func() uint64
+}
+
+// WatchConnections reports the connections of a listener.
+func (m *Metrics) WatchConnections(c Connections) {
+	labels := prometheus.Labels{"listener": c.Listener}
+	m.create.NewGauge(prometheus.GaugeOpts{
+		Name: "fluxgate_connections_limit", Help: "Maximum number of connections, by listener.", ConstLabels: labels,
+	}).Set(float64(c.Limit))
+	m.create.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fluxgate_connections", Help: "Open connections, by listener.", ConstLabels: labels,
+	}, func() float64 { return float64(c.Open()) })
+	m.create.NewCounterFunc(prometheus.CounterOpts{
+		Name: "fluxgate_connections_over_limit_total", Help: "Connections over the limit, by listener: their requests got 503.", ConstLabels: labels,
+	}, func() float64 { return float64(c.OverLimit()) })
+	m.create.NewCounterFunc(prometheus.CounterOpts{
+		Name: "fluxgate_accept_errors_total", Help: "Connections that could not be accepted, by listener.", ConstLabels: labels,
+	}, func() float64 { return float64(c.Failed()) })
+}

@@ -1,0 +1,151 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
+)
+
+// maxAdminConnections bounds the connections of the admin listener, which has its own
+// bound so that it answers while the check API has too many clients.
+const maxAdminConnections = 256
+
+// connectionLimit returns the maximum number of connections of a listener. It is
+// lower than configured if the process may open few files: connections use half of
+// them at most, those of the admin listener an eighth.
+func (a *App) connectionLimit(name string) int {
+	files := maxOpenFiles()
+	if name == "admin" {
+		return min(maxAdminConnections, max(1, files/8))
+	}
+	limit := min(a.config.Server.MaxConnections, max(1, files/2))
+	if limit < a.config.Server.MaxConnections {
+		a.log.Warn("server.max-connections is lowered: the process may open few files; raise the limit (ulimit -n, LimitNOFILE)",
+			"maxConnections", limit, "configured", a.config.Server.MaxConnections, "maxOpenFiles", files)
+	}
+	return limit
+}
+
+// limitListener bounds the connections of a listener. Up to limit connections are
+// served. Some more are accepted and marked: they get probes answered and 503 to
+// other requests. The rest wait in the kernel until one is closed.
+type limitListener struct {
+	net.Listener
+	name  string
+	limit int
+	log   *slog.Logger
+
+	slots             chan struct{} // has one element for each connection
+	closing           sync.Once
+	closed            chan struct{}
+	open              atomic.Int64
+	overLimit, failed atomic.Uint64
+	// overLog and failLog throttle log lines: clients cause them.
+	overLog, failLog *logthrottle.Throttle
+}
+
+func newLimitListener(l net.Listener, name string, limit int, log *slog.Logger) *limitListener {
+	return &limitListener{
+		Listener: l, name: name, limit: limit, log: log,
+		slots: make(chan struct{}, limit+min(64, max(8, limit/8))), closed: make(chan struct{}),
+		overLog: logthrottle.New(10 * time.Second), failLog: logthrottle.New(10 * time.Second),
+	}
+}
+
+// Accept implements [net.Listener].
+func (l *limitListener) Accept() (net.Conn, error) {
+	select {
+	case l.slots <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		<-l.slots
+		if !errors.Is(err, net.ErrClosed) {
+			l.failed.Add(1)
+			if ok, suppressed := l.failLog.Allow(time.Now()); ok {
+				l.log.Error("cannot accept connections: clients wait", "listener", l.name, "error", err, "suppressed", suppressed)
+			}
+		}
+		return nil, err
+	}
+	over := l.open.Add(1) > int64(l.limit)
+	if over {
+		l.overLimit.Add(1)
+		if ok, suppressed := l.overLog.Allow(time.Now()); ok {
+			l.log.Error("too many connections: requests on new ones get 503", "listener", l.name, "limit", l.limit, "suppressed", suppressed)
+		}
+	}
+	return &limitedConn{Conn: conn, listener: l, overLimit: over}, nil
+}
+
+// Close implements [net.Listener].
+func (l *limitListener) Close() error {
+	l.closing.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// limitedConn is a connection of a limitListener.
+type limitedConn struct {
+	net.Conn
+	listener  *limitListener
+	overLimit bool // when it was accepted
+	closing   sync.Once
+}
+
+// Close implements [net.Conn].
+func (c *limitedConn) Close() error {
+	err := c.Conn.Close()
+	c.closing.Do(func() {
+		c.listener.open.Add(-1)
+		<-c.listener.slots
+	})
+	return err
+}
+
+// CloseWrite ends the stream to the client. net/http calls it so that the client can
+// read an answer before the connection is reset.
+func (c *limitedConn) CloseWrite() error {
+	if conn, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return conn.CloseWrite()
+	}
+	return nil
+}
+
+type overLimitKey struct{}
+
+// markOverLimit marks the requests of connections over the limit.
+func markOverLimit(ctx context.Context, conn net.Conn) context.Context {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	if c, ok := conn.(*limitedConn); ok && c.overLimit {
+		return context.WithValue(ctx, overLimitKey{}, true)
+	}
+	return ctx
+}
+
+// refuseOverLimit answers requests of connections over the limit: probes by next,
+// others with 503. Each is the last of its connection.
+func refuseOverLimit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Context().Value(overLimitKey{}) != nil {
+			w.Header().Set("Connection", "close")
+			if r.URL.Path != "/healthz" && r.URL.Path != "/readyz" {
+				w.Header().Set("Retry-After", "1")
+				refuse(w, r, http.StatusServiceUnavailable, "The server has too many connections.")
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
