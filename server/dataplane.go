@@ -11,7 +11,6 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
-	"golang.org/x/sync/singleflight"
 )
 
 // dataPlane is the engine over Redis, over memory, or over an unavailableStore
@@ -22,15 +21,6 @@ type dataPlane struct {
 	local  atomic.Pointer[memstore.Store]
 	// failure is why Redis could not be opened yet.
 	failure atomic.Pointer[error]
-
-	probing singleflight.Group
-	probed  atomic.Pointer[storeProbe]
-}
-
-// storeProbe is the health of Redis at a time.
-type storeProbe struct {
-	redisstore.Health
-	at time.Time
 }
 
 // Check implements the limiter of all transports.
@@ -43,37 +33,12 @@ func (p *dataPlane) Settle(ctx context.Context, receipt *fluxgate.Receipt, actua
 	return p.engine.Load().Settle(ctx, receipt, actual)
 }
 
-// Redis is queried for its health at most once in probeEvery, however many callers
-// ask. probeTimeout is less than callers wait, so that they learn which node does
-// not answer.
-const (
-	probeEvery   = time.Second
-	probeTimeout = time.Second
-)
-
-// health returns the health of Redis, at most a second old, and empty until Redis
-// answers. Concurrent callers share one query.
+// health returns the health of Redis, empty until it answers.
 func (p *dataPlane) health(ctx context.Context) redisstore.Health {
-	store := p.redis.Load()
-	if store == nil {
-		return redisstore.Health{}
+	if store := p.redis.Load(); store != nil {
+		return store.Health(ctx)
 	}
-	probe := func() (any, error) {
-		if last := p.probed.Load(); last != nil && time.Since(last.at) < probeEvery {
-			return last, nil
-		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout) // other callers wait for it too
-		defer cancel()
-		found := &storeProbe{store.Health(ctx), time.Now()}
-		p.probed.Store(found)
-		return found, nil
-	}
-	select {
-	case done := <-p.probing.DoChan("", probe):
-		return done.Val.(*storeProbe).Health
-	case <-ctx.Done():
-		return redisstore.Health{Record: ctx.Err()}
-	}
+	return redisstore.Health{}
 }
 
 // buildEngine opens the store and builds the engine over it.

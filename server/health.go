@@ -119,8 +119,8 @@ func (a *App) health(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(append(body, '\n'))
 }
 
-// Health checks all parts of the server. It takes two seconds at most. What it says
-// about Redis is at most one second old.
+// Health checks all parts of the server. It takes two seconds at most. Redis is queried
+// at most once a second.
 func (a *App) Health(ctx context.Context) Health {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
