@@ -36,7 +36,9 @@ type Engine struct {
 	policy          Policy
 	onFailure       OnFailure
 	fallback        Store
-	share           float64
+	levels          LevelSetter // the fallback, if it is one
+	share           float64     // 0 follows the number of gateways
+	carryover       carryover
 	maxWait         time.Duration
 	waits           waitSlots
 	observer        Observer
@@ -206,7 +208,7 @@ func (e *Engine) take(ctx context.Context, v *evaluation, plan plan, a applyResu
 	if a.waits && e.waits.enter(v, plan) {
 		defer e.waits.leave(v, plan)
 	}
-	if err := v.decideIn(ctx, e.store, v.demands, &v.outcome); err != nil {
+	if err := e.decideInStore(ctx, v); err != nil {
 		if ctx.Err() != nil {
 			return Decision{}, ctx.Err()
 		}
@@ -219,6 +221,8 @@ func (e *Engine) take(ctx context.Context, v *evaluation, plan plan, a applyResu
 			v.outcome.Results[i].Status = Unavailable
 		}
 		v.outcome.Decide(v.demands)
+	} else {
+		e.noteLevels(v)
 	}
 	failed, degraded := e.applyFailureModes(ctx, v, plan)
 	if failed != nil && ctx.Err() != nil {

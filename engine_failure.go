@@ -44,8 +44,9 @@ func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, plan plan
 // fails, failed is a rule that it could not decide.
 func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan plan, indices []int) (failed *compiledRule, rejected bool) {
 	demands := make([]Demand, len(indices))
+	share := e.fallbackShare()
 	for k, i := range indices {
-		v.demands[i].Bands = plan[v.rules[i].index].local
+		v.demands[i].Bands = plan[v.rules[i].index].localBands(v.rules[i], share)
 		demands[k] = v.demands[i]
 	}
 	var out Outcome
@@ -58,6 +59,9 @@ func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan plan,
 	for k, i := range indices {
 		v.outcome.Results[i] = out.Results[k]
 		v.outcome.Results[i].Source = FromFallback
+		if out.Results[k].Granted > 0 && !v.peek {
+			e.carryover.took(&demands[k], v.rules[i].bands, &out.Results[k])
+		}
 	}
 	return nil, out.Admission == NotAdmitted
 }

@@ -3,21 +3,58 @@ package fluxgate
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"weak"
 )
 
 // plan is what an engine computes once for a rule set: one entry for each
-// active rule, with the store's salt in its keys and the fallback's share in
-// its bands. It does not keep the rule set in memory.
+// active rule, with the store's salt in its keys. It does not keep the rule set
+// in memory.
 type plan []plannedRule
 
 type plannedRule struct {
 	prefix keyPrefix
-	local  []ExactBand
+	// local are the bands in the fallback, made when they are first needed and
+	// when the share has changed.
+	local atomic.Pointer[localBands]
 	// everyone is the key of a GLOBAL rule for all callers that [WithIdentity]
 	// does not name, hashed once instead of on every request, and nil for other
 	// rules.
 	everyone *KeyID
+}
+
+// localBands are the bands of a rule at a share.
+type localBands struct {
+	share float64
+	bands []ExactBand
+}
+
+// localBands returns the bands of the rule r at a share of its capacities and
+// rates.
+func (p *plannedRule) localBands(r *compiledRule, share float64) []ExactBand {
+	known := p.local.Load()
+	if known == nil || known.share != share {
+		known = &localBands{share, bandsAt(r, share)}
+		p.local.Store(known)
+	}
+	return known.bands
+}
+
+func bandsAt(r *compiledRule, share float64) []ExactBand {
+	bands := make([]ExactBand, len(r.bands))
+	for position, b := range r.Bands {
+		part := shareOf(b, share)
+		exact, err := part.Exact(position)
+		for err != nil && part.RefillTokens > 1 {
+			part.RefillTokens /= 2 // a slower rate that is exact
+			exact, err = part.Exact(position)
+		}
+		if err != nil {
+			exact = r.bands[position]
+		}
+		bands[position] = exact
+	}
+	return bands
 }
 
 // key returns the key of a request under the rule r, as [keyer.key] does.
@@ -38,21 +75,6 @@ func newPlan(e *Engine, set *RuleSet) plan {
 			// Such a key does not depend on the request.
 			id, _, _ := new(keyer).key(r, &p[i].prefix, &Request{})
 			p[i].everyone = &id
-		}
-		if e.fallback == nil {
-			continue
-		}
-		for position, b := range r.Bands {
-			share := shareOf(b, e.share)
-			exact, err := share.Exact(position)
-			for err != nil && share.RefillTokens > 1 {
-				share.RefillTokens /= 2 // a slower rate that is exact
-				exact, err = share.Exact(position)
-			}
-			if err != nil {
-				exact = r.bands[position]
-			}
-			p[i].local = append(p[i].local, exact)
 		}
 	}
 	return p

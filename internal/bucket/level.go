@@ -86,6 +86,30 @@ func (b *Band) FullAfter(level, now int64) int64 {
 	return b.after(level, now)
 }
 
+// LevelOf is the level, at most the largest debt, of a bucket that is full after
+// so many microseconds from now. It is the inverse of FullAfter, rounded up.
+func (b *Band) LevelOf(fullAfter, now int64) int64 {
+	if fullAfter <= 0 {
+		return 0
+	}
+	return min(b.Max, b.regain(b.ticks(now, now+fullAfter+b.Tick-1)))
+}
+
+// Regained is what comes back in so many microseconds, in tokens of other bands
+// with so many units each, and at most the capacity.
+func (b *Band) Regained(micros int64, unit int64) int64 {
+	hi, lo := bits.Mul64(uint64(min(b.Limit, b.regain(micros/b.Tick))), uint64(unit))
+	units, _ := bits.Div64(hi, lo, uint64(b.Unit)) // at most Limit·unit ÷ Unit, which is a capacity
+	return int64(units)
+}
+
+// WithUnit is the band with tokens of another size. A demand for n of them takes
+// n·unit units, whatever the size of the tokens of its other bands.
+func (b Band) WithUnit(unit int64) Band {
+	b.Unit, b.Capacity = unit, b.Limit/unit
+	return b
+}
+
 // after is how long from now until units have come back, at a tick's edge.
 func (b *Band) after(units, now int64) int64 {
 	ticks := ceilDiv(units, b.Rate)

@@ -17,6 +17,9 @@ type entry struct {
 	// full, and the queue is updated when the entry comes to its front; tokens
 	// given back and resets decrease it, and the entry stays queued until then.
 	queued int64
+	// seen is the clock of the shared store when it reported the level that was
+	// last set: see [Store.SetLevel].
+	seen int64
 	// one is room for the state of a single band.
 	one [1]bucket.Slot
 }
@@ -66,14 +69,16 @@ type shard struct {
 
 func (s *shard) find(id fluxgate.KeyID) *entry { return s.entries[id] }
 
-// write stores the new state of an entry, or adds one for the key.
-func (s *shard) write(e *entry, id fluxgate.KeyID, key *fluxgate.Key, bands []fluxgate.ExactBand, view *bucket.View, full int64) {
+// write stores the new state of an entry, or adds one for the key, and returns
+// it.
+func (s *shard) write(e *entry, id fluxgate.KeyID, key *fluxgate.Key, bands []fluxgate.ExactBand, view *bucket.View, full int64) *entry {
 	full += view.Now
 	if e == nil {
 		e = s.add(id, target{key.RuleSet, key.Rule}, view.Now, full)
 	}
 	e.state.Store(bands, view)
 	e.full = full
+	return e
 }
 
 // add makes room for a new entry and queues it. The new entry is always stored:

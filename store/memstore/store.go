@@ -35,6 +35,7 @@ type Store struct {
 var (
 	_ fluxgate.Store          = (*Store)(nil)
 	_ fluxgate.ResetForgetter = (*Store)(nil)
+	_ fluxgate.LevelSetter    = (*Store)(nil)
 )
 
 // New returns an empty store.

@@ -1,0 +1,426 @@
+package fluxgate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store/memstore"
+)
+
+// outage is a store that all gateways share and that can be away. It counts
+// gateways and takes. Its time is that of its synctest bubble.
+type outage struct {
+	*memstore.Store
+	gateways atomic.Int64
+	fails    atomic.Pointer[error]
+	takes    atomic.Int64
+}
+
+func newOutage(t testing.TB, gateways int64) *outage {
+	o := &outage{Store: newStore(t, nil)}
+	o.gateways.Store(gateways)
+	return o
+}
+
+func (o *outage) Gateways() int { return int(o.gateways.Load()) }
+func (o *outage) away(err error) {
+	if err == nil {
+		o.fails.Store(nil)
+		return
+	}
+	o.fails.Store(&err)
+}
+
+func (o *outage) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	o.takes.Add(1)
+	if err := o.fails.Load(); err != nil {
+		return *err
+	}
+	return o.Store.Take(ctx, demands, out)
+}
+
+func (o *outage) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	if err := o.fails.Load(); err != nil {
+		return *err
+	}
+	return o.Store.Peek(ctx, demands, out)
+}
+
+// fleet are gateways over one store, each with a fallback of its own.
+type fleet struct {
+	store    *outage
+	gateways []*gate
+}
+
+func newFleet(t testing.TB, gateways int, rules ...fluxgate.Rule) *fleet {
+	t.Helper()
+	f := &fleet{store: newOutage(t, int64(gateways))}
+	set := ruleSet(t, rules...)
+	for range gateways {
+		engine := newEngine(t, f.store, set, fluxgate.WithAutoFallback(newStore(t, nil)))
+		f.gateways = append(f.gateways, &gate{TB: t, Engine: engine})
+	}
+	return f
+}
+
+func perMinute(n int64) fluxgate.Rule {
+	return fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{fluxgate.PerMinute(n)}}
+}
+
+// load sends requests in turn to all gateways, one every interval, and returns
+// how many pass.
+func (f *fleet) load(lasts, interval time.Duration) (admitted int) {
+	for i := range int(lasts / interval) {
+		admitted += f.gateways[i%len(f.gateways)].admitted(1, fluxgate.Request{})
+		time.Sleep(interval)
+	}
+	return admitted
+}
+
+func (f *fleet) stats() (sum fluxgate.FallbackStats) {
+	for _, g := range f.gateways {
+		s := g.FallbackStats()
+		sum.Admitted += s.Admitted
+		sum.Pending += s.Pending
+		sum.Charged += s.Charged
+		sum.Uncharged += s.Uncharged
+	}
+	return sum
+}
+
+// The buckets of the fallback begin at the level that the store last reported,
+// also if a single call fails.
+func TestCarryover_BeginsAtLastLevel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 4, perMinute(400))
+		g := f.gateways[0]
+		g.admitted(400, fluxgate.Request{})
+		f.store.away(errAway)
+		d := g.check(fluxgate.Request{})
+		if answerOf(&d) != (answer{false, fluxgate.ReasonLimited, "r"}) || d.Source != fluxgate.FromFallback || d.Limit != 100 || d.RetryAfter != 600*time.Millisecond {
+			t.Errorf("decided %+v from %v, limit %d, retry after %v", answerOf(&d), d.Source, d.Limit, d.RetryAfter)
+		}
+		time.Sleep(30 * time.Second)
+		if n := g.admitted(100, fluxgate.Request{}); n != 50 {
+			t.Errorf("%d requests pass after half of the period, want 50", n)
+		}
+	})
+}
+
+// A bucket that the store has refilled begins full.
+func TestCarryover_ForgetsFullBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1, perMinute(10))
+		g := f.gateways[0]
+		g.admitted(10, fluxgate.Request{})
+		if err := f.store.Reset(t.Context(), fluxgate.Key{RuleSet: "api"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond) // a later answer of the store
+		g.left(fluxgate.Request{})
+		f.store.away(errAway)
+		if n := g.admitted(20, fluxgate.Request{}); n != 10 {
+			t.Errorf("%d requests pass, want 10", n)
+		}
+	})
+}
+
+// The store is charged what the fallback has granted and the time has not
+// refilled, less what is left of the level that it began with.
+func TestCarryover_Charges(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		before, local int
+		outage        time.Duration
+		charged, left int64
+	}{
+		{"all of it at once", 0, 40, 0, 40, 360},
+		{"on top of what was used before", 200, 20, 0, 20, 180},
+		{"less what refilled", 0, 40, 12 * time.Second, 20, 380},
+		{"less what refilled of that before", 200, 40, 12 * time.Second, 40, 240},
+		{"nothing that refilled", 0, 40, time.Minute, 0, 400},
+		{"at most its share", 0, 300, 0, 100, 300},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, 4, perMinute(400))
+				g := f.gateways[0]
+				g.admitted(c.before, fluxgate.Request{})
+				f.store.away(errAway)
+				g.admitted(c.local, fluxgate.Request{})
+				time.Sleep(c.outage)
+				f.store.away(nil)
+				g.left(fluxgate.Request{})
+				synctest.Wait()
+				if got := f.stats().Charged; got != c.charged {
+					t.Errorf("charged %d tokens, want %d", got, c.charged)
+				}
+				if got := g.left(fluxgate.Request{})["r.400-per-1m"]; got != c.left {
+					t.Errorf("%d left, want %d", got, c.left)
+				}
+				if s := f.stats(); s.Pending != 0 || s.Uncharged != 0 {
+					t.Errorf("stats %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// Bands are charged what each of them holds.
+func TestCarryover_ChargesEachBand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1, fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{fluxgate.PerSecond(10), fluxgate.PerDay(1000)}})
+		g := f.gateways[0]
+		f.store.away(errAway)
+		for range 5 {
+			g.admitted(10, fluxgate.Request{})
+			time.Sleep(time.Second)
+		}
+		g.admitted(3, fluxgate.Request{})
+		f.store.away(nil)
+		g.left(fluxgate.Request{})
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if got := g.left(fluxgate.Request{}); got["r.10-per-1s"] != 10 || got["r.1000-per-1d"] != 947 {
+			t.Errorf("left %v, want 10 and 947", got)
+		}
+	})
+}
+
+// The gateways together admit no more than the limit in an outage that begins
+// with an empty bucket and in the minute after it, however much is asked, and
+// even if some see the store again later than others.
+func TestCarryover_FleetStaysWithinLimit(t *testing.T) {
+	for _, limit := range []int64{400, 4_000} {
+		for _, interval := range []time.Duration{500 * time.Microsecond, 20 * time.Millisecond} {
+			t.Run(fmt.Sprint(limit, " every ", interval), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFleet(t, 4, perMinute(limit))
+					f.gateways[0].admitted(int(limit), fluxgate.Request{})
+					f.load(100*time.Millisecond, interval) // all have seen the level
+					f.store.away(errAway)
+					admitted := f.load(30*time.Second, interval)
+					f.store.away(nil)
+					for i := range f.gateways { // one more sees it every 100 ms
+						late := &fleet{store: f.store, gateways: f.gateways[:i+1]}
+						admitted += late.load(100*time.Millisecond, interval)
+					}
+					admitted += f.load(59600*time.Millisecond, interval)
+					due := min(float64(limit)*1.5, float64(90*time.Second/interval))
+					t.Logf("%d admitted, %.0f due, %+v", admitted, due, f.stats())
+					if got := float64(admitted) / due; got > 1.05 || got < 0.95 {
+						t.Errorf("%d admitted, which is %.3f of what is due", admitted, got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A caller that stays within its rate in an outage of ten minutes is not refused
+// afterwards.
+func TestCarryover_HonestCaller(t *testing.T) {
+	for round := range 20 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			gateways := 1 + random.IntN(8)
+			limit := int64(gateways * (2 + random.IntN(100)))
+			interval := time.Minute / time.Duration(limit)
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, gateways, perMinute(limit))
+				f.load(time.Minute, interval)
+				f.store.away(errAway)
+				f.load(10*time.Minute, interval)
+				f.store.away(nil)
+				want := int(2 * time.Minute / interval)
+				if got := f.load(2*time.Minute, interval); got != want {
+					t.Errorf("seed %d, %d gateways, limit %d: %d of %d requests pass after the outage", seed, gateways, limit, got, want)
+				}
+			})
+		})
+	}
+}
+
+// A charge that was certainly not sent is made later, one that may have been
+// made is not, and one under bands that changed is not.
+func TestCarryover_SentOnce(t *testing.T) {
+	notSent := fmt.Errorf("breaker open: %w", fluxgate.ErrNotSent)
+	for _, c := range []struct {
+		name               string
+		err                error
+		charged, uncharged int64
+	}{
+		{"not sent", notSent, 40, 0},
+		{"lost reply", errors.New("timeout"), 0, 40},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, 1, perMinute(400))
+				g := f.gateways[0]
+				f.store.away(errAway)
+				g.admitted(40, fluxgate.Request{})
+				f.store.away(nil)
+				g.left(fluxgate.Request{})
+				f.store.away(c.err) // before the charge is made
+				synctest.Wait()
+				before := f.store.takes.Load()
+				f.store.away(nil)
+				for range 3 {
+					time.Sleep(1001 * time.Microsecond)
+					g.left(fluxgate.Request{})
+				}
+				for range 3 {
+					time.Sleep(1001 * time.Millisecond)
+					g.left(fluxgate.Request{})
+				}
+				synctest.Wait()
+				s := f.stats()
+				// The fallback refills while the charge waits.
+				if s.Charged > c.charged || s.Charged < c.charged/2 || s.Uncharged != c.uncharged || s.Pending != 0 {
+					t.Errorf("stats %+v, want about %d charged and %d not", s, c.charged, c.uncharged)
+				}
+				if n := f.store.takes.Load() - before; n != min(c.charged, 1) {
+					t.Errorf("%d charges were sent", n)
+				}
+			})
+		})
+	}
+}
+
+// Buckets under bands that changed are not charged.
+func TestCarryover_ChangedBands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sets := &replaceable{set: ruleSet(t, perMinute(400))}
+		store := newOutage(t, 1)
+		engine := fluxgate.Must(fluxgate.New(store, sets, fluxgate.WithRuleSet("api"), fluxgate.WithAutoFallback(newStore(t, nil))))
+		g := &gate{TB: t, Engine: engine}
+		store.away(errAway)
+		g.admitted(40, fluxgate.Request{})
+		sets.set = ruleSet(t, perMinute(200))
+		store.away(nil)
+		g.left(fluxgate.Request{})
+		synctest.Wait()
+		if s := g.FallbackStats(); s != (fluxgate.FallbackStats{Admitted: 40, Uncharged: 40}) {
+			t.Errorf("stats %+v", s)
+		}
+		if got := g.left(fluxgate.Request{})["r.200-per-1m"]; got != 200 {
+			t.Errorf("%d left, want 200", got)
+		}
+	})
+}
+
+type replaceable struct{ set *fluxgate.RuleSet }
+
+func (r *replaceable) RuleSet(context.Context, string) *fluxgate.RuleSet { return r.set }
+
+// Consumption in the fallback carries over if the number of gateways changes.
+func TestCarryover_GatewaysChange(t *testing.T) {
+	for _, c := range []struct{ gateways, left int64 }{{2, 100}, {4, 50}, {8, 25}} {
+		t.Run(fmt.Sprint(c.gateways), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, 4, perMinute(400))
+				g := f.gateways[0]
+				f.store.away(errAway)
+				g.admitted(50, fluxgate.Request{}) // half of its share
+				f.store.gateways.Store(c.gateways)
+				if got := g.left(fluxgate.Request{})["r.400-per-1m"]; got != c.left {
+					t.Errorf("%d left of the share of %d gateways, want %d", got, c.gateways, c.left)
+				}
+			})
+		})
+	}
+}
+
+// One request under three rules, each with another failure mode.
+func TestCarryover_AllModesInOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := onFailure(rule("closed", 1, 10), fluxgate.FailClosed)
+		closed.Paths = []string{"/closed"}
+		f := newFleet(t, 1, onFailure(rule("open", 3, 2), fluxgate.FailOpen), onFailure(rule("local", 2, 5), fluxgate.FailLocal), closed)
+		g := f.gateways[0]
+		if !g.check(fluxgate.Request{Path: "/closed"}).Allowed {
+			t.Fatal("refused while the store is available")
+		}
+		f.store.away(errAway)
+		for range 3 {
+			d := g.check(fluxgate.Request{Path: "/closed"})
+			if answerOf(&d) != (answer{false, fluxgate.ReasonStoreFailure, "closed"}) {
+				t.Errorf("all three: %+v", answerOf(&d))
+			}
+		}
+		if n := g.admitted(10, fluxgate.Request{Path: "/"}); n != 4 {
+			t.Errorf("open and local: %d requests pass, want the 4 that local has left", n)
+		}
+		if s := f.stats(); s.Admitted != 4 {
+			t.Errorf("%d tokens admitted, want 4", s.Admitted)
+		}
+	})
+}
+
+// While a bucket stays in the fallback after an outage, other rules of the same
+// request are decided by the store.
+func TestCarryover_HeldBesideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := onFailure(rule("closed", 1, 100), fluxgate.FailClosed)
+		closed.Paths = []string{"/both"}
+		f := newFleet(t, 2, rule("local", 2, 100), closed)
+		g := f.gateways[0]
+		f.store.away(errAway)
+		f.load(2*time.Second, 500*time.Millisecond)
+		f.store.away(nil)
+		g.check(fluxgate.Request{Path: "/"})
+		synctest.Wait()
+		d := g.check(fluxgate.Request{Path: "/both"})
+		if got, want := fmt.Sprint(bands(&d)), "[local.hour ok 47 of 50 from fallback closed.hour ok 99 of 100]"; got != want || !d.Allowed || !d.Degraded {
+			t.Errorf("allowed %t, degraded %t, bands %s, want %s", d.Allowed, d.Degraded, got, want)
+		}
+		time.Sleep(2 * time.Second)
+		d = g.check(fluxgate.Request{Path: "/both"})
+		// Two in the outage, one that found the store again, one while held.
+		if got, want := fmt.Sprint(bands(&d)), "[local.hour ok 95 of 100 closed.hour ok 98 of 100]"; got != want || d.Degraded {
+			t.Errorf("degraded %t, bands %s, want %s", d.Degraded, got, want)
+		}
+	})
+}
+
+// Telling the fallback the levels of the store allocates nothing.
+func TestCarryover_Allocations(t *testing.T) {
+	store := newStore(t, nil)
+	engine := newEngine(t, store, ruleSet(t, perMinute(1_000_000_000)), fluxgate.WithFallback(newStore(t, nil), 1))
+	req := &fluxgate.Request{IP: here}
+	got := testing.AllocsPerRun(1_000, func() {
+		if d, err := engine.Check(t.Context(), req); err != nil || !d.Allowed {
+			t.Fatal(d.Reason, err)
+		}
+	})
+	if got > 1 {
+		t.Errorf("%v allocations, want 1", got)
+	}
+}
+
+// BenchmarkCheck_Fallback is a decision with and without a fallback that is told
+// the levels.
+func BenchmarkCheck_Fallback(b *testing.B) {
+	for name, options := range map[string][]fluxgate.Option{
+		"none": nil, "levels": {fluxgate.WithFallback(newStore(b, nil), 0.25)},
+	} {
+		b.Run(name, func(b *testing.B) {
+			engine := newEngine(b, newStore(b, nil), ruleSet(b, perMinute(1_000_000_000)), options...)
+			req := &fluxgate.Request{IP: here}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := engine.Check(b.Context(), req); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

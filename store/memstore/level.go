@@ -1,0 +1,53 @@
+package memstore
+
+import (
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/bucket"
+)
+
+// staleFor is by how much a level may be older than the one before it and is
+// ignored. A larger step is one of the shared store's clock.
+const staleFor = int64(time.Second / time.Microsecond)
+
+// SetLevel implements [fluxgate.LevelSetter]. The levels count from now, though
+// they are a little older: that is never in favor of the caller. They are kept
+// under the bands of the shared store, and a demand under a share of these finds
+// the same share used.
+func (s *Store) SetLevel(d *fluxgate.Demand, r *fluxgate.Result) {
+	id := s.resets.place(&d.Key)
+	shard := &s.shards[s.shardOf(id)]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	now := s.clock()
+	e := shard.find(id)
+	view := bucket.View{Now: now}
+	var full int64
+	for i := range d.Bands {
+		after := r.Bands[i].FullAfter.Microseconds()
+		view.Levels[i] = d.Bands[i].LevelOf(after, now)
+		full = max(full, after)
+	}
+	if e.hasLaterLevel(r.Now, now+full) {
+		return
+	}
+	switch {
+	case full > 0:
+		e = shard.write(e, id, &d.Key, d.Bands, &view, full)
+		e.seen = r.Now
+	case e != nil:
+		e.forget()
+	}
+	shard.sweep(now)
+}
+
+// hasLaterLevel reports whether the entry has a level that the shared store
+// reported later. Requests that share a call have the same time: the last of
+// them leaves the bucket full at the latest moment.
+func (e *entry) hasLaterLevel(seen, full int64) bool {
+	if e == nil || e.seen < seen || e.seen-seen > staleFor {
+		return false
+	}
+	return e.seen > seen || e.full > full
+}
