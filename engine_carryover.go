@@ -55,7 +55,7 @@ const (
 	// maxHold is how long a bucket stays in the fallback after the store answers
 	// again, and how long a bucket must be idle to be charged without a request.
 	maxHold = time.Second
-	// chargeEvery is the shortest time between two rounds of charges.
+	// chargeEvery is how often such a bucket is charged until then.
 	chargeEvery = 50 * time.Millisecond
 )
 
@@ -63,11 +63,11 @@ const (
 // was charged for them.
 //
 // A bucket is charged what it holds then, less what is left of the level that it
-// began with: what refilled meanwhile costs nothing. If the store answers for a
-// bucket again, the gateway charges it, but decides it in the fallback for as
-// long again as the outage lasted, at most a second, and then charges the rest.
-// Otherwise the first gateway to see the store again could hand out what the
-// others have not charged yet.
+// began with: what refilled meanwhile costs nothing. When the store answers for a
+// bucket again, the gateway begins to charge it, but decides it in the fallback
+// for as long again as the outage lasted, at most a second. Otherwise the first
+// gateway to see the store again could hand out what the others have not charged
+// yet.
 type carryover struct {
 	count                                 atomic.Int64 // of buckets: requests pay one load for it
 	admitted, pending, charged, uncharged atomic.Int64
@@ -161,7 +161,7 @@ func (c *carryover) answered(id KeyID) (pending, start bool) {
 	u := c.buckets[id]
 	if u != nil && u.due.IsZero() && u.held.IsZero() {
 		hold := min(maxHold, u.last.Sub(u.first))
-		u.held = now.Add(hold + jitter(hold/4))
+		u.held = now.Add(hold)
 		u.due = now.Add(jitter(hold / 2))
 		start = true
 	}
@@ -183,7 +183,7 @@ func jitter(most time.Duration) time.Duration {
 	if most <= 0 {
 		return 0
 	}
-	return rand.N(most)
+	return rand.N(most) //nolint:gosec // spreads load, nothing secret
 }
 
 // nextDue returns the buckets to charge now, or how long until there are some. It
@@ -206,7 +206,7 @@ func (c *carryover) nextDue() (due []*localUse, wait time.Duration, ok bool) {
 	return due, max(wait, chargeEvery), ok
 }
 
-// noteLevels tells the fallback the levels that the store has reported, and
+// noteLevels sets the fallback to the levels that the store has reported, and
 // notes which buckets are to be charged.
 func (e *Engine) noteLevels(v *evaluation) {
 	if e.fallback == nil {
@@ -309,6 +309,12 @@ func (e *Engine) charge(u *localUse) {
 	}
 	c.charged.Add(charged)
 	c.uncharged.Add(uncharged)
+	if !last {
+		u.due = time.Now().Add(chargeEvery)
+	}
+	if charged+uncharged == 0 && !last {
+		return // parts of a token add up until the last charge
+	}
 	c.pending.Add(-before.tokens)
 	u.tokens -= before.tokens
 	if level.Bands != nil {
@@ -317,9 +323,7 @@ func (e *Engine) charge(u *localUse) {
 			u.began[i] = level.Bands[i].FullAfter
 		}
 	}
-	if !last {
-		u.due = u.held
-	} else if u.tokens == 0 {
+	if last && u.tokens == 0 {
 		c.drop(u)
 	}
 }

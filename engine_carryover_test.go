@@ -391,7 +391,7 @@ func TestCarryover_HeldBesideOthers(t *testing.T) {
 	})
 }
 
-// Telling the fallback the levels of the store allocates nothing.
+// Setting the levels of the fallback allocates nothing.
 func TestCarryover_Allocations(t *testing.T) {
 	store := newStore(t, nil)
 	engine := newEngine(t, store, ruleSet(t, perMinute(1_000_000_000)), fluxgate.WithFallback(newStore(t, nil), 1))
@@ -406,8 +406,8 @@ func TestCarryover_Allocations(t *testing.T) {
 	}
 }
 
-// BenchmarkCheck_Fallback is a decision with and without a fallback that is told
-// the levels.
+// BenchmarkCheck_Fallback is a decision with and without a fallback that gets the
+// levels.
 func BenchmarkCheck_Fallback(b *testing.B) {
 	for name, options := range map[string][]fluxgate.Option{
 		"none": nil, "levels": {fluxgate.WithFallback(newStore(b, nil), 0.25)},

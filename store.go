@@ -122,11 +122,6 @@ func CheckDemands(demands []Demand) error {
 	return nil
 }
 
-// ErrNotSent is wrapped by errors about calls that a store certainly did not
-// make, such as while a circuit breaker is open. Nothing was taken, and the call
-// can be made again later. Errors without it are ambiguous: the store may have
-// done what was asked.
-var ErrNotSent = errors.New("not sent")
 
 // Status is the result of one demand.
 type Status uint8

@@ -41,6 +41,22 @@ func (p *dataPlane) health(ctx context.Context) redisstore.Health {
 	return redisstore.Health{}
 }
 
+// servers returns how many servers share Redis, 1 until it answers.
+func (p *dataPlane) servers() int {
+	if store := p.redis.Load(); store != nil {
+		return store.Gateways()
+	}
+	return 1
+}
+
+// fallbackStats returns the token counts of the engine, zero until there is one.
+func (p *dataPlane) fallbackStats() fluxgate.FallbackStats {
+	if engine := p.engine.Load(); engine != nil {
+		return engine.FallbackStats()
+	}
+	return fluxgate.FallbackStats{}
+}
+
 // buildEngine opens the store and builds the engine over it.
 func (a *App) buildEngine(ctx context.Context) error {
 	local, err := memstore.New(memstore.Config{})
@@ -54,6 +70,7 @@ func (a *App) buildEngine(ctx context.Context) error {
 		return a.useStore(local, nil)
 	}
 	a.metrics.WatchStore(a.plane.health)
+	a.metrics.WatchFallback(a.plane.fallbackStats, a.plane.servers)
 	if err := a.useStore(unavailableStore{salt: local.Salt()}, local); err != nil {
 		return err
 	}
@@ -124,6 +141,7 @@ func (a *App) openRedis(ctx context.Context) (*redisstore.Store, error) {
 	}
 	return redisstore.Open(ctx, string(uri), redisstore.Config{
 		Mode: redisstore.Mode(c.Mode), Prefix: c.Prefix, Timeout: c.Timeout, Shards: c.Shards, Secret: secret, Logger: a.log,
+		About: a.heartbeat, Uncounted: a.rules == nil, // a diagnosis is no gateway
 		Pool: redisstore.Pool{Size: c.Pool.MaxTotal, MaxIdle: c.Pool.MaxIdle, MinIdle: c.Pool.MinIdle},
 	})
 }
@@ -158,7 +176,7 @@ func (a *App) useStore(store, local fluxgate.Store) error {
 		fluxgate.WithObserver(a.metrics),
 	}
 	if local != nil {
-		options = append(options, fluxgate.WithFallback(local, c.RateLimit.FallbackShare))
+		options = append(options, fallback(local, c.RateLimit.FallbackShare))
 	}
 	if c.WaitForRefill.Enabled {
 		options = append(options, fluxgate.WithWaiting(c.WaitForRefill.MaxWaitTime, c.WaitForRefill.MaxConcurrentWaits))
@@ -169,6 +187,15 @@ func (a *App) useStore(store, local fluxgate.Store) error {
 	}
 	a.plane.engine.Store(engine)
 	return nil
+}
+
+// fallback is the option of the fallback and its share.
+func fallback(local fluxgate.Store, share config.Share) fluxgate.Option {
+	if share == config.ShareAuto {
+		return fluxgate.WithAutoFallback(local)
+	}
+	number, _ := share.Number() // checked at the start
+	return fluxgate.WithFallback(local, number)
 }
 
 var errNotConnected = fmt.Errorf("%w: no connection since the start", redisstore.ErrUnavailable)

@@ -42,7 +42,7 @@ func Defaults() Config {
 			IncludePatterns: []string{}, ExcludePatterns: []string{},
 			AmbiguousPaths: fluxgate.MatchAmbiguous, MissingRuleBehavior: MissingAllow, DefaultPolicy: fluxgate.Reject,
 			TrustedProxies: []string{}, Attributes: map[string]string{},
-			IPv6Prefix: 64, OnFailure: fluxgate.FailLocal, FallbackShare: 1,
+			IPv6Prefix: 64, OnFailure: fluxgate.FailLocal, FallbackShare: ShareAuto,
 		},
 		Reload: Reload{
 			Enabled: true, Strategy: "AUTO", PollingInterval: 30 * time.Second, Jitter: 50 * time.Millisecond, Channel: "fluxgate:rule-reload",

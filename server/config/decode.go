@@ -86,6 +86,8 @@ func (d *decoder) value(s *setting, v reflect.Value, n *yamltree.Node, path stri
 		d.list(s, v, d.splitList(n.At, text, path), path)
 	case kind == reflect.Map && isString:
 		d.pairs(s, v, d.splitPairs(n.At, text, path), path)
+	case s.typ == shareType && n.Kind == yamltree.Scalar: // a number in a file
+		v.SetString(fmt.Sprint(n.Value))
 	case kind == reflect.String && isString:
 		d.string(s, v, n, path)
 	// In a file a time is a string, and a number and a bool are none.

@@ -28,6 +28,7 @@ var forms = map[string]func(string) error{
 	"host":     formOf(syntax.IsHost, "must be a name without a port, such as fluxgate.example.com"),
 	"sha256":   formOf(isSHA256, "must be the SHA-256 of the token in 64 hexadecimal digits, as printf %s \"$TOKEN\" | sha256sum prints it"),
 	"subject":  formOf(isSet, "must be the subject of the certificate, such as spiffe://example.com/ops or ops.example.com"),
+	"share":    formOf(isShare, "must be auto or a number from 0.000001 to 1"),
 	"":         formOf(isSet, "must not be empty"),
 	"http":     func(s string) error { return checkHTTP(URI(s)) },
 	"pattern":  checkPattern,

@@ -165,7 +165,10 @@ func (g *group) lookup(path string) (s *setting, within *group, rest string) {
 	return nil, g, path
 }
 
-var durationType = reflect.TypeFor[time.Duration]()
+var (
+	durationType = reflect.TypeFor[time.Duration]()
+	shareType    = reflect.TypeFor[Share]()
+)
 
 func (g *group) wants() string { return "a group of keys: " + strings.Join(g.names(), ", ") }
 
@@ -174,6 +177,8 @@ func (s *setting) wants() string {
 	switch kind := s.typ.Kind(); {
 	case s.typ == durationType:
 		return "a time such as 30s or 100ms"
+	case s.typ == shareType:
+		return "auto or a number"
 	case s.isGroup():
 		return s.inner.wants()
 	case kind == reflect.String && len(s.oneOf) > 0:

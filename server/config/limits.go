@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -57,8 +58,33 @@ type RateLimit struct {
 	// unavailable: local counts in the process, open allows, closed rejects.
 	OnFailure fluxgate.OnFailure `key:"on-failure" oneof:"local open closed"`
 	// FallbackShare is the share of each limit that a server applies while Redis
-	// is unavailable. With ten servers 0.1 keeps the total.
-	FallbackShare float64 `key:"fallback-share" min:"0.000001" max:"1"`
+	// is unavailable: auto, which is 1 divided by the number of servers last seen
+	// in Redis, or a number from 0.000001 to 1.
+	FallbackShare Share `key:"fallback-share" is:"share" required:"yes"`
+}
+
+// Share is a share of a limit: a number above 0 and at most 1, or ShareAuto.
+type Share string
+
+// ShareAuto is 1 divided by the number of servers.
+const ShareAuto Share = "auto"
+
+// minShare is the smallest share.
+const minShare = 0.000001
+
+// Number is the share as a number, and 0 for ShareAuto. ok is false if it is
+// neither.
+func (s Share) Number() (share float64, ok bool) {
+	if s == ShareAuto {
+		return 0, true
+	}
+	share, err := strconv.ParseFloat(string(s), 64)
+	return share, err == nil && share >= minShare && share <= 1
+}
+
+func isShare(s string) bool {
+	_, ok := Share(s).Number()
+	return ok
 }
 
 // WaitForRefill bounds how long requests wait for their tokens.

@@ -162,6 +162,7 @@ func (w *world) watchEverything(tb testing.TB) {
 	w.metrics.WatchConnections(telemetry.Connections{
 		Listener: "http", Limit: 10, Open: func() int64 { return 1 }, OverLimit: func() uint64 { return 0 }, Failed: func() uint64 { return 0 },
 	})
+	w.metrics.WatchFallback(w.engine.FallbackStats, func() int { return 1 })
 	w.metrics.WatchStore(func(context.Context) redisstore.Health {
 		return redisstore.Health{Nodes: []redisstore.NodeHealth{{Addr: "127.0.0.1:6379", Latency: time.Millisecond}}}
 	})

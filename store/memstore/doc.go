@@ -1,5 +1,6 @@
 // Package memstore keeps buckets in this process: for tests, for services on
-// one machine, and as the fallback while a shared store is unavailable.
+// one machine, and as the fallback while a shared store is unavailable. As a
+// fallback it is set to the levels of the shared store: see [Store.SetLevel].
 //
 // It is exact, like every [fluxgate.Store], and it is bounded. A bucket is
 // dropped when it is full again, since a full bucket and a forgotten one are

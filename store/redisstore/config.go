@@ -41,8 +41,15 @@ type Config struct {
 	// means none.
 	Secret Secret
 	// Refresh is how often the fleet state is read, and so how soon a reset by
-	// another gateway takes effect. 0 means 2s.
+	// another gateway takes effect. A heartbeat counts the gateways as often. 0
+	// means 2s.
 	Refresh time.Duration
+	// About returns what this gateway writes about itself into the record of the
+	// gateways, such as its version: at most 1,024 bytes and no secrets. Nil means
+	// nothing.
+	About func() string
+	// Uncounted stores are not counted as gateways: for tools that only look.
+	Uncounted bool
 	// Pool is the connections to each server.
 	Pool Pool
 	// Logger logs what the store repairs by itself. Nil means slog.Default().

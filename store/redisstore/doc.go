@@ -9,7 +9,8 @@
 // to the right server within the store's timeout.
 //
 // What all gateways must agree on is stored in one hash, the fleet state. A
-// gateway with other settings does not start.
+// gateway with other settings does not start. A heartbeat of each gateway counts
+// them: see [Store.Gateways].
 //
 // docs/redis.md has the key format, memory, the smallest ACL and what
 // persistence and failover cost in exactness.

@@ -191,6 +191,7 @@ func (r *fleetState) generations() generations { return *r.resets.Load() }
 func (r *fleetState) keep(life context.Context) {
 	every := time.NewTicker(r.store.config.Refresh)
 	defer every.Stop()
+	r.store.heartbeat.send(life)
 	for {
 		select {
 		case <-every.C:
@@ -201,6 +202,9 @@ func (r *fleetState) keep(life context.Context) {
 		r.store.nodes.refreshSoon() // a master that is cut off does not redirect
 		ctx, cancel := context.WithTimeout(life, time.Second)
 		err := r.refresh(ctx)
+		if err == nil {
+			r.store.heartbeat.send(ctx)
+		}
 		cancel()
 		if errors.Is(err, ErrDisagrees) {
 			r.store.log.Error("the fleet state has changed: this gateway no longer shares buckets with the others; restart it", "error", err)

@@ -25,6 +25,8 @@ type Store struct {
 	fleet  *fleetState
 	clean  func(error) error
 
+	heartbeat *heartbeat
+
 	// eager and most are how many calls may be in flight to a node.
 	eager, most int
 
@@ -86,6 +88,7 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 		_ = s.Close()
 		return nil, fmt.Errorf("creating a Redis store: %w", s.clean(err))
 	}
+	s.heartbeat = newHeartbeat(s)
 	s.work.Go(s.fleet.keep)
 	for _, l := range s.nodes.known() {
 		s.work.Go(func(life context.Context) { _ = l.connect(life, l.client.Load()) }) // calls show what is wrong

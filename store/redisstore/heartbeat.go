@@ -1,0 +1,102 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/hex"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
+)
+
+// heartbeatScript is short, and sent every time.
+//
+//go:embed lua/heartbeat.lua
+var heartbeatScript string
+
+const (
+	// maxGateways bounds the record of the gateways.
+	maxGateways = 1_000
+	// maxAbout bounds what a gateway writes about itself.
+	maxAbout = 1_024
+	// beatsMissed is how many heartbeats a gateway may miss.
+	beatsMissed = 3
+	// fewGateways write a heartbeat at every refresh of the fleet state. More of
+	// them write fewer, so that Redis has the same work: each one reads the
+	// whole record.
+	fewGateways = 100
+)
+
+// heartbeat writes this gateway into the record of the gateways, and counts
+// them.
+type heartbeat struct {
+	store *Store
+	id    string // random, of this store
+	skip  int    // refreshes until the next one
+	// recent are the last counts. The largest is used: after an outage the
+	// entries of the other gateways are gone until they have written again.
+	recent [beatsMissed]int
+	count  atomic.Int64
+	failed *logthrottle.Throttle
+}
+
+var _ fluxgate.GatewayCounter = (*Store)(nil)
+
+func newHeartbeat(s *Store) *heartbeat {
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return &heartbeat{store: s, id: hex.EncodeToString(id[:]), failed: logthrottle.New(time.Minute)}
+}
+
+// Gateways implements [fluxgate.GatewayCounter]. It does not change while Redis
+// does not answer. It is at least 1.
+func (s *Store) Gateways() int { return max(1, int(s.heartbeat.count.Load())) }
+
+// gateways is the key of the record of the gateways.
+func (n *names) gateways() string { return n.prefix + "gateways" }
+
+// send writes a heartbeat, if it is time for one.
+func (h *heartbeat) send(ctx context.Context) {
+	s := h.store
+	if s.config.Uncounted {
+		return
+	}
+	if h.skip > 0 {
+		h.skip--
+		return
+	}
+	skip := s.Gateways() / fewGateways
+	lasts := time.Duration(beatsMissed*(skip+1)) * s.config.Refresh
+	about := ""
+	if s.config.About != nil {
+		about = s.config.About()
+	}
+	if len(about) > maxAbout {
+		about = ""
+	}
+	name := s.names.gateways()
+	var count int
+	err := s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) (err error) {
+		count, err = c.Eval(ctx, heartbeatScript, []string{name}, h.id, lasts.Milliseconds(), about, maxGateways).Int()
+		return err
+	})
+	if err != nil {
+		if ok, suppressed := h.failed.Allow(time.Now()); ok {
+			s.log.Warn("cannot write the heartbeat: the number of gateways is not updated", "gateways", s.Gateways(), "error", s.clean(err), "suppressed", suppressed)
+		}
+		return
+	}
+	h.skip = skip
+	h.counted(count)
+}
+
+// counted notes how many gateways Redis has counted.
+func (h *heartbeat) counted(count int) {
+	copy(h.recent[1:], h.recent[:])
+	h.recent[0] = min(max(1, count), maxGateways)
+	h.count.Store(int64(slices.Max(h.recent[:])))
+}

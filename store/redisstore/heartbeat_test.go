@@ -1,0 +1,125 @@
+package redisstore
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+// beating is how often heartbeats are written in tests.
+const beating = 20 * time.Millisecond
+
+func countsEventually(t testing.TB, want int, stores ...*Store) {
+	t.Helper()
+	testenv.Eventually(t, fmt.Sprintf("all count %d gateways", want), func() bool {
+		for _, s := range stores {
+			if s.Gateways() != want {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// All gateways count each other, and no longer count one that has ended.
+func TestHeartbeat_Counts(t *testing.T) {
+	for name, uri := range map[string]func(testing.TB) string{
+		"standalone": func(t testing.TB) string { return testenv.SharedStandalone(t).URI() },
+		"cluster":    func(t testing.TB) string { return testenv.SharedCluster(t).URI() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := Config{Prefix: "beat-" + rand.Text(), Refresh: beating}
+			address := uri(t)
+			stores := []*Store{openStore(t, address, config), openStore(t, address, config), openStore(t, address, config)}
+			openStore(t, address, Config{Prefix: config.Prefix, Refresh: beating, Uncounted: true})
+			countsEventually(t, 3, stores...)
+			if err := stores[2].Close(); err != nil {
+				t.Fatal(err)
+			}
+			countsEventually(t, 2, stores[:2]...)
+		})
+	}
+}
+
+// The number of gateways stays as it was while Redis does not answer.
+func TestHeartbeat_Outage(t *testing.T) {
+	server := testenv.StartStandalone(t, testenv.Config{})
+	config := Config{Prefix: "beat", Refresh: beating}
+	a, b := openStore(t, server.URI(), config), openStore(t, server.URI(), config)
+	countsEventually(t, 2, a, b)
+	if err := server.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	frozen := time.Now()
+	testenv.Eventually(t, "all entries have ended", func() bool {
+		if a.Gateways() != 2 || b.Gateways() != 2 {
+			t.Fatalf("%d and %d gateways while Redis does not answer, want 2", a.Gateways(), b.Gateways())
+		}
+		return time.Since(frozen) > 10*beatsMissed*beating
+	})
+	if err := server.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	countsEventually(t, 2, a, b)
+}
+
+// The largest of the last counts is used: after an outage, or a restart of an
+// empty Redis, the first gateway that writes finds no other.
+func TestHeartbeat_DropsSlowly(t *testing.T) {
+	s := new(Store)
+	s.heartbeat = newHeartbeat(s)
+	for i, c := range []struct{ counted, want int }{{1, 1}, {4, 4}, {1, 4}, {4, 4}, {2, 4}, {2, 4}, {2, 2}, {0, 2}, {-1, 2}, {-1, 1}, {maxGateways + 1, maxGateways}} {
+		if s.heartbeat.counted(c.counted); s.Gateways() != c.want {
+			t.Errorf("count %d is %d: %d gateways, want %d", i, c.counted, s.Gateways(), c.want)
+		}
+	}
+}
+
+// The record is bounded, and entries that are invalid or never end are dropped.
+func TestHeartbeat_UntrustedRecord(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	prefix := "beat-" + rand.Text()
+	record := prefix + ":gateways"
+	soon := time.Now().Add(time.Hour - time.Minute).UnixMilli()
+	for id, value := range map[string]any{"never": "99999999999999999999999", "text": "soon", "empty": "", "past": "1 {}", "large": strings.Repeat("9", 100_000)} {
+		if _, err := server.Do(t.Context(), "HSET", record, id, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := openStore(t, server.URI(), Config{Prefix: prefix, Refresh: beating, About: func() string { return strings.Repeat("x", maxAbout+1) }})
+	testenv.Eventually(t, "only this gateway is left", func() bool {
+		n, err := server.Do(t.Context(), "HLEN", record)
+		return err == nil && n == int64(1)
+	})
+	value, err := server.Do(t.Context(), "HGET", record, s.heartbeat.id)
+	if text := fmt.Sprint(value); err != nil || len(text) > 20 {
+		t.Errorf("entry of %d bytes, %v", len(text), err)
+	}
+	for i := range maxGateways + 500 {
+		if _, err := server.Do(t.Context(), "HSET", record, fmt.Sprint("g", i), soon); err != nil {
+			t.Fatal(err)
+		}
+	}
+	countsEventually(t, maxGateways, s)
+	other := openStore(t, server.URI(), Config{Prefix: prefix, Refresh: beating})
+	countsEventually(t, maxGateways, other)
+	if there, err := server.Do(t.Context(), "HEXISTS", record, other.heartbeat.id); err != nil || there != int64(0) {
+		t.Errorf("added to a full record: %v, %v", there, err)
+	}
+}
+
+// An entry has what the gateway says about itself.
+func TestHeartbeat_About(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	prefix := "beat-" + rand.Text()
+	s := openStore(t, server.URI(), Config{Prefix: prefix, About: func() string { return `{"version":"1.2.3"}` }})
+	testenv.Eventually(t, "the entry is written", func() bool {
+		value, err := server.Do(t.Context(), "HGET", prefix+":gateways", s.heartbeat.id)
+		_, about, _ := strings.Cut(fmt.Sprint(value), " ")
+		return err == nil && about == `{"version":"1.2.3"}`
+	})
+}

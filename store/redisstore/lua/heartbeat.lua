@@ -1,0 +1,33 @@
+-- heartbeat.lua: which gateways there are.
+--
+-- Writes the entry of one gateway, drops those that were not renewed in time, and
+-- counts the rest, by the server's clock. The record is bounded: a gateway that finds
+-- it full is not added.
+--
+-- KEYS[1]  the gateways, a hash: id → when the entry ends, in ms, and what follows
+-- ARGV     id, how long the entry lasts in ms, what follows, most entries
+-- Returns  how many gateways there are
+
+local call, match = redis.call, string.match
+local LONGEST = 3600000 -- no entry lasts longer, whatever it says: a clock may step back
+
+local time = call('TIME')
+local now = time[1] * 1000 + (time[2] - time[2] % 1000) / 1000
+local id, lasts, about, most = ARGV[1], ARGV[2] + 0, ARGV[3], ARGV[4] + 0
+
+local count = 0
+local entries = call('HGETALL', KEYS[1])
+for i = 1, #entries, 2 do
+  local ends = match(entries[i + 1], '^%d+')
+  ends = ends and ends + 0 or 0
+  if entries[i] ~= id then
+    if ends > now and ends <= now + LONGEST then
+      count = count + 1
+    else
+      call('HDEL', KEYS[1], entries[i])
+    end
+  end
+end
+if count >= most then return count end
+call('HSET', KEYS[1], id, string.format('%.0f', now + lasts) .. ' ' .. about)
+return count + 1
