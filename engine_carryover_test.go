@@ -19,8 +19,9 @@ import (
 type outage struct {
 	*memstore.Store
 	gateways atomic.Int64
-	fails    atomic.Pointer[error]
-	takes    atomic.Int64
+	// fails is the error of Take and Peek, takeFails that of Take alone.
+	fails, takeFails atomic.Pointer[error]
+	takes            atomic.Int64
 }
 
 func newOutage(t testing.TB, gateways int64) *outage {
@@ -40,8 +41,10 @@ func (o *outage) away(err error) {
 
 func (o *outage) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
 	o.takes.Add(1)
-	if err := o.fails.Load(); err != nil {
-		return *err
+	for _, fails := range []*atomic.Pointer[error]{&o.fails, &o.takeFails} {
+		if err := fails.Load(); err != nil {
+			return *err
+		}
 	}
 	return o.Store.Take(ctx, demands, out)
 }
@@ -267,12 +270,12 @@ func TestCarryover_SentOnce(t *testing.T) {
 				g := f.gateways[0]
 				f.store.away(errAway)
 				g.admitted(40, fluxgate.Request{})
+				f.store.takeFails.Store(&c.err)
 				f.store.away(nil)
 				g.left(fluxgate.Request{})
-				f.store.away(c.err) // before the charge is made
 				synctest.Wait()
 				before := f.store.takes.Load()
-				f.store.away(nil)
+				f.store.takeFails.Store(nil)
 				for range 3 {
 					time.Sleep(1001 * time.Microsecond)
 					g.left(fluxgate.Request{})

@@ -48,7 +48,7 @@ func main() {
 }
 
 func run(ctx context.Context, addr, redisAt, mongoAt, backend, proxies, copies string) error {
-	// Buckets in Redis; while it is away, a tenth of each limit in this process.
+	// Buckets in Redis; while it is away, this process has its share of each limit.
 	store, err := redisstore.Open(ctx, redisAt, redisstore.Config{})
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func run(ctx context.Context, addr, redisAt, mongoAt, backend, proxies, copies s
 	}
 	defer func() { _ = rules.Close() }()
 
-	engine, err := fluxgate.New(store, rules, fluxgate.WithRuleSet("api-limits"), fluxgate.WithFallback(local, 0.1))
+	engine, err := fluxgate.New(store, rules, fluxgate.WithRuleSet("api-limits"), fluxgate.WithAutoFallback(local))
 	if err != nil {
 		return err
 	}
