@@ -122,7 +122,6 @@ func CheckDemands(demands []Demand) error {
 	return nil
 }
 
-
 // Status is the result of one demand.
 type Status uint8
 
