@@ -9,6 +9,7 @@ MODULES := $(patsubst %/go.mod,%,$(shell git ls-files --cached --others --exclud
 MODULES := $(patsubst go.mod,.,$(MODULES))
 
 FUZZTIME := 30s
+FAULT    :=
 
 # Tests that compute much in one goroutine run without the race detector: it would
 # find nothing and make them about five times slower.
@@ -16,7 +17,7 @@ NO_RACE          := _NoRace$$|(Conformance|CorrectEditor)/as_long_as_a_document
 NO_RACE_PACKAGES  = $(shell git grep --untracked -lE 'func .*_NoRace|rulestest.(Run|Checks)' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 .DEFAULT_GOAL := help
-.PHONY: help check format format-check lint build test quick size fuzz figures-core figures-redis figures-rules figures-http figures-server figures-admin
+.PHONY: help check format format-check lint build test quick size fuzz chaos figures-core figures-redis figures-rules figures-http figures-server figures-admin
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -54,6 +55,9 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 	    echo "fuzz $$pkg $$f"; (cd $$pkg && go test . -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x) || exit 1; \
 	  done; \
 	done
+
+chaos: ## inject every fault under load and print what callers saw, minutes; FAULT=expression selects some
+	@go test ./internal/chaos -run '^TestFaults_Full$$' -count=1 -timeout 20m -v -chaos -fault '$(FAULT)'
 
 figures-core: ## measure the core against its bars (a minute or two)
 	@cd bench && go run ./figures/core

@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"server/check", "server/forwardauth", "server/telemetry", "server/adminapi"},
 	{"server/access", "server/audit"},
 	{"server/config", "server/receipt", "server/slots"},
-	{"httplimit/limittest"},
+	{"httplimit/limittest", "internal/chaos"},
 	{"httplimit", "grpclimit", "client", "admin"},
 	{"rules/reload"},
 	{"rules/rulestest"},

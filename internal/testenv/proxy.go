@@ -18,7 +18,8 @@ type Proxy struct {
 	port   int
 
 	toServer, toClient atomic.Int64 // latency, in nanoseconds
-	swallow            atomic.Bool
+	swallow, truncate  atomic.Bool  // of replies
+	blackhole          atomic.Bool
 	accepted           atomic.Int64
 
 	mu       sync.Mutex
@@ -76,6 +77,13 @@ func (p *Proxy) SetLatency(toServer, toClient time.Duration) {
 // connection that lost a reply gets no more replies, because its stream is incomplete; Cut
 // ends it.
 func (p *Proxy) SwallowReplies(on bool) { p.swallow.Store(on) }
+
+// Blackhole drops, while on, the bytes of both directions, like a network that loses every
+// packet. A connection that lost bytes stays silent afterwards; Cut ends it.
+func (p *Proxy) Blackhole(on bool) { p.blackhole.Store(on) }
+
+// TruncateReplies forwards, while on, half of a reply and then closes the connection.
+func (p *Proxy) TruncateReplies(on bool) { p.truncate.Store(on) }
 
 // Cut resets every open connection. New ones are accepted.
 func (p *Proxy) Cut() {
@@ -156,10 +164,13 @@ func (p *Proxy) carry(l *link) {
 		l.reset()
 		return
 	}
-	requests := pipe{link: l, from: l.client, to: l.server, latency: &p.toServer}
-	replies := pipe{link: l, from: l.server, to: l.client, latency: &p.toClient, swallow: &p.swallow}
+	requests := pipe{link: l, from: l.client, to: l.server, latency: &p.toServer, drop: p.blackhole.Load, truncate: never}
+	lose := func() bool { return p.blackhole.Load() || p.swallow.Load() }
+	replies := pipe{link: l, from: l.server, to: l.client, latency: &p.toClient, drop: lose, truncate: p.truncate.Load}
 	var wg sync.WaitGroup
 	wg.Go(requests.run)
 	wg.Go(replies.run)
 	wg.Wait()
 }
+
+func never() bool { return false }

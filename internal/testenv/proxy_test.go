@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -168,6 +169,45 @@ func TestProxy_SwallowedReplies(t *testing.T) {
 	defer fresh.close()
 	_, err = fresh.do("PING")
 	must(t, err)
+}
+
+// A blackhole drops requests and replies, and a connection that lost bytes stays
+// silent.
+func TestProxy_Blackhole(t *testing.T) {
+	p := StartProxy(t, echoServer(t))
+	conn := dialProxy(t, p)
+	echo(t, conn, "before")
+	p.Blackhole(true)
+	_, err := io.WriteString(conn, "lost")
+	must(t, err)
+	silent := func() {
+		t.Helper()
+		must(t, conn.SetDeadline(time.Now().Add(100*time.Millisecond)))
+		if n, err := conn.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("read %d bytes: %v", n, err)
+		}
+	}
+	silent()
+	p.Blackhole(false)
+	_, err = io.WriteString(conn, "lost too")
+	must(t, err)
+	silent()
+	echo(t, dialProxy(t, p), "after")
+}
+
+// A truncated reply is half of it and the end of the connection.
+func TestProxy_TruncatedReplies(t *testing.T) {
+	p := StartProxy(t, echoServer(t))
+	conn := dialProxy(t, p)
+	echo(t, conn, "before")
+	p.TruncateReplies(true)
+	_, err := io.WriteString(conn, "one reply")
+	must(t, err)
+	if got, err := io.ReadAll(conn); string(got) != "one " || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	p.TruncateReplies(false)
+	echo(t, dialProxy(t, p), "after")
 }
 
 // Cut resets connections and accepts new ones.

@@ -65,7 +65,8 @@ type pipe struct {
 	link     *link
 	from, to *net.TCPConn
 	latency  *atomic.Int64
-	swallow  *atomic.Bool // nil if nothing is dropped in this direction
+	drop     func() bool // whether to drop the bytes
+	truncate func() bool // whether to forward half of the bytes and close
 	queue    delayQueue
 }
 
@@ -116,9 +117,14 @@ func (p *pipe) write() {
 			_ = p.to.CloseWrite()
 			return
 		}
-		mute = mute || p.swallow != nil && p.swallow.Load()
+		mute = mute || p.drop()
 		if mute {
 			continue
+		}
+		if p.truncate() {
+			_, _ = p.to.Write(c.data[:len(c.data)/2])
+			p.link.close()
+			return
 		}
 		if _, err := p.to.Write(c.data); err != nil {
 			p.link.reset()

@@ -1,0 +1,60 @@
+package chaos_test
+
+import (
+	"flag"
+	"regexp"
+	"testing"
+
+	"github.com/fluxgate/fluxgate/internal/chaos"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+var (
+	full = flag.Bool("chaos", false, "run every fault and compare with the bars of time, which takes minutes")
+	only = flag.String("fault", "", "with -chaos, run the faults whose name matches this expression")
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// Under every fault of the short form no caller sees an error, no bucket admits more
+// than its bound, and everything is normal afterwards.
+func TestFaults_Short(t *testing.T) {
+	testenv.SkipShort(t)
+	if *full {
+		t.Skip("TestFaults_Full runs every fault")
+	}
+	timing := chaos.Timing{Before: shortBefore, During: shortDuring}
+	for _, f := range chaos.Faults() {
+		if !f.Short {
+			continue
+		}
+		t.Run(f.Name, func(t *testing.T) {
+			row := chaos.Run(t, f, chaos.Load{PerSecond: 1_000}, timing)
+			t.Log("\n" + chaos.Table([]chaos.Row{row}))
+			for _, what := range row.Broken {
+				t.Error(what)
+			}
+		})
+	}
+}
+
+// Under every fault the promises of docs/reliability.md hold: those about
+// correctness, and those about time.
+func TestFaults_Full(t *testing.T) {
+	if !*full {
+		t.Skip("make chaos runs every fault")
+	}
+	wanted := regexp.MustCompile(*only)
+	var rows []chaos.Row
+	for _, f := range chaos.Faults() {
+		if wanted.MatchString(f.Name) {
+			t.Run(f.Name, func(t *testing.T) { rows = append(rows, chaos.Run(t, f, chaos.Load{}, chaos.Timing{})) })
+		}
+	}
+	t.Log("\n" + chaos.Table(rows))
+	for i := range rows {
+		for _, what := range append(rows[i].Broken, rows[i].Missed...) {
+			t.Errorf("%s: %s", rows[i].Fault, what)
+		}
+	}
+}

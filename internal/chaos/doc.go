@@ -1,0 +1,18 @@
+// Package chaos is the fault suite: it sends load through the whole path of a
+// request, injects one fault, heals it, and reports what callers saw.
+//
+//	make chaos                 every fault, with a table of the results
+//	go test ./internal/chaos   a few faults, correctness only
+//
+// A [Fault] sets up real servers and a [Path] to them: the middleware of this
+// process over Redis, a fluxgate server behind a proxy, or package client. [Run]
+// keeps a ledger of every request: when it was sent, how long its answer took,
+// and whether it was admitted. A [Row] is computed from the ledger.
+//
+// # The bound
+//
+// All callers share buckets of [Capacity] tokens that refill at [Rate] tokens a
+// second. Without a fault a bucket admits at most Capacity + Rate·T tokens in a
+// time T (I1 in docs/architecture.md). Each loss of state allows Capacity more.
+// [Fault.Losses] says how many a fault causes, and why.
+package chaos
