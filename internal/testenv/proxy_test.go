@@ -186,6 +186,7 @@ func TestProxy_Blackhole(t *testing.T) {
 		if n, err := conn.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("read %d bytes: %v", n, err)
 		}
+		must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
 	}
 	silent()
 	p.Blackhole(false)
