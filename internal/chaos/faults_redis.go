@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -20,7 +21,7 @@ const oneLoss = 1
 
 // Faults returns every fault of the suite.
 func Faults() []Fault {
-	return redisFaults()
+	return slices.Concat(redisFaults(), clusterFaults())
 }
 
 func redisFaults() []Fault {

@@ -17,8 +17,8 @@ type process struct {
 }
 
 // launch starts a program that ends with this process at the latest. Its output is
-// appended to a file.
-func launch(program string, args []string, dir, output string) (*process, error) {
+// appended to a file. Variables are added to those of this process.
+func launch(program string, args []string, dir, output string, environ ...string) (*process, error) {
 	log, err := os.OpenFile(output, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -26,6 +26,7 @@ func launch(program string, args []string, dir, output string) (*process, error)
 	defer func() { _ = log.Close() }() // the child has its own copy
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
+	cmd.Env = append(os.Environ(), environ...)
 	cmd.SysProcAttr = endWithParent()
 	if err := launches.start(cmd); err != nil {
 		return nil, err

@@ -7,15 +7,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fluxgate/fluxgate/internal/testenv/frontproxy"
 )
 
 // throughEveryProxy runs a test behind each proxy, with the snippet as shipped.
-func throughEveryProxy(t *testing.T, test func(t *testing.T, p *proxy, w *world)) {
-	for _, p := range proxies {
-		t.Run(p.name, func(t *testing.T) {
+func throughEveryProxy(t *testing.T, test func(t *testing.T, p *frontproxy.Proxy, w *world)) {
+	for _, p := range frontproxy.All {
+		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			p.start(t, w.at, false, slow)
+			p.Start(t, w.at, false, slow)
 			test(t, p, w)
 		})
 	}
@@ -29,7 +31,7 @@ func request(target string, lines ...string) string {
 // Any number of header lines is answered, and the proxy goes on answering.
 // HAProxy 2.6 crashes when its Lua sends about 100.
 func TestProxies_ManyHeaderLines(t *testing.T) {
-	throughEveryProxy(t, func(t *testing.T, p *proxy, w *world) {
+	throughEveryProxy(t, func(t *testing.T, p *frontproxy.Proxy, w *world) {
 		for _, lines := range []int{60, 80, 90, 93, 94, 95, 96, 97, 98, 99, 100, 120, 200} {
 			for _, name := range []string{"X-Extra-%d: 1", "X-API-Key: %d"} {
 				var extra []string
@@ -41,7 +43,7 @@ func TestProxies_ManyHeaderLines(t *testing.T) {
 				if (a.Status != http.StatusOK || a.Backend == nil) && !refused {
 					t.Errorf("%d lines of %s: %v", lines, name, a)
 				}
-				if p == &haproxy && lines > 64 && a.Status != http.StatusBadRequest {
+				if p == &frontproxy.HAProxy && lines > 64 && a.Status != http.StatusBadRequest {
 					t.Errorf("%d lines of %s: %v", lines, name, a)
 				}
 			}
@@ -57,7 +59,7 @@ func TestProxies_ManyHeaderLines(t *testing.T) {
 func TestHAProxy_HeadersForFluxgate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	haproxy.start(t, w.at, false, slow)
+	frontproxy.HAProxy.Start(t, w.at, false, slow)
 	got := make(chan http.Header, 1)
 	w.stopFluxgate()
 	w.startFluxgate(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -81,7 +83,7 @@ func TestHAProxy_HeadersForFluxgate(t *testing.T) {
 // A target with a raw #, or a \ in its path, never reaches the backend: Go reads
 // both as part of a segment, Node ends the path at # and reads \ as a slash.
 func TestProxies_FragmentInTarget(t *testing.T) {
-	throughEveryProxy(t, func(t *testing.T, p *proxy, w *world) {
+	throughEveryProxy(t, func(t *testing.T, p *frontproxy.Proxy, w *world) {
 		for range 3 {
 			w.client("127.0.4.3").get("/limited/a").passes(t)
 		}
@@ -90,7 +92,7 @@ func TestProxies_FragmentInTarget(t *testing.T) {
 			`/limited\a`, `/limited/a\..\..\healthz`,
 		} {
 			a := w.raw(t, "127.0.4.3", request(target))
-			if p == &caddy { // it encodes both in what fluxgate and the backend get
+			if p == &frontproxy.Caddy { // it encodes both in what fluxgate and the backend get
 				if a.Backend != nil && strings.ContainsAny(a.Backend.URI, `#\`) {
 					t.Errorf("%s: the backend gets %s", target, a.Backend.URI)
 				}
@@ -106,7 +108,7 @@ func TestProxies_FragmentInTarget(t *testing.T) {
 func TestNginx_FragmentWithoutFluxgate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	nginx.start(t, w.at, true, slow)
+	frontproxy.Nginx.Start(t, w.at, true, slow)
 	w.stopFluxgate()
 	w.client("127.0.4.4").get("/limited/a").passes(t)
 	for _, target := range []string{"/limited/a#/../../healthz", `/limited\a`} {
@@ -117,7 +119,7 @@ func TestNginx_FragmentWithoutFluxgate(t *testing.T) {
 // The backend is asked for no protocol but WebSocket: after a switch to HTTP/2
 // its requests do not pass the proxy's rules.
 func TestProxies_UpgradeToHTTP2(t *testing.T) {
-	throughEveryProxy(t, func(t *testing.T, p *proxy, w *world) {
+	throughEveryProxy(t, func(t *testing.T, p *frontproxy.Proxy, w *world) {
 		settings := "HTTP2-Settings: AAMAAABkAAQAAP__"
 		for _, lines := range [][]string{
 			{"Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", settings},
@@ -139,14 +141,14 @@ func TestProxies_UpgradeToHTTP2(t *testing.T) {
 			a := w.raw(t, "127.0.4.5", request("/healthz", lines...))
 			switch {
 			case a.Status == http.StatusBadRequest && a.Backend == nil:
-			case p == &nginx && a.Backend != nil && len(a.Backend.Headers["Upgrade"]) == 0:
+			case p == &frontproxy.Nginx && a.Backend != nil && len(a.Backend.Headers["Upgrade"]) == 0:
 			default:
 				t.Errorf("%q: %v", lines, a)
 			}
 		}
 		websocket := []string{"Connection: Upgrade", "Upgrade: WebSocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
 		a := w.raw(t, "127.0.4.6", request("/healthz", websocket...))
-		if p != &nginx && a.Status != http.StatusSwitchingProtocols {
+		if p != &frontproxy.Nginx && a.Status != http.StatusSwitchingProtocols {
 			t.Errorf("WebSocket does not pass: %v", a)
 		}
 		for range 3 {
@@ -159,7 +161,7 @@ func TestProxies_UpgradeToHTTP2(t *testing.T) {
 // An API key that is there twice is refused: fluxgate and the backend could
 // take different ones.
 func TestProxies_RepeatedAPIKey(t *testing.T) {
-	throughEveryProxy(t, func(t *testing.T, _ *proxy, w *world) {
+	throughEveryProxy(t, func(t *testing.T, _ *frontproxy.Proxy, w *world) {
 		for _, lines := range [][]string{
 			{"X-API-Key: first", "X-API-Key: second"},
 			{"X-API-Key: first", "X-API-Key: first"},

@@ -10,7 +10,7 @@ import (
 // it does, a handler with a limit is never reached uncounted, also where another
 // reading of the path has an allow rule.
 func TestProxies_AmbiguousPaths(t *testing.T) {
-	throughEveryProxy(t, func(t *testing.T, _ *proxy, w *world) {
+	throughEveryProxy(t, func(t *testing.T, _ *frontproxy.Proxy, w *world) {
 		c := w.client("127.0.5.1")
 		for range 3 {
 			c.get("/limited/a").passes(t)

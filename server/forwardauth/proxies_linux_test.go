@@ -4,26 +4,26 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/internal/testenv/frontproxy"
 )
-
-var proxies = []*proxy{&nginx, &haproxy, &caddy}
 
 // slow is the patience of proxies in tests that are not about it.
 const slow = "30s"
 
 // Real proxies pass and reject requests.
 func TestProxy_Backend(t *testing.T) {
-	for _, p := range proxies {
-		t.Run(p.name, func(t *testing.T) {
+	for _, p := range frontproxy.All {
+		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			p.start(t, w.at, false, slow)
+			p.Start(t, w.at, false, slow)
 			for _, test := range []struct {
 				name string
 				run  func(t *testing.T, w *world)
@@ -201,11 +201,11 @@ func head(t *testing.T, w *world) {
 // A request with headers that are too large for the proxy or for fluxgate does
 // not pass, even if the proxy fails open.
 func TestProxy_LargeHeaders(t *testing.T) {
-	for _, p := range proxies {
-		t.Run(p.name, func(t *testing.T) {
+	for _, p := range frontproxy.All {
+		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			p.start(t, w.at, true, slow)
+			p.Start(t, w.at, true, slow)
 			largeHeaders(t, w)
 		})
 	}
@@ -250,12 +250,12 @@ func failsClosed(t *testing.T, w *world) {
 
 // A proxy fails as it is configured.
 func TestProxy_FailureMode(t *testing.T) {
-	for _, p := range proxies {
+	for _, p := range frontproxy.All {
 		for _, mode := range []string{"closed", "open"} {
-			t.Run(p.name+" "+mode, func(t *testing.T) {
+			t.Run(p.Name+" "+mode, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
-				p.start(t, w.at, mode == "open", "")
+				p.Start(t, w.at, mode == "open", "")
 				c := w.client("127.0.2.1")
 				without := func() {
 					t.Helper()
@@ -319,13 +319,16 @@ func TestProxy_FailureMode(t *testing.T) {
 func TestProxy_HAProxyScriptError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	broken := haproxy
-	broken.prepare = func(t *testing.T, folder, config string, at addresses) ([]string, string) {
-		args, config := haproxy.prepare(t, folder, config, at)
+	broken := frontproxy.HAProxy
+	broken.Prepare = func(tb testing.TB, folder, config string, at frontproxy.Addresses) ([]string, string) {
+		args, config := frontproxy.HAProxy.Prepare(tb, folder, config, at)
 		script := filepath.Join(folder, "fluxgate.lua")
-		write(t, script, replace(t, readFile(t, script), "\tlocal status = ", "\terror('broken')\n\tlocal status = "))
+		text := frontproxy.Replace(tb, readFile(tb, script), "\tlocal status = ", "\terror('broken')\n\tlocal status = ")
+		if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+			tb.Fatal(err)
+		}
 		return args, config
 	}
-	broken.start(t, w.at, true, slow)
+	broken.Start(t, w.at, true, slow)
 	w.client("127.0.3.1").get("/free").refused(t, http.StatusServiceUnavailable)
 }

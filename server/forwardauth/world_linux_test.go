@@ -19,6 +19,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/internal/testenv/frontproxy"
 	"github.com/fluxgate/fluxgate/server/forwardauth"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
@@ -27,7 +28,7 @@ import (
 // own beside it.
 type world struct {
 	t        *testing.T
-	at       addresses
+	at       frontproxy.Addresses
 	redis    *testenv.Server
 	answers  http.Handler
 	asked    *atomic.Int64 // questions that reached fluxgate
@@ -37,7 +38,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	testenv.SkipShort(t)
-	w := &world{t: t, asked: new(atomic.Int64), at: freeAddresses(t), redis: testenv.StartStandalone(t, testenv.Config{})}
+	w := &world{t: t, asked: new(atomic.Int64), at: frontproxy.FreeAddresses(t), redis: testenv.StartStandalone(t, testenv.Config{})}
 	// The time is for slow machines: nothing here is about it.
 	store, err := redisstore.Open(t.Context(), w.redis.URI(), redisstore.Config{Timeout: 20 * time.Second})
 	if err != nil {
@@ -50,7 +51,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.answers = newHandler(t, engine, forwardauth.Config{APIKeyHeader: "X-API-Key"})
 	w.startFluxgate(w.answers)
-	backend := serve(t, w.at.backend, http.HandlerFunc(echo))
+	backend := serve(t, w.at.Backend, http.HandlerFunc(echo))
 	t.Cleanup(backend.Close)
 	return w
 }
@@ -93,7 +94,7 @@ func serve(t *testing.T, addr string, handler http.Handler) *httptest.Server {
 // test's end.
 func (w *world) startFluxgate(handler http.Handler) {
 	w.t.Helper()
-	server := serve(w.t, w.at.fluxgate, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	server := serve(w.t, w.at.Fluxgate, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.asked.Add(1)
 		if n, err := io.Copy(io.Discard, r.Body); n > 0 || err != nil {
 			w.t.Errorf("fluxgate gets %d bytes of a body: %v", n, err)
@@ -198,7 +199,7 @@ func (c *client) try(path string, headers ...string) (answer, error) {
 func (c *client) exchange(method, path string, body io.Reader, headers ...string) (a answer, err error) {
 	t := c.w.t
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+c.w.at.proxy+path, body)
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+c.w.at.Proxy+path, body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +231,7 @@ func (c *client) exchange(method, path string, body io.Reader, headers ...string
 func (w *world) raw(t *testing.T, ip, text string) answer {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
-	conn, err := dialer.DialContext(t.Context(), "tcp", w.at.proxy)
+	conn, err := dialer.DialContext(t.Context(), "tcp", w.at.Proxy)
 	if err != nil {
 		t.Fatalf("the proxy is gone: %v", err)
 	}
