@@ -28,6 +28,9 @@ type Scene struct {
 	// Begin injects the fault, and End heals it or waits until the servers have
 	// healed themselves.
 	Begin, End func(context.Context) error
+	// HealsItself is set if servers heal the fault themselves: End waits for that from
+	// the beginning on.
+	HealsItself bool
 	// Verify, if not nil, is called at the end for what the ledger does not show.
 	Verify func(context.Context) error
 	// Lost, if not nil, returns the buckets that lost their state besides

@@ -53,7 +53,9 @@ func Run(tb testing.TB, f Fault, load Load, timing Timing) Row {
 	pause(ctx, timing.Before)
 	r.begun = r.ledger.since()
 	inject(tb, f.Name+": begin", scene.Begin)
-	pause(ctx, timing.During)
+	if !scene.HealsItself {
+		pause(ctx, timing.During)
+	}
 	inject(tb, f.Name+": end", scene.End)
 	r.healed = r.ledger.since()
 	for r.ledger.since() < r.healed+patience && !r.calm() {
@@ -63,7 +65,15 @@ func Run(tb testing.TB, f Fault, load Load, timing Timing) Row {
 	pause(ctx, tail)
 	stop()
 	work.Wait()
-	return r.row(f, scene, load)
+	row := r.row(f, scene, load)
+	if scene.Verify != nil {
+		ctx, cancel := context.WithTimeout(tb.Context(), faultTimeout)
+		defer cancel()
+		if err := scene.Verify(ctx); err != nil {
+			row.Broken = append(row.Broken, err.Error())
+		}
+	}
+	return row
 }
 
 func inject(tb testing.TB, what string, f func(context.Context) error) {

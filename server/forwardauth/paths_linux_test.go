@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/fluxgate/fluxgate/internal/testenv/frontproxy"
 )
 
 // A backend may decode %2F and %2e and resolve dot segments, or not. Whichever
