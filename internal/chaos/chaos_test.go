@@ -28,7 +28,7 @@ func TestFaults_Short(t *testing.T) {
 		if !f.Short {
 			continue
 		}
-		t.Run(f.Name, func(t *testing.T) {
+		t.Run(f.String(), func(t *testing.T) {
 			row := chaos.Run(t, f, chaos.Load{PerSecond: 1_000}, timing)
 			t.Log("\n" + chaos.Table([]chaos.Row{row}))
 			for _, what := range row.Broken {
@@ -47,14 +47,14 @@ func TestFaults_Full(t *testing.T) {
 	wanted := regexp.MustCompile(*only)
 	var rows []chaos.Row
 	for _, f := range chaos.Faults() {
-		if wanted.MatchString(f.Name) {
-			t.Run(f.Name, func(t *testing.T) { rows = append(rows, chaos.Run(t, f, chaos.Load{}, chaos.Timing{})) })
+		if wanted.MatchString(f.String()) {
+			t.Run(f.String(), func(t *testing.T) { rows = append(rows, chaos.Run(t, f, chaos.Load{}, chaos.Timing{})) })
 		}
 	}
 	t.Log("\n" + chaos.Table(rows))
 	for i := range rows {
 		for _, what := range append(rows[i].Broken, rows[i].Missed...) {
-			t.Errorf("%s: %s", rows[i].Fault, what)
+			t.Errorf("%s under %s: %s", rows[i].Fault, rows[i].Path, what)
 		}
 	}
 }

@@ -21,7 +21,7 @@ const oneLoss = 1
 
 // Faults returns every fault of the suite.
 func Faults() []Fault {
-	return slices.Concat(redisFaults(), clusterFaults())
+	return slices.Concat(redisFaults(), clusterFaults(), serverFaults())
 }
 
 func redisFaults() []Fault {

@@ -23,8 +23,6 @@ type Path interface {
 	Healthy(ctx context.Context) bool
 	// Deadline is the time in which a request has an answer.
 	Deadline() time.Duration
-	// String names the path in the table.
-	String() string
 }
 
 // apiKeyHeader has the user: the snippets for proxies pass it on.
@@ -107,9 +105,6 @@ func (g *Gateway) Healthy(ctx context.Context) bool {
 
 // Deadline implements [Path].
 func (g *Gateway) Deadline() time.Duration { return g.config.Timeout }
-
-// String implements [Path].
-func (g *Gateway) String() string { return "middleware" }
 
 type answerKey struct{}
 

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -11,6 +12,8 @@ import (
 // Fault is something that goes wrong and ends.
 type Fault struct {
 	Name string
+	// Under is what callers use; empty means the middleware.
+	Under string
 	// Setup starts the servers of the fault and the path to them. They end with the
 	// test.
 	Setup func(testing.TB) *Scene
@@ -21,6 +24,11 @@ type Fault struct {
 	// Short is set for faults that the short form runs.
 	Short bool
 }
+
+// String returns the name and the path.
+func (f Fault) String() string { return f.Name + " under " + f.under() }
+
+func (f Fault) under() string { return cmp.Or(f.Under, "middleware") }
 
 // Scene is a fault whose servers run.
 type Scene struct {
@@ -93,7 +101,7 @@ const (
 func (r *recording) row(f Fault, scene *Scene, load Load) Row {
 	all := r.ledger.entries()
 	during := between(all, r.begun, r.healed)
-	row := Row{Fault: f.Name, Path: scene.Path.String(), Noticed: never, Recovered: never, Up: never}
+	row := Row{Fault: f.Name, Path: f.under(), Noticed: never, Recovered: never, Up: never}
 	after := between(all, r.begun, r.ledger.since())
 	row.Decisions = count(after, func(e *entry) bool { return !e.failed })
 	row.Degraded = count(after, func(e *entry) bool { return e.degraded })

@@ -29,7 +29,6 @@ func (p *fakePath) Send(ctx context.Context, _ int, user string) Answer {
 }
 func (p *fakePath) Healthy(context.Context) bool { return !p.away.Load() }
 func (p *fakePath) Deadline() time.Duration      { return 100 * time.Millisecond }
-func (p *fakePath) String() string               { return "fake" }
 
 // A run reports what a fault did: nothing wrong, too many tokens, errors, a steady
 // user refused, no recovery in time.

@@ -82,6 +82,16 @@ func (p *Proxy) SwallowReplies(on bool) { p.swallow.Store(on) }
 // packet. A connection that lost bytes stays silent afterwards; Cut ends it.
 func (p *Proxy) Blackhole(on bool) { p.blackhole.Store(on) }
 
+// Mute drops the bytes of both directions of the connections that are open now, like a
+// firewall that has forgotten them. New connections work.
+func (p *Proxy) Mute() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.mute.Store(true)
+	}
+}
+
 // TruncateReplies forwards, while on, half of a reply and then closes the connection.
 func (p *Proxy) TruncateReplies(on bool) { p.truncate.Store(on) }
 
@@ -164,9 +174,10 @@ func (p *Proxy) carry(l *link) {
 		l.reset()
 		return
 	}
-	requests := pipe{link: l, from: l.client, to: l.server, latency: &p.toServer, drop: p.blackhole.Load, truncate: never}
-	lose := func() bool { return p.blackhole.Load() || p.swallow.Load() }
-	replies := pipe{link: l, from: l.server, to: l.client, latency: &p.toClient, drop: lose, truncate: p.truncate.Load}
+	lose := func() bool { return p.blackhole.Load() || l.mute.Load() }
+	requests := pipe{link: l, from: l.client, to: l.server, latency: &p.toServer, drop: lose, truncate: never}
+	loseReply := func() bool { return lose() || p.swallow.Load() }
+	replies := pipe{link: l, from: l.server, to: l.client, latency: &p.toClient, drop: loseReply, truncate: p.truncate.Load}
 	var wg sync.WaitGroup
 	wg.Go(requests.run)
 	wg.Go(replies.run)

@@ -196,6 +196,21 @@ func TestProxy_Blackhole(t *testing.T) {
 	echo(t, dialProxy(t, p), "after")
 }
 
+// Mute silences the open connections only.
+func TestProxy_Mute(t *testing.T) {
+	p := StartProxy(t, echoServer(t))
+	conn := dialProxy(t, p)
+	echo(t, conn, "before")
+	p.Mute()
+	_, err := io.WriteString(conn, "lost")
+	must(t, err)
+	must(t, conn.SetDeadline(time.Now().Add(100*time.Millisecond)))
+	if n, err := conn.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read %d bytes: %v", n, err)
+	}
+	echo(t, dialProxy(t, p), "new")
+}
+
 // A truncated reply is half of it and the end of the connection.
 func TestProxy_TruncatedReplies(t *testing.T) {
 	p := StartProxy(t, echoServer(t))

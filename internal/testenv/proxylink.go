@@ -14,6 +14,7 @@ type link struct {
 	ctx    context.Context // ends when the link is cut
 	cancel context.CancelFunc
 
+	mute           atomic.Bool // drops all bytes
 	mu             sync.Mutex
 	client, server *net.TCPConn
 }

@@ -73,8 +73,8 @@ func (p *Proxy) Start(tb testing.TB, at Addresses, open bool, patience string) {
 	}
 	args, text := p.Prepare(tb, folder, text, at)
 	write(tb, filepath.Join(folder, p.snippet), text)
-	testenv.StartProgramIn(tb, folder, program, args...)
-	waitFor(tb, "http://"+at.Proxy+"/")
+	running := testenv.StartProgramIn(tb, folder, program, args...)
+	waitFor(tb, "http://"+at.Proxy+"/", running)
 }
 
 func snippets(tb testing.TB) string {
@@ -109,10 +109,13 @@ func readFile(tb testing.TB, name string) string {
 }
 
 // waitFor waits until there is an answer.
-func waitFor(tb testing.TB, url string) {
+func waitFor(tb testing.TB, url string, program *testenv.Program) {
 	tb.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
 	testenv.Eventually(tb, url+" answers", func() bool {
+		if !program.Running() {
+			tb.Fatal("the proxy has ended")
+		}
 		res, err := client.Get(url)
 		if err == nil {
 			_ = res.Body.Close()
