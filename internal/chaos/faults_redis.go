@@ -21,7 +21,7 @@ const oneLoss = 1
 
 // Faults returns every fault of the suite.
 func Faults() []Fault {
-	return slices.Concat(redisFaults(), clusterFaults(), serverFaults())
+	return slices.Concat(redisFaults(), clusterFaults(), serverFaults(), ruleFaults(), diskFaults())
 }
 
 func redisFaults() []Fault {

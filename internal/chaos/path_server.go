@@ -33,7 +33,7 @@ type Daemon struct {
 }
 
 // StartDaemon starts a server at an address with the settings of the suite and these,
-// such as redis.uri=…, and waits until it is ready. An empty address means a free one.
+// such as redis.uri=…, and waits until it answers. An empty address means a free one.
 // It ends with the test.
 func StartDaemon(tb testing.TB, addr string, set ...string) *Daemon {
 	tb.Helper()
@@ -49,11 +49,12 @@ func StartDaemon(tb testing.TB, addr string, set ...string) *Daemon {
 		args = append(args, "--set", one)
 	}
 	d.Program = testenv.StartProgram(tb, testenv.Fluxgate(tb), args...)
-	testenv.Eventually(tb, "the server is ready", func() bool {
+	testenv.Eventually(tb, "the server answers", func() bool {
 		if !d.Running() {
 			tb.Fatalf("the server ended:\n%s", d.Log())
 		}
-		return d.ready(tb.Context()) == nil
+		_, err := d.get(tb.Context(), "http://"+d.Addr+"/healthz")
+		return err == nil
 	})
 	return d
 }

@@ -149,7 +149,7 @@ func (r *recording) admissions(row *Row, all []entry, f Fault, scene *Scene, loa
 	due := Capacity + int((last-first).Seconds()*Rate)
 	// The calls in flight when Redis stops may count once in Redis and once locally.
 	bound := due + f.Losses*Capacity
-	if f.Losses > 0 || row.Degraded > 0 {
+	if !f.Expect.Unnoticed || row.Degraded > 0 {
 		bound += callersPerUser
 	}
 	excess := 0

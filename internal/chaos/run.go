@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
 // Timing is how long the parts of a run take. The zero value is what make chaos
@@ -43,6 +45,7 @@ func Run(tb testing.TB, f Fault, load Load, timing Timing) Row {
 	tb.Helper()
 	load, timing = load.withDefaults(), timing.withDefaults()
 	scene := f.Setup(tb)
+	testenv.Eventually(tb, "health is up", func() bool { return scene.Path.Healthy(tb.Context()) })
 	ctx, stop := context.WithCancel(tb.Context())
 	defer stop()
 	r := recording{ledger: newLedger(load.Callers)}
