@@ -21,7 +21,7 @@ const oneLoss = 1
 
 // Faults returns every fault of the suite.
 func Faults() []Fault {
-	return slices.Concat(redisFaults(), clusterFaults(), serverFaults(), ruleFaults(), diskFaults())
+	return slices.Concat(redisFaults(), clusterFaults(), serverFaults(), ruleFaults(), diskFaults(), clockFaults(), pairs())
 }
 
 func redisFaults() []Fault {
@@ -123,10 +123,7 @@ func flushing() Fault {
 	var stop func() error
 	f := onRedis("SCRIPT FLUSH, a thousand a second", 0, Expect{Unnoticed: true},
 		func(ctx context.Context, s *testenv.Server) error {
-			stop = repeat(ctx, time.Millisecond, func(ctx context.Context) error {
-				_, err := s.Do(ctx, "SCRIPT", "FLUSH")
-				return err
-			})
+			stop = repeat(ctx, time.Millisecond, func(ctx context.Context) error { return flush(ctx, s) })
 			return nil
 		},
 		func(context.Context, *testenv.Server) error { return stop() })

@@ -34,6 +34,10 @@ type Config struct {
 	// survives Kill and Restart. Without it a restarted server is empty.
 	Persist bool
 
+	// SteppedClock lets [Server.StepClock] change the clock of the data servers. It needs
+	// gcc.
+	SteppedClock bool
+
 	// Directives are additional lines of the data servers' redis.conf.
 	Directives []string
 }

@@ -225,7 +225,14 @@ func (s *Server) boot(ctx context.Context) error {
 	if s.spec.sentinel {
 		args = append(args, "--sentinel")
 	}
-	p, err := launch(s.group.program, args, s.dir, s.logFile())
+	var environ []string
+	if s.group.cfg.SteppedClock && !s.spec.sentinel {
+		var err error
+		if environ, err = s.clockEnviron(); err != nil {
+			return err
+		}
+	}
+	p, err := launch(s.group.program, args, s.dir, s.logFile(), environ...)
 	if err != nil {
 		return err
 	}
