@@ -17,7 +17,7 @@ NO_RACE          := _NoRace$$|(Conformance|CorrectEditor)/as_long_as_a_document
 NO_RACE_PACKAGES  = $(shell git grep --untracked -lE 'func .*_NoRace|rulestest.(Run|Checks)' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 .DEFAULT_GOAL := help
-.PHONY: help check format format-check lint build test quick size fuzz chaos figures-core figures-redis figures-rules figures-http figures-server figures-admin
+.PHONY: help check format format-check lint build test quick size fuzz chaos figures-core figures-redis figures-rules figures-http figures-server figures-admin figures-chaos
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -76,6 +76,9 @@ figures-server: ## measure the server against envoyproxy/ratelimit, minutes
 
 figures-admin: ## measure the admin API against its bars, a minute or two
 	@cd bench && go test ./figures/admin -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
+
+figures-chaos: ## measure what faults do to callers against its bars, minutes
+	@cd bench && go test ./figures/chaos -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
 $(GOLANGCI):
 	@mkdir -p bin

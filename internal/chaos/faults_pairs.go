@@ -96,8 +96,8 @@ func masterAndScripts(tb testing.TB) *Scene {
 func redisWithRules(tb testing.TB) *Scene {
 	tb.Helper()
 	s := testenv.StartStandalone(tb, testenv.Config{Persist: true})
-	d := startWithRulesInRedis(tb, s)
-	editor := StartDaemon(tb, "", "mongo.enabled=false", "redis.uri="+s.URI())
+	d := startWithRulesInRedis(tb, s, wholeLimit)
+	editor := StartDaemon(tb, "", "mongo.enabled=false", "redis.uri="+s.URI(), wholeLimit)
 	return &Scene{
 		Path: d, Verify: d.verifyEdit(tb, editor),
 		Begin: func(context.Context) error { return s.Kill() },

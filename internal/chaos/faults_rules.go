@@ -49,6 +49,9 @@ func ruleFaults() []Fault {
 // polling shortens how often the source is read, so that a fault of 5 s is seen.
 const polling = "reload.polling-interval=500ms"
 
+// wholeLimit is for two servers of which callers use one.
+const wholeLimit = "ratelimit.fallback-share=1"
+
 // mongoRules starts a MongoDB with the rules of the suite.
 func mongoRules(tb testing.TB) (m *testenv.Mongo, set []string) {
 	tb.Helper()
@@ -137,7 +140,7 @@ func announcements(name string, expect Expect, begin func(context.Context, *test
 		tb.Helper()
 		s := testenv.StartStandalone(tb, testenv.Config{})
 		p := testenv.StartProxy(tb, s.Addr())
-		set := []string{"mongo.enabled=false", "reload.strategy=REDIS_PUBSUB"}
+		set := []string{"mongo.enabled=false", "reload.strategy=REDIS_PUBSUB", wholeLimit}
 		editor := StartDaemon(tb, "", append(set, "redis.uri="+s.URI())...)
 		if err := editor.put(tb.Context(), ruleSet(tb)); err != nil {
 			tb.Fatal(err)

@@ -101,6 +101,15 @@ func count(all []entry, holds func(*entry) bool) int {
 	return n
 }
 
+// rate returns how many requests that were sent in [from, to) got a decision, in a
+// second.
+func rate(all []entry, from, to time.Duration) float64 {
+	if to <= from {
+		return 0
+	}
+	return float64(count(between(all, from, to), func(e *entry) bool { return !e.failed })) / (to - from).Seconds()
+}
+
 // latencies returns the quantiles of the times to an answer, 1 being the longest.
 func latencies(all []entry, quantiles ...float64) []time.Duration {
 	found := make([]time.Duration, len(quantiles))

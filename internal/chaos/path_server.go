@@ -42,10 +42,7 @@ func StartDaemon(tb testing.TB, addr string, set ...string) *Daemon {
 	}
 	d := &Daemon{Addr: addr, Admin: testenv.FreeAddr(tb), http: newHTTPClient(tb)}
 	args := []string{"serve"}
-	// A request of every user is checked in one process: its share is the whole limit.
-	for _, one := range append([]string{
-		"server.http=" + d.Addr, "server.admin=" + d.Admin, "ratelimit.fallback-share=1", "log.level=warn",
-	}, set...) {
+	for _, one := range append([]string{"server.http=" + d.Addr, "server.admin=" + d.Admin, "log.level=warn"}, set...) {
 		args = append(args, "--set", one)
 	}
 	d.Program = testenv.StartProgram(tb, testenv.Fluxgate(tb), args...)

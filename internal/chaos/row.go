@@ -70,6 +70,9 @@ type Row struct {
 	Decisions, Degraded, Errors int
 	// PerSecond is the rate of answers while the fault lasted.
 	PerSecond float64
+	// Healthy is the rate before the fault, and Away that from a second after it began
+	// until it ended.
+	Healthy, Away float64
 	// The times to an answer while the fault lasted and until recovery.
 	P50, P99, P999, Max time.Duration
 	// Open is the 99th percentile from a second after the fault began until it
@@ -100,13 +103,14 @@ const (
 
 func (r *recording) row(f Fault, scene *Scene, load Load) Row {
 	all := r.ledger.entries()
-	during := between(all, r.begun, r.healed)
 	row := Row{Fault: f.Name, Path: f.under(), Noticed: never, Recovered: never, Up: never}
 	after := between(all, r.begun, r.ledger.since())
 	row.Decisions = count(after, func(e *entry) bool { return !e.failed })
 	row.Degraded = count(after, func(e *entry) bool { return e.degraded })
 	row.Errors = count(all, func(e *entry) bool { return e.failed })
-	row.PerSecond = float64(count(during, func(e *entry) bool { return !e.failed })) / (r.healed - r.begun).Seconds()
+	row.PerSecond = rate(all, r.begun, r.healed)
+	row.Healthy = rate(all, r.begun/2, r.begun)
+	row.Away = rate(all, r.begun+time.Second, r.healed)
 	q := latencies(between(all, r.begun, r.settled), 0.5, 0.99, 0.999, 1)
 	row.P50, row.P99, row.P999, row.Max = q[0], q[1], q[2], q[3]
 	row.Open = latencies(between(all, r.begun+time.Second, r.healed), 0.99)[0]

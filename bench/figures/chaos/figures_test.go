@@ -1,0 +1,105 @@
+// Package chaos_test measures what faults do to callers: see make figures-chaos.
+// Package internal/chaos injects them.
+package chaos_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate/bench/figure"
+	"github.com/fluxgate/fluxgate/internal/chaos"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+var measure = flag.Bool("figures", false, "measure the figures, which takes minutes")
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func TestFigures(t *testing.T) {
+	if !*measure {
+		t.Skip("figures are measured by make figures-chaos")
+	}
+	report := figure.NewReport(os.Stdout)
+	t.Run("frozen", func(t *testing.T) { frozen(t, report) })
+	t.Run("throughput", func(t *testing.T) { throughput(t, report) })
+	t.Run("slow", func(t *testing.T) { slow(t, report) })
+	t.Run("cluster", func(t *testing.T) { cluster(t, report) })
+	t.Run("saturated", func(t *testing.T) { saturated(t, report) })
+	t.Run("restart", func(t *testing.T) { restart(t, report) })
+	t.Run("outage", func(t *testing.T) { outage(t, report) })
+	if report.ExitCode() != 0 {
+		t.Fail()
+	}
+}
+
+// frozen is Redis frozen under 64 callers with 2,000 requests a second.
+func frozen(t *testing.T, report *figure.Report) {
+	row := run(t, "Redis frozen under middleware", chaos.Load{})
+	report.AtMost("chaos-frozen-p99-open-ms", float64(row.Open.Microseconds())/1_000, 2, " ms")
+	seconds(report, "chaos-frozen-noticed-s", row.Noticed, 1)
+	seconds(report, "chaos-frozen-recovered-s", normal(row), 2)
+}
+
+// throughput is Redis frozen under 64 callers that send as much as they can.
+func throughput(t *testing.T, report *figure.Report) {
+	row := run(t, "Redis frozen under middleware", chaos.Load{PerSecond: -1})
+	t.Logf("%.0f a second with Redis, %.0f without", row.Healthy, row.Away)
+	report.AtLeast("chaos-frozen-throughput", row.Away/row.Healthy, 1, "×")
+}
+
+func slow(t *testing.T, report *figure.Report) {
+	row := run(t, "Redis slower by 150ms under middleware", chaos.Load{})
+	seconds(report, "chaos-slow-150ms-noticed-s", row.Noticed, 1)
+}
+
+// cluster measures from the promotion of a replica on.
+func cluster(t *testing.T, report *figure.Report) {
+	row := run(t, "cluster: master frozen under middleware", chaos.Load{})
+	seconds(report, "chaos-cluster-frozen-master-recovered-s", normal(row), 5)
+}
+
+// saturated compares with what is due without any loss of state.
+func saturated(t *testing.T, report *figure.Report) {
+	row := chaos.Saturated(t, 600, 10*time.Second)
+	t.Log("\n" + chaos.Table([]chaos.Row{row}))
+	report.AtMost("chaos-saturated-admitted", float64(row.Admitted)/float64(row.Due), 1, "×")
+}
+
+func restart(t *testing.T, report *figure.Report) {
+	requests, lost := chaos.RollingRestart(t)
+	report.Verdict("chaos-restart-lost", fmt.Sprintf("%d of %d", lost, requests), "0", lost == 0)
+}
+
+// outage is one of 30 s, and the minute after it.
+func outage(t *testing.T, report *figure.Report) {
+	admitted, due := chaos.Outage(t, 30*time.Second, time.Minute)
+	t.Logf("%d tokens admitted, %.0f due", admitted, due)
+	report.AtMost("chaos-outage-admitted", float64(admitted)/due, 1.05, "×")
+}
+
+func run(t *testing.T, name string, load chaos.Load) chaos.Row {
+	t.Helper()
+	row := chaos.Run(t, chaos.Find(t, name), load, chaos.Timing{})
+	t.Log("\n" + chaos.Table([]chaos.Row{row}))
+	return row
+}
+
+// normal is when both decisions and health were normal.
+func normal(row chaos.Row) time.Duration {
+	if row.Recovered < 0 || row.Up < 0 {
+		return -1
+	}
+	return max(row.Recovered, row.Up)
+}
+
+// seconds prints a time, which is below 0 if it never came.
+func seconds(report *figure.Report, name string, took time.Duration, bar float64) {
+	if took < 0 {
+		report.Verdict(name, "never", fmt.Sprintf("at most %v s", bar), false)
+		return
+	}
+	report.AtMost(name, took.Seconds(), bar, " s")
+}
