@@ -26,7 +26,7 @@ func Faults() []Fault {
 
 func redisFaults() []Fault {
 	faults := []Fault{
-		onRedis("Redis killed, restarted empty after 5 s", oneLoss, Expect{},
+		onRedis("Redis killed, later restarted empty", oneLoss, Expect{},
 			func(_ context.Context, s *testenv.Server) error { return s.Kill() },
 			func(ctx context.Context, s *testenv.Server) error { return s.Restart(ctx) }),
 		onRedis("Redis frozen", oneLoss, Expect{},
@@ -41,8 +41,8 @@ func redisFaults() []Fault {
 			}, nil),
 		paused(),
 		onRedis("Redis out of memory, noeviction", oneLoss, Expect{},
-			func(ctx context.Context, s *testenv.Server) error { return configure(ctx, s, "maxmemory", "1") },
-			func(ctx context.Context, s *testenv.Server) error { return configure(ctx, s, "maxmemory", "0") }),
+			func(ctx context.Context, s *testenv.Server) error { return limitMemory(ctx, s, "1") },
+			func(ctx context.Context, s *testenv.Server) error { return limitMemory(ctx, s, "0") }),
 		evicting(),
 		readOnly(),
 		flushing(),
@@ -175,7 +175,7 @@ func evicting() Fault {
 				if err != nil {
 					return err
 				}
-				if err := configure(ctx, s, "maxmemory", strconv.Itoa(used+room)); err != nil {
+				if err := limitMemory(ctx, s, strconv.Itoa(used+room)); err != nil {
 					return err
 				}
 				value := make([]byte, size)
@@ -190,7 +190,7 @@ func evicting() Fault {
 				if lost, err = evictedBuckets(ctx, s, others); err != nil {
 					return err
 				}
-				return configure(ctx, s, "maxmemory", "0")
+				return limitMemory(ctx, s, "0")
 			},
 			Lost: func() int { return lost },
 		}
@@ -239,8 +239,9 @@ func readOnly() Fault {
 	}}
 }
 
-func configure(ctx context.Context, s *testenv.Server, name, value string) error {
-	_, err := s.Do(ctx, "CONFIG", "SET", name, value)
+// limitMemory sets the memory of Redis in bytes; "0" means no limit.
+func limitMemory(ctx context.Context, s *testenv.Server, bytes string) error {
+	_, err := s.Do(ctx, "CONFIG", "SET", "maxmemory", bytes)
 	return err
 }
 

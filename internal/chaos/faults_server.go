@@ -38,6 +38,7 @@ func serverFaults() []Fault {
 			faults = append(faults, behindProxy(p, take))
 		}
 	}
+	faults[0].Short = true
 	return append(faults, underClient(killing), underClient(freezing))
 }
 

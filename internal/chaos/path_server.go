@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -203,6 +204,22 @@ func (p *proxied) Send(ctx context.Context, _ int, user string) Answer {
 	default:
 		return Answer{Allowed: status == http.StatusOK}
 	}
+}
+
+// degraded returns the degraded decisions since the server started, which a proxy does
+// not show.
+func (p *proxied) degraded(ctx context.Context) (int, error) {
+	body, err := p.get(ctx, "http://"+p.Addr+"/metrics")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(body)) {
+		if value, ok := strings.CutPrefix(line, "fluxgate_degraded_decisions_total "); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return int(n), err
+		}
+	}
+	return 0, errors.New("no metric of degraded decisions")
 }
 
 // Deadline implements [Path].

@@ -69,9 +69,15 @@ func Run(tb testing.TB, f Fault, load Load, timing Timing) Row {
 	stop()
 	work.Wait()
 	row := r.row(f, scene, load)
+	ctx, cancel := context.WithTimeout(tb.Context(), faultTimeout)
+	defer cancel()
+	if p, ok := scene.Path.(*proxied); ok {
+		var err error
+		if row.Degraded, err = p.degraded(ctx); err != nil {
+			row.Broken = append(row.Broken, err.Error())
+		}
+	}
 	if scene.Verify != nil {
-		ctx, cancel := context.WithTimeout(tb.Context(), faultTimeout)
-		defer cancel()
 		if err := scene.Verify(ctx); err != nil {
 			row.Broken = append(row.Broken, err.Error())
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -45,29 +46,30 @@ func TestRun_Row(t *testing.T) {
 		"a steady user is refused":  {faulty: func(Answer) Answer { return Answer{Degraded: true} }, broken: "user-0 was refused within its limit"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			store, err := memstore.New(memstore.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			path := &fakePath{faulty: c.faulty}
-			if path.engine, err = fluxgate.New(store, fluxgate.Static(ruleSet(t))); err != nil {
-				t.Fatal(err)
-			}
-			f := Fault{Name: name, Expect: c.expect, Setup: func(testing.TB) *Scene {
-				return &Scene{
-					Path:  path,
-					Begin: func(context.Context) error { path.away.Store(true); return nil },
-					End:   func(context.Context) error { path.away.Store(false); return nil },
+			synctest.Test(t, func(t *testing.T) {
+				store, err := memstore.New(memstore.Config{})
+				if err != nil {
+					t.Fatal(err)
 				}
-			}}
-			row := Run(t, f, Load{}, Timing{Before: 900 * time.Millisecond, During: 1100 * time.Millisecond})
-			if got := strings.Join(row.Broken, "\n"); c.broken == "" && got != "" || !strings.Contains(got, c.broken) {
-				t.Errorf("broken: %q, want %q", got, c.broken)
-			}
-			if row.Noticed == never || row.Recovered == never || row.Up == never {
-				t.Errorf("%+v", row)
-			}
+				path := &fakePath{faulty: c.faulty}
+				if path.engine, err = fluxgate.New(store, fluxgate.Static(ruleSet(t))); err != nil {
+					t.Fatal(err)
+				}
+				f := Fault{Name: name, Expect: c.expect, Setup: func(testing.TB) *Scene {
+					return &Scene{
+						Path:  path,
+						Begin: func(context.Context) error { path.away.Store(true); return nil },
+						End:   func(context.Context) error { path.away.Store(false); return nil },
+					}
+				}}
+				row := Run(t, f, Load{}, Timing{Before: 900 * time.Millisecond, During: 1100 * time.Millisecond})
+				if got := strings.Join(row.Broken, "\n"); c.broken == "" && got != "" || !strings.Contains(got, c.broken) {
+					t.Errorf("broken: %q, want %q", got, c.broken)
+				}
+				if row.Noticed == never || row.Recovered == never || row.Up == never {
+					t.Errorf("%+v", row)
+				}
+			})
 		})
 	}
 }
