@@ -24,7 +24,7 @@ func stepping(name string, offset time.Duration) Fault {
 		tb.Helper()
 		s := testenv.StartStandalone(tb, testenv.Config{SteppedClock: true})
 		return &Scene{
-			Path:  StartGateway(tb, s.URI(), 1),
+			Path:  StartGateway(tb, s.URI()),
 			Begin: func(context.Context) error { return s.StepClock(offset) },
 			End:   func(context.Context) error { return s.StepClock(0) },
 		}

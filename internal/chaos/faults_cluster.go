@@ -22,7 +22,7 @@ func clusterFaults() []Fault {
 			s := testenv.StartSentinel(tb, testenv.Config{})
 			old := ""
 			return &Scene{
-				Path: StartGateway(tb, s.URI(), 1), HealsItself: true,
+				Path: StartGateway(tb, s.URI()), HealsItself: true,
 				Begin: func(ctx context.Context) error {
 					master, err := s.Master(ctx)
 					if err != nil {
@@ -52,7 +52,7 @@ func onCluster(name string, begin func(master *testenv.Server) error) Fault {
 	return Fault{Name: name, Losses: oneLoss, Setup: func(tb testing.TB) *Scene {
 		tb.Helper()
 		c := testenv.StartCluster(tb, testenv.Config{})
-		scene := &Scene{Path: StartGateway(tb, c.URI(), 1), HealsItself: true}
+		scene := &Scene{Path: StartGateway(tb, c.URI()), HealsItself: true}
 		scene.Begin, scene.End = takeMaster(c, begin)
 		return scene
 	}}
@@ -102,7 +102,7 @@ func migrating() Fault {
 	return Fault{Name: "cluster: slots moving", Expect: Expect{Unnoticed: true}, Setup: func(tb testing.TB) *Scene {
 		tb.Helper()
 		c := testenv.StartCluster(tb, testenv.Config{})
-		return &Scene{Path: StartGateway(tb, c.URI(), 1), HealsItself: true, End: func(ctx context.Context) error {
+		return &Scene{Path: StartGateway(tb, c.URI()), HealsItself: true, End: func(ctx context.Context) error {
 			const shards = 64 // the default of the store
 			for shard := 0; shard < shards; shard += 4 {
 				if err := moveSlot(ctx, c, shard*testenv.Slots/shards); err != nil {

@@ -41,7 +41,7 @@ func slowAndFlushed(tb testing.TB) *Scene {
 	p := testenv.StartProxy(tb, s.Addr())
 	var stop func() error
 	return &Scene{
-		Path: StartGateway(tb, "redis://"+p.Addr(), 1),
+		Path: StartGateway(tb, "redis://"+p.Addr()),
 		Begin: func(ctx context.Context) error {
 			p.SetLatency(0, 50*time.Millisecond)
 			stop = repeat(ctx, 10*time.Millisecond, func(ctx context.Context) error { return flush(ctx, s) })
@@ -76,7 +76,7 @@ func masterAndScripts(tb testing.TB) *Scene {
 	kill, promoted := takeMaster(c, (*testenv.Server).Kill)
 	var stop func() error
 	return &Scene{
-		Path: StartGateway(tb, c.URI(), 1), HealsItself: true,
+		Path: StartGateway(tb, c.URI()), HealsItself: true,
 		Begin: func(ctx context.Context) error {
 			stop = repeat(ctx, 10*time.Millisecond, func(ctx context.Context) error {
 				for _, n := range c.Nodes() {

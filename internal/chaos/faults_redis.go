@@ -66,7 +66,7 @@ func onRedis(name string, losses int, expect Expect, begin, end func(context.Con
 	return Fault{Name: name, Losses: losses, Expect: expect, Setup: func(tb testing.TB) *Scene {
 		tb.Helper()
 		s := testenv.StartStandalone(tb, testenv.Config{})
-		scene := &Scene{Path: StartGateway(tb, s.URI(), 1), Begin: func(ctx context.Context) error { return begin(ctx, s) }}
+		scene := &Scene{Path: StartGateway(tb, s.URI()), Begin: func(ctx context.Context) error { return begin(ctx, s) }}
 		if end != nil {
 			scene.End = func(ctx context.Context) error { return end(ctx, s) }
 		}
@@ -81,7 +81,7 @@ func onProxy(name string, losses int, expect Expect, begin, end func(*testenv.Pr
 		s := testenv.StartStandalone(tb, testenv.Config{})
 		p := testenv.StartProxy(tb, s.Addr())
 		return &Scene{
-			Path:  StartGateway(tb, "redis://"+p.Addr(), 1),
+			Path:  StartGateway(tb, "redis://"+p.Addr()),
 			Begin: func(context.Context) error { begin(p); return nil },
 			End:   func(context.Context) error { end(p); return nil },
 		}
@@ -132,9 +132,9 @@ func flushing() Fault {
 }
 
 // repeat calls f at an interval until the returned function is called, which returns
-// the first error. It does not end with ctx, which is that of the caller.
+// the first error. It does not end with ctx, which is that of Begin.
 func repeat(ctx context.Context, interval time.Duration, f func(context.Context) error) (stop func() error) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*faultTimeout)
 	var work sync.WaitGroup
 	var failed error
 	work.Go(func() {
@@ -165,7 +165,7 @@ func evicting() Fault {
 		}
 		lost := 0
 		return &Scene{
-			Path: StartGateway(tb, s.URI(), 1),
+			Path: StartGateway(tb, s.URI()),
 			Begin: func(ctx context.Context) error {
 				info, err := s.Info(ctx, "memory")
 				if err != nil {
@@ -225,7 +225,7 @@ func readOnly() Fault {
 		tb.Helper()
 		s, other := testenv.StartStandalone(tb, testenv.Config{}), testenv.StartStandalone(tb, testenv.Config{})
 		return &Scene{
-			Path: StartGateway(tb, s.URI(), 1),
+			Path: StartGateway(tb, s.URI()),
 			Begin: func(ctx context.Context) error {
 				host, port := split(other.Addr())
 				_, err := s.Do(ctx, "REPLICAOF", host, port)

@@ -22,6 +22,7 @@ func (a *Answer) disturbed() bool { return a.Err != nil || a.Degraded }
 // entry is one request. Times are since the start of the run.
 type entry struct {
 	sent, took                time.Duration
+	late                      time.Duration // after the time at which it was to be sent
 	user                      int
 	allowed, degraded, failed bool
 }
@@ -45,9 +46,9 @@ func newLedger(callers int) *ledger {
 }
 
 // record adds a request of a caller. It reports false if the page is full.
-func (l *ledger) record(caller, user int, sent time.Time, a *Answer) bool {
+func (l *ledger) record(caller, user int, sent time.Time, late time.Duration, a *Answer) bool {
 	e := entry{
-		sent: sent.Sub(l.start), took: time.Since(sent), user: user,
+		sent: sent.Sub(l.start), took: time.Since(sent), late: late, user: user,
 		allowed: a.Allowed && a.Err == nil, degraded: a.Degraded, failed: a.Err != nil,
 	}
 	l.pages[caller] = append(l.pages[caller], e)
@@ -110,22 +111,26 @@ func rate(all []entry, from, to time.Duration) float64 {
 	return float64(count(between(all, from, to), func(e *entry) bool { return !e.failed })) / (to - from).Seconds()
 }
 
-// latencies returns the quantiles of the times to an answer, 1 being the longest.
-func latencies(all []entry, quantiles ...float64) []time.Duration {
-	found := make([]time.Duration, len(quantiles))
+// quantiles returns quantiles of a time of requests, 1 being the longest.
+func quantiles(all []entry, of func(*entry) time.Duration, which ...float64) []time.Duration {
+	found := make([]time.Duration, len(which))
 	if len(all) == 0 {
 		return found
 	}
-	took := make([]time.Duration, len(all))
+	times := make([]time.Duration, len(all))
 	for i := range all {
-		took[i] = all[i].took
+		times[i] = of(&all[i])
 	}
-	slices.Sort(took)
-	for i, q := range quantiles {
-		found[i] = took[min(len(took)-1, int(q*float64(len(took))))]
+	slices.Sort(times)
+	for i, q := range which {
+		found[i] = times[min(len(times)-1, int(q*float64(len(times))))]
 	}
 	return found
 }
+
+func tookOf(e *entry) time.Duration { return e.took }
+
+func lateOf(e *entry) time.Duration { return e.late }
 
 // quiet returns the start of the first span of this length after from in which no
 // answer was disturbed and some arrived; ok is false if there is none.

@@ -91,18 +91,22 @@ func (l Load) call(ctx context.Context, path Path, into *ledger, caller int) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		timer.Reset(time.Until(next))
+		early := time.Until(next)
+		timer.Reset(early)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			return
 		}
-		sent := time.Now()
+		sent, late := time.Now(), time.Duration(0)
+		if early > 0 {
+			late = sent.Sub(next) // the machine is busy
+		}
 		// Not the context of the load: a request in flight at the end has an answer.
 		one, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 		answer := path.Send(one, caller, name)
 		cancel()
-		if !into.record(caller, user, sent, &answer) {
+		if !into.record(caller, user, sent, late, &answer) {
 			return
 		}
 		next = next.Add(interval)

@@ -50,11 +50,10 @@ type Gateway struct {
 	config  redisstore.Config
 }
 
-// StartGateway returns a gateway over the Redis at uri, as one of so many. It ends
-// with the test.
-func StartGateway(tb testing.TB, uri string, gateways int) *Gateway {
+// StartGateway returns the only gateway over the Redis at uri. It ends with the test.
+func StartGateway(tb testing.TB, uri string) *Gateway {
 	tb.Helper()
-	g := &Gateway{config: redisstore.Config{Timeout: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}}
+	g := &Gateway{config: redisstore.Config{Timeout: storeTimeout, Logger: slog.New(slog.DiscardHandler)}}
 	var err error
 	if g.store, err = redisstore.Open(tb.Context(), uri, g.config); err != nil {
 		tb.Fatal(err)
@@ -64,7 +63,7 @@ func StartGateway(tb testing.TB, uri string, gateways int) *Gateway {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	engine, err := fluxgate.New(g.store, fluxgate.Static(ruleSet(tb)), fluxgate.WithFallback(local, 1/float64(gateways)))
+	engine, err := fluxgate.New(g.store, fluxgate.Static(ruleSet(tb)), fluxgate.WithFallback(local, 1))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -92,16 +92,16 @@ func TestQuiet_FirstSpan(t *testing.T) {
 	}
 }
 
-func TestLatencies_Quantiles(t *testing.T) {
+func TestQuantiles_Sorted(t *testing.T) {
 	all := make([]entry, 1_000)
 	for i := range all {
 		all[i].took = time.Duration(i+1) * time.Millisecond
 	}
-	got := latencies(all, 0.5, 0.999, 1)
+	got := quantiles(all, tookOf, 0.5, 0.999, 1)
 	if got[0] != 501*time.Millisecond || got[1] != time.Second || got[2] != time.Second {
 		t.Errorf("%v", got)
 	}
-	if got := latencies(nil, 0.5); got[0] != 0 {
+	if got := quantiles(nil, tookOf, 0.5); got[0] != 0 {
 		t.Errorf("of nothing %v", got)
 	}
 }
