@@ -3,6 +3,7 @@ package receipt
 import (
 	"container/heap"
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"sync"
@@ -84,12 +85,16 @@ func NewShared(client redis.UniversalClient, prefix string) *Shared {
 }
 
 // Spend implements [Ledger]. A call without an answer may have spent the receipt.
-// A second call is then refused, which loses tokens but never creates any.
+// A second call is then refused, which loses tokens but never creates any. The
+// client of Redis repeats a command whose reply was lost: the value, which is
+// different for each call, tells whether it was this call that spent the receipt.
 func (s *Shared) Spend(ctx context.Context, id ID, valid time.Duration) (bool, error) {
 	name := s.prefix + base64.RawURLEncoding.EncodeToString(id[:])
-	err := s.client.SetArgs(ctx, name, "", redis.SetArgs{Mode: "NX", TTL: valid}).Err()
-	if errors.Is(err, redis.Nil) {
-		return false, nil
+	call := rand.Text()
+	err := s.client.SetArgs(ctx, name, call, redis.SetArgs{Mode: "NX", TTL: valid}).Err()
+	if !errors.Is(err, redis.Nil) {
+		return err == nil, err
 	}
-	return err == nil, err
+	stored, err := s.client.MGet(ctx, name).Result() // not GET: the documented ACL has MGET
+	return err == nil && stored[0] == call, err
 }

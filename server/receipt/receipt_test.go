@@ -164,6 +164,36 @@ func TestRedeem_Once(t *testing.T) {
 	}
 }
 
+// If the reply of Redis is lost and the client repeats the command, the receipt is
+// not taken for one that was spent before.
+func TestShared_LostReply(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	proxy := testenv.StartProxy(t, server.Addr())
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: 20, MinRetryBackoff: 100 * time.Millisecond, MaxRetryBackoff: 100 * time.Millisecond})
+	t.Cleanup(func() { _ = client.Close() })
+	if err := client.Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	id := receipt.ID{1, 2, 3}
+	proxy.TruncateReplies(true)
+	var healing sync.WaitGroup
+	healing.Go(func() {
+		testenv.Eventually(t, "the command has arrived", func() bool {
+			keys, err := server.Do(t.Context(), "KEYS", "lost:*")
+			return err == nil && len(keys.([]any)) == 1
+		})
+		proxy.TruncateReplies(false)
+	})
+	ledger := receipt.NewShared(client, "lost")
+	if fresh, err := ledger.Spend(t.Context(), id, time.Minute); !fresh || err != nil {
+		t.Errorf("spent for the first time: %t, %v", fresh, err)
+	}
+	healing.Wait()
+	if fresh, err := ledger.Spend(t.Context(), id, time.Minute); fresh || err != nil {
+		t.Errorf("spent for the second time: %t, %v", fresh, err)
+	}
+}
+
 // Memory removes expired receipts.
 func TestMemory_Expiry(t *testing.T) {
 	now := time.Now()
