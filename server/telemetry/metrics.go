@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"runtime"
 	"time"
 
@@ -51,6 +52,10 @@ type Metrics struct {
 
 var _ fluxgate.Observer = (*Metrics)(nil)
 
+// liveHeap is go_gc_heap_live_bytes, what the heap had after the last collection.
+// Unlike the size of the heap, which varies with the collections, it shows a leak.
+var liveHeap = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)}
+
 // New creates metrics in a registry of their own.
 func New(config Config) *Metrics {
 	if config.MaxRuleSets <= 0 {
@@ -90,7 +95,7 @@ func New(config Config) *Metrics {
 		settlements: create.NewCounterVec(prometheus.CounterOpts{
 			Name: "fluxgate_settlements_total", Help: "Receipts by whether settling them succeeded."}, []string{"result"}),
 	}
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.decisions.total, m.decisions.byRule, m.decisions.shadow, m.decisions.nearLimit)
 	for _, direction := range []string{"returned", "charged"} {
 		m.tokens.WithLabelValues(direction)
