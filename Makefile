@@ -10,6 +10,8 @@ MODULES := $(patsubst go.mod,.,$(MODULES))
 
 FUZZTIME := 30s
 FAULT    :=
+SOAK     := 10m
+SEED     := 0
 
 # Tests that compute much in one goroutine run without the race detector: it would
 # find nothing and make them about five times slower.
@@ -17,7 +19,7 @@ NO_RACE          := _NoRace$$|(Conformance|CorrectEditor)/as_long_as_a_document
 NO_RACE_PACKAGES  = $(shell git grep --untracked -lE 'func .*_NoRace|rulestest.(Run|Checks)' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 .DEFAULT_GOAL := help
-.PHONY: help check format format-check lint build test quick size fuzz chaos figures-core figures-redis figures-rules figures-http figures-server figures-admin figures-chaos
+.PHONY: help check format format-check lint build test quick size fuzz chaos soak figures-core figures-redis figures-rules figures-http figures-server figures-admin figures-chaos
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -58,6 +60,9 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 
 chaos: ## inject every fault under load and print what callers saw, minutes; FAULT=expression selects some
 	@go test ./internal/chaos -run '^TestFaults_Full$$' -count=1 -timeout 20m -v -chaos -fault '$(FAULT)'
+
+soak: ## look for leaks under random faults for SOAK (10m), and abuse a server in full size, an hour; SEED repeats a run
+	@go test ./internal/chaos -run '^Test(Soak|Abuse)' -count=1 -timeout 90m -v -soak '$(SOAK)' -seed '$(SEED)'
 
 figures-core: ## measure the core against its bars (a minute or two)
 	@cd bench && go run ./figures/core

@@ -2,6 +2,7 @@
 // request, injects one fault, heals it, and reports what callers saw.
 //
 //	make chaos                 every fault, with a table of the results
+//	make soak                  ten minutes of random faults, and abuse in full size
 //	go test ./internal/chaos   a few faults, correctness only
 //
 // A [Fault] sets up real servers and a [Path] to them: the middleware of this

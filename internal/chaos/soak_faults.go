@@ -45,15 +45,8 @@ func (s *soakScene) faults() []soakFault {
 	faults := []soakFault{
 		{"Redis killed, restarted empty", func(context.Context) error { return s.redis.Kill() }, s.redis.Restart},
 		{"Redis frozen", func(context.Context) error { return s.redis.Freeze() }, func(context.Context) error { return s.redis.Thaw() }},
-		{"Redis paused", func(ctx context.Context) error {
-			_, err := s.redis.Do(ctx, "CLIENT", "PAUSE", 500, "ALL")
-			return err
-		}, func(ctx context.Context) error {
-			_, err := s.redis.Do(ctx, "PING") // answered when the pause ends
-			return err
-		}},
-		{"Redis out of memory", func(ctx context.Context) error { return configure(ctx, s.redis, "maxmemory", "1") },
-			func(ctx context.Context) error { return configure(ctx, s.redis, "maxmemory", "0") }},
+		{"Redis paused", s.command("CLIENT", "PAUSE", 500, "ALL"), s.command("PING")}, // answered when the pause ends
+		{"Redis out of memory", s.command("CONFIG", "SET", "maxmemory", 1), s.command("CONFIG", "SET", "maxmemory", 0)},
 		s.flushing(),
 		{"connections refused and cut", func(context.Context) error { s.proxy.Refuse(); s.proxy.Cut(); return nil },
 			func(context.Context) error { return s.proxy.Accept() }},
@@ -66,8 +59,8 @@ func (s *soakScene) faults() []soakFault {
 		{"rule file garbage", func(context.Context) error { return s.rules.setGarbage(true) }, func(context.Context) error { return s.rules.setGarbage(false) }},
 		{"server frozen", func(context.Context) error { return s.daemon.Freeze() }, func(context.Context) error { return s.daemon.Thaw() }},
 	}
-	for _, by := range []time.Duration{5, 50, 150, 500} {
-		by *= time.Millisecond
+	for _, ms := range []int{5, 50, 150, 500} {
+		by := time.Duration(ms) * time.Millisecond
 		faults = append(faults, soakFault{fmt.Sprintf("Redis slower by %v", by),
 			func(context.Context) error { s.proxy.SetLatency(0, by); return nil },
 			func(context.Context) error { s.proxy.SetLatency(0, 0); return nil }})
@@ -75,13 +68,18 @@ func (s *soakScene) faults() []soakFault {
 	return faults
 }
 
+// command returns a function that sends a command to Redis.
+func (s *soakScene) command(args ...any) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := s.redis.Do(ctx, args...)
+		return err
+	}
+}
+
 func (s *soakScene) flushing() soakFault {
 	var stop func() error
 	return soakFault{"SCRIPT FLUSH", func(ctx context.Context) error {
-		stop = repeat(ctx, time.Millisecond, func(ctx context.Context) error {
-			_, err := s.redis.Do(ctx, "SCRIPT", "FLUSH")
-			return err
-		})
+		stop = repeat(ctx, time.Millisecond, s.command("SCRIPT", "FLUSH"))
 		return nil
 	}, func(context.Context) error { return stop() }}
 }
