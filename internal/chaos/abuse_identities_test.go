@@ -73,7 +73,7 @@ func heapInUse() float64 {
 const maxBucketBytes = 400
 
 // The memory of a memory store is bounded, however many identities come.
-func TestAbuse_IdentitiesInStore(t *testing.T) {
+func TestAbuse_IdentitiesInStore_NoRace(t *testing.T) {
 	identities := size(200_000, 10_000_000)
 	most := identities / 10
 	begin := heapInUse()
