@@ -249,13 +249,12 @@ func TestAbuse_HeadersAndLabels(t *testing.T) {
 	d := abused(t, "{id: per-key, limitScope: API_KEY, bands: [{capacity: 100, refill: 1s}]}", inMemory)
 	bomb := func(from, to int) {
 		for i := from; i < to; i++ {
-			target := "/v1/check"
-			if i%4 == 0 {
+			method, target := http.MethodPost, "/v1/check"
+			switch i % 4 {
+			case 0:
 				target = fmt.Sprintf("/v1/path-%d", i)
-			}
-			method := http.MethodPost
-			if i%4 == 1 {
-				method = fmt.Sprintf("METHOD%d", i)
+			case 1: // a route for every method
+				method, target = fmt.Sprintf("METHOD%d", i), "/v1/forward-auth"
 			}
 			text := fmt.Sprintf(`{"ruleSet":"set-%d","apiKey":"key-%d","path":"/p-%d","attributes":{"a-%d":"x"}}`, i%3*i, i, i, i)
 			req, err := http.NewRequestWithContext(t.Context(), method, "http://"+d.Addr+target, strings.NewReader(text))
