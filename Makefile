@@ -61,7 +61,7 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 chaos: ## inject every fault under load and print what callers saw, minutes; FAULT=expression selects some
 	@go test ./internal/chaos -run '^TestFaults_Full$$' -count=1 -timeout 20m -v -chaos -fault '$(FAULT)'
 
-soak: ## look for leaks under random faults for SOAK (10m), and abuse a server in full size, an hour; SEED repeats a run
+soak: ## look for leaks under random faults for SOAK (10m), and abuse a server in full size, half an hour; SEED repeats a run
 	@go test ./internal/chaos -run '^Test(Soak|Abuse)' -count=1 -timeout 90m -v -soak '$(SOAK)' -seed '$(SEED)'
 
 figures-core: ## measure the core against its bars (a minute or two)
