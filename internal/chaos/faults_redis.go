@@ -88,12 +88,16 @@ func onProxy(name string, losses int, expect Expect, begin, end func(*testenv.Pr
 	}}
 }
 
-// slow delays what Redis answers. Below half of the deadline no decision may be
-// degraded, above it all are.
+// slow delays what Redis answers. Far below the deadline no decision may be
+// degraded, above it all are. At half of it some are, until the store has opened more
+// connections and has more calls in flight.
 func slow(by time.Duration) Fault {
 	expect, losses := Expect{Unnoticed: true}, 0
-	if by > 100*time.Millisecond {
+	switch {
+	case by > 100*time.Millisecond:
 		expect, losses = Expect{}, oneLoss
+	case by >= 50*time.Millisecond:
+		expect, losses = Expect{Either: true}, oneLoss
 	}
 	f := onProxy(fmt.Sprintf("Redis slower by %v", by), losses, expect,
 		func(p *testenv.Proxy) { p.SetLatency(0, by) },

@@ -23,11 +23,11 @@ import (
 // ruleFaults are faults of where the rules come from. Decisions go on with the rules
 // that are loaded, health is degraded, and an edit after the fault is in effect.
 func ruleFaults() []Fault {
-	expect := Expect{OtherHealth: true}
+	expect, gone := Expect{OtherHealth: true}, Expect{OtherHealth: true, LateHealth: true}
 	return []Fault{
-		onMongo("rule source (MongoDB) killed", expect, func(_ context.Context, m *testenv.Mongo) error { return m.Kill() },
+		onMongo("rule source (MongoDB) killed", gone, func(_ context.Context, m *testenv.Mongo) error { return m.Kill() },
 			func(ctx context.Context, m *testenv.Mongo) error { return m.Restart(ctx) }),
-		onMongo("rule source (MongoDB) frozen", expect, func(_ context.Context, m *testenv.Mongo) error { return m.Freeze() },
+		onMongo("rule source (MongoDB) frozen", gone, func(_ context.Context, m *testenv.Mongo) error { return m.Freeze() },
 			func(_ context.Context, m *testenv.Mongo) error { return m.Thaw() }),
 		onMongo("rule source (MongoDB) serving garbage", expect, insertGarbage, removeGarbage),
 		garbageFile(),

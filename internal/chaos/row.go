@@ -57,6 +57,9 @@ type Expect struct {
 	Errors bool
 	// OtherHealth faults degrade health but no decision.
 	OtherHealth bool
+	// LateHealth faults are of a rule source: health notices when a read of it has
+	// timed out, which may take longer than the fault.
+	LateHealth bool
 }
 
 // Row is what callers saw of one fault.
@@ -200,7 +203,7 @@ func (r *recording) judge(row *Row, all []entry, f Fault, scene *Scene) {
 	if (f.Expect.Unnoticed || f.Expect.OtherHealth) && row.Degraded > 0 {
 		missed("%d decisions are degraded", row.Degraded)
 	}
-	notices := !f.Expect.Unnoticed && !f.Expect.Either
+	notices := !f.Expect.Unnoticed && !f.Expect.Either && !f.Expect.LateHealth
 	switch {
 	case notices && row.Noticed == never:
 		missed("health did not notice")

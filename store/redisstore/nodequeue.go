@@ -217,7 +217,9 @@ func (l *nodeQueue) learn(outside time.Duration) {
 		l.roundTrip = outside
 		return
 	}
-	l.roundTrip = min(outside, l.roundTrip+l.roundTrip/64+1)
+	// A network that became slow must be known after a few calls: until then too
+	// few are in flight, and requests wait for two round trips.
+	l.roundTrip = min(outside, l.roundTrip+l.roundTrip/2+1)
 }
 
 // address is the node's address, if known.

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	recentWindow = 4 * time.Second // of decisions that health looks at
+	recentWindow = 1500 * time.Millisecond // of decisions that health looks at
 	recentSlot   = 250 * time.Millisecond
 	// A share of failedPart of the recent decisions, and at least failedLeast,
 	// make a node unhealthy. One decision that failed does not.
