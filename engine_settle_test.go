@@ -169,6 +169,9 @@ func TestSettle_StoreAndFallback(t *testing.T) {
 			if got := f.left(fluxgate.Request{}); !maps.Equal(got, want) {
 				t.Errorf("the store has %v left, want %v", got, want)
 			}
+			for f.FallbackStats().Pending > 0 { // the charge asks the store too
+				time.Sleep(time.Millisecond)
+			}
 			f.store.fails = errAway
 			want = map[string]int64{"here.hour": 50, "gone.hour": c.inFallback}
 			if got := f.left(fluxgate.Request{}); !maps.Equal(got, want) {

@@ -36,7 +36,7 @@ func TestClient_LostAnswer(t *testing.T) {
 			g := onRedis(t, []fluxgate.Rule{perHour("r", capacity)})
 			proxy := testenv.StartProxy(t, strings.TrimPrefix(g.server.URL, "http://"))
 			var heard failures
-			limiter := newClient(t, "http://"+proxy.Addr(), client.Config{Timeout: time.Second, OnFailure: fluxgate.FailClosed, Failed: heard.hear})
+			limiter := newClient(t, "http://"+proxy.Addr(), client.Config{Timeout: 500 * time.Millisecond, OnFailure: fluxgate.FailClosed, Failed: heard.hear})
 			// The first leaves a connection behind, which net/http would use
 			// to send a request again.
 			testenv.Eventually(t, "a connection is kept", func() bool {

@@ -131,7 +131,6 @@ func flushing() Fault {
 			return nil
 		},
 		func(context.Context, *testenv.Server) error { return stop() })
-	f.Short = true
 	return f
 }
 
