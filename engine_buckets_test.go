@@ -124,7 +124,7 @@ func TestBuckets_NoFallback(t *testing.T) {
 	if got, want := buckets(t, f.Engine, fluxgate.Request{}), []string{"far unavailable", "near.hour 10 of 10"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	f.store.fails = errAway
+	f.store.setFails(errAway)
 	if found, err := f.Buckets(t.Context(), &fluxgate.Request{}); !errors.Is(err, errAway) || found != nil {
 		t.Errorf("%d buckets, %v", len(found), err)
 	}
@@ -169,11 +169,11 @@ func TestReset_StoreAndFallback(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFailing(t, 1, []fluxgate.Rule{perUser("r", 10), perUser("s", 10)})
 			for _, fails := range []error{nil, errAway} { // store, then fallback
-				f.store.fails = fails
+				f.store.setFails(fails)
 				f.check(fluxgate.Request{UserID: "ann", Cost: 4})
 				f.check(fluxgate.Request{UserID: "bob", Cost: 4})
 			}
-			f.store.fails = nil
+			f.store.setFails(nil)
 			found, err := f.Buckets(t.Context(), &ann, "r")
 			if err != nil {
 				t.Fatal(err)
@@ -182,7 +182,7 @@ func TestReset_StoreAndFallback(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, fails := range []error{nil, errAway} {
-				f.store.fails = fails
+				f.store.setFails(fails)
 				for _, req := range []fluxgate.Request{ann, bob} {
 					left := f.left(req)
 					for _, id := range []string{"r", "s"} {
@@ -207,7 +207,7 @@ func TestReset_Errors(t *testing.T) {
 			t.Errorf("%+v was reset", key)
 		}
 	}
-	f.store.fails = errAway
+	f.store.setFails(errAway)
 	f.check(fluxgate.Request{Cost: 4})
 	engine := newEngine(t, brokenReset{f.store}, ruleSet(t, rule("r", 0, 10)), fluxgate.WithFallback(f.fallback, 1))
 	if err := engine.Reset(t.Context(), fluxgate.Key{RuleSet: "api"}); !errors.Is(err, errAway) || !strings.Contains(err.Error(), "in the store") {

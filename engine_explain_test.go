@@ -194,7 +194,7 @@ func TestExplain_FailureModes(t *testing.T) {
 	} {
 		t.Run(string(c.mode), func(t *testing.T) {
 			f := newFailing(t, 0.5, []fluxgate.Rule{onFailure(rule("r", 0, 10), c.mode)})
-			f.store.fails = errAway
+			f.store.setFails(errAway)
 			for range 3 {
 				x := explain(t, f.Engine, fluxgate.Request{})
 				d := x.Decision

@@ -37,10 +37,11 @@ func newFailing(t testing.TB, share float64, rules []fluxgate.Rule, options ...f
 
 // away makes the demands of these rules undecidable.
 func (f *failing) away(rules ...string) {
-	f.store.away = map[string]bool{}
+	away := map[string]bool{}
 	for _, id := range rules {
-		f.store.away[id] = true
+		away[id] = true
 	}
+	f.store.setAway(away)
 }
 
 func onFailure(r fluxgate.Rule, mode fluxgate.OnFailure) fluxgate.Rule {
@@ -73,7 +74,7 @@ func TestFailure_Modes(t *testing.T) {
 		{"a rule that says open does not as the engine", fluxgate.FailOpen, engineSays(fluxgate.FailClosed), 0.5, passes, fluxgate.FromStore},
 	} {
 		for fault, breakStore := range map[string]func(*failing){
-			"an error":    func(f *failing) { f.store.fails = errAway },
+			"an error":    func(f *failing) { f.store.setFails(errAway) },
 			"unavailable": func(f *failing) { f.away("r") },
 		} {
 			t.Run(c.name+" on "+fault, func(t *testing.T) {
@@ -88,7 +89,8 @@ func TestFailure_Modes(t *testing.T) {
 						t.Errorf("peek %t: %d left in the fallback, want %d", peek, d.Remaining, want)
 					}
 				}
-				f.store.fails, f.store.away = nil, nil
+				f.store.setFails(nil)
+				f.away()
 				d := f.check(fluxgate.Request{})
 				if answerOf(&d) != (answer{true, fluxgate.ReasonOK, "r"}) || d.Degraded || d.Source != fluxgate.FromStore || d.Remaining != 9 {
 					t.Errorf("back again: %+v from %v, degraded %t, %d left", answerOf(&d), d.Source, d.Degraded, d.Remaining)
@@ -117,7 +119,7 @@ func TestFallback_Share(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFailing(t, c.share, []fluxgate.Rule{{ID: "r", Bands: []fluxgate.Band{c.band}}})
-			f.store.fails = errAway
+			f.store.setFails(errAway)
 			if got := f.admitted(c.admitted+50, fluxgate.Request{}); got != c.admitted {
 				t.Errorf("%d requests pass, want %d", got, c.admitted)
 			}
@@ -251,7 +253,7 @@ func TestFailure_ShadowRule(t *testing.T) {
 func TestFallback_Fails(t *testing.T) {
 	f := newFailing(t, 1, []fluxgate.Rule{rule("here", 9, 10), rule("gone", 1, 10)})
 	f.away("gone")
-	f.fallback.fails = errors.New("out of memory")
+	f.fallback.setFails(errors.New("out of memory"))
 	d := f.check(fluxgate.Request{})
 	if answerOf(&d) != (answer{false, fluxgate.ReasonStoreFailure, "gone"}) || !d.Degraded {
 		t.Errorf("decided %+v, degraded %t", answerOf(&d), d.Degraded)
@@ -269,7 +271,8 @@ func TestFailure_ContextEnded(t *testing.T) {
 			seen := new(recorder)
 			f := newFailing(t, 1, []fluxgate.Rule{onFailure(rule("r", 0, 10), mode)}, fluxgate.WithObserver(seen))
 			ctx, cancel := context.WithCancel(t.Context())
-			f.store.answered, f.store.fails = cancel, errAway
+			f.store.setAnswered(cancel)
+			f.store.setFails(errAway)
 			d, err := f.Check(ctx, &fluxgate.Request{})
 			if !errors.Is(err, context.Canceled) || d.Allowed || d.Reason != "" {
 				t.Errorf("decided %+v, error %v; want context.Canceled", answerOf(&d), err)
@@ -310,7 +313,7 @@ func TestFailure_ContextEnded(t *testing.T) {
 // An invalid demand is an error, not a store failure.
 func TestFailure_InvalidDemand(t *testing.T) {
 	f := newFailing(t, 1, []fluxgate.Rule{onFailure(rule("r", 0, 10), fluxgate.FailOpen)})
-	f.store.fails = fmt.Errorf("%w: 17 bands", fluxgate.ErrDemand)
+	f.store.setFails(fmt.Errorf("%w: 17 bands", fluxgate.ErrDemand))
 	if d, err := f.Check(t.Context(), &fluxgate.Request{}); !errors.Is(err, fluxgate.ErrDemand) || d.Allowed {
 		t.Errorf("decided %+v, error %v; want ErrDemand", answerOf(&d), err)
 	}

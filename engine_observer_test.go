@@ -147,10 +147,10 @@ func TestObserver_Settlements(t *testing.T) {
 func TestObserver_StoreFailures(t *testing.T) {
 	seen := new(recorder)
 	f := newFailing(t, 1, []fluxgate.Rule{rule("r", 9, 100), rule("s", 1, 1)}, fluxgate.WithObserver(seen))
-	f.store.fails = errAway
+	f.store.setFails(errAway)
 	f.check(fluxgate.Request{})
 	f.check(fluxgate.Request{}) // the fallback rejects it and has taken nothing: nothing is settled
-	f.fallback.fails = errors.New("out of memory")
+	f.fallback.setFails(errors.New("out of memory"))
 	f.check(fluxgate.Request{})
 	want := []string{
 		"store failed: the store is away", "decided:  ok, 2 bands",
@@ -166,7 +166,8 @@ func TestObserver_None(t *testing.T) {
 	f := newFailing(t, 1, []fluxgate.Rule{rule("r", 0, 5)}, fluxgate.WithObserver(nil))
 	d := f.check(fluxgate.Request{})
 	f.settle(&d, 0)
-	f.store.fails, f.fallback.fails = errAway, errAway
+	f.store.setFails(errAway)
+	f.fallback.setFails(errAway)
 	if d := f.check(fluxgate.Request{}); d.Reason != fluxgate.ReasonStoreFailure {
 		t.Errorf("decided %+v", answerOf(&d))
 	}

@@ -172,7 +172,7 @@ func TestSettle_StoreAndFallback(t *testing.T) {
 			for f.FallbackStats().Pending > 0 { // the charge asks the store too
 				time.Sleep(time.Millisecond)
 			}
-			f.store.fails = errAway
+			f.store.setFails(errAway)
 			want = map[string]int64{"here.hour": 50, "gone.hour": c.inFallback}
 			if got := f.left(fluxgate.Request{}); !maps.Equal(got, want) {
 				t.Errorf("the fallback has %v left, want %v", got, want)

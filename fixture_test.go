@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
@@ -149,6 +150,7 @@ func with(r fluxgate.Rule, change func(*fluxgate.Rule)) fluxgate.Rule {
 // faulty is a store with injected faults.
 type faulty struct {
 	fluxgate.Store
+	mu sync.Mutex // the engine charges the store in the background
 	// fails is the error of Take and Peek, settleFails that of Settle.
 	fails, settleFails error
 	// away are rules whose demands cannot be decided.
@@ -156,6 +158,10 @@ type faulty struct {
 	// answered is called after the store was called.
 	answered func()
 }
+
+func (f *faulty) setFails(err error)            { f.mu.Lock(); defer f.mu.Unlock(); f.fails = err }
+func (f *faulty) setAway(rules map[string]bool) { f.mu.Lock(); defer f.mu.Unlock(); f.away = rules }
+func (f *faulty) setAnswered(call func())       { f.mu.Lock(); defer f.mu.Unlock(); f.answered = call }
 
 func (f *faulty) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
 	return f.answer(ctx, demands, out, f.Store.Take)
@@ -178,15 +184,18 @@ func (f *faulty) answer(
 	ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome,
 	store func(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error,
 ) error {
-	if f.answered != nil {
-		defer f.answered()
+	f.mu.Lock()
+	answered, fails, away := f.answered, f.fails, f.away
+	f.mu.Unlock()
+	if answered != nil {
+		defer answered()
 	}
-	if f.fails != nil {
-		return f.fails
+	if fails != nil {
+		return fails
 	}
 	var reached []fluxgate.Demand
 	for _, d := range demands {
-		if !f.away[d.Key.Rule] {
+		if !away[d.Key.Rule] {
 			reached = append(reached, d)
 		}
 	}
@@ -198,7 +207,7 @@ func (f *faulty) answer(
 	}
 	out.Prepare(demands)
 	for i := range demands {
-		if f.away[demands[i].Key.Rule] {
+		if away[demands[i].Key.Rule] {
 			out.Results[i].Status = fluxgate.Unavailable
 			continue
 		}
