@@ -3,6 +3,7 @@ package server_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -41,5 +42,51 @@ func TestHealth_OnceASecond(t *testing.T) {
 	var queries int
 	if _, err := fmt.Sscanf(stats["Commandstats"]["cmdstat_info"], "calls=%d,", &queries); err != nil || queries < 1 || queries > most {
 		t.Errorf("200 requests in %v queried Redis %d times, want at most %d (%v)", time.Since(begun), queries, most, err)
+	}
+}
+
+// While Redis is frozen, health is degraded within a second and says which server,
+// since when and why. It is up within two seconds of the thaw. The log has one line for
+// the beginning and one for the end.
+func TestHealth_RedisFrozen(t *testing.T) {
+	redis := testenv.StartStandalone(t, testenv.Config{})
+	r, log := startLogged(t, "redis.uri="+redis.URI(), "rules.file="+rulesFile(t, 1), "reload.strategy=POLLING")
+	r.check(t, "ada")
+	status := func() any { return r.do(t, http.MethodGet, "/v1/health", "").object(t)["status"] }
+	frozen := time.Now()
+	if err := redis.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, "health is degraded", func() bool {
+		r.check(t, "ada")
+		return status() == "degraded"
+	})
+	if noticed := time.Since(frozen); noticed > time.Second {
+		t.Errorf("health is degraded after %v", noticed)
+	}
+	var node map[string]any
+	testenv.Eventually(t, "health names the server", func() bool {
+		r.check(t, "ada")
+		store := r.do(t, http.MethodGet, "/v1/health", "").object(t)["store"].(map[string]any)
+		node = store["nodes"].([]any)[0].(map[string]any)
+		return node["breakerOpen"] == true
+	})
+	since, err := time.Parse(time.RFC3339, fmt.Sprint(node["since"]))
+	if err != nil || since.Before(frozen.Truncate(time.Second)) || node["addr"] != redis.Addr() || node["error"] == nil {
+		t.Errorf("%v (%v)", node, err)
+	}
+
+	thawed := time.Now()
+	if err := redis.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, "health is up", func() bool { return status() == "up" })
+	if normal := time.Since(thawed); normal > 2*time.Second {
+		t.Errorf("health is up %v after the thaw", normal)
+	}
+	for _, line := range []string{"Redis does not answer", "Redis answers again"} {
+		if n := strings.Count(log.String(), line); n != 1 {
+			t.Errorf("%d lines say %q", n, line)
+		}
 	}
 }

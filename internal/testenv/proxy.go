@@ -95,14 +95,16 @@ func (p *Proxy) Mute() {
 // TruncateReplies forwards, while on, half of a reply and then closes the connection.
 func (p *Proxy) TruncateReplies(on bool) { p.truncate.Store(on) }
 
-// Cut resets every open connection. New ones are accepted.
+// Cut resets every open connection and ends SwallowReplies: new connections work, and no
+// reply that should be lost is forwarded in between.
 func (p *Proxy) Cut() {
-	p.mu.Lock()
+	p.mu.Lock() // no connection is accepted meanwhile
 	defer p.mu.Unlock()
 	for l := range p.links {
 		l.reset()
 	}
 	clear(p.links)
+	p.swallow.Store(false)
 }
 
 // Refuse refuses new connections, like a host without a server. Open ones stay.

@@ -49,7 +49,6 @@ func TestPut_LostAnswer(t *testing.T) {
 		}()
 		until(t, "the server has made the change", func() bool { now, _ := calls(t, srv, "hset"); return now > before })
 		meanwhile()
-		proxy.SwallowReplies(false)
 		proxy.Cut()
 		o := <-done
 		return o.revision, o.err

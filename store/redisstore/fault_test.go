@@ -120,6 +120,16 @@ func (tr trial) name(d fluxgate.Demand) string {
 	return tr.names.key(&d.Key, tr.fleet.generations())
 }
 
+// stored is the state of a demand's bucket on the server.
+func (tr trial) stored(srv *testenv.Server, d fluxgate.Demand) string {
+	tr.Helper()
+	state, err := srv.Do(tr.Context(), "DUMP", tr.name(d))
+	if err != nil {
+		tr.Fatal(err)
+	}
+	return fmt.Sprint(state)
+}
+
 func (tr trial) take(demands ...fluxgate.Demand) (fluxgate.Outcome, error) {
 	var out fluxgate.Outcome
 	err := tr.Take(tr.Context(), demands, &out)

@@ -182,7 +182,7 @@ func (l *nodeQueue) cut() (batch []*shardRequest, keys int) {
 func (l *nodeQueue) run(batch []*shardRequest, keys int) {
 	for {
 		start := time.Now()
-		answeredAll, failure := l.send(batch)
+		answeredAll := l.send(batch)
 		elapsed := time.Since(start)
 		if len(batch) > 1 {
 			// The callers that were just answered often send the next request
@@ -192,7 +192,6 @@ func (l *nodeQueue) run(batch []*shardRequest, keys int) {
 		}
 
 		l.mu.Lock()
-		l.note(failure)
 		if answeredAll {
 			l.learn(elapsed - time.Duration(l.keysOut)*keyTime)
 		}

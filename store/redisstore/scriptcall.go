@@ -23,6 +23,8 @@ type scriptCall struct {
 	// answer is the format of the answer, as the script packs it: that of the
 	// requests, and then that of the settlements.
 	answer, settled []byte
+
+	err error // of the call
 }
 
 // bandList is a list of bands by where it is in memory.

@@ -13,9 +13,8 @@ import (
 var callPool = sync.Pool{New: func() any { return new(scriptCall) }}
 
 // send sends a batch to the node, as one call, or in a cluster as one for each
-// shard in one round trip. It reports whether all were answered, and an error
-// that counts for the breaker.
-func (l *nodeQueue) send(batch []*shardRequest) (all bool, failure error) {
+// shard in one round trip. It reports whether all were answered.
+func (l *nodeQueue) send(batch []*shardRequest) (all bool) {
 	all = true
 	groups := l.store.group(batch)
 	// A context that ends, not only a deadline: nothing else bounds the wait
@@ -29,6 +28,7 @@ func (l *nodeQueue) send(batch []*shardRequest) (all bool, failure error) {
 		commands[i] = redis.NewCmd(ctx, q.args...)
 	}
 	l.process(ctx, groups, commands)
+	var failure error
 	for i, q := range groups {
 		reply, err := commands[i].Text()
 		if refusalOf(err) == noScript {
@@ -41,11 +41,18 @@ func (l *nodeQueue) send(batch []*shardRequest) (all bool, failure error) {
 		if countsAsFailure(err) {
 			failure = err
 		}
-		l.deliver(q, err)
-		q.batch = q.batch[:0]
+		q.err = err
+	}
+	// Before the callers know: their next requests must find the breaker open.
+	l.mu.Lock()
+	l.note(failure)
+	l.mu.Unlock()
+	for _, q := range groups {
+		l.deliver(q, q.err)
+		q.batch, q.err = q.batch[:0], nil
 		callPool.Put(q)
 	}
-	return all, failure
+	return all
 }
 
 // process sends the commands in one round trip.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/secret"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // target is the addresses of the servers and how to connect to them.
@@ -122,6 +123,9 @@ func connect(options redis.Options, addr string, pool Pool) *redis.Client {
 	options.MaxRetries = -1
 	options.DialerRetries = 1
 	options.ContextTimeoutEnabled = true
+	// Its own: a client writes to the configuration when the server refuses
+	// maintenance notifications, and a copy of the user's options shares it.
+	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	options.PoolSize = max(options.PoolSize, mostCalls+4)
 	options.MaxActiveConns = options.PoolSize // go-redis does not bound those that it opens
 	if options.MaxIdleConns > 0 {
@@ -143,6 +147,5 @@ func nodeOptions(c *redis.ClusterOptions) redis.Options {
 		ConnMaxIdleTime: c.ConnMaxIdleTime, ConnMaxLifetime: c.ConnMaxLifetime,
 		ReadBufferSize: c.ReadBufferSize, WriteBufferSize: c.WriteBufferSize, TLSConfig: c.TLSConfig,
 		DisableIdentity: c.DisableIdentity, IdentitySuffix: c.IdentitySuffix,
-		MaintNotificationsConfig: c.MaintNotificationsConfig,
 	}
 }
