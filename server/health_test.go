@@ -50,7 +50,7 @@ func TestHealth_OnceASecond(t *testing.T) {
 // the beginning and one for the end.
 func TestHealth_RedisFrozen(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
-	r, log := startLogged(t, "redis.uri="+redis.URI(), "rules.file="+rulesFile(t, 1), "reload.strategy=POLLING")
+	r, log := startLogged(t, "redis.uri="+redis.URI(), "redis.timeout=300ms", "rules.file="+rulesFile(t, 1), "reload.strategy=POLLING")
 	r.check(t, "ada")
 	status := func() any { return r.do(t, http.MethodGet, "/v1/health", "").object(t)["status"] }
 	frozen := time.Now()

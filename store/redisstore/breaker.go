@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +25,7 @@ import (
 //	LOADING, MASTERDOWN, BUSY, READONLY, CLUSTERDOWN   counts
 //	OOM and other replies                           do not: they come at once
 //	MOVED, ASK, TRYAGAIN, NOSCRIPT                  do not: the call goes on
-//	a caller that left, a full pool, Close          do not: they are ours
+//	a caller that left, Close                       do not: they are ours
 const (
 	// failuresInRow open the breaker, and so do failuresOfRecent of the last
 	// recentCalls calls.
@@ -37,7 +37,12 @@ const (
 	// random within half of it, so that gateways do not probe together.
 	firstPause   = 50 * time.Millisecond
 	longestPause = 400 * time.Millisecond
-	probeScript  = "return 1"
+	// idlePause is the pause for a node without shards, such as a former master.
+	idlePause = 2 * time.Second
+	// A breaker that opens this soon after it has closed is the same outage.
+	soon = time.Second
+	// probeScript fails where a decision would fail.
+	probeScript = "return redis.call('DEL', KEYS[1])"
 )
 
 // outage is a time in which a node is not asked.
@@ -45,6 +50,7 @@ type outage struct {
 	since time.Time // of the first failure
 	cause error
 	err   error // for requests
+	quiet bool  // it is not logged
 }
 
 // breaker is guarded by the lock of its queue.
@@ -109,12 +115,18 @@ func (l *nodeQueue) open(cause error) {
 	}
 	clear(l.queue)
 	l.queue, l.waiting = l.queue[:0], 0
-	pause := firstPause
-	if time.Since(l.breaker.closedAt) < time.Second {
+	pause, suppressed := firstPause, 0
+	if time.Since(l.breaker.closedAt) < soon {
 		pause = longestPause // the last probe succeeded too early
+		var log bool
+		log, suppressed = l.reopened.Allow(time.Now())
+		o.quiet = !log
 	}
 	l.store.work.Go(func(life context.Context) {
-		l.store.log.Warn("Redis does not answer; its rules are decided by their onFailure", "node", l.address(), "error", cause)
+		if !o.quiet {
+			l.store.log.Warn("Redis does not answer; its rules are decided by their onFailure",
+				"node", l.address(), "error", cause, "suppressed", suppressed)
+		}
 		l.probeUntilClosed(life, pause)
 	})
 }
@@ -134,8 +146,14 @@ func (l *nodeQueue) probeUntilClosed(life context.Context, pause time.Duration) 
 		}
 		l.store.nodes.refreshSoon() // another node may hold its shards by now
 		pause = min(2*pause, longestPause)
+		if l.shard() < 0 {
+			pause = idlePause
+		}
 	}
 }
+
+// shard is one of the node's shards, or -1.
+func (l *nodeQueue) shard() int { return slices.Index(*l.store.nodes.shards.Load(), l) }
 
 // close sends calls again, over the connections of the probe: those from before
 // the outage may be dead, and go-redis waits before it opens new ones.
@@ -143,21 +161,28 @@ func (l *nodeQueue) close(client *redis.Client) {
 	former := l.client.Swap(client)
 	time.AfterFunc(l.store.config.Timeout, func() { _ = former.Close() }) // after the calls in flight
 	l.mu.Lock()
-	lasted := time.Since(l.breaker.outage.since)
+	o := l.breaker.outage
 	l.breaker = breaker{closedAt: time.Now()}
 	l.mu.Unlock()
 	l.recent.forget()
-	l.store.log.Info("Redis answers again", "node", l.address(), "after", lasted.Round(time.Millisecond).String())
+	if !o.quiet {
+		l.store.log.Info("Redis answers again", "node", l.address(), "after", time.Since(o.since).Round(time.Millisecond).String())
+	}
 	l.store.wakeFleet()
 	l.store.nodes.refreshSoon()
 }
 
-// probe opens connections to the node and runs a script without keys. The
-// connections may take longer than the script, which must be as fast as a
-// decision. It returns a client with the connections, or an error.
+// probe opens connections to the node and runs a script. The connections may
+// take longer than the script, which must be as fast as a decision. It returns
+// a client with the connections, or an error.
 func (l *nodeQueue) probe(life context.Context) (*redis.Client, error) {
-	client := l.store.nodes.target.connect(l.addr, l.store.config.Pool)
-	err := l.connectAndRun(life, client)
+	client := l.store.nodes.target.connect(l.addr, l.store.config)
+	err := l.connect(life, client)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(life, l.store.config.Timeout)
+		defer cancel()
+		err = l.runProbe(ctx, client)
+	}
 	if err != nil {
 		_ = client.Close()
 		return nil, err
@@ -165,88 +190,50 @@ func (l *nodeQueue) probe(life context.Context) (*redis.Client, error) {
 	return client, nil
 }
 
-func (l *nodeQueue) connectAndRun(life context.Context, client *redis.Client) error {
-	if err := l.connect(life, client); err != nil {
-		return err
+// runProbe returns an error unless the node would run a decision, or answers why
+// it does not. The key does not exist, and is in a slot of the node.
+func (l *nodeQueue) runProbe(ctx context.Context, on redis.Cmdable) error {
+	err := on.Eval(ctx, probeScript, []string{l.store.names.probe(max(0, l.shard()))}).Err()
+	if isAnswer(err) {
+		return nil
 	}
-	if err := l.takesWrites(life, client); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(life, l.store.config.Timeout)
-	defer cancel()
-	if err := client.Eval(ctx, probeScript, nil).Err(); countsAsFailure(err) {
-		return err
-	}
-	return nil
+	return err
 }
 
-// setupTime bounds connecting, which takes more round trips than a call.
-func (l *nodeQueue) setupTime() time.Duration {
-	timeout := l.store.config.Timeout
-	return max(timeout, min(5*timeout, time.Second))
+// isAnswer reports whether the result of a call proves that its node runs calls.
+func isAnswer(err error) bool {
+	var reply redis.Error
+	return err == nil || errors.As(err, &reply) && refusalOf(err) != notNow
 }
 
 // connect opens the connections that calls need: a few, or on a slow network as
 // many as there can be calls in flight, because a call that had to open its own
 // would be late.
 func (l *nodeQueue) connect(life context.Context, client *redis.Client) error {
-	ctx, cancel := context.WithTimeout(life, l.setupTime())
+	timeout := l.store.config.Timeout
+	// Connecting takes more round trips than a call.
+	ctx, cancel := context.WithTimeout(life, max(timeout, min(5*timeout, time.Second)))
 	defer cancel()
 	start := time.Now()
-	err := openConnections(ctx, client, eagerCalls)
-	if err == nil && time.Since(start) > l.store.config.Timeout/4 {
-		err = openConnections(ctx, client, mostCalls)
+	err := l.openConnections(ctx, client, eagerCalls)
+	if err == nil && time.Since(start) > timeout/4 {
+		err = l.openConnections(ctx, client, mostCalls)
 	}
 	return err
 }
 
 // openConnections opens connections until a client has n.
-func openConnections(ctx context.Context, client *redis.Client, n int) error {
+func (l *nodeQueue) openConnections(ctx context.Context, client *redis.Client, n int) error {
 	var opening sync.WaitGroup
 	failures := make([]error, n)
 	conns := make([]*redis.Conn, n)
 	for i := range conns {
 		conns[i] = client.Conn()
-		opening.Go(func() { failures[i] = conns[i].Eval(ctx, probeScript, nil).Err() })
+		opening.Go(func() { failures[i] = l.runProbe(ctx, conns[i]) })
 	}
 	opening.Wait()
 	for _, conn := range conns { // after all of them, or they would share connections
 		_ = conn.Close()
 	}
-	for _, err := range failures {
-		if countsAsFailure(err) { // an error reply proves the connection
-			return err
-		}
-	}
-	return nil
-}
-
-var (
-	errReplica     = errors.New("the server is a replica")
-	errClusterDown = errors.New("the cluster does not accept writes")
-)
-
-// takesWrites returns an error if the server would refuse a script that writes.
-// A server that does not tell is given a try.
-func (l *nodeQueue) takesWrites(life context.Context, client *redis.Client) error {
-	ctx, cancel := context.WithTimeout(life, l.setupTime())
-	defer cancel()
-	info, err := client.Info(ctx, "replication").Result()
-	switch {
-	case countsAsFailure(err):
-		return err
-	case strings.Contains(info, "role:slave"):
-		return errReplica
-	}
-	if !l.store.nodes.cluster {
-		return nil
-	}
-	info, err = client.ClusterInfo(ctx).Result()
-	switch {
-	case countsAsFailure(err):
-		return err
-	case strings.Contains(info, "cluster_state:fail"):
-		return errClusterDown
-	}
-	return nil
+	return errors.Join(failures...)
 }

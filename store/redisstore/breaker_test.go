@@ -20,12 +20,12 @@ import (
 // answered at once. Health says so within a second, and all is normal two seconds
 // after the thaw.
 func TestBreaker_Frozen(t *testing.T) {
-	const timeout = 100 * time.Millisecond
+	const timeout = 300 * time.Millisecond
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{Timeout: timeout}, srv)
 	d := tr.demand(ample)
 	tr.mustTake(d)
-	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+	crowd := tr.gather(crowdSize, 10*time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
 	crowd.untilAllServed(time.Now())
 	frozen := time.Now()
 	must(t, srv.Freeze())
@@ -83,7 +83,7 @@ func TestBreaker_Restart(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{Timeout: 100 * time.Millisecond}, srv)
 	d := tr.demand(ample)
-	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+	crowd := tr.gather(crowdSize, 10*time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
 	crowd.untilAllServed(time.Now())
 	killed := time.Now()
 	must(t, srv.Kill())
@@ -140,7 +140,7 @@ func TestBreaker_SlowNetwork(t *testing.T) {
 	proxy := testenv.StartProxy(t, srv.Addr())
 	tr := newTrial(t, "redis://"+proxy.Addr(), Config{Timeout: 100 * time.Millisecond}, srv)
 	d := tr.demand(ample)
-	crowd := tr.gather(crowdSize, time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+	crowd := tr.gather(crowdSize, 10*time.Millisecond, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
 	crowd.untilAllServed(time.Now())
 	slow := time.Now()
 	proxy.SetLatency(75*time.Millisecond, 75*time.Millisecond)
@@ -230,9 +230,10 @@ func TestBreaker_OneNodeOfACluster(t *testing.T) {
 	tr.mustTake(here, there)
 	must(t, masters[0].Freeze())
 	cold := tr.shardsOn(masters[0])[0]
+	former := tr.nodes.queue(cold)
 	until(t, "the breaker opens", func() bool {
 		_, _ = tr.take(there)
-		return tr.nodes.queue(cold).outage() != nil
+		return former.outage() != nil
 	})
 	start := time.Now()
 	out, err := tr.take(here, there)
@@ -257,6 +258,7 @@ func TestBreaker_OneNodeOfACluster(t *testing.T) {
 		t.Errorf("served %v after the promotion", time.Since(promoted))
 	}
 	must(t, masters[0].Thaw())
+	until(t, "the former master, now a replica, is no longer probed", func() bool { return former.outage() == nil })
 }
 
 func TestBreaker_ErrorsThatCount(t *testing.T) {

@@ -22,7 +22,7 @@ func NewClient(ctx context.Context, uri string, mode Mode) (redis.UniversalClien
 	if t.client != nil { // Sentinel's
 		return t.client, nil
 	}
-	one := t.connect(t.addrs[0], Pool{})
+	one := t.connect(t.addrs[0], Config{})
 	options := *one.Options()
 	options.MaxRetries = 3
 	if mode == ModeAuto || mode == "" {

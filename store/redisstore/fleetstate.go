@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
 )
 
 // ErrDisagrees is wrapped by errors about settings that differ from those of
@@ -187,10 +189,14 @@ func (r *fleetState) note(field string, generation int64, forget []string) {
 
 func (r *fleetState) generations() generations { return *r.resets.Load() }
 
+// wakePause is the time between two refreshes, however often they are asked for.
+const wakePause = 100 * time.Millisecond
+
 // keep refreshes the fleet state periodically until the store is closed.
 func (r *fleetState) keep(life context.Context) {
 	every := time.NewTicker(r.store.config.Refresh)
 	defer every.Stop()
+	disagrees := logthrottle.New(time.Minute)
 	r.store.heartbeat.send(life)
 	for {
 		select {
@@ -207,9 +213,15 @@ func (r *fleetState) keep(life context.Context) {
 		}
 		cancel()
 		if errors.Is(err, ErrDisagrees) {
-			r.store.log.Error("the fleet state has changed: this gateway no longer shares buckets with the others; restart it", "error", err)
+			if ok, suppressed := disagrees.Allow(time.Now()); ok {
+				r.store.log.Error("the fleet state has changed: this gateway no longer shares buckets with the others; restart it", "error", err, "suppressed", suppressed)
+			}
 		}
 		r.trouble.Store(&err)
+		select {
+		case <-time.After(min(wakePause, r.store.config.Refresh)):
+		case <-life.Done():
+		}
 	}
 }
 

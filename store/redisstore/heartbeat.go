@@ -39,9 +39,10 @@ type heartbeat struct {
 	skip  int    // refreshes until the next one
 	// recent are the last counts. The largest is used: after an outage the
 	// entries of the other gateways are gone until they have written again.
-	recent [beatsMissed]int
-	count  atomic.Int64
-	failed *logthrottle.Throttle
+	recent  [beatsMissed]int
+	shifted time.Time // when the first of them was begun
+	count   atomic.Int64
+	failed  *logthrottle.Throttle
 }
 
 var _ fluxgate.GatewayCounter = (*Store)(nil)
@@ -84,6 +85,9 @@ func (h *heartbeat) send(ctx context.Context) {
 		count, err = c.Eval(ctx, heartbeatScript, []string{name}, h.id, lasts.Milliseconds(), about, maxGateways).Int()
 		return err
 	})
+	if s.work.Context().Err() != nil {
+		return // the store is closed
+	}
 	if err != nil {
 		if ok, suppressed := h.failed.Allow(time.Now()); ok {
 			s.log.Warn("cannot write the heartbeat: the number of gateways is not updated", "gateways", s.Gateways(), "error", s.clean(err), "suppressed", suppressed)
@@ -91,12 +95,19 @@ func (h *heartbeat) send(ctx context.Context) {
 		return
 	}
 	h.skip = skip
-	h.counted(count)
+	h.counted(count, time.Now())
 }
 
-// counted notes how many gateways Redis has counted.
-func (h *heartbeat) counted(count int) {
-	copy(h.recent[1:], h.recent[:])
-	h.recent[0] = min(max(1, count), maxGateways)
+// counted notes how many gateways Redis has counted. Counts in quick succession,
+// as after an outage, are one.
+func (h *heartbeat) counted(count int, now time.Time) {
+	count = min(max(1, count), maxGateways)
+	if now.Sub(h.shifted) < h.store.config.Refresh*9/10 { // a ticker may be early
+		count = max(count, h.recent[0])
+	} else {
+		copy(h.recent[1:], h.recent[:])
+		h.shifted = now
+	}
+	h.recent[0] = count
 	h.count.Store(int64(slices.Max(h.recent[:])))
 }

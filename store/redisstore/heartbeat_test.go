@@ -70,11 +70,20 @@ func TestHeartbeat_Outage(t *testing.T) {
 // The largest of the last counts is used: after an outage, or a restart of an
 // empty Redis, the first gateway that writes finds no other.
 func TestHeartbeat_DropsSlowly(t *testing.T) {
-	s := new(Store)
+	s := &Store{config: Config{Refresh: time.Second}}
 	s.heartbeat = newHeartbeat(s)
+	now := time.Now()
 	for i, c := range []struct{ counted, want int }{{1, 1}, {4, 4}, {1, 4}, {4, 4}, {2, 4}, {2, 4}, {2, 2}, {0, 2}, {-1, 2}, {-1, 1}, {maxGateways + 1, maxGateways}} {
-		if s.heartbeat.counted(c.counted); s.Gateways() != c.want {
+		now = now.Add(time.Second)
+		if s.heartbeat.counted(c.counted, now); s.Gateways() != c.want {
 			t.Errorf("count %d is %d: %d gateways, want %d", i, c.counted, s.Gateways(), c.want)
+		}
+	}
+	// Each node that answers again and each script that is loaded causes a count.
+	for range 2 * beatsMissed {
+		now = now.Add(100 * time.Millisecond)
+		if s.heartbeat.counted(1, now); s.Gateways() != maxGateways {
+			t.Fatalf("%d gateways after counts in quick succession", s.Gateways())
 		}
 	}
 }

@@ -45,6 +45,9 @@ func (n *names) key(k *fluxgate.Key, g generations) string {
 	return string(b)
 }
 
+// probe is a key in the slot of a shard. It does not exist.
+func (n *names) probe(shard int) string { return n.prefix + "{" + n.tags[shard] + "}:probe" }
+
 // fleet is the key of the fleet state.
 func (n *names) fleet() string { return n.prefix + "fleet" }
 

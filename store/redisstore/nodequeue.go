@@ -50,8 +50,9 @@ type nodeQueue struct {
 	healing sync.Mutex
 	scripts atomic.Uint64
 
-	// loaded bounds the log lines about them.
-	loaded *logthrottle.Throttle
+	// loaded bounds the log lines about them, reopened those about a breaker that
+	// opens and closes all the time.
+	loaded, reopened *logthrottle.Throttle
 }
 
 // submit queues requests and starts calls, or answers them at once while the
@@ -122,6 +123,9 @@ func (l *nodeQueue) serve(c call) {
 		l.mu.Unlock()
 		select {
 		case c = <-l.work:
+			if c.batch == nil {
+				return // the node has left the cluster
+			}
 		case <-l.store.work.Context().Done():
 			l.mu.Lock()
 			select {
@@ -134,6 +138,20 @@ func (l *nodeQueue) serve(c call) {
 			}
 		}
 	}
+}
+
+// end ends the goroutines that wait for work, unless there are calls. It reports
+// whether it did.
+func (l *nodeQueue) end() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.calls > 0 || len(l.queue) > 0 {
+		return false
+	}
+	for ; l.idle > 0; l.idle-- {
+		l.work <- call{} // has room for all
+	}
+	return true
 }
 
 func (l *nodeQueue) arm(wait time.Duration) {

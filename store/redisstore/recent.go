@@ -26,8 +26,12 @@ type decisionCounts struct {
 	served, failed int
 }
 
-// add counts a decision that was asked for at a time.
+// add counts a decision that was asked for at a time, or half a window ago if
+// it took longer.
 func (r *recentDecisions) add(asked time.Time, failed bool) {
+	if earliest := time.Now().Add(-recentWindow / 2); asked.Before(earliest) {
+		asked = earliest
+	}
 	began := asked.Truncate(recentSlot)
 	r.mu.Lock()
 	defer r.mu.Unlock()

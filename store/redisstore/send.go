@@ -22,17 +22,18 @@ func (l *nodeQueue) send(batch []*shardRequest) (all bool) {
 	ctx, cancel := context.WithDeadline(context.Background(), latest(batch))
 	defer cancel()
 	commands := make([]*redis.Cmd, len(groups))
-	scripts := l.scripts.Load()
+	client, scripts := l.client.Load(), l.scripts.Load()
 	for i, q := range groups {
 		q.build(l.store.now())
 		commands[i] = redis.NewCmd(ctx, q.args...)
 	}
-	l.process(ctx, groups, commands)
+	process(ctx, client, groups, commands)
 	var failure error
+	answered := false
 	for i, q := range groups {
 		reply, err := commands[i].Text()
 		if refusalOf(err) == noScript {
-			reply, err = l.heal(ctx, q, scripts)
+			reply, err = l.heal(ctx, client, q, scripts)
 		}
 		if err == nil {
 			_, err = q.read(reply)
@@ -41,11 +42,15 @@ func (l *nodeQueue) send(batch []*shardRequest) (all bool) {
 		if countsAsFailure(err) {
 			failure = err
 		}
+		answered = answered || isAnswer(err)
 		q.err = err
 	}
 	// Before the callers know: their next requests must find the breaker open.
+	// A former client tells nothing about the connections of the probe.
 	l.mu.Lock()
-	l.note(failure)
+	if (failure != nil || answered) && l.client.Load() == client {
+		l.note(failure)
+	}
 	l.mu.Unlock()
 	for _, q := range groups {
 		l.deliver(q, q.err)
@@ -56,12 +61,12 @@ func (l *nodeQueue) send(batch []*shardRequest) (all bool) {
 }
 
 // process sends the commands in one round trip.
-func (l *nodeQueue) process(ctx context.Context, groups []*scriptCall, commands []*redis.Cmd) {
+func process(ctx context.Context, client *redis.Client, groups []*scriptCall, commands []*redis.Cmd) {
 	if len(commands) == 1 && !groups[0].batch[0].asking {
-		_ = l.client.Load().Process(ctx, commands[0]) // the command has the error
+		_ = client.Process(ctx, commands[0]) // the command has the error
 		return
 	}
-	pipe := l.client.Load().Pipeline()
+	pipe := client.Pipeline()
 	for i, c := range commands {
 		if groups[i].batch[0].asking {
 			pipe.Do(ctx, "ASKING")
@@ -73,12 +78,12 @@ func (l *nodeQueue) process(ctx context.Context, groups []*scriptCall, commands 
 
 // heal runs a call on a node that does not have the script. Of concurrent calls
 // one loads it, with EVAL; the others then find it there.
-func (l *nodeQueue) heal(ctx context.Context, q *scriptCall, seen uint64) (string, error) {
+func (l *nodeQueue) heal(ctx context.Context, client *redis.Client, q *scriptCall, seen uint64) (string, error) {
 	for {
 		l.healing.Lock()
 		if l.scripts.Load() == seen {
 			l.store.scripts.Add(1)
-			reply, err := l.one(ctx, q, q.evaluate())
+			reply, err := one(ctx, client, q, q.evaluate())
 			l.scripts.Add(1) // now, so that calls that began before do not load it too
 			l.healing.Unlock()
 			if err == nil {
@@ -89,7 +94,7 @@ func (l *nodeQueue) heal(ctx context.Context, q *scriptCall, seen uint64) (strin
 		}
 		seen = l.scripts.Load()
 		l.healing.Unlock()
-		reply, err := l.one(ctx, q, q.evaluateSHA())
+		reply, err := one(ctx, client, q, q.evaluateSHA())
 		if refusalOf(err) != noScript {
 			return reply, err
 		}
@@ -104,9 +109,9 @@ func (l *nodeQueue) logLoaded() {
 	}
 }
 
-func (l *nodeQueue) one(ctx context.Context, q *scriptCall, args []any) (string, error) {
+func one(ctx context.Context, client *redis.Client, q *scriptCall, args []any) (string, error) {
 	c := redis.NewCmd(ctx, args...)
-	l.process(ctx, []*scriptCall{q}, []*redis.Cmd{c})
+	process(ctx, client, []*scriptCall{q}, []*redis.Cmd{c})
 	return c.Text()
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/fluxgate/fluxgate/internal/secret"
 	"github.com/redis/go-redis/v9"
@@ -18,7 +19,7 @@ type target struct {
 	mode  Mode // ModeAuto if the servers must be queried
 	addrs []string
 	// connect makes a client of one node, without retries.
-	connect func(addr string, pool Pool) *redis.Client
+	connect func(addr string, config Config) *redis.Client
 	// close ends what connect shares.
 	close func() error
 	// client is set if a client finds the master itself.
@@ -65,7 +66,7 @@ func targetOf(client redis.UniversalClient) (target, error) {
 		options := c.Options()
 		t := target{
 			mode: ModeAuto, addrs: []string{options.Addr}, secrets: []string{options.Password},
-			connect: func(addr string, pool Pool) *redis.Client { return connect(*options, addr, pool) },
+			connect: func(addr string, config Config) *redis.Client { return connect(*options, addr, config) },
 		}
 		if options.Addr == failoverAddr {
 			t.mode, t.client = ModeSentinel, c
@@ -73,14 +74,14 @@ func targetOf(client redis.UniversalClient) (target, error) {
 			dials := watchDials(own.Dialer, nil)
 			own.Dialer, t.close = dials.Dial, dials.close
 			t.master = rememberMaster(&own)
-			t.connect = func(addr string, pool Pool) *redis.Client { return connect(own, addr, pool) }
+			t.connect = func(addr string, config Config) *redis.Client { return connect(own, addr, config) }
 		}
 		return t, nil
 	case *redis.ClusterClient:
 		options := c.Options()
 		return target{
 			mode: ModeCluster, addrs: options.Addrs, secrets: []string{options.Password},
-			connect: func(addr string, pool Pool) *redis.Client { return connect(nodeOptions(options), addr, pool) },
+			connect: func(addr string, config Config) *redis.Client { return connect(nodeOptions(options), addr, config) },
 		}, nil
 	}
 	return target{}, fmt.Errorf("cannot use a %T: use *redis.Client or *redis.ClusterClient", client)
@@ -117,9 +118,13 @@ func (t target) address(l *nodeQueue) string {
 
 // connect returns a client that sends every call once and honours the deadline
 // of its context.
-func connect(options redis.Options, addr string, pool Pool) *redis.Client {
+func connect(options redis.Options, addr string, config Config) *redis.Client {
 	options.Addr = addr
-	pool.apply(&options)
+	config.Pool.apply(&options)
+	// go-redis goes on dialing after the call has ended and the client is closed.
+	if longest := max(config.Timeout, time.Second); options.DialTimeout == 0 || options.DialTimeout > longest {
+		options.DialTimeout = longest
+	}
 	options.MaxRetries = -1
 	options.DialerRetries = 1
 	options.ContextTimeoutEnabled = true

@@ -28,12 +28,13 @@ type topology struct {
 	closed bool                  // no more of them
 
 	refreshing atomic.Bool
+	failed     *logthrottle.Throttle // bounds the log lines about it
 }
 
 // newTopology finds the node of each shard. The result must be closed, also
 // with an error.
 func newTopology(ctx context.Context, s *Store, target target) (*topology, error) {
-	t := &topology{store: s, target: target, mode: s.config.Mode, queues: map[string]*nodeQueue{}}
+	t := &topology{store: s, target: target, mode: s.config.Mode, queues: map[string]*nodeQueue{}, failed: logthrottle.New(time.Minute)}
 	if t.mode == ModeAuto {
 		t.mode = target.mode
 	}
@@ -81,8 +82,8 @@ func (t *topology) reach(addr string) *nodeQueue {
 	if t.closed {
 		return nil
 	}
-	l := &nodeQueue{store: t.store, addr: addr, work: make(chan call, mostCalls), loaded: logthrottle.New(time.Second)}
-	l.client.Store(t.target.connect(addr, t.store.config.Pool))
+	l := &nodeQueue{store: t.store, addr: addr, work: make(chan call, mostCalls), loaded: logthrottle.New(time.Second), reopened: logthrottle.New(10 * time.Second)}
+	l.client.Store(t.target.connect(addr, t.store.config))
 	t.queues[addr] = l
 	return l
 }
@@ -117,7 +118,9 @@ func (t *topology) refreshSoon() {
 		defer cancel()
 		err := t.refresh(ctx)
 		if err != nil {
-			t.store.log.Warn("the cluster's slots could not be looked up", "error", t.store.clean(err))
+			if ok, suppressed := t.failed.Allow(time.Now()); ok {
+				t.store.log.Warn("the cluster's slots could not be looked up", "error", t.store.clean(err), "suppressed", suppressed)
+			}
 		}
 		// Not more often than this, however many requests are redirected.
 		select {
@@ -220,13 +223,11 @@ func (t *topology) prune(current []*nodeQueue) {
 		return
 	}
 	for addr, l := range t.queues {
-		l.mu.Lock()
-		idle := l.calls == 0 && len(l.queue) == 0
-		l.mu.Unlock()
-		if idle && !inUse[l] {
-			delete(t.queues, addr)
-			_ = l.client.Load().Close()
+		if inUse[l] || !l.end() {
+			continue
 		}
+		delete(t.queues, addr)
+		_ = l.client.Load().Close()
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/redisuri"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // parseURI parses the addresses of the servers. Its errors never show the URI,
@@ -20,8 +19,7 @@ func parseURI(text string) (target, error) {
 	options := redis.Options{
 		Username: user, Password: password,
 		// Nothing but our own commands, so that the smallest ACL is enough.
-		DisableIdentity:          true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		DisableIdentity: true,
 	}
 	if uri.IsTLS() {
 		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -37,7 +35,7 @@ func parseURI(text string) (target, error) {
 func serverTarget(options redis.Options, addrs []string) target {
 	t := target{
 		mode: ModeAuto, addrs: addrs, secrets: []string{options.Password},
-		connect: func(addr string, pool Pool) *redis.Client { return connect(options, addr, pool) },
+		connect: func(addr string, config Config) *redis.Client { return connect(options, addr, config) },
 	}
 	if len(addrs) > 1 {
 		t.mode = ModeCluster
@@ -59,6 +57,6 @@ func sentinelTarget(options redis.Options, addrs []string, master string) target
 	own.Dialer = dials.Dial
 	return target{
 		mode: ModeSentinel, master: rememberMaster(&own), addrs: []string{failoverAddr}, secrets: []string{options.Password}, client: finder,
-		connect: func(addr string, pool Pool) *redis.Client { return connect(own, addr, pool) }, close: dials.close,
+		connect: func(addr string, config Config) *redis.Client { return connect(own, addr, config) }, close: dials.close,
 	}
 }

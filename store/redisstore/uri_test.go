@@ -54,7 +54,7 @@ func TestOpen_URIs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			client := got.connect(got.addrs[0], Pool{})
+			client := got.connect(got.addrs[0], Config{})
 			defer client.Close()
 			if got.close != nil {
 				defer got.close()

@@ -1,0 +1,133 @@
+package redisstore
+
+import (
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+const (
+	lineOpened = "Redis does not answer"
+	lineClosed = "Redis answers again"
+)
+
+// noteFailures notes failed calls until the breaker opens.
+func (l *nodeQueue) noteFailures() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.breaker.outage == nil {
+		l.note(io.EOF)
+	}
+}
+
+// While a cluster without a part of its slots refuses calls, a probe does not close
+// the breaker of a node that answers: there is one log line for each. This holds for
+// the documented ACL, and for a script without keys a node would answer.
+func TestProbe_ClusterDown(t *testing.T) {
+	log := new(testenv.LogBuffer)
+	cluster := testenv.StartCluster(t, aclConfig(documentedUser(t, "server")))
+	tr := clusterTrial{newTrial(t, cluster.URI(), Config{Timeout: 100 * time.Millisecond, Shards: 12, Logger: log.Logger()}, cluster.Nodes()...), cluster}
+	masters := tr.masters()
+	shard := tr.shardsOn(masters[1])[0]
+	d, l := tr.demandIn(shard, ample), tr.nodes.queue(shard)
+	tr.mustTake(d)
+	must(t, masters[0].Freeze())
+	until(t, "the cluster refuses calls", func() bool { _, err := tr.take(d); return err != nil && strings.Contains(err.Error(), "CLUSTERDOWN") })
+	until(t, "the breaker opens", func() bool { _, _ = tr.take(d); return l.outage() != nil })
+	until(t, "the cluster is up again", func() bool { _, err := tr.take(d); return err == nil })
+	must(t, masters[0].Thaw())
+	if opened := log.Lines(lineOpened + `; its rules are decided by their onFailure" node=` + l.addr); len(opened) != 1 {
+		t.Errorf("the breaker opened %d times: %v", len(opened), opened)
+	}
+}
+
+// Calls that were in flight when the breaker closed do not open it: they are on
+// connections that are no longer used.
+func TestProbe_FormerConnections(t *testing.T) {
+	log := new(testenv.LogBuffer)
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	proxy := testenv.StartProxy(t, srv.Addr())
+	tr := newTrial(t, "redis://"+proxy.Addr(), Config{Timeout: time.Second, Logger: log.Logger()}, srv)
+	d := tr.demand(ample)
+	proxy.SetLatency(2*time.Millisecond, 2*time.Millisecond) // so that many calls may be in flight
+	for range 20 {
+		tr.mustTake(d)
+	}
+	before := len(log.Lines(lineOpened)) // the first calls may have been late
+	proxy.Blackhole(true)
+	var callers sync.WaitGroup
+	for range mostCalls {
+		callers.Go(func() { _, _ = tr.take(d) })
+		time.Sleep(50 * time.Millisecond) // so that they fail one after the other
+	}
+	until(t, "the breaker opens", func() bool { return len(log.Lines(lineOpened)) > before })
+	proxy.Blackhole(false)
+	callers.Wait()
+	tr.mustTake(d)
+	if opened := log.Lines(lineOpened)[before:]; len(opened) != 1 {
+		t.Errorf("the breaker opened %d times: %v", len(opened), opened)
+	}
+}
+
+// The end of the store is not an answer of Redis.
+func TestProbe_ClosedStore(t *testing.T) {
+	log := new(testenv.LogBuffer)
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	proxy := testenv.StartProxy(t, srv.Addr())
+	s := openStore(t, "redis://"+proxy.Addr(), Config{Logger: log.Logger()})
+	proxy.Blackhole(true)
+	accepted := proxy.Accepted()
+	s.nodes.queue(0).noteFailures()
+	until(t, "a probe waits for connections", func() bool { return proxy.Accepted() >= accepted+eagerCalls })
+	must(t, s.Close())
+	if lines := log.Lines(lineClosed); len(lines) > 0 {
+		t.Error(lines)
+	}
+}
+
+// A node that answers probes and not calls does not fill the log.
+func TestProbe_SucceedsTooEarly(t *testing.T) {
+	log := new(testenv.LogBuffer)
+	s := openStore(t, testenv.SharedStandalone(t).URI(), Config{Logger: log.Logger()})
+	l := s.nodes.queue(0)
+	for range 4 {
+		l.noteFailures()
+		until(t, "a probe succeeds", func() bool { return l.outage() == nil })
+	}
+	for _, line := range []string{lineOpened, lineClosed} {
+		if n := len(log.Lines(line)); n != 2 { // the first time, and the second time
+			t.Errorf("%d lines say %q:\n%s", n, line, log)
+		}
+	}
+}
+
+// A decision that took longer than the window of health counts when it ends, and
+// newer ones are not forgotten.
+func TestRecent_LongDecision(t *testing.T) {
+	var r recentDecisions
+	now := time.Now()
+	r.add(now, false)
+	r.add(now.Add(-time.Minute), true)
+	r.add(now.Add(-recentWindow), true)
+	if all := r.sum(time.Now()); all.served != 1 || all.failed != 2 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// The goroutines of a node that has left the cluster end.
+func TestTopology_PrunedNode(t *testing.T) {
+	tr := newTrial(t, testenv.SharedStandalone(t).URI(), Config{})
+	tr.mustTake(tr.demand(ample))
+	l := tr.nodes.queue(0)
+	waiting := func() int { l.mu.Lock(); defer l.mu.Unlock(); return l.idle }
+	until(t, "a goroutine waits for work", func() bool { return waiting() > 0 })
+	if !l.end() || waiting() != 0 {
+		t.Fatal("it did not end")
+	}
+	until(t, "all have ended", func() bool { return len(l.work) == 0 })
+	tr.mustTake(tr.demand(ample)) // a caller that still has the queue
+}
