@@ -106,7 +106,7 @@ func (s *RuleSet) choose(req *Request, names []string) ([]*compiledRule, error) 
 
 // find returns the enabled limiting rule with this id.
 func (s *RuleSet) find(id string) (*compiledRule, error) {
-	if i := slices.IndexFunc(s.active, func(r compiledRule) bool { return r.ID == id }); i >= 0 {
+	if i, ok := s.byID[id]; ok {
 		r := &s.active[i]
 		if !r.limits() {
 			return nil, noBucket(r.Rule, fmt.Sprintf("does not limit: its action is %s", r.Action))

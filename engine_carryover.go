@@ -4,48 +4,12 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
-
-// LevelSetter is a fallback [Store] whose buckets can be set to levels of the
-// shared store.
-type LevelSetter interface {
-	// SetLevel sets a bucket set to the levels that the shared store reported
-	// for a demand: it is full after the same time. Levels that are older than
-	// those it has from the shared store change nothing. It is called after
-	// every decision of the shared store, and must be fast.
-	SetLevel(d *Demand, r *Result)
-}
-
-// GatewayCounter is a shared [Store] that counts the gateways that use it.
-type GatewayCounter interface {
-	// Gateways returns how many there were when the store was last available.
-	Gateways() int
-}
-
-// FallbackStats counts the tokens of the fallback since the engine was created.
-type FallbackStats struct {
-	// Admitted is how many tokens the fallback has granted.
-	Admitted int64
-	// Pending is how many of them are in buckets that the store was not charged
-	// for yet. What refills until then is not charged.
-	Pending int64
-	// Charged is how many tokens the store was charged.
-	Charged int64
-	// Uncharged is how many tokens the store should have been charged and was
-	// not, because the bucket was empty, the reply was lost, the bands have
-	// changed, or too many buckets were in use.
-	Uncharged int64
-}
-
-// FallbackStats returns the token counts of the fallback.
-func (e *Engine) FallbackStats() FallbackStats {
-	c := &e.carryover
-	return FallbackStats{c.admitted.Load(), c.pending.Load(), c.charged.Load(), c.uncharged.Load()}
-}
 
 const (
 	// maxCarried bounds how many buckets are charged after an outage.
@@ -55,8 +19,13 @@ const (
 	// maxHold is how long a bucket stays in the fallback after the store answers
 	// again, and how long a bucket must be idle to be charged without a request.
 	maxHold = time.Second
-	// chargeEvery is how often such a bucket is charged until then.
+	// chargeEvery is how often buckets are charged, if there are not too many.
 	chargeEvery = 50 * time.Millisecond
+	// retryCharge is how long a charge that was not sent waits at least. Calls
+	// that were not sent within this time are one outage.
+	retryCharge = 5 * time.Second
+	// maxScanned bounds how many buckets are visited while requests wait.
+	maxScanned = 1_000
 )
 
 // carryover remembers the buckets that were used in the fallback until the store
@@ -67,15 +36,18 @@ const (
 // bucket again, the gateway begins to charge it, but decides it in the fallback
 // for as long again as the outage lasted, at most a second. Otherwise the first
 // gateway to see the store again could hand out what the others have not charged
-// yet.
+// yet. An outage lasts while calls are not sent, or, if all are, from the first to
+// the last call that failed for the bucket: a single late reply holds nothing.
 type carryover struct {
 	count                                 atomic.Int64 // of buckets: requests pay one load for it
 	admitted, pending, charged, uncharged atomic.Int64
 
-	mu       sync.Mutex
-	buckets  map[KeyID]*localUse
-	swept    time.Time // when idle buckets were last scheduled
-	charging bool      // a goroutine charges
+	mu          sync.Mutex
+	buckets     map[KeyID]*localUse
+	since, away time.Time // the first and the last call of an outage that was not sent
+	charging    bool      // a goroutine charges
+	// Since its last round, the store has answered, and a bucket was held.
+	answers, back bool
 }
 
 // localUse is a bucket set that was used in the fallback.
@@ -89,9 +61,9 @@ type localUse struct {
 	// tokens is how many the fallback has granted since then.
 	tokens int64
 
-	first, last time.Time // of the takes from the fallback
+	first, last time.Time // of the takes from the fallback; last is later if a charge must wait
 	held        time.Time // it stays in the fallback until then; zero if it does not
-	due         time.Time // of the next charge; zero if there is none
+	due         time.Time // of the charge that is scheduled or being made; zero if there is none
 }
 
 // took notes a take from the fallback. bands are those of the store.
@@ -123,7 +95,12 @@ func (c *carryover) took(d *Demand, bands []ExactBand, r *Result) {
 		c.buckets[d.Key.ID] = u
 		c.count.Add(1)
 	}
-	u.local, u.last = d.Bands, now
+	if u.local = d.Bands; now.After(u.last) {
+		u.last = now
+	}
+	if u.tokens == 0 && u.due.Sub(now) > chargeEvery {
+		u.due = now.Add(chargeEvery)
+	}
 	u.tokens += r.Granted
 	c.pending.Add(r.Granted)
 }
@@ -149,34 +126,52 @@ func (c *carryover) heldOf(demands []Demand) (held uint64) {
 	return held
 }
 
+// failed notes an error of the store.
+func (c *carryover) failed(err error) {
+	if !errors.Is(err, ErrNotSent) {
+		return
+	}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Sub(c.away) > retryCharge {
+		c.since = now
+	}
+	c.away = now
+}
+
 // answered notes that the store has decided a bucket, and reports whether the
 // bucket is still to be charged. start is whether the caller must start charging.
 func (c *carryover) answered(id KeyID) (pending, start bool) {
 	if c.count.Load() == 0 {
 		return false, false
 	}
-	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	u := c.buckets[id]
-	if u != nil && u.due.IsZero() && u.held.IsZero() {
-		hold := min(maxHold, u.last.Sub(u.first))
-		u.held = now.Add(hold)
-		u.due = now.Add(jitter(hold / 2))
-		start = true
+	if u != nil && c.hold(u, time.Now()) > 0 {
+		c.back = true
 	}
-	if now.Sub(c.swept) >= maxHold {
-		c.swept = now
-		for _, idle := range c.buckets {
-			if idle.due.IsZero() && now.Sub(idle.last) >= maxHold {
-				idle.due = now.Add(jitter(maxHold))
-				start = true
-			}
-		}
-	}
-	start = start && !c.charging
-	c.charging = c.charging || start
+	start = !c.charging
+	c.charging, c.answers = true, true
 	return u != nil, start
+}
+
+// hold schedules the charge of a bucket, if it is not, and returns how long the
+// bucket stays in the fallback.
+func (c *carryover) hold(u *localUse, now time.Time) (hold time.Duration) {
+	if !u.due.IsZero() {
+		return 0
+	}
+	outage := u.last.Sub(u.first)
+	if !c.away.Before(u.first) {
+		outage = max(outage, now.Sub(c.since))
+	}
+	if hold = min(maxHold, outage); hold > 0 {
+		u.held = now.Add(hold)
+	}
+	u.due = now.Add(jitter(hold / 2))
+	return hold
 }
 
 func jitter(most time.Duration) time.Duration {
@@ -186,24 +181,41 @@ func jitter(most time.Duration) time.Duration {
 	return rand.N(most) //nolint:gosec // spreads load, nothing secret
 }
 
-// nextDue returns the buckets to charge now, or how long until there are some. It
-// ends charging if none are scheduled.
-func (c *carryover) nextDue() (due []*localUse, wait time.Duration, ok bool) {
+// nextDue returns the buckets to charge now, and whether others are scheduled. If
+// the store answers it schedules those that are idle, and all after an outage.
+func (c *carryover) nextDue() (due []*localUse, later bool) {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	wait = maxHold
+	answers, back := c.answers, c.back
+	c.answers, c.back = false, false
+	visited := 0
 	for _, u := range c.buckets {
+		if back || answers && now.Sub(u.last) >= maxHold {
+			c.hold(u, now)
+		}
 		switch {
 		case u.due.IsZero():
 		case u.due.After(now):
-			wait, ok = min(wait, u.due.Sub(now)), true
+			later = true
 		default:
-			due, ok = append(due, u), true
+			due = append(due, u)
+		}
+		if visited++; visited%maxScanned == 0 {
+			c.mu.Unlock()
+			runtime.Gosched() // requests take the lock
+			c.mu.Lock()
 		}
 	}
-	c.charging = ok
-	return due, max(wait, chargeEvery), ok
+	return due, later
+}
+
+// goesOn reports whether another round of charges follows.
+func (c *carryover) goesOn(scheduled bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.charging = len(c.buckets) > 0 && (scheduled || c.answers)
+	return c.charging
 }
 
 // noteLevels sets the fallback to the levels that the store has reported, and
@@ -258,17 +270,13 @@ func (e *Engine) decideInStore(ctx context.Context, v *evaluation) error {
 	return nil
 }
 
-// chargeStore charges the buckets that are due until none are scheduled.
+// chargeStore charges the buckets that are due until none are scheduled. It looks
+// for them at most a tenth of the time.
 func (e *Engine) chargeStore() {
-	for {
-		due, wait, ok := e.carryover.nextDue()
-		if !ok {
-			return
-		}
-		if len(due) == 0 {
-			time.Sleep(wait)
-			continue
-		}
+	for scheduled := true; e.carryover.goesOn(scheduled); {
+		start := time.Now()
+		due, later := e.carryover.nextDue()
+		pause := min(maxHold, max(chargeEvery, 10*time.Since(start)))
 		var next atomic.Int64
 		var charges sync.WaitGroup
 		for range min(maxCharges, len(due)) {
@@ -279,6 +287,10 @@ func (e *Engine) chargeStore() {
 			})
 		}
 		charges.Wait()
+		scheduled = later || len(due) > 0
+		if e.carryover.count.Load() > 0 {
+			time.Sleep(pause)
+		}
 	}
 }
 
@@ -304,7 +316,7 @@ func (e *Engine) charge(u *localUse) {
 		return // its bands have changed
 	}
 	if errors.Is(err, ErrNotSent) {
-		u.held, u.last = time.Time{}, time.Now() // charged later, as an idle one
+		u.held, u.last = time.Time{}, time.Now().Add(retryCharge+jitter(retryCharge))
 		return
 	}
 	c.charged.Add(charged)
@@ -316,12 +328,17 @@ func (e *Engine) charge(u *localUse) {
 		return // parts of a token add up until the last charge
 	}
 	c.pending.Add(-before.tokens)
-	u.tokens -= before.tokens
+	if u.tokens -= before.tokens; u.tokens == 0 && !last {
+		u.due = u.held
+	}
 	if level.Bands != nil {
 		u.at = level.Now
 		for i := range u.began {
 			u.began[i] = level.Bands[i].FullAfter
 		}
+	}
+	if last {
+		u.first = u.last // what is left was taken during the charge
 	}
 	if last && u.tokens == 0 {
 		c.drop(u)
@@ -345,6 +362,7 @@ func (e *Engine) chargeOf(ctx context.Context, u *localUse) (level Result, charg
 	// A partial grant is never debt.
 	err = e.store.Take(ctx, []Demand{{Key: u.key, Bands: bands, Cost: tokens, Min: 1}}, &out)
 	if err != nil {
+		e.carryover.failed(err)
 		if !errors.Is(err, ErrNotSent) {
 			e.storeFailed(ctx, err)
 		}
@@ -384,22 +402,4 @@ func (e *Engine) hasBands(ctx context.Context, u *localUse) bool {
 	}
 	r, err := set.find(u.key.Rule)
 	return err == nil && slices.Equal(r.bands, u.bands)
-}
-
-// fallbackShare is the share of each band that the fallback applies.
-func (e *Engine) fallbackShare() float64 {
-	if e.share > 0 {
-		return e.share
-	}
-	if counter, ok := e.store.(GatewayCounter); ok {
-		return 1 / float64(max(1, counter.Gateways()))
-	}
-	return 1
-}
-
-// useFallback sets the fallback and its share, 0 for one that follows the number
-// of gateways.
-func (e *Engine) useFallback(s Store, share float64) {
-	e.fallback, e.share = s, share
-	e.levels, _ = s.(LevelSetter)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -22,7 +23,13 @@ type outage struct {
 	// fails is the error of Take and Peek, takeFails that of Take alone.
 	fails, takeFails atomic.Pointer[error]
 	takes            atomic.Int64
+	// dead is a rule whose node is down, and deadTakes counts the takes of it.
+	dead      atomic.Pointer[string]
+	deadTakes atomic.Int64
 }
+
+// errNotSent is the error of a breaker that is open.
+var errNotSent = fmt.Errorf("breaker open: %w", fluxgate.ErrNotSent)
 
 func newOutage(t testing.TB, gateways int64) *outage {
 	o := &outage{Store: newStore(t, nil)}
@@ -45,6 +52,10 @@ func (o *outage) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxg
 		if err := fails.Load(); err != nil {
 			return *err
 		}
+	}
+	if dead := o.dead.Load(); dead != nil && demands[0].Key.Rule == *dead {
+		o.deadTakes.Add(1)
+		return errNotSent
 	}
 	return o.Store.Take(ctx, demands, out)
 }
@@ -227,6 +238,130 @@ func TestCarryover_FleetStaysWithinLimit(t *testing.T) {
 	}
 }
 
+// A caller that reaches each gateway only every two seconds finds its buckets
+// held too, whether it took from them once or often: it cannot take from the
+// store what the gateways have granted in the outage and not yet charged.
+func TestCarryover_SlowCallerStaysWithinLimit(t *testing.T) {
+	const gateways, limit, interval = 10, 1_000, 200 * time.Millisecond
+	for _, c := range []struct {
+		name  string
+		cost  int64
+		begin time.Duration // of its burst, after the outage
+	}{
+		{"many takes", 1, 0},
+		{"one take from each gateway", limit / gateways, 0},
+		{"some buckets are charged before the burst", 1, 300 * time.Millisecond},
+		{"all buckets are charged before the burst", 1, 2 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, gateways, fluxgate.Rule{
+					ID: "r", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{perHour("hour", limit)},
+				})
+				slow, other := fluxgate.Request{IP: here, Cost: c.cost}, fluxgate.Request{IP: there}
+				f.store.away(errNotSent)
+				start := time.Now()
+				admitted := int64(0)
+				for i := range limit / c.cost {
+					for _, g := range f.gateways {
+						g.check(other) // each knows how long the outage lasts
+					}
+					admitted += c.cost * int64(f.gateways[i%gateways].admitted(1, slow))
+					time.Sleep(interval)
+				}
+				if admitted != limit {
+					t.Fatalf("%d tokens admitted in the outage, want %d", admitted, limit)
+				}
+				f.store.away(nil)
+				for _, g := range f.gateways {
+					g.check(other) // each sees the store again
+				}
+				time.Sleep(c.begin)
+				slow.Cost = 1
+				after := 0
+				for i := range 5_000 { // a burst of five seconds
+					after += f.gateways[i%gateways].admitted(1, slow)
+					time.Sleep(time.Millisecond)
+				}
+				refilled := int(limit * time.Since(start) / time.Hour)
+				t.Logf("%d admitted after the outage, %d refilled, %+v", after, refilled, f.stats())
+				// The request that finds the store again is decided by it, on each gateway.
+				if after > refilled+gateways+1 {
+					t.Errorf("%d admitted after the outage, %d refilled", after, refilled)
+				}
+				if s := f.stats(); s.Pending != 0 {
+					t.Errorf("stats %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// A call that times out while the store answers others holds no bucket, and is
+// charged soon, also if the charges of other buckets are scheduled for later.
+func TestCarryover_StrayTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 4, fluxgate.Rule{ID: "r", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(400)}})
+		g := f.gateways[0]
+		f.store.away(errNotSent)
+		g.admitted(40, fluxgate.Request{IP: here})
+		time.Sleep(20 * time.Second)
+		f.store.away(nil)
+		for _, ip := range []netip.Addr{there, there.Next()} {
+			g.check(fluxgate.Request{IP: there.Next().Next()}) // schedules the charge of the idle bucket
+			synctest.Wait()
+			before := f.stats()
+			f.store.away(errAway)
+			g.admitted(10, fluxgate.Request{IP: ip})
+			f.store.away(nil)
+			for range 3 {
+				if d := g.check(fluxgate.Request{IP: ip}); d.Source != fluxgate.FromStore {
+					t.Errorf("decided from %v", d.Source)
+				}
+			}
+			time.Sleep(60 * time.Millisecond)
+			synctest.Wait()
+			if s := f.stats(); s.Charged < before.Charged+9 {
+				t.Errorf("stats %+v after %+v, want 10 more charged", s, before)
+			}
+		}
+		time.Sleep(time.Second) // all is charged
+	})
+}
+
+// While the node of a bucket is down and others answer, its charge is tried
+// rarely, and when the node answers again it is charged soon.
+func TestCarryover_DeadNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		alive, dead := rule("alive", 1, 1_000), rule("dead", 2, 60)
+		alive.Paths, dead.Paths = []string{"/alive"}, []string{"/dead/**"}
+		dead.Scope = fluxgate.ScopeIP
+		f := newFleet(t, 1, alive, dead)
+		g := f.gateways[0]
+		f.store.dead.Store(&dead.ID)
+		const buckets = 10
+		for ip, i := here, 0; i < buckets; ip, i = ip.Next(), i+1 {
+			g.admitted(10, fluxgate.Request{IP: ip, Path: "/dead/x"})
+		}
+		f.store.deadTakes.Store(0)
+		for range 600 {
+			g.check(fluxgate.Request{Path: "/alive"})
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := f.store.deadTakes.Load(); n > 13*buckets || n < 5*buckets {
+			t.Errorf("%d charges of %d buckets were tried in a minute", n, buckets)
+		}
+		f.store.dead.Store(nil)
+		g.check(fluxgate.Request{IP: here, Path: "/dead/x"})
+		time.Sleep(600 * time.Millisecond)
+		synctest.Wait()
+		if s := f.stats(); s.Charged < 8*buckets || s.Uncharged != 0 {
+			t.Errorf("stats %+v, want about %d charged", s, 9*buckets)
+		}
+		time.Sleep(time.Second) // the hold ends
+	})
+}
+
 // A caller that stays within its rate in an outage of ten minutes is not refused
 // afterwards.
 func TestCarryover_HonestCaller(t *testing.T) {
@@ -255,13 +390,12 @@ func TestCarryover_HonestCaller(t *testing.T) {
 // A charge that was certainly not sent is made later, one that may have been
 // made is not, and one under bands that changed is not.
 func TestCarryover_SentOnce(t *testing.T) {
-	notSent := fmt.Errorf("breaker open: %w", fluxgate.ErrNotSent)
 	for _, c := range []struct {
 		name               string
 		err                error
 		charged, uncharged int64
 	}{
-		{"not sent", notSent, 40, 0},
+		{"not sent", errNotSent, 40, 0},
 		{"lost reply", errors.New("timeout"), 0, 40},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -6,6 +6,43 @@ import (
 	"time"
 )
 
+// LevelSetter is a fallback [Store] whose buckets can be set to levels of the
+// shared store.
+type LevelSetter interface {
+	// SetLevel sets a bucket set to the levels that the shared store reported
+	// for a demand: it is full after the same time. Levels that are older than
+	// those it has from the shared store change nothing. It is called after
+	// every decision of the shared store, and must be fast.
+	SetLevel(d *Demand, r *Result)
+}
+
+// GatewayCounter is a shared [Store] that counts the gateways that use it.
+type GatewayCounter interface {
+	// Gateways returns how many there were when the store was last available.
+	Gateways() int
+}
+
+// FallbackStats counts the tokens of the fallback since the engine was created.
+type FallbackStats struct {
+	// Admitted is how many tokens the fallback has granted.
+	Admitted int64
+	// Pending is how many of them are in buckets that the store was not charged
+	// for yet. What refills until then is not charged.
+	Pending int64
+	// Charged is how many tokens the store was charged.
+	Charged int64
+	// Uncharged is how many tokens the store should have been charged and was
+	// not, because the bucket was empty, the reply was lost, the bands have
+	// changed, or too many buckets were in use.
+	Uncharged int64
+}
+
+// FallbackStats returns the token counts of the fallback.
+func (e *Engine) FallbackStats() FallbackStats {
+	c := &e.carryover
+	return FallbackStats{c.admitted.Load(), c.pending.Load(), c.charged.Load(), c.uncharged.Load()}
+}
+
 // applyFailureModes decides the demands that the store could not, by the
 // failure modes of their rules. It returns the rule that fails closed, if one
 // does, and whether any demand was undecided.
@@ -93,6 +130,24 @@ func (e *Engine) storeFailed(ctx context.Context, err error) {
 	if e.observer != nil {
 		e.observer.StoreFailed(ctx, err)
 	}
+}
+
+// fallbackShare is the share of each band that the fallback applies.
+func (e *Engine) fallbackShare() float64 {
+	if e.share > 0 {
+		return e.share
+	}
+	if counter, ok := e.store.(GatewayCounter); ok {
+		return 1 / float64(max(1, counter.Gateways()))
+	}
+	return 1
+}
+
+// useFallback sets the fallback and its share, 0 for one that follows the number
+// of gateways.
+func (e *Engine) useFallback(s Store, share float64) {
+	e.fallback, e.share = s, share
+	e.levels, _ = s.(LevelSetter)
 }
 
 // shareOf is a band at a share of its capacity and rate, at least one token. If

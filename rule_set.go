@@ -22,6 +22,7 @@ type RuleSet struct {
 	id      string
 	rules   []Rule         // in the order they are evaluated
 	active  []compiledRule // the enabled ones, in the same order
+	byID    map[string]int // the index of each in active
 	matcher *match.Matcher
 	token   *token // identifies the rule set without keeping it in memory
 }
@@ -72,6 +73,7 @@ func newRuleSet(id string, rules []Rule, found *problems) (*RuleSet, error) {
 
 func (s *RuleSet) compile() error {
 	patterns := make([]match.Rule, 0, len(s.rules))
+	s.byID = make(map[string]int, len(s.rules))
 	for i := range s.rules {
 		r := &s.rules[i]
 		if r.Disabled {
@@ -86,6 +88,7 @@ func (s *RuleSet) compile() error {
 			c.bands = append(c.bands, exact)
 			c.names = append(c.names, b.Name())
 		}
+		s.byID[r.ID] = c.index
 		s.active = append(s.active, c)
 		patterns = append(patterns, r.matching())
 	}
