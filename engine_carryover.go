@@ -44,9 +44,10 @@ type carryover struct {
 
 	mu          sync.Mutex
 	buckets     map[KeyID]*localUse
-	since, away time.Time // the first and the last call of an outage that was not sent
+	since, away time.Time // of the last outage: the first and the last call that was not sent
 	charging    bool      // a goroutine charges
-	// Since its last round, the store has answered, and a bucket was held.
+	// answers and back are whether, since its last round, the store has answered,
+	// and has answered for a bucket that was in an outage.
 	answers, back bool
 }
 
@@ -164,7 +165,7 @@ func (c *carryover) hold(u *localUse, now time.Time) (hold time.Duration) {
 		return 0
 	}
 	outage := u.last.Sub(u.first)
-	if !c.away.Before(u.first) {
+	if u.first.Sub(c.away) < chargeEvery { // it began in an outage, or shortly before
 		outage = max(outage, now.Sub(c.since))
 	}
 	if hold = min(maxHold, outage); hold > 0 {

@@ -202,6 +202,9 @@ func (a *App) drain(ctx context.Context) error {
 	}
 	all.Wait()
 	errs = append(errs, a.close())
+	if n := a.plane.fallbackStats().Pending; n > 0 {
+		a.log.Warn("Redis was not charged for tokens of the fallback: the server stopped", "tokens", n)
+	}
 	a.log.Info("stopped")
 	return errors.Join(errs...)
 }

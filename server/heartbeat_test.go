@@ -69,3 +69,22 @@ func TestFallback_ShareOfFleet(t *testing.T) {
 		t.Errorf("%s tokens admitted, want 25", got)
 	}
 }
+
+// A server that stops before Redis was charged logs how many tokens it was not
+// charged for.
+func TestFallback_StopsBeforeCharge(t *testing.T) {
+	redis := testenv.StartStandalone(t, testenv.Config{})
+	r, log := startLogged(t, "redis.uri="+redis.URI(), "rules.file="+rulesFile(t, 100), "reload.strategy=POLLING")
+	if err := redis.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		r.check(t, "ada")
+	}
+	if err := r.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if lines := log.Lines("Redis was not charged"); len(lines) != 1 || !strings.Contains(lines[0], "tokens=5") {
+		t.Errorf("logged %q", lines)
+	}
+}
