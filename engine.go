@@ -216,7 +216,6 @@ func (e *Engine) take(ctx context.Context, v *evaluation, plan plan, a applyResu
 			return Decision{}, err
 		}
 		e.storeFailed(ctx, err)
-		e.carryover.failed(err)
 		v.outcome.Prepare(v.demands)
 		for i := range v.outcome.Results {
 			v.outcome.Results[i].Status = Unavailable

@@ -18,7 +18,7 @@ func TestCarryover_Bounded(t *testing.T) {
 	if n := len(c.buckets); n != maxCarried || c.count.Load() != maxCarried {
 		t.Errorf("%d buckets, want %d", n, maxCarried)
 	}
-	if p, u := c.pending.Load(), c.uncharged.Load(); p != 2*maxCarried || u != 20 {
+	if p, u := c.pending.Load(), c.uncharged.Load(); p != 2*maxCarried || u != 20*million {
 		t.Errorf("%d tokens pending, %d not charged", p, u)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,13 +19,14 @@ import (
 type outage struct {
 	*memstore.Store
 	gateways atomic.Int64
-	// fails is the error of Take and Peek, takeFails that of Take alone.
+	// fails is the error of Take and Peek, takeFails that of takes of tokens.
 	fails, takeFails atomic.Pointer[error]
 	takes            atomic.Int64
-	// dead is a rule whose node is down, and deadTakes counts the takes of it.
-	dead      atomic.Pointer[string]
-	deadTakes atomic.Int64
+	dead             atomic.Pointer[string] // a rule whose node is down
 }
+
+// firstCharge is when a gateway has charged the store.
+const firstCharge = 100 * time.Millisecond
 
 // errNotSent is the error of a breaker that is open.
 var errNotSent = fmt.Errorf("breaker open: %w", fluxgate.ErrNotSent)
@@ -47,14 +47,14 @@ func (o *outage) away(err error) {
 }
 
 func (o *outage) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
-	o.takes.Add(1)
-	for _, fails := range []*atomic.Pointer[error]{&o.fails, &o.takeFails} {
-		if err := fails.Load(); err != nil {
-			return *err
-		}
+	o.takes.Add(min(1, demands[0].Cost))
+	if err := o.fails.Load(); err != nil {
+		return *err
+	}
+	if err := o.takeFails.Load(); err != nil && demands[0].Cost > 0 {
+		return *err
 	}
 	if dead := o.dead.Load(); dead != nil && demands[0].Key.Rule == *dead {
-		o.deadTakes.Add(1)
 		return errNotSent
 	}
 	return o.Store.Take(ctx, demands, out)
@@ -67,10 +67,42 @@ func (o *outage) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxg
 	return o.Store.Peek(ctx, demands, out)
 }
 
+// view is the store as one gateway sees it after an outage: like a breaker, it
+// is away until a moment, and is then only charged for a while.
+type view struct {
+	*outage
+	back, decides time.Time
+}
+
+func (v *view) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	if time.Now().Before(v.decides) {
+		return errNotSent
+	}
+	return v.outage.Take(ctx, demands, out)
+}
+
+func (v *view) Charge(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	if time.Now().Before(v.back) {
+		return errNotSent
+	}
+	return v.outage.Take(ctx, demands, out)
+}
+
 // fleet are gateways over one store, each with a fallback of its own.
 type fleet struct {
 	store    *outage
+	views    []*view
 	gateways []*gate
+}
+
+// back ends the outage: each gateway sees the store some time after the one
+// before it, and asks it a second later.
+func (f *fleet) back(apart time.Duration) {
+	for i, v := range f.views {
+		v.back = time.Now().Add(time.Duration(i) * apart)
+		v.decides = v.back.Add(time.Second)
+	}
+	f.store.away(nil)
 }
 
 func newFleet(t testing.TB, gateways int, rules ...fluxgate.Rule) *fleet {
@@ -78,7 +110,8 @@ func newFleet(t testing.TB, gateways int, rules ...fluxgate.Rule) *fleet {
 	f := &fleet{store: newOutage(t, int64(gateways))}
 	set := ruleSet(t, rules...)
 	for range gateways {
-		engine := newEngine(t, f.store, set, fluxgate.WithAutoFallback(newStore(t, nil)))
+		f.views = append(f.views, &view{outage: f.store})
+		engine := newEngine(t, f.views[len(f.views)-1], set, fluxgate.WithAutoFallback(newStore(t, nil)))
 		f.gateways = append(f.gateways, &gate{TB: t, Engine: engine})
 	}
 	return f
@@ -155,24 +188,24 @@ func TestCarryover_Charges(t *testing.T) {
 		outage        time.Duration
 		charged, left int64
 	}{
-		{"all of it at once", 0, 40, 0, 40, 360},
+		// Until it is charged a part of a token refills.
+		{"all of it at once", 0, 40, 0, 39, 360},
 		{"on top of what was used before", 200, 20, 0, 20, 180},
-		{"less what refilled", 0, 40, 12 * time.Second, 20, 380},
+		{"less what refilled", 0, 40, 12*time.Second + time.Millisecond, 19, 380},
 		{"less what refilled of that before", 200, 40, 12 * time.Second, 40, 240},
 		{"nothing that refilled", 0, 40, time.Minute, 0, 400},
-		{"at most its share", 0, 300, 0, 100, 300},
+		{"at most its share", 0, 300, 0, 99, 300},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t, 4, perMinute(400))
 				g := f.gateways[0]
 				g.admitted(c.before, fluxgate.Request{})
-				f.store.away(errAway)
+				f.store.away(errNotSent)
 				g.admitted(c.local, fluxgate.Request{})
 				time.Sleep(c.outage)
 				f.store.away(nil)
-				g.left(fluxgate.Request{})
-				synctest.Wait()
+				time.Sleep(firstCharge)
 				if got := f.stats().Charged; got != c.charged {
 					t.Errorf("charged %d tokens, want %d", got, c.charged)
 				}
@@ -192,16 +225,14 @@ func TestCarryover_ChargesEachBand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1, fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{fluxgate.PerSecond(10), fluxgate.PerDay(1000)}})
 		g := f.gateways[0]
-		f.store.away(errAway)
+		f.store.away(errNotSent)
 		for range 5 {
 			g.admitted(10, fluxgate.Request{})
 			time.Sleep(time.Second)
 		}
 		g.admitted(3, fluxgate.Request{})
 		f.store.away(nil)
-		g.left(fluxgate.Request{})
 		time.Sleep(3 * time.Second)
-		synctest.Wait()
 		if got := g.left(fluxgate.Request{}); got["r.10-per-1s"] != 10 || got["r.1000-per-1d"] != 947 {
 			t.Errorf("left %v, want 10 and 947", got)
 		}
@@ -219,14 +250,10 @@ func TestCarryover_FleetStaysWithinLimit(t *testing.T) {
 					f := newFleet(t, 4, perMinute(limit))
 					f.gateways[0].admitted(int(limit), fluxgate.Request{})
 					f.load(100*time.Millisecond, interval) // all have seen the level
-					f.store.away(errAway)
+					f.store.away(errNotSent)
 					admitted := f.load(30*time.Second, interval)
-					f.store.away(nil)
-					for i := range f.gateways { // one more sees it every 100 ms
-						late := &fleet{store: f.store, gateways: f.gateways[:i+1]}
-						admitted += late.load(100*time.Millisecond, interval)
-					}
-					admitted += f.load(59600*time.Millisecond, interval)
+					f.back(100 * time.Millisecond)
+					admitted += f.load(time.Minute, interval)
 					due := min(float64(limit)*1.5, float64(90*time.Second/interval))
 					t.Logf("%d admitted, %.0f due, %+v", admitted, due, f.stats())
 					if got := float64(admitted) / due; got > 1.05 || got < 0.95 {
@@ -258,24 +285,18 @@ func TestCarryover_SlowCallerStaysWithinLimit(t *testing.T) {
 				f := newFleet(t, gateways, fluxgate.Rule{
 					ID: "r", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{perHour("hour", limit)},
 				})
-				slow, other := fluxgate.Request{IP: here, Cost: c.cost}, fluxgate.Request{IP: there}
+				slow := fluxgate.Request{IP: here, Cost: c.cost}
 				f.store.away(errNotSent)
 				start := time.Now()
 				admitted := int64(0)
 				for i := range limit / c.cost {
-					for _, g := range f.gateways {
-						g.check(other) // each knows how long the outage lasts
-					}
 					admitted += c.cost * int64(f.gateways[i%gateways].admitted(1, slow))
 					time.Sleep(interval)
 				}
 				if admitted != limit {
 					t.Fatalf("%d tokens admitted in the outage, want %d", admitted, limit)
 				}
-				f.store.away(nil)
-				for _, g := range f.gateways {
-					g.check(other) // each sees the store again
-				}
+				f.back(70 * time.Millisecond)
 				time.Sleep(c.begin)
 				slow.Cost = 1
 				after := 0
@@ -285,8 +306,7 @@ func TestCarryover_SlowCallerStaysWithinLimit(t *testing.T) {
 				}
 				refilled := int(limit * time.Since(start) / time.Hour)
 				t.Logf("%d admitted after the outage, %d refilled, %+v", after, refilled, f.stats())
-				// The request that finds the store again is decided by it, on each gateway.
-				if after > refilled+gateways+1 {
+				if after > refilled+1 {
 					t.Errorf("%d admitted after the outage, %d refilled", after, refilled)
 				}
 				if s := f.stats(); s.Pending != 0 {
@@ -297,40 +317,32 @@ func TestCarryover_SlowCallerStaysWithinLimit(t *testing.T) {
 	}
 }
 
-// A call that times out while the store answers others holds no bucket, and is
-// charged soon, also if the charges of other buckets are scheduled for later.
+// After a call that times out while the store answers others, its bucket stays in
+// the fallback until the store was charged, which is soon.
 func TestCarryover_StrayTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, 4, fluxgate.Rule{ID: "r", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(400)}})
+		f := newFleet(t, 4, perMinute(400))
 		g := f.gateways[0]
-		f.store.away(errNotSent)
-		g.admitted(40, fluxgate.Request{IP: here})
-		time.Sleep(20 * time.Second)
+		g.admitted(10, fluxgate.Request{})
+		f.store.away(errAway)
+		g.admitted(10, fluxgate.Request{})
 		f.store.away(nil)
-		for _, ip := range []netip.Addr{there, there.Next()} {
-			g.check(fluxgate.Request{IP: there.Next().Next()}) // schedules the charge of the idle bucket
-			synctest.Wait()
-			before := f.stats()
-			f.store.away(errAway)
-			g.admitted(10, fluxgate.Request{IP: ip})
-			f.store.away(nil)
-			for range 3 {
-				if d := g.check(fluxgate.Request{IP: ip}); d.Source != fluxgate.FromStore {
-					t.Errorf("decided from %v", d.Source)
-				}
-			}
-			time.Sleep(60 * time.Millisecond)
-			synctest.Wait()
-			if s := f.stats(); s.Charged < before.Charged+9 {
-				t.Errorf("stats %+v after %+v, want 10 more charged", s, before)
-			}
+		if d := g.check(fluxgate.Request{}); d.Source != fluxgate.FromFallback {
+			t.Errorf("decided from %v before the store was charged", d.Source)
 		}
-		time.Sleep(time.Second) // all is charged
+		time.Sleep(firstCharge)
+		if d := g.check(fluxgate.Request{}); d.Source != fluxgate.FromStore {
+			t.Errorf("decided from %v after %v", d.Source, firstCharge)
+		}
+		// 22 taken, and a part of a token refilled.
+		if got := g.left(fluxgate.Request{})["r.400-per-1m"]; got != 378 {
+			t.Errorf("%d left, want 378", got)
+		}
 	})
 }
 
-// While the node of a bucket is down and others answer, its charge is tried
-// rarely, and when the node answers again it is charged soon.
+// A bucket whose node is down stays in the fallback while others answer, and is
+// charged soon after the node answers again, also without a request.
 func TestCarryover_DeadNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alive, dead := rule("alive", 1, 1_000), rule("dead", 2, 60)
@@ -343,22 +355,19 @@ func TestCarryover_DeadNode(t *testing.T) {
 		for ip, i := here, 0; i < buckets; ip, i = ip.Next(), i+1 {
 			g.admitted(10, fluxgate.Request{IP: ip, Path: "/dead/x"})
 		}
-		f.store.deadTakes.Store(0)
-		for range 600 {
+		for range 20 {
 			g.check(fluxgate.Request{Path: "/alive"})
 			time.Sleep(100 * time.Millisecond)
 		}
-		if n := f.store.deadTakes.Load(); n > 13*buckets || n < 5*buckets {
-			t.Errorf("%d charges of %d buckets were tried in a minute", n, buckets)
+		if s := f.stats(); s.Charged+s.Uncharged != 0 || s.Pending != 10*buckets {
+			t.Errorf("stats %+v while the node is down", s)
 		}
 		f.store.dead.Store(nil)
-		g.check(fluxgate.Request{IP: here, Path: "/dead/x"})
-		time.Sleep(600 * time.Millisecond)
-		synctest.Wait()
-		if s := f.stats(); s.Charged < 8*buckets || s.Uncharged != 0 {
-			t.Errorf("stats %+v, want about %d charged", s, 9*buckets)
+		time.Sleep(firstCharge)
+		// Two seconds have refilled a thirtieth of a token.
+		if s := f.stats(); s.Charged < 9*buckets || s.Uncharged != 0 || s.Pending != 0 {
+			t.Errorf("stats %+v, want about %d charged", s, 10*buckets)
 		}
-		time.Sleep(time.Second) // the hold ends
 	})
 }
 
@@ -375,7 +384,7 @@ func TestCarryover_HonestCaller(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t, gateways, perMinute(limit))
 				f.load(time.Minute, interval)
-				f.store.away(errAway)
+				f.store.away(errNotSent)
 				f.load(10*time.Minute, interval)
 				f.store.away(nil)
 				want := int(2 * time.Minute / interval)
@@ -396,29 +405,20 @@ func TestCarryover_SentOnce(t *testing.T) {
 		charged, uncharged int64
 	}{
 		{"not sent", errNotSent, 40, 0},
-		{"lost reply", errors.New("timeout"), 0, 40},
+		{"lost reply", errors.New("timeout"), 0, 39},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t, 1, perMinute(400))
 				g := f.gateways[0]
-				f.store.away(errAway)
+				f.store.away(errNotSent)
 				g.admitted(40, fluxgate.Request{})
 				f.store.takeFails.Store(&c.err)
 				f.store.away(nil)
-				g.left(fluxgate.Request{})
-				synctest.Wait()
+				time.Sleep(firstCharge)
 				before := f.store.takes.Load()
 				f.store.takeFails.Store(nil)
-				for range 3 {
-					time.Sleep(1001 * time.Microsecond)
-					g.left(fluxgate.Request{})
-				}
-				for range 3 {
-					time.Sleep(1001 * time.Millisecond)
-					g.left(fluxgate.Request{})
-				}
-				synctest.Wait()
+				time.Sleep(2 * time.Second)
 				s := f.stats()
 				// The fallback refills while the charge waits.
 				if s.Charged > c.charged || s.Charged < c.charged/2 || s.Uncharged != c.uncharged || s.Pending != 0 {
@@ -439,13 +439,12 @@ func TestCarryover_ChangedBands(t *testing.T) {
 		store := newOutage(t, 1)
 		engine := fluxgate.Must(fluxgate.New(store, sets, fluxgate.WithRuleSet("api"), fluxgate.WithAutoFallback(newStore(t, nil))))
 		g := &gate{TB: t, Engine: engine}
-		store.away(errAway)
+		store.away(errNotSent)
 		g.admitted(40, fluxgate.Request{})
 		sets.set = ruleSet(t, perMinute(200))
 		store.away(nil)
-		g.left(fluxgate.Request{})
-		synctest.Wait()
-		if s := g.FallbackStats(); s != (fluxgate.FallbackStats{Admitted: 40, Uncharged: 40}) {
+		time.Sleep(firstCharge)
+		if s := g.FallbackStats(); s != (fluxgate.FallbackStats{Admitted: 40, Uncharged: 39}) {
 			t.Errorf("stats %+v", s)
 		}
 		if got := g.left(fluxgate.Request{})["r.200-per-1m"]; got != 200 {
@@ -510,19 +509,17 @@ func TestCarryover_HeldBesideOthers(t *testing.T) {
 		closed.Paths = []string{"/both"}
 		f := newFleet(t, 2, rule("local", 2, 100), closed)
 		g := f.gateways[0]
-		f.store.away(errAway)
+		f.store.away(errNotSent)
 		f.load(2*time.Second, 500*time.Millisecond)
 		f.store.away(nil)
-		g.check(fluxgate.Request{Path: "/"})
-		synctest.Wait()
 		d := g.check(fluxgate.Request{Path: "/both"})
 		if got, want := fmt.Sprint(bands(&d)), "[local.hour ok 47 of 50 from fallback closed.hour ok 99 of 100]"; got != want || !d.Allowed || !d.Degraded {
 			t.Errorf("allowed %t, degraded %t, bands %s, want %s", d.Allowed, d.Degraded, got, want)
 		}
 		time.Sleep(2 * time.Second)
 		d = g.check(fluxgate.Request{Path: "/both"})
-		// Two in the outage, one that found the store again, one while held.
-		if got, want := fmt.Sprint(bands(&d)), "[local.hour ok 95 of 100 closed.hour ok 98 of 100]"; got != want || d.Degraded {
+		// Four in the outage, one while held, and one now.
+		if got, want := fmt.Sprint(bands(&d)), "[local.hour ok 94 of 100 closed.hour ok 98 of 100]"; got != want || d.Degraded {
 			t.Errorf("degraded %t, bands %s, want %s", d.Degraded, got, want)
 		}
 	})

@@ -22,6 +22,14 @@ type GatewayCounter interface {
 	Gateways() int
 }
 
+// Charger is a shared [Store] that may be charged before it decides again: after
+// an outage it refuses calls with [ErrNotSent] for a while, until all gateways that
+// use it can have charged what they granted without it.
+type Charger interface {
+	// Charge is Take, for tokens that were granted.
+	Charge(ctx context.Context, demands []Demand, out *Outcome) error
+}
+
 // FallbackStats counts the tokens of the fallback since the engine was created.
 type FallbackStats struct {
 	// Admitted is how many tokens the fallback has granted.
@@ -40,7 +48,7 @@ type FallbackStats struct {
 // FallbackStats returns the token counts of the fallback.
 func (e *Engine) FallbackStats() FallbackStats {
 	c := &e.carryover
-	return FallbackStats{c.admitted.Load(), c.pending.Load(), c.charged.Load(), c.uncharged.Load()}
+	return FallbackStats{c.admitted.Load(), c.pending.Load(), c.charged.Load() / million, c.uncharged.Load() / million}
 }
 
 // applyFailureModes decides the demands that the store could not, by the
@@ -97,7 +105,9 @@ func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan plan,
 		v.outcome.Results[i] = out.Results[k]
 		v.outcome.Results[i].Source = FromFallback
 		if out.Results[k].Granted > 0 && !v.peek {
-			e.carryover.took(&demands[k], v.rules[i].bands, &out.Results[k])
+			if e.carryover.took(&demands[k], v.rules[i].bands, &out.Results[k]) {
+				time.AfterFunc(chargeEvery, e.chargeStore)
+			}
 		}
 	}
 	return nil, out.Admission == NotAdmitted

@@ -91,6 +91,10 @@ func (d *Demand) Minimum() int64 {
 // server is known not to answer: nothing was taken.
 var ErrNotSent = errors.New("the call was not sent")
 
+// ErrRefused is wrapped by errors about calls that the server refused, for example
+// because it is out of memory: nothing was taken.
+var ErrRefused = errors.New("the call was refused")
+
 // ErrDemand is wrapped by errors about demands that no store can answer.
 var ErrDemand = errors.New("invalid demand")
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -39,6 +40,8 @@ const (
 	longestPause = 400 * time.Millisecond
 	// idlePause is the pause for a node without shards, such as a former master.
 	idlePause = 2 * time.Second
+	// longestHold is how long a node that answers again is only charged, at most.
+	longestHold = time.Second
 	// A breaker that opens this soon after it has closed is the same outage.
 	soon = time.Second
 	// probeScript fails where a decision would fail.
@@ -50,7 +53,6 @@ type outage struct {
 	since time.Time // of the first failure
 	cause error
 	err   error // for requests
-	quiet bool  // it is not logged
 }
 
 // breaker is guarded by the lock of its queue.
@@ -60,6 +62,19 @@ type breaker struct {
 	first    time.Time // the first of these
 	recent   uint16    // the last calls, one bit each: 1 if it failed
 	closedAt time.Time
+
+	// charges is whether there is something to charge, and charging whether the
+	// node answers again but is only charged.
+	charges, charging bool
+}
+
+// refuses returns whether a request is not sent.
+func (b *breaker) refuses(a *shardRequest) bool {
+	if b.outage == nil {
+		return false
+	}
+	b.charges = b.charges || a.charge
+	return !b.charging || !a.charge && a.op != opSettle
 }
 
 // outage returns why the node is not asked, or nil.
@@ -67,6 +82,22 @@ func (l *nodeQueue) outage() *outage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.breaker.outage
+}
+
+// refusal returns why no other commands are sent to the node, or nil.
+func (l *nodeQueue) refusal() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.breaker.outage == nil || l.breaker.charging {
+		return nil
+	}
+	return l.breaker.outage.err
+}
+
+// isTimeout reports whether a call had no answer in time.
+func isTimeout(err error) bool {
+	var network net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
 }
 
 // countsAsFailure reports whether an error of a call counts for the breaker.
@@ -83,6 +114,20 @@ func countsAsFailure(err error) bool {
 		return !errors.As(err, &reply)
 	}
 	return false
+}
+
+// noteCall records how a call over a client ended.
+func (l *nodeQueue) noteCall(client *redis.Client, err error) {
+	counts := countsAsFailure(err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.client.Load() != client: // it tells nothing about the connections of the probe
+	case counts:
+		l.note(err)
+	case isAnswer(err):
+		l.note(nil)
+	}
 }
 
 // note records how a call ended, and opens the breaker if it must. The lock of
@@ -106,33 +151,35 @@ func (l *nodeQueue) note(failure error) {
 // open stops the calls to the node and answers the waiting requests. The lock
 // of the queue is held.
 func (l *nodeQueue) open(cause error) {
-	cause = l.store.clean(cause)
-	o := &outage{since: l.breaker.first, cause: cause}
-	o.err = fmt.Errorf("%w: %w: %s does not answer: %w", ErrUnavailable, fluxgate.ErrNotSent, l.address(), cause)
+	o := l.newOutage(l.breaker.first, cause)
 	l.breaker.outage = o
 	for _, a := range l.queue {
 		l.store.answer(a, o.err)
 	}
 	clear(l.queue)
 	l.queue, l.waiting = l.queue[:0], 0
-	pause, suppressed := firstPause, 0
+	pause, log, suppressed := firstPause, true, 0
 	if time.Since(l.breaker.closedAt) < soon {
 		pause = longestPause // the last probe succeeded too early
-		var log bool
 		log, suppressed = l.reopened.Allow(time.Now())
-		o.quiet = !log
 	}
 	l.store.work.Go(func(life context.Context) {
-		if !o.quiet {
+		if log {
 			l.store.log.Warn("Redis does not answer; its rules are decided by their onFailure",
-				"node", l.address(), "error", cause, "suppressed", suppressed)
+				"node", l.address(), "error", o.cause, "suppressed", suppressed)
 		}
-		l.probeUntilClosed(life, pause)
+		l.probeUntilClosed(life, pause, log)
 	})
 }
 
+func (l *nodeQueue) newOutage(since time.Time, cause error) *outage {
+	cause = l.store.clean(cause)
+	err := fmt.Errorf("%w: %w: %s does not answer: %w", ErrUnavailable, fluxgate.ErrNotSent, l.address(), cause)
+	return &outage{since: since, cause: cause, err: err}
+}
+
 // probeUntilClosed probes the node until it answers or has left the cluster.
-func (l *nodeQueue) probeUntilClosed(life context.Context, pause time.Duration) {
+func (l *nodeQueue) probeUntilClosed(life context.Context, pause time.Duration, log bool) {
 	for l.store.nodes.has(l) {
 		select {
 		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // jitter, not a secret
@@ -141,35 +188,60 @@ func (l *nodeQueue) probeUntilClosed(life context.Context, pause time.Duration) 
 		}
 		client, err := l.probe(life)
 		if err == nil {
-			l.close(client)
+			l.close(life, client, log)
 			return
 		}
+		l.mu.Lock()
+		since := l.breaker.outage.since
+		l.breaker.outage = l.newOutage(since, err)
+		l.mu.Unlock()
 		l.store.nodes.refreshSoon() // another node may hold its shards by now
 		pause = min(2*pause, longestPause)
 		if l.shard() < 0 {
 			pause = idlePause
+			if log {
+				log = false
+				l.store.log.Info("Redis still does not answer; its buckets are on another server now", "node", l.address(), "after", sinceText(since))
+			}
 		}
 	}
 }
+
+func sinceText(t time.Time) string { return time.Since(t).Round(time.Millisecond).String() }
 
 // shard is one of the node's shards, or -1.
 func (l *nodeQueue) shard() int { return slices.Index(*l.store.nodes.shards.Load(), l) }
 
 // close sends calls again, over the connections of the probe: those from before
 // the outage may be dead, and go-redis waits before it opens new ones.
-func (l *nodeQueue) close(client *redis.Client) {
+//
+// If there is something to charge, only that is sent at first, for as long as the
+// outage lasted, at most a second: other gateways see the node again a little
+// later, and what they granted meanwhile must not be handed out before they have
+// charged it.
+func (l *nodeQueue) close(life context.Context, client *redis.Client, log bool) {
 	former := l.client.Swap(client)
 	time.AfterFunc(l.store.config.Timeout, func() { _ = former.Close() }) // after the calls in flight
 	l.mu.Lock()
-	o := l.breaker.outage
+	since := l.breaker.outage.since
+	l.breaker.charging = l.breaker.charges
+	l.mu.Unlock()
+	l.store.wakeFleet()
+	l.store.nodes.refreshSoon()
+	if l.breaker.charging { // no other goroutine changes it
+		select {
+		case <-time.After(min(longestHold, time.Since(since))):
+		case <-life.Done():
+			return
+		}
+	}
+	l.mu.Lock()
 	l.breaker = breaker{closedAt: time.Now()}
 	l.mu.Unlock()
 	l.recent.forget()
-	if !o.quiet {
-		l.store.log.Info("Redis answers again", "node", l.address(), "after", time.Since(o.since).Round(time.Millisecond).String())
+	if log {
+		l.store.log.Info("Redis answers again", "node", l.address(), "after", sinceText(since))
 	}
-	l.store.wakeFleet()
-	l.store.nodes.refreshSoon()
 }
 
 // probe opens connections to the node and runs a script. The connections may

@@ -110,7 +110,7 @@ func (s *Store) newRequest(op byte, shard int, demands []fluxgate.Demand, places
 // time, and must leave enough for the second round.
 func (s *Store) decideParts(ctx context.Context, op byte, demands []fluxgate.Demand, out *fluxgate.Outcome, parts []*part, deadline time.Time) error {
 	first := deadline
-	if op == opTake {
+	if op != opPeek {
 		first = deadline.Add(-time.Until(deadline) / 2)
 	}
 	for _, p := range parts {
@@ -123,7 +123,7 @@ func (s *Store) decideParts(ctx context.Context, op byte, demands []fluxgate.Dem
 		return err
 	}
 	for _, p := range parts {
-		p.op, p.final = opTake, p.err != nil || p.overdraft
+		p.op, p.final = op, p.err != nil || p.overdraft
 	}
 	parts, err = s.requestParts(ctx, demands, out, parts, deadline)
 	if err != nil || out.Admission == fluxgate.NotAdmitted {

@@ -58,6 +58,21 @@ func refusalOf(err error) refusal {
 	return ran
 }
 
+// nothingRan reports whether an error reply that is no refusal proves that the
+// script has written nothing: it fails at the first write, or was not started.
+func nothingRan(err error) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	word, _, _ := strings.Cut(reply.Error(), " ")
+	switch word {
+	case "OOM", "NOREPLICAS", "MISCONF", "NOPERM", "NOAUTH", "WRONGPASS":
+		return true
+	}
+	return false
+}
+
 // redirect is the address in a MOVED or ASK reply of the node at from. One
 // without a host means the same host.
 func redirect(err error, from string) string {

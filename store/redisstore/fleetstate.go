@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
 )
 
@@ -218,6 +219,9 @@ func (r *fleetState) keep(life context.Context) {
 			}
 		}
 		r.trouble.Store(&err)
+		if countsAsFailure(err) && !errors.Is(err, fluxgate.ErrNotSent) {
+			r.wake() // until the breaker opens, also without requests
+		}
 		select {
 		case <-time.After(min(wakePause, r.store.config.Refresh)):
 		case <-life.Done():

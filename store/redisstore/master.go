@@ -28,15 +28,17 @@ func (t *topology) onMaster(ctx context.Context, key string, run func(context.Co
 		l := t.holder(key, addr)
 		err := errNoNode
 		if l != nil {
-			if o := l.outage(); o != nil {
-				return o.err
+			if err := l.refusal(); err != nil {
+				return err
 			}
 		}
 		switch {
 		case l != nil && asking:
 			err = runAsking(ctx, l, run)
 		case l != nil:
-			err = run(ctx, l.client.Load())
+			client := l.client.Load()
+			err = run(ctx, client)
+			l.noteCall(client, err)
 		}
 		if err == nil {
 			return nil

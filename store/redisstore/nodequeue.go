@@ -59,19 +59,16 @@ type nodeQueue struct {
 // breaker is open.
 func (l *nodeQueue) submit(requests ...*shardRequest) {
 	l.mu.Lock()
-	if o := l.breaker.outage; o != nil {
-		l.mu.Unlock()
-		for _, a := range requests {
-			l.store.answer(a, o.err)
-		}
-		return
-	}
-	l.queue = append(l.queue, requests...)
+	defer l.mu.Unlock()
 	for _, a := range requests {
+		if l.breaker.refuses(a) {
+			l.store.answer(a, l.breaker.outage.err)
+			continue
+		}
+		l.queue = append(l.queue, a)
 		l.waiting += len(a.keys)
 	}
 	l.pump()
-	l.mu.Unlock()
 }
 
 // pump starts as many calls for waiting requests as allowed. The lock is held.

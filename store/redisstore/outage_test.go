@@ -32,7 +32,7 @@ func TestOutage_FleetStaysWithinLimit(t *testing.T) {
 			var stores []*Store
 			var engines []*fluxgate.Engine
 			for range gateways {
-				s := openStore(t, "redis://"+proxy.Addr(), Config{Timeout: 30 * time.Millisecond, Refresh: beating})
+				s := openStore(t, "redis://"+proxy.Addr(), Config{Timeout: 100 * time.Millisecond, Refresh: beating})
 				local := fluxgate.Must(memstore.New(memstore.Config{}))
 				stores, engines = append(stores, s), append(engines, fluxgate.Must(fluxgate.New(s, fluxgate.Static(set), fluxgate.WithAutoFallback(local))))
 			}
@@ -104,5 +104,44 @@ func TestOutage_FleetStaysWithinLimit(t *testing.T) {
 				t.Error("Redis was not charged")
 			}
 		})
+	}
+}
+
+// While Redis answers reads and refuses writes, a caller gets what is left of its
+// bucket once: Redis is charged for it when it can be.
+func TestOutage_OutOfMemory(t *testing.T) {
+	const capacity = 100
+	server := testenv.StartStandalone(t, testenv.Config{})
+	s := openStore(t, server.URI(), Config{Refresh: beating})
+	set := fluxgate.Must(fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{fluxgate.PerHour(capacity)}}))
+	engine := fluxgate.Must(fluxgate.New(s, fluxgate.Static(set), fluxgate.WithFallback(fluxgate.Must(memstore.New(memstore.Config{})), 1)))
+	check := func(req fluxgate.Request) fluxgate.Decision {
+		d, err := engine.Check(t.Context(), &req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	memory := func(limit string) {
+		if _, err := server.Do(t.Context(), "CONFIG", "SET", "maxmemory", limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	memory("1")
+	admitted := 0
+	for began := time.Now(); time.Since(began) < 2*time.Second; time.Sleep(time.Millisecond) {
+		check(fluxgate.Request{Peek: true})
+		check(fluxgate.Request{Cost: capacity + 1})
+		if check(fluxgate.Request{}).Allowed {
+			admitted++
+		}
+	}
+	if admitted != capacity {
+		t.Errorf("%d admitted while Redis is out of memory, want %d", admitted, capacity)
+	}
+	memory("0")
+	testenv.Eventually(t, "Redis is charged and decides", func() bool { return check(fluxgate.Request{Peek: true}).Source == fluxgate.FromStore })
+	if stats := engine.FallbackStats(); check(fluxgate.Request{}).Allowed || stats.Charged < capacity-1 || stats.Uncharged > 0 {
+		t.Errorf("%+v", stats)
 	}
 }

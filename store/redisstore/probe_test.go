@@ -1,12 +1,14 @@
 package redisstore
 
 import (
+	"errors"
 	"io"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
@@ -34,11 +36,18 @@ func TestProbe_ClusterDown(t *testing.T) {
 	masters := tr.masters()
 	shard := tr.shardsOn(masters[1])[0]
 	d, l := tr.demandIn(shard, ample), tr.nodes.queue(shard)
+	cold := tr.demandIn(tr.shardsOn(masters[0])[0], ample)
 	tr.mustTake(d)
 	must(t, masters[0].Freeze())
+	for range failuresInRow {
+		_, _ = tr.take(cold)
+	}
 	until(t, "the cluster refuses calls", func() bool { _, err := tr.take(d); return err != nil && strings.Contains(err.Error(), "CLUSTERDOWN") })
 	until(t, "the breaker opens", func() bool { _, _ = tr.take(d); return l.outage() != nil })
 	until(t, "the cluster is up again", func() bool { _, err := tr.take(d); return err == nil })
+	until(t, "the end of the outage is logged", func() bool {
+		return len(log.Lines(`its buckets are on another server now" node=`+masters[0].Addr())) == 1
+	})
 	must(t, masters[0].Thaw())
 	if opened := log.Lines(lineOpened + `; its rules are decided by their onFailure" node=` + l.addr); len(opened) != 1 {
 		t.Errorf("the breaker opened %d times: %v", len(opened), opened)
@@ -86,6 +95,50 @@ func TestProbe_ClosedStore(t *testing.T) {
 	must(t, s.Close())
 	if lines := log.Lines(lineClosed); len(lines) > 0 {
 		t.Error(lines)
+	}
+}
+
+// An outage is noticed and logged without a single request.
+func TestProbe_NoRequests(t *testing.T) {
+	log := new(testenv.LogBuffer)
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	s := openStore(t, srv.URI(), Config{Timeout: 100 * time.Millisecond, Refresh: 100 * time.Millisecond, Logger: log.Logger()})
+	must(t, srv.Freeze())
+	until(t, "the breaker opens", func() bool { return s.nodes.queue(0).outage() != nil })
+	must(t, srv.Thaw())
+	until(t, "the end is logged", func() bool { return len(log.Lines(lineClosed)) == 1 })
+}
+
+// A node that answers again is only charged at first, if there is something to
+// charge, and what is settled.
+func TestProbe_ChargedFirst(t *testing.T) {
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	tr := newTrial(t, srv.URI(), Config{Timeout: 100 * time.Millisecond}, srv)
+	d := tr.demand(ample)
+	out, err := tr.take(d)
+	must(t, err)
+	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, &out)
+	must(t, srv.Freeze())
+	l := tr.nodes.queue(0)
+	until(t, "the breaker opens", func() bool { _, _ = tr.take(d); return l.outage() != nil })
+	charge := func() error { return tr.Charge(t.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome)) }
+	for began := time.Now(); time.Since(began) < 2*longestHold; {
+		if err := charge(); !errors.Is(err, fluxgate.ErrNotSent) {
+			t.Fatalf("a charge while Redis is frozen: %v", err)
+		}
+	}
+	must(t, srv.Thaw())
+	until(t, "it is charged", func() bool { return charge() == nil })
+	charged := time.Now()
+	if _, err := tr.take(d); !errors.Is(err, fluxgate.ErrNotSent) {
+		t.Errorf("a take after the first charge: %v", err)
+	}
+	if _, err := tr.Settle(t.Context(), receipt, []int64{0}); err != nil {
+		t.Errorf("a settlement after the first charge: %v", err)
+	}
+	until(t, "it decides", func() bool { _, err := tr.take(d); return err == nil })
+	if held := time.Since(charged); held < longestHold/2 || held > 2*longestHold {
+		t.Errorf("it decided %v after it was charged", held)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -27,6 +28,7 @@ func (l *nodeQueue) send(batch []*shardRequest) (all bool) {
 		q.build(l.store.now())
 		commands[i] = redis.NewCmd(ctx, q.args...)
 	}
+	start := time.Now()
 	process(ctx, client, groups, commands)
 	var failure error
 	answered := false
@@ -39,7 +41,8 @@ func (l *nodeQueue) send(batch []*shardRequest) (all bool) {
 			_, err = q.read(reply)
 		}
 		all = all && err == nil
-		if countsAsFailure(err) {
+		// A call whose requests had waited here for most of their time tells nothing.
+		if countsAsFailure(err) && (!isTimeout(err) || time.Since(start) > l.store.config.Timeout/2) {
 			failure = err
 		}
 		answered = answered || isAnswer(err)
@@ -133,6 +136,8 @@ func (l *nodeQueue) deliver(q *scriptCall, err error) {
 			l.store.answer(a, fmt.Errorf("%w: a bucket has state of version %d that this gateway cannot read", ErrUnavailable, a.version))
 		case err == nil:
 			l.store.answer(a, nil)
+		case why == ran && nothingRan(err):
+			l.store.answer(a, fmt.Errorf("%w: %w: %w", ErrUnavailable, fluxgate.ErrRefused, l.store.clean(err)))
 		case why == ran:
 			l.store.answer(a, fmt.Errorf("%w: %w", ErrUnavailable, l.store.clean(err)))
 		case why == tryAgain && len(q.batch) == 1 && len(a.keys) > 1:

@@ -14,6 +14,7 @@ const (
 	opPeek      = 1
 	opTakeAlone = 2 // a take whose keys no other request of the call has
 	opSettle    = 3 // has a section of its own
+	opCharge    = 4 // a take that is sent before others: the script does not know it
 )
 
 // shardRequest is one request to one shard. It owns its memory, since its
@@ -31,6 +32,7 @@ type shardRequest struct {
 	// asking says that the slot is moving to the node, for one try; alone that
 	// the request must not share a call, since its slot is moving.
 	asking, alone bool
+	charge        bool
 
 	// The answer.
 	now      int64
@@ -74,7 +76,10 @@ var shardRequests = sync.Pool{New: func() any { return &shardRequest{done: make(
 
 func newShardRequest(op byte, shard int, deadline time.Time) *shardRequest {
 	a := shardRequests.Get().(*shardRequest)
-	a.op, a.shard, a.deadline = op, shard, deadline
+	a.op, a.shard, a.deadline, a.charge = op, shard, deadline, op == opCharge
+	if a.charge {
+		a.op = opTake
+	}
 	return a
 }
 

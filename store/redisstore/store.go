@@ -37,7 +37,10 @@ type Store struct {
 	work *background.Group
 }
 
-var _ fluxgate.Store = (*Store)(nil)
+var (
+	_ fluxgate.Store   = (*Store)(nil)
+	_ fluxgate.Charger = (*Store)(nil)
+)
 
 // New returns a store on the servers of a client. It opens connections of its
 // own, with the client's options but without its retries: a call that was sent
@@ -104,6 +107,11 @@ func (s *Store) String() string {
 // Take implements [fluxgate.Store].
 func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
 	return s.decide(ctx, opTake, demands, out)
+}
+
+// Charge implements [fluxgate.Charger].
+func (s *Store) Charge(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	return s.decide(ctx, opCharge, demands, out)
 }
 
 // Peek implements [fluxgate.Store].
@@ -228,7 +236,7 @@ func (s *Store) again(requests []*shardRequest, why refusal, err error, from str
 		a.tries++
 		wait := backoff(why, a.tries)
 		if time.Until(a.deadline) <= wait || a.tries > maxRedirects {
-			s.answer(a, fmt.Errorf("%w: %w", ErrUnavailable, s.clean(err)))
+			s.answer(a, fmt.Errorf("%w: %w: %w", ErrUnavailable, fluxgate.ErrRefused, s.clean(err)))
 			continue
 		}
 		if wait == 0 {
