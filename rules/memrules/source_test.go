@@ -13,14 +13,29 @@ import (
 	"github.com/fluxgate/fluxgate/rules/rulestest"
 )
 
+// subject has a source of its own.
+func subject(changes int) rulestest.Subject {
+	source := memrules.New(memrules.Config{})
+	return rulestest.Subject{
+		Editor: source, RestoreAll: true, Changes: changes,
+		Open: func(testing.TB) rules.Editor { return source },
+	}
+}
+
 func TestConformance(t *testing.T) {
-	rulestest.Run(t, func(testing.TB) rulestest.Subject {
-		source := memrules.New(memrules.Config{})
-		return rulestest.Subject{
-			Editor: source, RestoreAll: true,
-			Open: func(testing.TB) rules.Editor { return source },
+	rulestest.Run(t, func(testing.TB) rulestest.Subject { return subject(100) })
+}
+
+// Fifty writers make a thousand changes, and each of the revisions can be restored.
+func TestConformance_FiftyWriters_NoRace(t *testing.T) {
+	const concurrentWriters = "concurrent writers lose no change"
+	for _, c := range rulestest.Checks() {
+		if strings.HasPrefix(c.Name, concurrentWriters) {
+			c.Run(t, subject(1_000))
+			return
 		}
-	})
+	}
+	t.Errorf("no check is named %q", concurrentWriters)
 }
 
 // The suite passes with a short history.

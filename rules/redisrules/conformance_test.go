@@ -10,9 +10,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// conformance runs the suite. Each check has its own keys and two clients. The
-// subject has the other settings.
-func conformance(t *testing.T, options *redis.UniversalOptions, subject rulestest.Subject) {
+const (
+	longestDocuments  = "as long as a document may be"
+	concurrentWriters = "concurrent writers lose no change"
+)
+
+// conformance runs the checks that are wanted. Each has its own keys and two clients.
+// The subject has the other settings.
+func conformance(t *testing.T, options *redis.UniversalOptions, subject rulestest.Subject, wanted func(check string) bool) {
 	t.Helper()
 	one, other := dial(t, options), dial(t, options)
 	open := func(t testing.TB) rulestest.Subject {
@@ -32,30 +37,46 @@ func conformance(t *testing.T, options *redis.UniversalOptions, subject rulestes
 		return subject
 	}
 	for _, check := range rulestest.Checks() {
-		// The longest documents take seconds; testing them on one server is
-		// enough.
-		if subject.Changes == 0 || !strings.Contains(check.Name, "as long as a document may be") {
+		if wanted(check.Name) {
 			t.Run(check.Name, func(t *testing.T) { check.Run(t, open(t)) })
 		}
 	}
 }
 
-// The suite passes on one server with all writers and changes.
+func all(string) bool { return true }
+
+// short leaves out the longest documents, which take seconds: one server is enough.
+func short(check string) bool { return !strings.Contains(check, longestDocuments) }
+
+// The suite passes on one server.
 func TestConformance_Standalone(t *testing.T) {
-	conformance(t, toServer(t, testenv.SharedStandalone(t)), rulestest.Subject{})
+	conformance(t, toServer(t, testenv.SharedStandalone(t)), rulestest.Subject{Writers: 10, Changes: 60}, all)
+}
+
+// Fifty writers make a thousand changes.
+func TestConformance_FiftyWriters_NoRace(t *testing.T) {
+	ran := false
+	conformance(t, toServer(t, testenv.SharedStandalone(t)), rulestest.Subject{}, func(check string) bool {
+		found := strings.HasPrefix(check, concurrentWriters)
+		ran = ran || found
+		return found
+	})
+	if !ran {
+		t.Errorf("no check is named %q", concurrentWriters)
+	}
 }
 
 // The suite passes with a short history.
 func TestConformance_ShortHistory(t *testing.T) {
-	conformance(t, toServer(t, testenv.SharedStandalone(t)), rulestest.Subject{History: 20, HistoryBytes: 256 << 10, Writers: 10, Changes: 60})
+	conformance(t, toServer(t, testenv.SharedStandalone(t)), rulestest.Subject{History: 20, HistoryBytes: 256 << 10, Writers: 10, Changes: 60}, short)
 }
 
 // The suite passes behind Sentinel.
 func TestConformance_Sentinel(t *testing.T) {
-	conformance(t, toSentinel(testenv.SharedSentinel(t)), rulestest.Subject{Writers: 10, Changes: 60})
+	conformance(t, toSentinel(testenv.SharedSentinel(t)), rulestest.Subject{Writers: 10, Changes: 60}, short)
 }
 
 // The suite passes in a cluster.
 func TestConformance_Cluster(t *testing.T) {
-	conformance(t, toCluster(testenv.SharedCluster(t)), rulestest.Subject{Writers: 10, Changes: 60})
+	conformance(t, toCluster(testenv.SharedCluster(t)), rulestest.Subject{Writers: 10, Changes: 60}, short)
 }
