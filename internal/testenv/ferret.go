@@ -64,8 +64,21 @@ func cachedProgram(source string) (string, error) {
 	return filepath.Join(dir, fmt.Sprintf("ferretdb-%x", sum.Sum(nil)[:8])), nil
 }
 
+// copyProgram copies a program, if there is one.
+func copyProgram(from, to string) error {
+	content, err := os.ReadFile(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, 0o700)
+}
+
 // buildProgram builds to a temporary name and renames it, so that concurrent test
-// binaries never run an incomplete program.
+// binaries never run an incomplete program. It begins with a copy of the program of an
+// earlier run, because Go does not link again what is current.
 func buildProgram(source, program string) error {
 	dir, err := os.MkdirTemp(filepath.Dir(program), "build-")
 	if err != nil {
@@ -74,7 +87,10 @@ func buildProgram(source, program string) error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
-	built := filepath.Join(dir, "ferretdb")
+	built := filepath.Join(dir, filepath.Base(program))
+	if err := copyProgram(program, built); err != nil {
+		return err
+	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", built, ".")
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")

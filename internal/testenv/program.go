@@ -118,8 +118,8 @@ func Root(tb testing.TB) string {
 	return filepath.Join(filepath.Dir(here), "..", "..")
 }
 
-// fluxgateProgram builds cmd/fluxgate once for each test binary. It is kept between runs,
-// because Go then only checks whether it is current.
+// fluxgateProgram builds cmd/fluxgate once for each test binary, which takes a moment if
+// another one or an earlier run has built it from the same sources.
 var fluxgateProgram = sync.OnceValues(func() (string, error) {
 	_, here, _, _ := runtime.Caller(0)
 	source := filepath.Join(filepath.Dir(here), "..", "..", "cmd", "fluxgate")
