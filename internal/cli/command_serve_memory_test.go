@@ -156,7 +156,7 @@ func TestServe_Bodies(t *testing.T) {
 	if _, err := os.Stat("/proc/self/status"); err != nil {
 		t.Skip("the memory of a process is read from /proc")
 	}
-	binary := build(t)
+	binary := testenv.Fluxgate(t)
 	t.Run("large", func(t *testing.T) { largeBodies(t, serveProcess(t, binary)) })
 	t.Run("stalled", func(t *testing.T) { stalledBodies(t, serveProcess(t, binary, "server.timeouts.read=1m")) })
 }

@@ -17,7 +17,7 @@ import (
 // SIGTERM loses no request of a real process under load on persistent connections.
 func TestServe_SIGTERM(t *testing.T) {
 	testenv.SkipShort(t)
-	binary := build(t)
+	binary := testenv.Fluxgate(t)
 	addr := testenv.FreeAddr(t)
 	cmd := exec.Command(binary, "serve", "--set", "server.drain.delay=2s", "--set", "server.http="+addr, "--set", "server.admin=", "--set", "redis.enabled=false",
 		"--set", "mongo.enabled=false", "--set", "rules.file=../../examples/rules.yaml")

@@ -43,7 +43,7 @@ func TestDocs_Pipeline(t *testing.T) {
 	const token = "the-token-of-a-pipeline"
 	sum := sha256.Sum256([]byte(token))
 	address, _ := serveWith(t, append(inRedis(t), "server.auth.tokens=[{name: pipeline, sha256: "+hex.EncodeToString(sum[:])+", roles: [write]}]")...)
-	folder := filepath.Dir(build(t))
+	folder := programFolder(t)
 	if err := os.Mkdir(filepath.Join(folder, "limits"), 0o700); err != nil {
 		t.Fatal(err)
 	}

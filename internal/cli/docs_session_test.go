@@ -31,6 +31,7 @@ func TestDocs_Sessions(t *testing.T) {
 	testenv.SkipShort(t)
 	for _, s := range sessions {
 		t.Run(s.heading, func(t *testing.T) {
+			t.Parallel()
 			var replace []string
 			if s.servers {
 				replace = []string{
@@ -85,8 +86,8 @@ func runSession(t *testing.T, steps []sessionStep, replace ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr, admin, folder := testenv.FreeAddr(t), testenv.FreeAddr(t), filepath.Dir(build(t))
-	t.Setenv("FLUXGATE_ADMIN", "http://"+admin)
+	addr, admin, folder := testenv.FreeAddr(t), testenv.FreeAddr(t), programFolder(t)
+	environ := append(os.Environ(), "FLUXGATE_ADMIN=http://"+admin)
 	address := strings.NewReplacer(append(replace,
 		"go build -o fluxgate ./cmd/fluxgate", "true", // done already
 		"examples/rules.yaml", root+"/examples/rules.yaml",
@@ -97,7 +98,7 @@ func runSession(t *testing.T, steps []sessionStep, replace ...string) {
 	for _, s := range steps {
 		command := address.Replace(s.command)
 		if background, ok := strings.CutSuffix(command, " &"); ok {
-			serve(t, folder, background, addr)
+			serve(t, folder, environ, background, addr)
 			continue
 		}
 		// A slow machine needs longer than the documented sleep.
@@ -108,7 +109,7 @@ func runSession(t *testing.T, steps []sessionStep, replace ...string) {
 		slept = strings.HasPrefix(command, "sleep ")
 		for {
 			cmd := exec.CommandContext(t.Context(), "bash", "-c", command)
-			cmd.Dir = folder
+			cmd.Dir, cmd.Env = folder, environ
 			out, _ := cmd.CombinedOutput()
 			wrong := wrongCode(s.output, cmd.ProcessState.ExitCode())
 			if tidy(string(out)) == tidy(s.output) && wrong == "" {
@@ -138,22 +139,22 @@ func wrongCode(output string, code int) string {
 	return ""
 }
 
-// build builds the program in a folder of its own and returns its path.
-func build(t *testing.T) string {
+// programFolder returns a folder of its own that has the program in it.
+func programFolder(t *testing.T) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "fluxgate")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../cmd/fluxgate").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	folder := t.TempDir()
+	if err := os.Symlink(testenv.Fluxgate(t), filepath.Join(folder, "fluxgate")); err != nil {
+		t.Fatal(err)
 	}
-	return binary
+	return folder
 }
 
 // serve runs a server until the test ends, and sees that it ends well.
-func serve(t *testing.T, folder, command, addr string) {
+func serve(t *testing.T, folder string, environ []string, command, addr string) {
 	t.Helper()
 	var said strings.Builder
 	cmd := exec.Command("bash", "-c", "exec "+command)
-	cmd.Dir, cmd.Stderr = folder, &said
+	cmd.Dir, cmd.Env, cmd.Stderr = folder, environ, &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
