@@ -125,5 +125,8 @@ func TestShutdown_RollingRestart(t *testing.T) {
 	}
 	stop.Store(true)
 	clients.Wait()
+	for _, s := range servers {
+		s.stop() // both drain at once
+	}
 	t.Logf("%d requests served, %d failed", served.Load(), failed.Load())
 }
