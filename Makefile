@@ -13,10 +13,17 @@ FAULT    :=
 SOAK     := 10m
 SEED     := 0
 
-# Tests that compute much in one goroutine run without the race detector: it would
-# find nothing and make them about five times slower.
+# Tests that compute much in one goroutine, or repeat what a smaller test does, run without
+# the race detector: it would find nothing more and make them about five times slower.
 NO_RACE          := _NoRace$$|(Conformance|CorrectEditor)/as_long_as_a_document
 NO_RACE_PACKAGES  = $(shell git grep --untracked -lE 'func .*_NoRace|rulestest.(Run|Checks)' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|')
+
+# The linter runs vet.
+TEST := go test -race -shuffle=on -vet=off -p 4 -skip '$(NO_RACE)'
+
+# The packages that take longest start first. Otherwise one of them is the last, and a core
+# idles meanwhile.
+SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal/chaos
 
 .DEFAULT_GOAL := help
 .PHONY: help check format format-check lint build test quick size fuzz chaos soak figures-core figures-redis figures-rules figures-http figures-server figures-admin figures-chaos
@@ -42,8 +49,9 @@ build: ## compile everything
 	@for m in $(MODULES); do echo "build $$m"; (cd $$m && go build ./...) || exit 1; done
 
 test: ## run the tests, with the race detector where there is more than one goroutine
-	@for m in $(MODULES); do echo "test $$m"; (cd $$m && go test -race -shuffle=on -p 4 -skip '$(NO_RACE)' ./...) || exit 1; done
-	go test -run '$(NO_RACE)' $(NO_RACE_PACKAGES)
+	$(TEST) $(SLOW) ./...
+	@for m in $(filter-out .,$(MODULES)); do echo "test $$m"; (cd $$m && $(TEST) ./...) || exit 1; done
+	go test -vet=off -run '$(NO_RACE)' $(NO_RACE_PACKAGES)
 
 quick: ## run the tests that need no server, without the race detector
 	go test -short -p 6 ./... # they mostly wait
