@@ -12,6 +12,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
+	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
 // NewLogger returns a logger that writes text or json, from a level on: debug,
@@ -21,7 +22,7 @@ func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	if !ok {
 		return nil, fmt.Errorf("unknown log level %q: use debug, info, warn or error", level)
 	}
-	options := &slog.HandlerOptions{Level: lowest}
+	options := &slog.HandlerOptions{Level: lowest, ReplaceAttr: omitNoneSuppressed}
 	switch format {
 	case "text", "":
 		return slog.New(traced{slog.NewTextHandler(w, options)}), nil
@@ -29,6 +30,14 @@ func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 		return slog.New(traced{slog.NewJSONHandler(w, options)}), nil
 	}
 	return nil, fmt.Errorf("unknown log format %q: use text or json", format)
+}
+
+// omitNoneSuppressed drops the number of suppressed lines if there are none.
+func omitNoneSuppressed(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == "suppressed" && a.Value.Kind() == slog.KindInt64 && a.Value.Int64() == 0 {
+		return slog.Attr{}
+	}
+	return a
 }
 
 // traced adds the ids of trace and span to lines about a request.
@@ -101,8 +110,10 @@ func (l *decisionLog) settleFailed(ctx context.Context, err error) {
 }
 
 func (l *decisionLog) storeFailed(ctx context.Context, err error) {
-	if errors.Is(err, fluxgate.ErrNotSent) {
-		return // the store has logged that the server does not answer
+	if errors.Is(err, fluxgate.ErrNotSent) || errors.Is(err, redisstore.ErrUnavailable) {
+		// The store logs when that begins and ends.
+		l.logger.DebugContext(ctx, "store call failed", "error", err)
+		return
 	}
 	if now, before := l.store.Allow(time.Now()); now {
 		l.logger.WarnContext(ctx, "store unavailable: onFailure of the rules decides", "error", err, "suppressed", before)

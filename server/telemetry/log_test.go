@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/server/telemetry"
+	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
 // A logger writes in its format, from its level on.
@@ -84,6 +86,25 @@ func TestLog_NoIdentity(t *testing.T) {
 	}
 }
 
+// Redis stores log their failures themselves: once when they begin.
+func TestLog_RedisFailures(t *testing.T) {
+	var out bytes.Buffer
+	logger, err := telemetry.NewLogger(&out, "json", "info")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := telemetry.New(telemetry.Config{Logger: logger})
+	for _, err := range []error{fluxgate.ErrNotSent, redisstore.ErrUnavailable} {
+		m.StoreFailed(t.Context(), fmt.Errorf("%w: no answer", err))
+	}
+	if out.Len() > 0 {
+		t.Errorf("logged: %s", &out)
+	}
+	if got := scrape(t, m)["fluxgate_store_failures_total"]; got != 2 {
+		t.Errorf("%v failures are counted, want 2", got)
+	}
+}
+
 // A store that fails on every request does not fill the log.
 func TestLog_StoreFailures(t *testing.T) {
 	var out bytes.Buffer
@@ -97,6 +118,9 @@ func TestLog_StoreFailures(t *testing.T) {
 	}
 	if n := strings.Count(out.String(), "redis is unavailable"); n == 0 || n > 60 {
 		t.Errorf("%d lines, want about one a second", n)
+	}
+	if first, _, _ := strings.Cut(out.String(), "\n"); strings.Contains(first, "suppressed") {
+		t.Errorf("no line was suppressed before the first: %s", first)
 	}
 	log.Settled(t.Context(), fluxgate.Settlement{}, errors.New("no answer"))
 	if !strings.Contains(out.String(), "cannot settle a receipt") {

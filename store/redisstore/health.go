@@ -46,7 +46,8 @@ type NodeHealth struct {
 	// Err is why the server is not asked, does not answer within the timeout of
 	// decisions, or too many of the recent decisions failed.
 	Err error
-	// Since is when that began, if decisions failed.
+	// Since is when that began, if decisions failed: the first failure since
+	// fewer failed.
 	Since time.Time
 	// Open says that the breaker of the server is open: it is only probed.
 	Open bool
@@ -124,7 +125,7 @@ func (s *Store) nodeHealth(ctx context.Context, l *nodeQueue, shards int) (n Nod
 	}
 	recent := l.recent.sum(time.Now())
 	if n.Err = recent.err(); n.Err != nil {
-		n.Since = recent.began
+		n.Since = recent.since
 	}
 	text, latency, err := l.info.get(ctx, l)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -87,6 +88,9 @@ func (h *heartbeat) send(ctx context.Context) {
 	})
 	if s.work.Context().Err() != nil {
 		return // the store is closed
+	}
+	if errors.Is(err, fluxgate.ErrNotSent) {
+		return // its breaker has logged it
 	}
 	if err != nil {
 		if ok, suppressed := h.failed.Allow(time.Now()); ok {

@@ -67,6 +67,21 @@ func TestHeartbeat_Outage(t *testing.T) {
 	countsEventually(t, 2, a, b)
 }
 
+// Heartbeats that are not sent, because the breaker is open, are not logged.
+func TestHeartbeat_NotSent(t *testing.T) {
+	log := new(testenv.LogBuffer)
+	server := testenv.StartStandalone(t, testenv.Config{})
+	s := openStore(t, server.URI(), Config{Refresh: time.Hour, Logger: log.Logger()})
+	until(t, "the first heartbeat is written", func() bool { return s.heartbeat.count.Load() == 1 })
+	must(t, server.Freeze())
+	s.nodes.queue(0).noteFailures()
+	s.heartbeat.send(t.Context())
+	must(t, server.Thaw())
+	if lines := log.Lines("cannot write the heartbeat"); len(lines) > 0 {
+		t.Errorf("%q", lines)
+	}
+}
+
 // The largest of the last counts is used: after an outage, or a restart of an
 // empty Redis, the first gateway that writes finds no other.
 func TestHeartbeat_DropsSlowly(t *testing.T) {

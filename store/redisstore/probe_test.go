@@ -158,19 +158,6 @@ func TestProbe_SucceedsTooEarly(t *testing.T) {
 	}
 }
 
-// A decision that took longer than the window of health counts when it ends, and
-// newer ones are not forgotten.
-func TestRecent_LongDecision(t *testing.T) {
-	var r recentDecisions
-	now := time.Now()
-	r.add(now, false)
-	r.add(now.Add(-time.Minute), true)
-	r.add(now.Add(-recentWindow), true)
-	if all := r.sum(time.Now()); all.served != 1 || all.failed != 2 {
-		t.Errorf("%+v", all)
-	}
-}
-
 // The goroutines of a node that has left the cluster end.
 func TestTopology_PrunedNode(t *testing.T) {
 	tr := newTrial(t, testenv.SharedStandalone(t).URI(), Config{})

@@ -1,9 +1,13 @@
 package redisstore
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
 )
 
 const (
@@ -13,23 +17,59 @@ const (
 	// make a node unhealthy. One decision that failed does not.
 	failedPart  = 20
 	failedLeast = 2
+	// failureLines is how often failures are logged that are not part of a state
+	// whose begin was logged.
+	failureLines = 10 * time.Second
 )
 
-// recentDecisions counts the decisions of the last seconds.
+// recentDecisions counts the decisions of the last seconds. Too many failures are
+// a state, which ends with a success after which there are no longer too many.
 type recentDecisions struct {
 	mu    sync.Mutex
 	slots [recentWindow / recentSlot]decisionCounts
+
+	since    time.Time // the first failure of the state, zero without
+	last     time.Time // the last failure
+	cause    error     // of the last failure
+	logged   bool      // the begin of the state was
+	loggedAt time.Time
+	lines    *logthrottle.Throttle
 }
 
 type decisionCounts struct {
 	began          time.Time
 	served, failed int
+	since          time.Time // the first failure
+	cause          error
 }
 
-// add counts a decision that was asked for at a time, or half a window ago if
-// it took longer.
-func (r *recentDecisions) add(asked time.Time, failed bool) {
-	if earliest := time.Now().Add(-recentWindow / 2); asked.Before(earliest) {
+// decisionEvent is what to log about a decision.
+type decisionEvent struct {
+	log        bool // the failure
+	suppressed int
+	ended      time.Duration // how long the state lasted that has ended
+}
+
+// count counts a decision of a node and logs what must be.
+func (l *nodeQueue) count(asked time.Time, err error, isReply bool) {
+	e := l.recent.add(asked, time.Now(), err, isReply)
+	if !e.log && e.ended == 0 || l.store.work.Context().Err() != nil {
+		return
+	}
+	if e.log {
+		l.store.log.Warn("Redis fails decisions; their rules are decided by their onFailure",
+			"node", l.address(), "error", err, "suppressed", e.suppressed)
+		return
+	}
+	l.store.log.Info("Redis decides again", "node", l.address(), "after", e.ended.Round(time.Millisecond).String())
+}
+
+// add counts a decision that was asked for at a time, or half a window ago if it
+// took longer, and ended now. A failure is logged once for each state: at once if
+// it cannot open the breaker, which has its own log lines, otherwise if the state
+// lasts.
+func (r *recentDecisions) add(asked, now time.Time, err error, isReply bool) (e decisionEvent) {
+	if earliest := now.Add(-recentWindow / 2); asked.Before(earliest) {
 		asked = earliest
 	}
 	began := asked.Truncate(recentSlot)
@@ -39,11 +79,35 @@ func (r *recentDecisions) add(asked time.Time, failed bool) {
 	if !s.began.Equal(began) {
 		*s = decisionCounts{began: began}
 	}
-	if failed {
-		s.failed++
-	} else {
+	if err == nil {
 		s.served++
+		if !r.since.IsZero() && !r.window(now).tooMany() {
+			if r.logged {
+				e.ended = max(r.last.Sub(r.since), 1)
+			}
+			r.since, r.logged = time.Time{}, false
+		}
+		return e
 	}
+	if s.failed++; s.failed == 1 {
+		s.since = now
+	}
+	r.last, r.cause = now, err
+	if r.since.IsZero() {
+		if all := r.window(now); all.tooMany() {
+			r.since, r.logged = all.since, !r.loggedAt.Before(all.since)
+		}
+	}
+	if r.logged || errors.Is(err, fluxgate.ErrNotSent) || !isReply && (r.since.IsZero() || now.Sub(r.since) <= soon) {
+		return e
+	}
+	if r.lines == nil {
+		r.lines = logthrottle.New(failureLines)
+	}
+	if e.log, e.suppressed = r.lines.Allow(now); e.log {
+		r.loggedAt, r.logged = now, !r.since.IsZero()
+	}
+	return e
 }
 
 // forget drops the counts: an outage is over.
@@ -51,31 +115,46 @@ func (r *recentDecisions) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.slots[:])
+	r.since, r.logged, r.cause = time.Time{}, false, nil
 }
 
-// sum returns the counts of the window that ends now, and when the first slot
-// with a failure began.
-func (r *recentDecisions) sum(now time.Time) (all decisionCounts) {
+// sum returns the counts of the window that ends now, with the first failure of
+// the state and the last cause.
+func (r *recentDecisions) sum(now time.Time) decisionCounts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range r.slots {
+	all := r.window(now)
+	if !r.since.IsZero() {
+		all.since = r.since
+	}
+	all.cause = r.cause
+	return all
+}
+
+// window returns the counts of the window that ends now. The lock is held.
+func (r *recentDecisions) window(now time.Time) (all decisionCounts) {
+	for i := range r.slots {
+		s := &r.slots[i]
 		if now.Sub(s.began) > recentWindow {
 			continue
 		}
 		all.served += s.served
 		all.failed += s.failed
-		if s.failed > 0 && (all.began.IsZero() || s.began.Before(all.began)) {
-			all.began = s.began
+		if s.failed > 0 && (all.since.IsZero() || s.since.Before(all.since)) {
+			all.since = s.since
 		}
 	}
 	return all
 }
 
-// err says that too many decisions failed.
+func (c decisionCounts) tooMany() bool {
+	return c.failed >= failedLeast && c.failed*failedPart >= c.served+c.failed
+}
+
+// err says that too many decisions failed, and why the last one did.
 func (c decisionCounts) err() error {
-	all := c.served + c.failed
-	if c.failed < failedLeast || c.failed*failedPart < all {
+	if !c.tooMany() {
 		return nil
 	}
-	return fmt.Errorf("%d of %d decisions in the last %v failed", c.failed, all, recentWindow)
+	return fmt.Errorf("%d of %d decisions in the last %v failed, the last one with: %w", c.failed, c.served+c.failed, recentWindow, c.cause)
 }

@@ -33,6 +33,7 @@ type Store struct {
 	scripts atomic.Uint64 // how often the script was loaded
 
 	notGivenBack *logthrottle.Throttle // bounds the log lines about it
+	noNode       *logthrottle.Throttle // and those about shards without a server
 
 	work *background.Group
 }
@@ -77,7 +78,7 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 	s := &Store{
 		config: config, log: config.Logger, names: newNames(config.Prefix, config.Shards),
 		clean: target.clean, eager: eagerCalls, most: mostCalls, work: background.New(ctx),
-		notGivenBack: logthrottle.New(time.Second),
+		notGivenBack: logthrottle.New(time.Second), noNode: logthrottle.New(failureLines),
 	}
 	if config.clock != nil {
 		// The times that tests pass in must arrive in the order they were read.
@@ -165,11 +166,28 @@ var (
 func (s *Store) await(ctx context.Context, a *shardRequest) error {
 	asked, shard := a.deadline.Add(-s.config.Timeout), a.shard
 	err := s.wait(ctx, a)
-	failed := errors.Is(err, ErrUnavailable)
-	if l := s.nodes.queue(shard); l != nil && (err == nil || failed) { // otherwise its caller has left
-		l.recent.add(asked, failed)
+	if err != nil && !errors.Is(err, ErrUnavailable) {
+		return err // its caller has left, or sends it again
+	}
+	switch l := s.nodes.queue(shard); {
+	case l != nil:
+		l.count(asked, err, err != nil && isReply(a, err))
+	case err != nil:
+		if ok, suppressed := s.noNode.Allow(time.Now()); ok {
+			s.log.Warn("no Redis server is known for some buckets; their rules are decided by their onFailure",
+				"error", err, "suppressed", suppressed)
+		}
 	}
 	return err
+}
+
+// isReply reports whether a request failed with an error that cannot open the
+// breaker.
+func isReply(a *shardRequest, err error) bool {
+	if err == errLate { //nolint:errorlint // not wrapped; the request may still be in flight
+		return false
+	}
+	return !countsAsFailure(err) || a.nothingReadable()
 }
 
 // wait waits for a request, or for the end of its caller or its time, and then

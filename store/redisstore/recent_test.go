@@ -1,0 +1,151 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+const (
+	lineFailing = "Redis fails decisions"
+	lineDecides = "Redis decides again"
+)
+
+// Errors that do not open the breaker: health says why and since when, however
+// long they last, and the log has one line when they begin and one when they end.
+func TestRecent_OutOfMemory(t *testing.T) {
+	log := new(testenv.LogBuffer)
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	tr := newTrial(t, srv.URI(), Config{Logger: log.Logger()}, srv)
+	d := tr.demand(ample)
+	tr.mustTake(d)
+	set := func(maxmemory string) {
+		_, err := srv.Do(t.Context(), "CONFIG", "SET", "maxmemory", maxmemory)
+		must(t, err)
+	}
+	began := time.Now()
+	set("1")
+	until(t, "the first failures are older than the window", func() bool {
+		_, err := tr.take(d)
+		if err == nil || !strings.Contains(err.Error(), "OOM") {
+			t.Fatalf("the error is %v", err)
+		}
+		return time.Since(began) > 2*recentWindow
+	})
+	n := tr.Health(t.Context()).Nodes[0]
+	if n.Err == nil || !strings.Contains(n.Err.Error(), "OOM command not allowed") || !errors.Is(n.Err, ErrUnavailable) || n.Open {
+		t.Errorf("%+v", n)
+	}
+	if n.Since.Before(began) || n.Since.Sub(began) > recentWindow {
+		t.Errorf("since %v after it began", n.Since.Sub(began))
+	}
+	if lines := log.Lines(lineFailing); len(lines) != 1 || !strings.Contains(lines[0], "OOM") || !strings.Contains(lines[0], "node="+srv.Addr()) {
+		t.Errorf("%d lines: %q", len(lines), lines)
+	}
+	set("0")
+	until(t, "the end is logged", func() bool { tr.mustTake(d); return len(log.Lines(lineDecides)) > 0 })
+	lines := log.Lines(lineDecides)
+	_, after, _ := strings.Cut(strings.TrimSpace(lines[0]), "after=")
+	if lasted, err := time.ParseDuration(after); len(lines) != 1 || err != nil || lasted < recentWindow || lasted > time.Since(began) {
+		t.Errorf("%d lines: %q", len(lines), lines)
+	}
+	if h := tr.Health(t.Context()); !h.Healthy() {
+		t.Errorf("%+v", h)
+	}
+}
+
+// An outage has the log lines of its breaker and no others.
+func TestRecent_BreakerOpens(t *testing.T) {
+	log := new(testenv.LogBuffer)
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	tr := newTrial(t, srv.URI(), Config{Timeout: 100 * time.Millisecond, Logger: log.Logger()}, srv)
+	d := tr.demand(ample)
+	tr.mustTake(d)
+	must(t, srv.Freeze())
+	frozen := time.Now()
+	until(t, "the breaker is open for a while", func() bool { _, _ = tr.take(d); return time.Since(frozen) > 2*soon })
+	must(t, srv.Thaw())
+	until(t, "Redis decides", func() bool { _, err := tr.take(d); return err == nil })
+	if opened := log.Lines(lineOpened); len(opened) != 1 {
+		t.Errorf("%d lines: %q", len(opened), opened)
+	}
+	for _, line := range []string{lineFailing, lineDecides, "cannot write the heartbeat"} {
+		if lines := log.Lines(line); len(lines) > 0 {
+			t.Errorf("%q", lines)
+		}
+	}
+}
+
+// One error that cannot open the breaker is logged; one that can is not, unless
+// too many decisions fail for a second.
+func TestRecent_Logged(t *testing.T) {
+	reply := fmt.Errorf("%w: %w", ErrUnavailable, replyError("OOM command not allowed"))
+	notSent := fmt.Errorf("%w: %w: away", ErrUnavailable, fluxgate.ErrNotSent)
+	for name, c := range map[string]struct {
+		err     error
+		isReply bool
+		want    []int // of these failures, 100 ms apart
+	}{
+		"reply":    {reply, true, []int{0}},
+		"timeout":  {errLate, false, []int{11}},
+		"not sent": {notSent, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r recentDecisions
+			start := time.Now()
+			var logged []int
+			for i := range 200 {
+				now := start.Add(time.Duration(i) * 100 * time.Millisecond)
+				if e := r.add(now, now, c.err, c.isReply); e.log {
+					logged = append(logged, i)
+				}
+			}
+			if fmt.Sprint(logged) != fmt.Sprint(c.want) {
+				t.Errorf("logged %v, want %v", logged, c.want)
+			}
+			all := r.sum(start.Add(20 * time.Second))
+			if err := all.err(); !errors.Is(err, c.err) || !all.since.Equal(start) {
+				t.Errorf("%v since %v", err, all.since.Sub(start))
+			}
+		})
+	}
+	t.Run("single", func(t *testing.T) {
+		var r recentDecisions
+		now, lines := time.Now(), 0
+		for i := range 6_000 { // a minute
+			now = now.Add(10 * time.Millisecond)
+			var err error
+			if i%100 == 0 {
+				err = reply
+			}
+			e := r.add(now, now, err, err != nil)
+			if e.ended > 0 {
+				t.Fatal("one of a hundred is a state that ends")
+			}
+			if e.log {
+				lines++
+			}
+		}
+		if lines != 6 {
+			t.Errorf("%d lines in a minute", lines)
+		}
+	})
+}
+
+// A decision that took longer than the window of health counts when it ends, and
+// newer ones are not forgotten.
+func TestRecent_LongDecision(t *testing.T) {
+	var r recentDecisions
+	now := time.Now()
+	r.add(now, now, nil, false)
+	r.add(now.Add(-time.Minute), now, errLate, false)
+	r.add(now.Add(-recentWindow), now, errLate, false)
+	if all := r.sum(now); all.served != 1 || all.failed != 2 {
+		t.Errorf("%+v", all)
+	}
+}
