@@ -21,6 +21,8 @@ type dataPlane struct {
 	local  atomic.Pointer[memstore.Store]
 	// failure is why Redis could not be opened yet.
 	failure atomic.Pointer[error]
+	// began is when the server began to connect to Redis.
+	began atomic.Pointer[time.Time]
 }
 
 // Check implements the limiter of all transports.
@@ -69,6 +71,8 @@ func (a *App) buildEngine(ctx context.Context) error {
 		a.log.Warn("Redis is disabled: limits apply to each server separately")
 		return a.useStore(local, nil)
 	}
+	began := time.Now()
+	a.plane.began.Store(&began)
 	a.metrics.WatchStore(a.plane.health)
 	a.metrics.WatchFallback(a.plane.fallbackStats, a.plane.servers)
 	if err := a.useStore(unavailableStore{salt: local.Salt()}, local); err != nil {
@@ -108,7 +112,8 @@ func (a *App) connectRedis(ctx context.Context, local fluxgate.Store, first chan
 		case <-waited:
 			switch {
 			case err == nil:
-				a.log.Info("connected to Redis: decisions use it from now on", redisAttrs(store)...)
+				after := time.Since(*a.plane.began.Load()).Round(time.Millisecond).String()
+				a.log.Info("connected to Redis: decisions use it from now on", append(redisAttrs(store), "after", after)...)
 			case disagrees:
 				a.log.Error("Redis is not used: the settings of this server differ from those of the fleet; correct them and restart", "error", err)
 			}
@@ -198,7 +203,7 @@ func fallback(local fluxgate.Store, share config.Share) fluxgate.Option {
 	return fluxgate.WithFallback(local, number)
 }
 
-var errNotConnected = fmt.Errorf("%w: no connection since the start", redisstore.ErrUnavailable)
+var errNotConnected = fmt.Errorf("%w: %w: no connection since the start", redisstore.ErrUnavailable, fluxgate.ErrNotSent)
 
 // unavailableStore replaces Redis until it answers. Its salt is that of the local
 // store, which is random: a constant would let callers compute their shard. The

@@ -38,6 +38,8 @@ type StoreHealth struct {
 	Nodes    []NodeHealth `json:"nodes,omitempty"`
 	Warnings []string     `json:"warnings,omitempty"`
 	Error    string       `json:"error,omitempty"`
+	// Since is when the server began to connect, until it has.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // NodeHealth is the state of one Redis server.
@@ -153,6 +155,9 @@ func (a *App) storeHealth(ctx context.Context) StoreHealth {
 		h.Error = errNotConnected.Error()
 		if err := a.plane.failure.Load(); err != nil {
 			h.Error = (*err).Error()
+		}
+		if began := a.plane.began.Load(); began != nil {
+			h.Since = *began
 		}
 		return h
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/server"
@@ -65,6 +66,11 @@ func TestLog_RedisReturns(t *testing.T) {
 	r, log := startLogged(t, "redis.uri=redis://"+proxy.Addr(), "rules.file="+rulesFile(t, 1_000_000), "reload.strategy=POLLING")
 	if h := r.Health(t.Context()); !strings.Contains(h.Store.Error, "refused") && !strings.Contains(h.Store.Error, "reset") && !strings.Contains(h.Store.Error, "EOF") {
 		t.Errorf("health does not say why Redis is away: %s", h.Store.Error)
+	} else if since := time.Since(h.Store.Since); since <= 0 || since > time.Minute {
+		t.Errorf("health says that Redis is away for %v", since)
+	}
+	for range 3 {
+		r.crowd(t)
 	}
 	accept := func() {
 		t.Helper()
@@ -81,6 +87,14 @@ func TestLog_RedisReturns(t *testing.T) {
 		}
 	}
 	count("connected to Redis", 1)
+	count("Redis unavailable", 1)
+	count("no connection since the start", 0)
+	if line := log.Lines("connected to Redis")[0]; !strings.Contains(line, " after=") {
+		t.Errorf("the line does not say after how long: %s", line)
+	}
+	if h := r.Health(t.Context()); !h.Store.Since.IsZero() {
+		t.Errorf("connected, and health says since %v", h.Store.Since)
+	}
 	count("redisMode=standalone", 1)
 	loaded := len(log.Lines("loaded the decision script"))
 
