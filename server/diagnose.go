@@ -120,6 +120,12 @@ func redisRemedy(err error) string {
 		return "give the user the ACL in docs/redis.md"
 	case redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "NOAUTH"):
 		return "correct the user and password in redis.uri"
+	case redis.HasErrorPrefix(err, "OOM"):
+		return "add memory (maxmemory), or shorten bands: docs/redis.md"
+	case redis.HasErrorPrefix(err, "READONLY"):
+		return "redis.uri names a replica: name the master, or use Sentinel or a cluster, which find it"
+	case redis.HasErrorPrefix(err, "CLUSTERDOWN"):
+		return "repair the cluster: redis-cli --cluster check"
 	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
 		return "check that Redis runs there and that this machine can reach it"
 	}
