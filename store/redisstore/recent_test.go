@@ -149,3 +149,21 @@ func TestRecent_LongDecision(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 }
+
+// A bucket that cannot be read is logged, although its server answers.
+func TestRecent_UnreadableBucket(t *testing.T) {
+	log := new(testenv.LogBuffer)
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	tr := newTrial(t, srv.URI(), Config{Logger: log.Logger()}, srv)
+	d := tr.demand(ample)
+	_, err := srv.Do(t.Context(), "SET", tr.names.key(&d.Key, tr.fleet.generations()), "\x09"+strings.Repeat("x", 24))
+	must(t, err)
+	for range 3 {
+		if _, err := tr.take(d); !errors.Is(err, ErrUnavailable) {
+			t.Fatalf("the error is %v", err)
+		}
+	}
+	if lines := log.Lines(lineFailing); len(lines) != 1 || !strings.Contains(lines[0], "version 9") {
+		t.Errorf("%d lines: %q", len(lines), lines)
+	}
+}
