@@ -259,19 +259,17 @@ func (e *Engine) chargeOf(ctx context.Context, u *localUse) (level Result, charg
 	if c, ok := e.store.(Charger); ok {
 		take = c.Charge
 	}
-	// A partial grant is never debt.
-	d := []Demand{{Key: u.key, Bands: bands, Cost: count, Min: 1}}
-	ask := []Demand{{Key: u.key, Bands: bands}}
 	// First a take of nothing, which may be repeated: the reply of a charge must not
-	// be lost.
-	for _, demands := range [][]Demand{ask, d} {
+	// be lost. A partial grant is never debt.
+	for _, cost := range []int64{0, count} {
+		demands := []Demand{{Key: u.key, Bands: bands, Cost: cost, Min: min(cost, 1)}}
 		err := take(ctx, demands, &out)
 		switch {
 		case errors.Is(err, ErrNotSent) || err == nil && out.Results[0].Status == Unavailable:
 			return level, 0, 0, errNotCharged
 		case err != nil:
 			e.storeFailed(ctx, err)
-			if demands[0].Cost == 0 || errors.Is(err, ErrRefused) {
+			if cost == 0 || errors.Is(err, ErrRefused) {
 				return level, 0, 0, errNotCharged
 			}
 			return level, 0, count * size, err

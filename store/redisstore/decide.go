@@ -245,7 +245,11 @@ func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []
 		}
 		a := requests[len(requests)-1]
 		a.takes = append(a.takes, *t)
-		a.actual = append(a.actual, t.Correction(cost))
+		actual := t.Correction(cost)
+		if t.At < s.fleet.since.Load() && s.config.clock == nil {
+			actual = max(actual, t.Cost) // the server has lost the take: nothing is there to give back
+		}
+		a.actual = append(a.actual, actual)
 		a.keys = append(a.keys, s.names.key(&t.Key, s.fleet.generations()))
 	}
 	for _, a := range requests {

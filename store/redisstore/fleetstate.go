@@ -33,10 +33,12 @@ const (
 	fieldShards = "shards"
 	fieldSalt   = "salt"
 	fieldSecret = "secret-check"
+	fieldSince  = "since"
 )
 
 // fleetState is what all gateways agree on, as one hash under the prefix:
-// format, number of shards, salt, a check value of the secret, and the resets.
+// format, number of shards, salt, a check value of the secret, since when it is
+// there, and the resets.
 // The first gateway writes it, and every gateway restores it when the server
 // has lost it.
 type fleetState struct {
@@ -46,6 +48,7 @@ type fleetState struct {
 
 	mu      sync.Mutex // held while resets change
 	resets  atomic.Pointer[generations]
+	since   atomic.Int64 // when the fleet state was first written, by the server's clock
 	soon    chan struct{}
 	trouble atomic.Pointer[error]
 }
@@ -150,6 +153,9 @@ func (r *fleetState) compare(found map[string]string) error {
 // adopt merges the resets in the fleet state, each at the later generation. It
 // returns those that the fleet state has lost.
 func (r *fleetState) adopt(found map[string]string) (lost generations) {
+	if since, err := strconv.ParseInt(found[fieldSince], 10, 64); err == nil {
+		r.since.Store(since)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	current := *r.resets.Load()

@@ -115,3 +115,29 @@ func TestSend_ReadOnlyForAWhile(t *testing.T) {
 		t.Errorf("%d calls were admitted and %d tokens taken", all.admitted, taken)
 	}
 }
+
+// A receipt of before a loss of state gives nothing back, however often it is
+// settled: the bucket was full again after its take.
+func TestSettle_AfterLoss(t *testing.T) {
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	tr := newTrial(t, srv.URI(), Config{Refresh: 20 * time.Millisecond})
+	d := tr.demand(ample)
+	d.Cost = 90
+	out, err := tr.take(d)
+	must(t, err)
+	before := fluxgate.NewReceipt([]fluxgate.Demand{d}, &out)
+	since := tr.fleet.since.Load()
+	if _, err := srv.Do(t.Context(), "FLUSHALL"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the loss is known", func() bool { return tr.fleet.since.Load() > since })
+	out, err = tr.take(d)
+	must(t, err)
+	after := fluxgate.NewReceipt([]fluxgate.Demand{d}, &out)
+	if settled, err := tr.Settle(t.Context(), before, []int64{0}); err != nil || settled[0].Returned != 0 {
+		t.Errorf("of a take that was lost: %+v, %v", settled, err)
+	}
+	if settled, err := tr.Settle(t.Context(), after, []int64{0}); err != nil || settled[0].Returned < 89 {
+		t.Errorf("of a take after the loss: %+v, %v", settled, err)
+	}
+}
