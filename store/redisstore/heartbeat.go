@@ -89,8 +89,8 @@ func (h *heartbeat) send(ctx context.Context) {
 	if s.work.Context().Err() != nil {
 		return // the store is closed
 	}
-	if errors.Is(err, fluxgate.ErrNotSent) {
-		return // its breaker has logged it
+	if countsAsFailure(err) || errors.Is(err, fluxgate.ErrNotSent) {
+		return // the breaker logs it
 	}
 	if err != nil {
 		if ok, suppressed := h.failed.Allow(time.Now()); ok {
