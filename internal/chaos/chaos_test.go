@@ -4,6 +4,7 @@ import (
 	"flag"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/fluxgate/fluxgate/internal/chaos"
 	"github.com/fluxgate/fluxgate/internal/testenv"
@@ -38,6 +39,18 @@ func TestFaults_Short(t *testing.T) {
 	}
 }
 
+// runInTime injects a fault, and again if a promise about time was missed while the
+// driver itself was late: the machine was busy with something else.
+func runInTime(t *testing.T, f chaos.Fault) (row chaos.Row) {
+	for try := 1; ; try++ {
+		row = chaos.Run(t, f, chaos.Load{}, chaos.Timing{})
+		if len(row.Missed) == 0 || row.Late < 20*time.Millisecond || try == 3 {
+			return row
+		}
+		t.Logf("the driver was %v late; once more: %q", row.Late, row.Missed)
+	}
+}
+
 // Under every fault the promises of docs/reliability.md hold: those about
 // correctness, and those about time.
 func TestFaults_Full(t *testing.T) {
@@ -48,7 +61,7 @@ func TestFaults_Full(t *testing.T) {
 	var rows []chaos.Row
 	for _, f := range chaos.Faults() {
 		if wanted.MatchString(f.String()) {
-			t.Run(f.String(), func(t *testing.T) { rows = append(rows, chaos.Run(t, f, chaos.Load{}, chaos.Timing{})) })
+			t.Run(f.String(), func(t *testing.T) { rows = append(rows, runInTime(t, f)) })
 		}
 	}
 	t.Log("\n" + chaos.Table(rows))
