@@ -237,6 +237,7 @@ func (l *nodeQueue) close(life context.Context, client *redis.Client, log bool) 
 	}
 	l.mu.Lock()
 	l.breaker = breaker{closedAt: time.Now()}
+	l.connected = false // on a slow network more connections are needed
 	l.mu.Unlock()
 	l.recent.forget()
 	if log {
@@ -244,18 +245,11 @@ func (l *nodeQueue) close(life context.Context, client *redis.Client, log bool) 
 	}
 }
 
-// probe opens connections to the node and runs a script. The connections may
-// take longer than the script, which must be as fast as a decision. It returns
-// a client with the connections, or an error.
+// probe returns a client with connections to the node, or an error if the node
+// would not run a decision in time.
 func (l *nodeQueue) probe(life context.Context) (*redis.Client, error) {
 	client := l.store.nodes.target.connect(l.addr, l.store.config)
-	err := l.connect(life, client)
-	if err == nil {
-		ctx, cancel := context.WithTimeout(life, l.store.config.Timeout)
-		defer cancel()
-		err = l.runProbe(ctx, client)
-	}
-	if err != nil {
+	if err := l.connect(life, client); err != nil {
 		_ = client.Close()
 		return nil, err
 	}
@@ -280,19 +274,28 @@ func isAnswer(err error) bool {
 
 // connect opens the connections that calls need: a few, or on a slow network as
 // many as there can be calls in flight, because a call that had to open its own
-// would be late.
+// would be late. Connecting may take longer than a call, which it tries too.
 func (l *nodeQueue) connect(life context.Context, client *redis.Client) error {
 	timeout := l.store.config.Timeout
-	// Connecting takes more round trips than a call.
 	ctx, cancel := context.WithTimeout(life, max(timeout, min(5*timeout, time.Second)))
 	defer cancel()
-	start := time.Now()
-	err := l.openConnections(ctx, client, eagerCalls)
-	if err == nil && time.Since(start) > timeout/4 {
-		err = l.openConnections(ctx, client, mostCalls)
+	if err := l.openConnections(ctx, client, eagerCalls); err != nil {
+		return err
 	}
-	return err
+	call, cancelCall := context.WithTimeout(ctx, timeout)
+	defer cancelCall()
+	start := time.Now()
+	if err := l.runProbe(call, client); err != nil {
+		return err
+	}
+	if time.Since(start) > l.slow() {
+		return l.openConnections(ctx, client, mostCalls)
+	}
+	return nil
 }
+
+// slow is the round trip from which on connections are opened ahead.
+func (l *nodeQueue) slow() time.Duration { return l.store.config.Timeout / 8 }
 
 // openConnections opens connections until a client has n.
 func (l *nodeQueue) openConnections(ctx context.Context, client *redis.Client, n int) error {

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,7 @@ type nodeQueue struct {
 	keysOut   int // in these
 	lastStart time.Time
 	roundTrip time.Duration // of the network, about the shortest recent one
+	connected bool          // connections for a slow network were opened
 	armed     bool          // a timer will check the queue
 	idle      int           // goroutines that wait for work
 	work      chan call
@@ -209,6 +211,10 @@ func (l *nodeQueue) run(batch []*shardRequest, keys int) {
 		l.mu.Lock()
 		if answeredAll {
 			l.learn(elapsed - time.Duration(l.keysOut)*keyTime)
+		}
+		if l.roundTrip > l.slow() && !l.connected {
+			l.connected = true // the network has become slow
+			l.store.work.Go(func(life context.Context) { _ = l.connect(life, l.client.Load()) })
 		}
 		l.keysOut -= keys
 		batch, keys = l.cut()
