@@ -310,5 +310,10 @@ func (l *nodeQueue) openConnections(ctx context.Context, client *redis.Client, n
 	for _, conn := range conns { // after all of them, or they would share connections
 		_ = conn.Close()
 	}
-	return errors.Join(failures...)
+	for _, err := range failures {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

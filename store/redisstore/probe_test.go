@@ -98,13 +98,20 @@ func TestProbe_ClosedStore(t *testing.T) {
 	}
 }
 
-// An outage is noticed and logged without a single request.
+// An outage is noticed and logged without a single request. Its cause is that of
+// the last probe.
 func TestProbe_NoRequests(t *testing.T) {
 	log := new(testenv.LogBuffer)
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	s := openStore(t, srv.URI(), Config{Timeout: 100 * time.Millisecond, Refresh: 100 * time.Millisecond, Logger: log.Logger()})
 	must(t, srv.Freeze())
-	until(t, "the breaker opens", func() bool { return s.nodes.queue(0).outage() != nil })
+	l := s.nodes.queue(0)
+	until(t, "the breaker opens", func() bool { return l.outage() != nil })
+	first := l.outage()
+	until(t, "a probe fails", func() bool { return l.outage() != first })
+	if now := l.outage(); now.since != first.since || strings.Contains(now.err.Error(), "\n") {
+		t.Errorf("since %v, %q", now.since, now.err)
+	}
 	must(t, srv.Thaw())
 	until(t, "the end is logged", func() bool { return len(log.Lines(lineClosed)) == 1 })
 }
