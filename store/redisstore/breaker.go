@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -285,8 +284,15 @@ func (l *nodeQueue) connect(life context.Context, client *redis.Client) error {
 	call, cancelCall := context.WithTimeout(ctx, timeout)
 	defer cancelCall()
 	start := time.Now()
-	if err := l.runProbe(call, client); err != nil {
-		return err
+	tried := make(chan error, 1)
+	go func() { tried <- l.runProbe(call, client) }()
+	select {
+	case err := <-tried:
+		if err != nil {
+			return err
+		}
+	case <-call.Done(): // go-redis does not notice that the store is closed
+		return call.Err()
 	}
 	if time.Since(start) > l.slow() {
 		return l.openConnections(ctx, client, mostCalls)
@@ -297,22 +303,27 @@ func (l *nodeQueue) connect(life context.Context, client *redis.Client) error {
 // slow is the round trip from which on connections are opened ahead.
 func (l *nodeQueue) slow() time.Duration { return l.store.config.Timeout / 8 }
 
-// openConnections opens connections until a client has n.
+// openConnections opens connections until a client has n. It does not wait for
+// them when the store is closed, which ends them.
 func (l *nodeQueue) openConnections(ctx context.Context, client *redis.Client, n int) error {
-	var opening sync.WaitGroup
-	failures := make([]error, n)
-	conns := make([]*redis.Conn, n)
-	for i := range conns {
-		conns[i] = client.Conn()
-		opening.Go(func() { failures[i] = l.runProbe(ctx, conns[i]) })
+	opened, all := make(chan error, n), make(chan struct{})
+	defer close(all)
+	for range n {
+		go func() {
+			conn := client.Conn()
+			opened <- l.runProbe(ctx, conn)
+			<-all // or they would share connections
+			_ = conn.Close()
+		}()
 	}
-	opening.Wait()
-	for _, conn := range conns { // after all of them, or they would share connections
-		_ = conn.Close()
-	}
-	for _, err := range failures {
-		if err != nil {
-			return err
+	for range n {
+		select {
+		case err := <-opened:
+			if err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	return nil
