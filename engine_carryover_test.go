@@ -521,6 +521,7 @@ func TestCarryover_HeldBesideOthers(t *testing.T) {
 		g := f.gateways[0]
 		f.store.away(errNotSent)
 		f.load(2*time.Second, 500*time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // a charge is made every 50 ms
 		f.store.away(nil)
 		d := g.check(fluxgate.Request{Path: "/both"})
 		if got, want := fmt.Sprint(bands(&d)), "[local.hour ok 47 of 50 from fallback closed.hour ok 99 of 100]"; got != want || !d.Allowed || !d.Degraded {

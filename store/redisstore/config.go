@@ -68,8 +68,8 @@ type Secret = secret.Bytes
 // few are needed; 0 means the default of the client or go-redis.
 type Pool struct {
 	// Size is how many there are at most, and at least 20: what the store
-	// needs. After an outage there are up to 16 more for the time of Timeout: those
-	// of before are closed after the calls in flight.
+	// needs. After an outage there can be twice as many for the time of Timeout:
+	// those of before are closed after the calls in flight.
 	Size int
 	// MaxIdle is how many idle ones are kept, at least 16: the calls that can
 	// be in flight. MinIdle are opened ahead.
