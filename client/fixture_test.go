@@ -124,13 +124,21 @@ type gate struct {
 	testing.TB
 	engine *fluxgate.Engine
 	server *httptest.Server
+	// answered counts the requests that the server has answered.
+	answered atomic.Int64
 }
 
 func newGate(t testing.TB, store fluxgate.Store, rules []fluxgate.Rule, options ...fluxgate.Option) *gate {
 	t.Helper()
 	engine := engineOver(t, store, rules, options...)
-	server := serve(t, handler(t, engine))
-	return &gate{newClient(t, server.URL, client.Config{MaxWait: 30 * time.Second}), t, engine, server}
+	g := &gate{TB: t, engine: engine}
+	api := handler(t, engine)
+	g.server = serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		api.ServeHTTP(w, r)
+		g.answered.Add(1)
+	}))
+	g.Client = newClient(t, g.server.URL, client.Config{MaxWait: 30 * time.Second})
+	return g
 }
 
 func (g *gate) check(req fluxgate.Request) fluxgate.Decision {

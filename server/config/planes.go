@@ -33,7 +33,7 @@ type Redis struct {
 
 // Pool is the connection pool of each Redis server.
 type Pool struct {
-	// MaxTotal is the maximum number of connections. Less than 20 count as 20.
+	// MaxTotal is the maximum number of connections. Less than 24 count as 24.
 	MaxTotal int `key:"max-total" min:"1" max:"10000"`
 	// MaxIdle is the maximum number of idle connections. Less than 16, the calls
 	// that can be in flight, count as 16. The default is lower if max-total is.

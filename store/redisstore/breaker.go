@@ -101,7 +101,7 @@ func isTimeout(err error) bool {
 
 // countsAsFailure reports whether an error of a call counts for the breaker.
 func countsAsFailure(err error) bool {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrClosed) ||
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrClosed) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, errAnswer) {
 		return false
 	}
@@ -219,8 +219,7 @@ func (l *nodeQueue) shard() int { return slices.Index(*l.store.nodes.shards.Load
 // later, and what they granted meanwhile must not be handed out before they have
 // charged it.
 func (l *nodeQueue) close(life context.Context, client *redis.Client, log bool) {
-	former := l.client.Swap(client)
-	time.AfterFunc(l.store.config.Timeout, func() { _ = former.Close() }) // after the calls in flight
+	_ = l.client.Swap(client).Close()
 	l.mu.Lock()
 	since := l.breaker.outage.since
 	l.breaker.charging = l.breaker.charges
@@ -295,6 +294,9 @@ func (l *nodeQueue) connect(life context.Context, client *redis.Client) error {
 		return call.Err()
 	}
 	if time.Since(start) > l.slow() {
+		if former := l.client.Load(); former != client {
+			_ = former.Close() // or there would be too many connections
+		}
 		return l.openConnections(ctx, client, mostCalls)
 	}
 	return nil

@@ -67,9 +67,8 @@ type Secret = secret.Bytes
 // Pool sets the number of connections to one server. Callers share calls, so
 // few are needed; 0 means the default of the client or go-redis.
 type Pool struct {
-	// Size is how many there are at most, and at least 20: what the store
-	// needs. After an outage there can be twice as many for the time of Timeout:
-	// those of before are closed after the calls in flight.
+	// Size is how many there are at most, and at least 24: what the store and
+	// the probe of a server that does not answer need.
 	Size int
 	// MaxIdle is how many idle ones are kept, at least 16: the calls that can
 	// be in flight. MinIdle are opened ahead.

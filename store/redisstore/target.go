@@ -131,8 +131,8 @@ func connect(options redis.Options, addr string, config Config) *redis.Client {
 	// Its own: a client writes to the configuration when the server refuses
 	// maintenance notifications, and a copy of the user's options shares it.
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	options.PoolSize = max(options.PoolSize, mostCalls+4)
-	options.MaxActiveConns = options.PoolSize // go-redis does not bound those that it opens
+	options.PoolSize = max(options.PoolSize, mostCalls+4+eagerCalls) - eagerCalls // which a probe opens
+	options.MaxActiveConns = options.PoolSize                                     // go-redis does not bound those that it opens
 	if options.MaxIdleConns > 0 {
 		options.MaxIdleConns = max(options.MaxIdleConns, mostCalls) // or calls open and close connections all the time
 	}

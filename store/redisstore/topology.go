@@ -237,7 +237,9 @@ func (t *topology) close() error {
 	t.closed = true
 	var failures []error
 	for _, l := range t.queues {
-		failures = append(failures, l.client.Load().Close())
+		if err := l.client.Load().Close(); !errors.Is(err, redis.ErrClosed) { // a probe may have closed it
+			failures = append(failures, err)
+		}
 	}
 	if t.target.close != nil {
 		failures = append(failures, t.target.close())
