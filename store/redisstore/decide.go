@@ -35,6 +35,9 @@ func (s *Store) decide(ctx context.Context, op byte, demands []fluxgate.Demand, 
 		return nil
 	}
 	deadline := time.Now().Add(s.config.Timeout)
+	if last, ok := ctx.Deadline(); ok && op == opCharge {
+		deadline = last // nobody waits for it, and its answer must not be lost
+	}
 	shard, one := s.onlyShard(demands)
 	if one {
 		a := s.newRequest(op, shard, demands, nil, deadline)

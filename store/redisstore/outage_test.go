@@ -32,7 +32,7 @@ func TestOutage_FleetStaysWithinLimit(t *testing.T) {
 			var stores []*Store
 			var engines []*fluxgate.Engine
 			for range gateways {
-				s := openStore(t, "redis://"+proxy.Addr(), Config{Timeout: 100 * time.Millisecond, Refresh: beating})
+				s := openStore(t, "redis://"+proxy.Addr(), Config{Timeout: 100 * time.Millisecond, Refresh: 300 * time.Millisecond})
 				local := fluxgate.Must(memstore.New(memstore.Config{}))
 				stores, engines = append(stores, s), append(engines, fluxgate.Must(fluxgate.New(s, fluxgate.Static(set), fluxgate.WithAutoFallback(local))))
 			}

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"io"
 	"strings"
@@ -146,6 +147,36 @@ func TestProbe_ChargedFirst(t *testing.T) {
 	until(t, "it decides", func() bool { _, err := tr.take(d); return err == nil })
 	if held := time.Since(charged); held < longestHold/2 || held > 2*longestHold {
 		t.Errorf("it decided %v after it was charged", held)
+	}
+}
+
+// A charge is made once, also if its answer takes longer than that of a decision
+// may, or arrives after the caller has left: it is not given back.
+func TestCharge_LateAnswer(t *testing.T) {
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	proxy := testenv.StartProxy(t, srv.Addr())
+	tr := newTrial(t, "redis://"+proxy.Addr(), Config{Timeout: 100 * time.Millisecond}, srv)
+	d := tr.demand(ample)
+	tr.mustTake(d)
+	charge := func(within time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		return tr.Charge(ctx, []fluxgate.Demand{d}, new(fluxgate.Outcome))
+	}
+	proxy.SetLatency(0, 300*time.Millisecond)
+	must(t, charge(5*time.Second))
+	before := tr.stored(srv, d)
+	until(t, "a charge has run", func() bool { // a first one may wait for a connection
+		if err := charge(150 * time.Millisecond); err == nil {
+			t.Error("a charge was answered before it could be")
+		}
+		return tr.stored(srv, d) != before
+	})
+	after := tr.stored(srv, d)
+	proxy.SetLatency(0, 0)
+	until(t, "the answer has arrived, and another one", func() bool { return tr.Peek(t.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome)) == nil })
+	if tr.stored(srv, d) != after {
+		t.Error("the charge was given back")
 	}
 }
 

@@ -112,7 +112,7 @@ func (a *shardRequest) isAbandoned() bool { return a.state.Load() == abandoned }
 // withdrawal is the receipt for what must be given back if the request is
 // rejected, or nil.
 func (a *shardRequest) withdrawal() *fluxgate.Receipt {
-	if a.op != opTake || a.err != nil {
+	if a.op != opTake || a.charge || a.err != nil {
 		return nil
 	}
 	var out fluxgate.Outcome

@@ -165,6 +165,9 @@ var (
 // await waits for a request, and counts how it ended.
 func (s *Store) await(ctx context.Context, a *shardRequest) error {
 	asked, shard := a.deadline.Add(-s.config.Timeout), a.shard
+	if now := time.Now(); asked.After(now) {
+		asked = now
+	}
 	err := s.wait(ctx, a)
 	if err != nil && !errors.Is(err, ErrUnavailable) {
 		return err // its caller has left, or sends it again
