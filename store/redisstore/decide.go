@@ -36,7 +36,7 @@ func (s *Store) decide(ctx context.Context, op byte, demands []fluxgate.Demand, 
 	}
 	deadline := time.Now().Add(s.config.Timeout)
 	if last, ok := ctx.Deadline(); ok && op == opCharge {
-		deadline = last // nobody waits for it, and its answer must not be lost
+		deadline = last // no request waits for it, and its answer must not be lost
 	}
 	shard, one := s.onlyShard(demands)
 	if one {
