@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/internal/calendar"
 	"github.com/fluxgate/fluxgate/internal/period"
 )
 
@@ -20,24 +21,41 @@ const (
 // BandKind is how a band counts.
 type BandKind string
 
-// TokenBucket is the only kind. Documents with another kind are refused, so that
-// older servers never misread newer rules.
-const TokenBucket BandKind = "token-bucket"
+// The kinds of bands. Documents with another kind are refused, so that older
+// servers never misread newer rules.
+const (
+	// TokenBucket gets RefillTokens back every Refill, evenly.
+	TokenBucket BandKind = "token-bucket"
+	// Quota gets all tokens back when its Period of the calendar ends.
+	Quota BandKind = "quota"
+	// SlidingWindow never hands out more than Capacity in any interval of the
+	// length Refill.
+	SlidingWindow BandKind = "sliding-window"
+)
 
-// Band is one limit over time: a bucket that holds at most Capacity tokens
-// and gets RefillTokens back every Refill, evenly. A new bucket is full.
+// Period is a period of the calendar, such as a month.
+type Period = calendar.Period
+
+// Band is one limit over time: a bucket that holds at most Capacity tokens,
+// which come back as its Kind says. A new bucket is full.
 type Band struct {
 	// Label names the band within its rule. A band without one is known by
 	// its position.
 	Label string
 	// Capacity is the most tokens the bucket holds: the largest burst.
 	Capacity int64
-	// RefillTokens come back every Refill. 0 means Capacity.
+	// RefillTokens come back every Refill. 0 means Capacity. Only a TokenBucket
+	// has them.
 	RefillTokens int64
-	// Refill is the period, from 1ms to 366 days.
+	// Refill is the period, from 1ms to 366 days. That of a SlidingWindow must be
+	// a multiple of 16µs, and a Quota has none.
 	Refill time.Duration
 	// Kind is how the band counts. Empty means TokenBucket.
 	Kind BandKind
+	// Period is the period of a Quota, in the calendar of Timezone: a name of the
+	// IANA time zone database, or empty for UTC.
+	Period   Period
+	Timezone string
 }
 
 // PerSecond is a band of n tokens a second, all of which may come at once.
@@ -65,6 +83,9 @@ func (b Band) Name() string {
 	if b.Label != "" {
 		return b.Label
 	}
+	if b.Kind == Quota {
+		return strconv.FormatInt(b.Capacity, 10) + "-per-" + string(b.Period)
+	}
 	return strconv.FormatInt(b.Tokens(), 10) + "-per-" + period.Format(b.Refill)
 }
 
@@ -75,6 +96,12 @@ type ExactBand = bucket.Band
 // Exact converts the band at a position of its rule to exact integers. The error
 // says which of its numbers cannot be exact.
 func (b Band) Exact(position int) (ExactBand, error) {
+	switch b.Kind {
+	case Quota:
+		return bucket.NewQuota(b.id(position), b.Capacity, b.Period.Longest())
+	case SlidingWindow:
+		return bucket.NewWindow(b.id(position), b.Capacity, b.Refill)
+	}
 	return bucket.NewBand(b.id(position), b.Capacity, b.Tokens(), b.Refill)
 }
 

@@ -49,6 +49,8 @@ var ErrTooSlow = errors.New("an empty bucket would take more than 35 years to re
 // every tick of the clock. Make it with [NewBand]; the fields are there for
 // stores to read.
 type Band struct {
+	// Kind is how the band counts.
+	Kind Kind
 	// ID names the band in stored state, in 24 bits: see [NewBand].
 	ID uint32
 	// Capacity is the most tokens the bucket holds.
@@ -144,3 +146,52 @@ func gcd(x, y int64) int64 {
 
 // ceilDiv is x ÷ y rounded up, for x ≥ 0 and y > 0.
 func ceilDiv(x, y int64) int64 { return (x + y - 1) / y }
+
+// Kind is how a band counts.
+type Kind uint8
+
+// The kinds, by their numbers in stored state.
+const (
+	// TokenBucket regains tokens evenly.
+	TokenBucket Kind = iota
+	// Quota regains all tokens when a period of the calendar ends.
+	Quota
+	// Window counts by sixteenths of its period, and regains the tokens of one
+	// when all of it is older than the period.
+	Window
+)
+
+// NewQuota converts a quota. Its edges must be set before it is used.
+func NewQuota(id uint32, capacity int64, longest time.Duration) (Band, error) {
+	return newCount(Quota, id, capacity, longest)
+}
+
+// NewWindow converts a sliding window.
+func NewWindow(id uint32, capacity int64, length time.Duration) (Band, error) {
+	if length < MinPeriod || length > MaxPeriod || length%(windowSlots*time.Microsecond) != 0 {
+		return Band{}, fmt.Errorf("the period of a sliding window must be between %s and %s and a multiple of 16µs, not %s",
+			period.Format(MinPeriod), period.Format(MaxPeriod), period.Format(length))
+	}
+	return newCount(Window, id, capacity, length)
+}
+
+// windowSlots is how many slots a window's period has.
+const windowSlots = 16
+
+// newCount is a band that counts what was taken, and regains by steps.
+func newCount(kind Kind, id uint32, capacity int64, length time.Duration) (Band, error) {
+	if capacity < 1 || capacity > maxCount {
+		return Band{}, fmt.Errorf("capacity must be between 1 and %d, not %d", maxCount, capacity)
+	}
+	unit := int64(resolution)
+	for 2*capacity*unit > MaxUnits/4 {
+		unit /= 2
+	}
+	return Band{
+		Kind: kind, ID: id, Capacity: capacity, Tick: 1, Unit: unit, Rate: 1,
+		Limit: capacity * unit, Max: 2 * capacity * unit, Period: length, Tokens: capacity,
+	}, nil
+}
+
+// maxCount bounds the capacity of bands that count.
+const maxCount = 1_000_000_000_000_000
