@@ -70,6 +70,10 @@ type Band struct {
 	// every Period.
 	Period time.Duration
 	Tokens int64
+	// Edges are when the current period of a quota begins and ends and when the
+	// next one ends, by the gateway's calendar and clock, in microseconds. The
+	// Period of a quota is the longest that there is.
+	Edges [3]int64
 }
 
 // NewBand converts a band to exact integers, or returns why that is impossible.

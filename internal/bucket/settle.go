@@ -7,9 +7,12 @@ import "math"
 // may have overflowed since, or was promised to later requests, is lost. The
 // package comment has the reason. Under other numbers the overflow is unknown,
 // so nothing comes back.
-func (v *View) refund(b *Band, i int, cost, tokens, due int64) int64 {
+func (v *View) refund(b *Band, i int, cost, tokens, at, due int64) int64 {
 	if v.Carried&(1<<i) != 0 {
 		return 0
+	}
+	if b.Kind != TokenBucket {
+		return v.giveBack(b, i, tokens, at, due)
 	}
 	most := cost*b.Unit - b.regain(b.ticks(due, v.Now+v.Hold))
 	return max(0, min(tokens*b.Unit, most, v.Levels[i]))
@@ -56,13 +59,13 @@ func (v *View) Settle(bands []Band, booked Booking, actual int64) (tokens int64,
 			if len(booked.Due) > i {
 				due = booked.Due[i]
 			}
-			units = v.refund(b, i, booked.Cost, difference, due)
+			units = v.refund(b, i, booked.Cost, difference, booked.At, due)
 			tokens = min(tokens, units/b.Unit)
 		} else {
 			units = -b.charge(v.Levels[i], -difference)
 			tokens = max(tokens, units/b.Unit)
 		}
-		v.Levels[i] -= units
+		v.add(b, i, -units)
 		changed = changed || units != 0
 	}
 	return tokens, changed

@@ -9,6 +9,10 @@ type Slot struct {
 	// Limit is the limit of the band that wrote it: Used ÷ Limit means the
 	// same under any other numbers.
 	Limit int64
+	// Kind is the kind of the band that wrote it. Kinds other than token buckets
+	// have Steps.
+	Kind  Kind
+	Steps *Steps
 }
 
 // State is the stored state of one bucket set: all bands of one rule for one
@@ -30,6 +34,9 @@ type View struct {
 	Hold int64
 	// Levels are the used units per band.
 	Levels [MaxBands]int64
+	// Steps has the rest of the state of bands that are no token buckets. It is
+	// nil if there are none.
+	Steps []Steps
 	// Carried has a bit for each band whose level was written under other
 	// numbers and carried over.
 	Carried uint16
@@ -44,12 +51,17 @@ func (s *State) View(bands []Band, now int64, v *View) {
 		v.Hold = max(0, s.Hold-elapsed)
 	}
 	for i := range bands {
-		v.Levels[i] = 0
-		if slot, ok := s.slot(bands, i); ok {
+		slot, ok := s.slot(bands, i)
+		if ok && !bands[i].sameNumbers(slot) {
+			v.Carried |= 1 << i
+		}
+		switch {
+		case bands[i].Kind != TokenBucket:
+			v.step(bands, i, slot, ok)
+		case ok:
 			v.Levels[i] = bands[i].Level(slot, s.At, now)
-			if slot.Limit != bands[i].Limit {
-				v.Carried |= 1 << i
-			}
+		default:
+			v.Levels[i] = 0
 		}
 	}
 }
@@ -83,7 +95,12 @@ func (s *State) Store(bands []Band, v *View) {
 	}
 	s.Slots = s.Slots[:len(bands)]
 	for i := range bands {
-		s.Slots[i] = Slot{ID: bands[i].ID, Used: v.Levels[i], Limit: bands[i].Limit}
+		slot := Slot{ID: bands[i].ID, Used: v.Levels[i], Limit: bands[i].Limit, Kind: bands[i].Kind}
+		if slot.Kind != TokenBucket {
+			steps := v.Steps[i]
+			slot.Steps = &steps
+		}
+		s.Slots[i] = slot
 	}
 }
 
@@ -95,6 +112,11 @@ func (s *State) Adopt(now int64) bool {
 		return false
 	}
 	s.At = now
+	for _, slot := range s.Slots {
+		if slot.Kind == Window {
+			slot.Steps.Newest = min(slot.Steps.Newest, now/slot.Steps.Length+1)
+		}
+	}
 	return true
 }
 
@@ -123,15 +145,36 @@ func Affordable(bands []Band, cost int64) bool {
 func (v *View) Wait(bands []Band, cost int64) int64 {
 	var wait int64
 	for i := range bands {
-		wait = max(wait, bands[i].Wait(v.Levels[i], cost, v.Now))
+		wait = max(wait, v.WaitOf(bands, i, cost))
 	}
 	return wait
+}
+
+// WaitOf is how long until cost fits band i, in microseconds; 0 if it fits now.
+// cost must not be above its capacity.
+func (v *View) WaitOf(bands []Band, i int, cost int64) int64 {
+	if b := &bands[i]; b.Kind != TokenBucket {
+		return v.fits(b, i, b.Limit-cost*b.Unit)
+	}
+	return bands[i].Wait(v.Levels[i], cost, v.Now)
+}
+
+// PositiveAfter is how long until band i has more than 0 left; 0 if it has now.
+func (v *View) PositiveAfter(bands []Band, i int) int64 {
+	if b := &bands[i]; b.Kind != TokenBucket {
+		return v.fits(b, i, b.Limit-1)
+	}
+	return bands[i].PositiveAfter(v.Levels[i], v.Now)
 }
 
 // Take books cost in every band, each at the tick it is due in that band. The
 // cost must be affordable, and the caller must have accepted the wait.
 func (v *View) Take(bands []Band, cost int64) {
 	for i := range bands {
+		if b := &bands[i]; b.Kind != TokenBucket {
+			v.add(b, i, cost*b.Unit)
+			continue
+		}
 		wait := bands[i].Wait(v.Levels[i], cost, v.Now)
 		v.Levels[i] = bands[i].book(v.Levels[i], cost, wait, v.Now)
 		v.Hold = max(v.Hold, wait)
@@ -145,7 +188,7 @@ func (v *View) Overdraw(bands []Band, cost int64) (tokens int64, changed bool) {
 	tokens = cost
 	for i := range bands {
 		units := bands[i].charge(v.Levels[i], cost)
-		v.Levels[i] += units
+		v.add(&bands[i], i, units)
 		tokens = min(tokens, units/bands[i].Unit)
 		changed = changed || units > 0
 	}
@@ -157,7 +200,15 @@ func (v *View) Overdraw(bands []Band, cost int64) (tokens int64, changed bool) {
 func (v *View) FullAfter(bands []Band) int64 {
 	var full int64
 	for i := range bands {
-		full = max(full, bands[i].FullAfter(v.Levels[i], v.Now))
+		full = max(full, v.FullAfterOf(bands, i))
 	}
 	return full
+}
+
+// FullAfterOf is how long until band i is full, in microseconds.
+func (v *View) FullAfterOf(bands []Band, i int) int64 {
+	if b := &bands[i]; b.Kind != TokenBucket {
+		return v.emptyAfter(b, i)
+	}
+	return bands[i].FullAfter(v.Levels[i], v.Now)
 }

@@ -55,7 +55,7 @@ func Evaluate(d *fluxgate.Demand, view *View, result *fluxgate.Result) {
 		overdrawn := *view
 		result.Granted, _ = overdrawn.Overdraw(d.Bands, d.Cost)
 		for i := range d.Bands {
-			wait(result, i, d.Bands[i].PositiveAfter(view.Levels[i], view.Now))
+			wait(result, i, view.PositiveAfter(d.Bands, i))
 		}
 		if result.Wait > 0 {
 			result.Status = fluxgate.Rejected
@@ -68,7 +68,7 @@ func Evaluate(d *fluxgate.Demand, view *View, result *fluxgate.Result) {
 		return
 	}
 	for i := range d.Bands {
-		wait(result, i, d.Bands[i].Wait(view.Levels[i], grant, view.Now))
+		wait(result, i, view.WaitOf(d.Bands, i, grant))
 	}
 	if result.Wait > d.MaxWait {
 		result.Status = fluxgate.Rejected
@@ -101,7 +101,7 @@ func Take(d *fluxgate.Demand, view *View, result *fluxgate.Result) (changed bool
 // forgetting it are the same.
 func Report(bands []fluxgate.ExactBand, view *View, result *fluxgate.Result) (full int64) {
 	for i := range bands {
-		after := bands[i].FullAfter(view.Levels[i], view.Now)
+		after := view.FullAfterOf(bands, i)
 		result.Bands[i].Remaining = bands[i].Remaining(view.Levels[i])
 		result.Bands[i].Owed = bands[i].Owed(view.Levels[i])
 		result.Bands[i].FullAfter = time.Duration(after) * time.Microsecond

@@ -26,7 +26,7 @@ func (s *Store) SetLevel(d *fluxgate.Demand, r *fluxgate.Result) {
 	var full int64
 	for i := range d.Bands {
 		after := r.Bands[i].FullAfter.Microseconds()
-		view.Levels[i] = d.Bands[i].LevelOf(after, now)
+		view.SetUsed(d.Bands, i, d.Bands[i].Capacity-r.Bands[i].Remaining+r.Bands[i].Owed, after)
 		full = max(full, after)
 	}
 	if e.hasLaterLevel(r.Now, now+full) {

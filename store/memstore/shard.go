@@ -32,8 +32,7 @@ func (e *entry) look(bands []fluxgate.ExactBand, now int64, view *bucket.View) {
 		e.state.View(bands, now, view)
 		return
 	}
-	view.Now, view.Hold, view.Carried = now, 0, 0
-	clear(view.Levels[:len(bands)])
+	(&bucket.State{}).View(bands, now, view)
 }
 
 // adopt follows a clock that stepped back.
