@@ -179,7 +179,7 @@ func (e *Engine) apply(ctx context.Context, req *Request, set *RuleSet, found *m
 		}
 		demand := Demand{
 			Key:   Key{RuleSet: set.id, Rule: r.ID, ID: key},
-			Bands: r.bands, Cost: req.cost(), Shadow: r.shadow,
+			Bands: r.bandsNow(), Cost: req.cost(), Shadow: r.shadow,
 		}
 		if e.maxWait > 0 && e.policyOf(r) == WaitForRefill {
 			demand.MaxWait = e.patience(ctx)

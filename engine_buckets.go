@@ -57,7 +57,7 @@ func (e *Engine) Buckets(ctx context.Context, req *Request, rules ...string) ([]
 			return nil, err
 		case key != (Key{}):
 			v.rules = append(v.rules, r)
-			v.demands = append(v.demands, Demand{Key: key, Bands: r.bands, Shadow: r.shadow})
+			v.demands = append(v.demands, Demand{Key: key, Bands: r.bandsNow(), Shadow: r.shadow})
 		case len(rules) > 0:
 			_, missing := e.keyer.identify(r, asked)
 			return nil, noBucket(r.Rule, "refuses a request without "+strings.Join(missing, ", "))

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/bucket"
 )
 
 const (
@@ -248,12 +250,16 @@ func (e *Engine) chargeOf(ctx context.Context, u *localUse) (level Result, charg
 		return level, 0, u.tokens * million, err
 	}
 	level = local.Results[0]
-	bands, count, size := u.charge(&level)
+	units, count, size := u.charge(&level)
 	if count == 0 {
 		return level, 0, 0, nil
 	}
-	if !e.hasBands(ctx, u) {
+	bands := e.bandsOf(ctx, u)
+	if bands == nil {
 		return level, 0, count * size, nil
+	}
+	for i := range bands {
+		bands[i] = bands[i].WithUnit(max(1, units[i]/count))
 	}
 	take := e.store.Take
 	if c, ok := e.store.(Charger); ok {
@@ -286,35 +292,38 @@ var errNotCharged = errors.New("the store was not charged")
 const million = 1_000_000
 
 // charge returns what to charge, given what the bucket holds in the fallback: a
-// number of tokens, each as large as the returned bands say and of this size in
-// millionths. Bands fill at different rates and so are charged different amounts.
-func (u *localUse) charge(level *Result) (bands []ExactBand, count, size int64) {
+// number of units of each band, in so many tokens of this size in millionths. Bands
+// fill at different rates and so are charged different amounts.
+func (u *localUse) charge(level *Result) (units []int64, count, size int64) {
 	elapsed := time.Duration(level.Now-u.at) * time.Microsecond
-	units := make([]int64, len(u.bands))
+	units = make([]int64, len(u.bands))
 	parts := 0.0
 	for i := range u.bands {
-		used := level.Bands[i].FullAfter - max(0, u.began[i]-max(0, elapsed))
-		units[i] = u.local[i].Regained(max(0, used).Microseconds(), u.bands[i].Unit)
+		if u.bands[i].Kind == bucket.TokenBucket {
+			used := level.Bands[i].FullAfter - max(0, u.began[i]-max(0, elapsed))
+			units[i] = u.local[i].Regained(max(0, used).Microseconds(), u.bands[i].Unit)
+		} else { // all that was granted, but what has come back since
+			units[i] = min(u.tokens, u.local[i].Capacity-level.Bands[i].Remaining) * u.bands[i].Unit
+		}
 		parts = max(parts, float64(units[i])/float64(u.bands[i].Unit))
 	}
 	if parts == 0 {
 		return nil, 0, 0
 	}
 	count = max(1, int64(parts))
-	bands = slices.Clone(u.bands)
-	for i := range bands {
-		bands[i] = bands[i].WithUnit(max(1, units[i]/count))
-	}
-	return bands, count, int64(parts * million / float64(count))
+	return units, count, int64(parts * million / float64(count))
 }
 
-// hasBands reports whether the rule of a bucket still has the bands that it was
-// counted by.
-func (e *Engine) hasBands(ctx context.Context, u *localUse) bool {
+// bandsOf returns a copy of the bands of a bucket, or nil if its rule does not have
+// them any more.
+func (e *Engine) bandsOf(ctx context.Context, u *localUse) []ExactBand {
 	set := e.rules.RuleSet(ctx, u.key.RuleSet)
 	if set == nil {
-		return false
+		return nil
 	}
 	r, err := set.find(u.key.Rule)
-	return err == nil && slices.Equal(r.bands, u.bands)
+	if err != nil || !slices.Equal(r.bands, u.bands) {
+		return nil
+	}
+	return slices.Clone(r.bandsNow())
 }

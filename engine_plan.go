@@ -26,22 +26,23 @@ type plannedRule struct {
 // localBands are the bands of a rule at a share.
 type localBands struct {
 	share float64
+	of    *ExactBand // the first band that they are a share of
 	bands []ExactBand
 }
 
 // localBands returns the bands of the rule r at a share of its capacities and
 // rates.
 func (p *plannedRule) localBands(r *compiledRule, share float64) []ExactBand {
-	known := p.local.Load()
-	if known == nil || known.share != share {
-		known = &localBands{share, bandsAt(r, share)}
+	known, now := p.local.Load(), r.bandsNow()
+	if known == nil || known.share != share || known.of != &now[0] {
+		known = &localBands{share, &now[0], bandsAt(r, now, share)}
 		p.local.Store(known)
 	}
 	return known.bands
 }
 
-func bandsAt(r *compiledRule, share float64) []ExactBand {
-	bands := make([]ExactBand, len(r.bands))
+func bandsAt(r *compiledRule, now []ExactBand, share float64) []ExactBand {
+	bands := make([]ExactBand, len(now))
 	for position, b := range r.Bands {
 		part := shareOf(b, share)
 		exact, err := part.Exact(position)
@@ -50,8 +51,9 @@ func bandsAt(r *compiledRule, share float64) []ExactBand {
 			exact, err = part.Exact(position)
 		}
 		if err != nil {
-			exact = r.bands[position]
+			exact = now[position]
 		}
+		exact.Edges = now[position].Edges
 		bands[position] = exact
 	}
 	return bands

@@ -36,6 +36,7 @@ type compiledRule struct {
 	*Rule
 	index  int // in the rule set's active rules
 	bands  []ExactBand
+	quotas *quotas  // nil without
 	names  []string // of the bands
 	fields []keyField
 	shadow bool
@@ -87,6 +88,10 @@ func (s *RuleSet) compile() error {
 			}
 			c.bands = append(c.bands, exact)
 			c.names = append(c.names, b.Name())
+		}
+		var err error
+		if c.quotas, err = newQuotas(r); err != nil {
+			return err
 		}
 		s.byID[r.ID] = c.index
 		s.active = append(s.active, c)

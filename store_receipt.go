@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+
+	"github.com/fluxgate/fluxgate/internal/bucket"
 )
 
 // ErrReceipt is wrapped by errors about a receipt that cannot be settled here,
@@ -37,10 +39,12 @@ type Taken struct {
 	Source      Source
 	// At is when it was taken, by the store's clock in microseconds.
 	At int64
-	// Due is when the tokens of each band were due, by the store's clock in
-	// microseconds. Nil means at once.
+	// Due is when the tokens of each band were due, and for a quota when its period
+	// ends, by the store's clock in microseconds. Nil means at once.
 	Due []int64
 }
+
+func isQuota(b ExactBand) bool { return b.Kind == bucket.Quota }
 
 // Correction is the cost to settle a take at, given its actual cost: what is
 // between Cost and Asked was debited where there was room. Stores use it.
@@ -79,10 +83,14 @@ func NewReceipt(demands []Demand, out *Outcome) *Receipt {
 		if d.Overdraft {
 			taken.Asked = d.Cost
 		}
-		if result.Wait > 0 {
+		if result.Wait > 0 || slices.ContainsFunc(d.Bands, isQuota) {
 			taken.Due = make([]int64, len(result.Bands))
 			for j := range result.Bands {
-				taken.Due[j] = result.Now + result.Bands[j].Wait.Microseconds()
+				after := result.Bands[j].Wait
+				if isQuota(d.Bands[j]) {
+					after = result.Bands[j].FullAfter
+				}
+				taken.Due[j] = result.Now + after.Microseconds()
 			}
 		}
 		r.Takes = append(r.Takes, taken)

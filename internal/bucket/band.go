@@ -187,15 +187,13 @@ func newCount(kind Kind, id uint32, capacity int64, length time.Duration) (Band,
 	if capacity < 1 || capacity > maxCount {
 		return Band{}, fmt.Errorf("capacity must be between 1 and %d, not %d", maxCount, capacity)
 	}
-	unit := int64(resolution)
-	for 2*capacity*unit > MaxUnits/4 {
-		unit /= 2
-	}
+	unit := min(resolution, MaxUnits/4/capacity)
 	return Band{
 		Kind: kind, ID: id, Capacity: capacity, Tick: 1, Unit: unit, Rate: 1,
 		Limit: capacity * unit, Max: 2 * capacity * unit, Period: length, Tokens: capacity,
 	}, nil
 }
 
-// maxCount bounds the capacity of bands that count.
+// maxCount bounds the capacity of bands that count: in millionths of a dollar a
+// billion dollars.
 const maxCount = 1_000_000_000_000_000

@@ -1,5 +1,7 @@
 package bucket
 
+import "slices"
+
 // Slot is the stored state of one band.
 type Slot struct {
 	// ID is the band's.
@@ -118,6 +120,11 @@ func (s *State) Adopt(now int64) bool {
 		}
 	}
 	return true
+}
+
+// HasSteps reports whether a band is no token bucket.
+func (s *State) HasSteps() bool {
+	return slices.ContainsFunc(s.Slots, func(slot Slot) bool { return slot.Kind != TokenBucket })
 }
 
 // Grant is how many whole tokens every band has now, but at least least and at

@@ -14,12 +14,12 @@ type Steps struct {
 	Counts         [windowSlots + 1]int64
 }
 
-// slotLength is the length of a window's slots in microseconds.
-func (b *Band) slotLength() int64 { return b.Period.Microseconds() / windowSlots }
+// SlotLength is the length of a window's slots in microseconds.
+func (b *Band) SlotLength() int64 { return b.Period.Microseconds() / windowSlots }
 
 // sameNumbers reports whether a slot was written under the numbers of the band.
 func (b *Band) sameNumbers(s Slot) bool {
-	return s.Kind == b.Kind && s.Limit == b.Limit && (b.Kind != Window || s.Steps != nil && s.Steps.Length == b.slotLength())
+	return s.Kind == b.Kind && s.Limit == b.Limit && (b.Kind != Window || s.Steps != nil && s.Steps.Length == b.SlotLength())
 }
 
 // period is the period of a quota at a moment, by the edges that the gateway
@@ -71,7 +71,7 @@ func (v *View) step(bands []Band, i int, s Slot, stored bool) {
 	case s.Kind == Window && s.Steps != nil:
 		used = b.window(s, v.Now, to)
 	default:
-		to.Length = b.slotLength()
+		to.Length = b.SlotLength()
 		to.Newest = v.Now / to.Length
 		to.Counts[0] = used
 	}
@@ -80,7 +80,7 @@ func (v *View) step(bands []Band, i int, s Slot, stored bool) {
 
 // window brings the counts of a window to now, and returns their sum.
 func (b *Band) window(s Slot, now int64, to *Steps) (used int64) {
-	to.Length = b.slotLength()
+	to.Length = b.SlotLength()
 	current := now / to.Length
 	// Where the store's clock stepped back, no time has passed: the newest slot is
 	// the one after the current one, because the current one may be about to end.

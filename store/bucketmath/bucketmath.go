@@ -67,10 +67,15 @@ func Evaluate(d *fluxgate.Demand, view *View, result *fluxgate.Result) {
 		result.Status = fluxgate.TooCostly
 		return
 	}
+	longest := d.MaxWait
 	for i := range d.Bands {
-		wait(result, i, view.WaitOf(d.Bands, i, grant))
+		micros := view.WaitOf(d.Bands, i, grant)
+		wait(result, i, micros)
+		if micros > 0 && d.Bands[i].Kind != bucket.TokenBucket {
+			longest = 0 // only token buckets can be waited for
+		}
 	}
-	if result.Wait > d.MaxWait {
+	if result.Wait > longest {
 		result.Status = fluxgate.Rejected
 		return
 	}

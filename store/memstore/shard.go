@@ -40,7 +40,7 @@ func (e *entry) adopt(now int64) {
 	if e == nil {
 		return
 	}
-	if before := e.state.At; e.state.Adopt(now) {
+	if before := e.state.At; e.state.Adopt(now) && !e.state.HasSteps() {
 		e.full -= before - now
 	}
 }

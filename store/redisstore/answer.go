@@ -23,7 +23,7 @@ func (r *answerReader) take(n int) string {
 	if len(r.rest) < n {
 		r.bad = true
 		r.rest = ""
-		return "\x00\x00\x00\x00\x00\x00\x00\x00"[:n]
+		return string(make([]byte, n))
 	}
 	piece := r.rest[:n]
 	r.rest = r.rest[n:]
@@ -64,6 +64,16 @@ func (r *answerReader) level() int64 {
 	return n
 }
 
+// value is a stored value, or the version of one that cannot be read.
+func (r *answerReader) value() string {
+	n := r.take(2)
+	value := r.take(int(n[0]) | int(n[1])<<8)
+	if _, ok := decodeValue(value); !ok && len(value) != 1 {
+		r.bad = true
+	}
+	return value
+}
+
 // read gives the requests of a call their answers.
 func (q *scriptCall) read(reply string) (rest string, err error) {
 	r := answerReader{rest: reply}
@@ -74,10 +84,18 @@ func (q *scriptCall) read(reply string) (rest string, err error) {
 		}
 		a.now = now
 		a.admitted = r.byte() == 1
-		a.statuses, a.levels, a.unreadable = a.statuses[:0], a.levels[:0], false
+		a.statuses, a.levels, a.values, a.unreadable = a.statuses[:0], a.levels[:0], a.values[:0], false
 		for i := range a.demands {
 			status, first := r.status(), len(a.levels)
 			a.statuses = append(a.statuses, status)
+			if isMixed(a.demands[i].Bands) {
+				value := r.value()
+				a.values = append(a.values, value)
+				if status == fluxgate.Unavailable && value != "" {
+					a.unreadable, a.version = true, int64(value[0])
+				}
+				continue
+			}
 			for range a.demands[i].Bands {
 				a.levels = append(a.levels, r.level())
 			}
@@ -102,24 +120,29 @@ func (q *scriptCall) read(reply string) (rest string, err error) {
 }
 
 // fill writes the answer into an outcome, each demand at the place that
-// places gives it, or in order. What the script sends are levels; everything
-// that people read off them is computed here, by the same arithmetic.
+// places gives it, or in order. What the script sends are levels or values;
+// everything that people read off them is computed here, by the same arithmetic.
 func (a *shardRequest) fill(out *fluxgate.Outcome, places []int) {
-	levels := a.levels
+	levels, values := a.levels, a.values
 	for i := range a.demands {
 		place := i
 		if places != nil {
 			place = places[i]
 		}
 		d, result := &a.demands[i], &out.Results[place]
+		view := bucket.View{Now: a.now}
+		if isMixed(d.Bands) {
+			state, _ := decodeValue(values[0])
+			state.View(d.Bands, a.now, &view)
+			values = values[1:]
+		} else {
+			copy(view.Levels[:], levels[:len(d.Bands)])
+			levels = levels[len(d.Bands):]
+		}
 		if a.statuses[i] == fluxgate.Unavailable {
 			result.Status = fluxgate.Unavailable
-			levels = levels[len(d.Bands):]
 			continue
 		}
-		view := bucket.View{Now: a.now}
-		copy(view.Levels[:], levels[:len(d.Bands)])
-		levels = levels[len(d.Bands):]
 		bucketmath.Evaluate(d, &view, result)
 		result.Status = a.statuses[i]
 		taken := d.Overdraft || a.admitted && result.Status == fluxgate.OK

@@ -66,18 +66,33 @@ func (c scriptClient) decide(now int64, requests ...*shardRequest) (map[string]i
 	return expiries, nil
 }
 
-// valueVersion begins every stored value.
-const valueVersion = 1
-
 // encodeValue writes a bucket set as docs/redis.md says it is stored.
 func encodeValue(s *bucket.State) []byte {
-	b := appendInteger([]byte{valueVersion}, s.At, 7)
+	mixed := s.HasSteps()
+	b := appendInteger([]byte{versionBuckets}, s.At, 7)
+	if mixed {
+		b[0] = versionMixed
+		b = appendInteger(b, s.Hold, 7)
+	}
 	for _, slot := range s.Slots {
+		if mixed {
+			b = append(b, byte(slot.Kind))
+		}
 		b = appendInteger(b, int64(slot.ID), 3)
 		b = appendInteger(b, slot.Used, 7)
 		b = appendInteger(b, slot.Limit, 7)
+		switch slot.Kind {
+		case bucket.Quota:
+			b = appendInteger(b, slot.Steps.End, 7)
+		case bucket.Window:
+			b = appendInteger(b, slot.Steps.Newest, 7)
+			b = appendInteger(b, slot.Steps.Length, 7)
+			for _, units := range slot.Steps.Counts {
+				b = appendInteger(b, units, 7)
+			}
+		}
 	}
-	if s.Hold > 0 {
+	if s.Hold > 0 && !mixed {
 		b = appendInteger(b, s.Hold, 7)
 	}
 	return b
@@ -115,8 +130,29 @@ func randomBand(r *rand.Rand, id uint32) fluxgate.ExactBand {
 	}
 }
 
+// randomKind draws a band of any kind. The gateway's clock is right, or wrong.
+func (a *agreement) randomKind(id uint32) fluxgate.ExactBand {
+	capacity := 1 + a.r.Int64N([]int64{3, 20, 1_000, 1_000_000_000, 1_000_000_000_000_000}[a.r.IntN(5)])
+	length := []time.Duration{time.Second, time.Minute, time.Hour, 31 * 24 * time.Hour}[a.r.IntN(4)]
+	switch a.r.IntN(3) {
+	case 0:
+		b := fluxgate.Must(bucket.NewQuota(id, capacity, 2*length))
+		b.Edges[0] = a.now - a.r.Int64N(length.Microseconds())
+		if a.r.IntN(4) == 0 {
+			b.Edges[0] += (a.r.Int64N(7) - 3) * length.Microseconds()
+		}
+		b.Edges[1] = b.Edges[0] + 1 + a.r.Int64N(length.Microseconds())
+		b.Edges[2] = b.Edges[1] + 1 + a.r.Int64N(length.Microseconds())
+		return b
+	case 1:
+		return fluxgate.Must(bucket.NewWindow(id, capacity, length))
+	}
+	return randomBand(a.r, id)
+}
+
 // agreement is the same history in Lua and in Go.
 type agreement struct {
+	mixed  bool // bands of all kinds
 	t      *testing.T
 	r      *rand.Rand
 	client scriptClient
@@ -136,9 +172,16 @@ type agreement struct {
 func (a *agreement) bands() []fluxgate.ExactBand {
 	bands := make([]fluxgate.ExactBand, 1+a.r.IntN(4))
 	for i, id := range a.r.Perm(6)[:len(bands)] {
-		bands[i] = randomBand(a.r, uint32(id))
+		bands[i] = a.band(uint32(id))
 	}
 	return bands
+}
+
+func (a *agreement) band(id uint32) fluxgate.ExactBand {
+	if a.mixed {
+		return a.randomKind(id)
+	}
+	return randomBand(a.r, id)
 }
 
 // begin drops all state and draws new keys.
@@ -184,7 +227,7 @@ func (a *agreement) change() {
 		next[i].ID = uint32(10 + a.r.IntN(1_000_000)) // another label
 	default:
 		i := a.r.IntN(len(next))
-		next[i] = randomBand(a.r, next[i].ID)
+		next[i] = a.band(next[i].ID)
 	}
 	a.rules[k] = next
 	a.done["band change"]++
@@ -288,7 +331,7 @@ func (a *agreement) replay(got *shardRequest) {
 		a.replaySettle(got)
 		return
 	}
-	admitted, levels := true, got.levels
+	admitted, levels, values := true, got.levels, got.values
 	views := make([]bucket.View, len(got.demands))
 	statuses := make([]fluxgate.Status, len(got.demands))
 	for i := range got.demands {
@@ -296,11 +339,18 @@ func (a *agreement) replay(got *shardRequest) {
 		state := a.state(got.keys[i])
 		a.carries(state, d.Bands)
 		state.View(d.Bands, a.now, v)
-		if !slices.Equal(levels[:len(d.Bands)], v.Levels[:len(d.Bands)]) {
-			a.t.Fatalf("step %d, demand %d: levels %v in Lua, %v in Go; bands %+v, state %+v, now %d",
-				a.steps, i, levels[:len(d.Bands)], v.Levels[:len(d.Bands)], d.Bands, *state, a.now)
+		if isMixed(d.Bands) {
+			if want := string(encodeValue(state)); values[0] != want && (values[0] != "" || len(state.Slots) > 0) {
+				a.t.Fatalf("step %d, demand %d: value %x in Lua, %x in Go; bands %+v, state %+v, now %d", a.steps, i, values[0], want, d.Bands, *state, a.now)
+			}
+			values = values[1:]
+		} else {
+			if !slices.Equal(levels[:len(d.Bands)], v.Levels[:len(d.Bands)]) {
+				a.t.Fatalf("step %d, demand %d: levels %v in Lua, %v in Go; bands %+v, state %+v, now %d",
+					a.steps, i, levels[:len(d.Bands)], v.Levels[:len(d.Bands)], d.Bands, *state, a.now)
+			}
+			levels = levels[len(d.Bands):]
 		}
-		levels = levels[len(d.Bands):]
 		grant := a.grant(d, v)
 		switch {
 		case d.Overdraft:
@@ -311,7 +361,7 @@ func (a *agreement) replay(got *shardRequest) {
 			}
 		case !bucket.Affordable(d.Bands, grant):
 			statuses[i] = fluxgate.TooCostly
-		case v.Wait(d.Bands, grant) > d.MaxWait.Microseconds():
+		case v.Wait(d.Bands, grant) > d.MaxWait.Microseconds() || waitsForSteps(d, v, grant):
 			statuses[i] = fluxgate.Rejected
 		case grant < d.Cost && v.Wait(d.Bands, grant) == 0:
 			a.done["granted in part"]++
@@ -323,6 +373,7 @@ func (a *agreement) replay(got *shardRequest) {
 		admitted = admitted && (statuses[i] == fluxgate.OK || d.Shadow)
 	}
 	if !slices.Equal(statuses, got.statuses) || admitted != got.admitted || got.now != a.now {
+		a.t.Logf("%+v %+v", got.demands, views)
 		a.t.Fatalf("step %d: statuses %v, admitted %t at %d in Lua; %v, %t at %d in Go",
 			a.steps, got.statuses, got.admitted, got.now, statuses, admitted, a.now)
 	}
@@ -348,6 +399,17 @@ func (a *agreement) replay(got *shardRequest) {
 		}
 		a.receipts = append(a.receipts, s)
 	}
+}
+
+// waitsForSteps reports whether a demand would wait for a band that cannot be waited
+// for.
+func waitsForSteps(d *fluxgate.Demand, v *bucket.View, grant int64) bool {
+	for j := range d.Bands {
+		if d.Bands[j].Kind != bucket.TokenBucket && v.WaitOf(d.Bands, j, grant) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // grant is the cost that a demand without overdraft is decided for.
@@ -502,7 +564,12 @@ func (a *agreement) compareValues() {
 // The script and internal/bucket give equal results for random calls.
 func TestScript_AgreesWithGo_NoRace(t *testing.T) {
 	server := testenv.StartStandalone(t, testenv.Config{})
-	a := &agreement{t: t, r: rand.New(rand.NewPCG(3, 4)), client: newScriptClient(t, server), done: map[string]int{}}
+	t.Run("token buckets", func(t *testing.T) { agree(t, server, false) })
+	t.Run("all kinds", func(t *testing.T) { agree(t, server, true) })
+}
+
+func agree(t *testing.T, server *testenv.Server, mixed bool) {
+	a := &agreement{t: t, mixed: mixed, r: rand.New(rand.NewPCG(3, 4)), client: newScriptClient(t, server), done: map[string]int{}}
 	start, calls := time.Now(), 0
 	for a.steps < *agreeSteps {
 		a.begin()

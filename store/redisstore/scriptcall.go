@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/bucket"
 )
 
 // scriptCall is one call of the script: the requests of one shard, or of all where
@@ -131,6 +132,10 @@ func (q *scriptCall) addDemands(a *shardRequest) {
 		q.demands = appendDouble(q.demands, d.Minimum())
 		q.demands = appendDouble(q.demands, d.MaxWait.Microseconds())
 		q.answer = append(q.answer, 'B')
+		if isMixed(d.Bands) {
+			q.answer = append(q.answer, "I2c0"...)
+			continue
+		}
 		for range d.Bands {
 			q.answer = append(q.answer, 'd')
 		}
@@ -172,12 +177,24 @@ func (q *scriptCall) appendPlace(b []byte, key string, bands []fluxgate.ExactBan
 	if !known {
 		l = uint16(len(q.lists) + 1)
 		q.lists[list] = l
+		mixed := isMixed(bands)
 		q.body = append(q.body, byte(len(bands)))
+		if mixed {
+			q.body[len(q.body)-1] += mixedList
+		}
 		for i := range bands {
 			band := &bands[i]
 			q.body = binary.LittleEndian.AppendUint32(q.body, band.ID)
-			for _, n := range [...]int64{band.Unit, band.Rate, band.Limit, band.Max, band.Tick} {
-				q.body = appendDouble(q.body, n)
+			q.body = appendDoubles(q.body, band.Unit, band.Rate, band.Limit, band.Max, band.Tick)
+			if !mixed {
+				continue
+			}
+			q.body = append(q.body, byte(band.Kind))
+			switch band.Kind {
+			case bucket.Quota:
+				q.body = appendDoubles(q.body, band.Edges[0], band.Edges[1], band.Edges[2], band.Period.Microseconds())
+			case bucket.Window:
+				q.body = appendDoubles(q.body, band.SlotLength())
 			}
 		}
 	}
@@ -190,6 +207,26 @@ func (q *scriptCall) share(request int) {
 	if request >= 0 && q.requests[request] == opTakeAlone {
 		q.requests[request] = opTake
 	}
+}
+
+// mixedList is added to the length of a list whose bands are not all token buckets.
+const mixedList = 128
+
+// isMixed reports whether not all bands are token buckets.
+func isMixed(bands []fluxgate.ExactBand) bool {
+	for i := range bands {
+		if bands[i].Kind != bucket.TokenBucket {
+			return true
+		}
+	}
+	return false
+}
+
+func appendDoubles(b []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		b = appendDouble(b, n)
+	}
+	return b
 }
 
 func appendDouble(b []byte, n int64) []byte {

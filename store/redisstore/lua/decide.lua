@@ -1,4 +1,4 @@
--- decide.lua: the token buckets of FluxGate, on the server that holds them.
+-- decide.lua: the buckets of FluxGate, on the server that holds them.
 --
 -- One call decides a list of requests. A request is a list of demands, each for one key
 -- with its bands; it takes from all of them or from none. The call reads the clock
@@ -18,8 +18,11 @@
 --            demands       uint16   of all of them
 --            settlements   uint16
 --          per list:
---            bands         uint8
+--            bands         uint8, and 128 more if not all are token buckets
 --            per band      uint32 id, double unit, rate, limit, max, tick
+--                          and of those with 128 more, uint8 kind; for a quota double begin
+--                          and end of the current period, end of the next, longest period;
+--                          for a window double length of a slot
 --          per request:    uint8 what it is (0 take, 1 peek, 2 take from keys that nothing
 --                          else here asks for), uint8 demands
 --          per demand, request by request:
@@ -30,7 +33,9 @@
 -- ARGV[2]  the format of the answer, which follows from the input
 -- Returns  packed: double now; then per request
 --            uint8 admitted; per demand uint8 status, per band double level before the take;
---            of a bucket that cannot be read its version instead of the first level
+--            of a bucket that cannot be read its version instead of the first level;
+--            and where not all bands are token buckets, instead of the levels uint16 length and
+--            the value before the take
 --          then per settlement
 --            double tokens: given back, or negative charged
 --          and where the time was passed in, per key a double: the moment in ms it
@@ -38,13 +43,19 @@
 --
 -- A value is packed too: uint8 version, uint56 at, per band uint24 id, uint56 used,
 -- uint56 limit, and while requests wait a uint56: how long after at the last of them is
--- due. The odd sizes keep a value of one band in one small allocation.
+-- due. The odd sizes keep a value of one band in one small allocation. Where not all
+-- bands are token buckets: uint8 version, uint56 at, uint56 how long until the last
+-- waiting request is due, per band uint8 kind, uint24 id, uint56 used, uint56 limit; of
+-- a quota uint56 end of its period; of a window uint56 number of the newest slot, uint56
+-- length of a slot, 17 uint56 used in each slot, the newest first.
 --
 -- This runs hundreds of times in every call, and a function call costs more than the
 -- arithmetic. So floor(x) is spelled x - x % 1, values are packed and unpacked at once,
 -- and requests that fit at once have code paths of their own.
 
-local VERSION = 1
+local VERSION, MIXED = 1, 2
+local BUCKET, QUOTA, WINDOW = 0, 1, 2
+local WINDOW_SLOTS = 16
 local PEEK, TAKE_ALONE = 1, 2
 local OK, REJECTED, TOO_COSTLY, UNREADABLE = 0, 1, 2, 3
 local SHADOW, OVERDRAFT, SHADOW_OVERDRAFT = 1, 2, 3
@@ -66,10 +77,21 @@ local lists = {}
 for l = 1, list_count do
   local list = {}
   list.count, pos = unpack_from('<B', input, pos)
+  list.mixed = list.count >= 128
+  list.count = list.count % 128
   for i = 1, list.count do
     local id, unit, rate, limit, max, tick
     id, unit, rate, limit, max, tick, pos = unpack_from('<I4ddddd', input, pos)
-    list[i] = { id = id, unit = unit, rate = rate, limit = limit, max = max, tick = tick, edge = now / tick - now / tick % 1 }
+    local b = { kind = BUCKET, id = id, unit = unit, rate = rate, limit = limit, max = max, tick = tick, edge = now / tick - now / tick % 1 }
+    if list.mixed then
+      b.kind, pos = unpack_from('<B', input, pos)
+      if b.kind == QUOTA then
+        b.first, b.second, b.third, b.longest, pos = unpack_from('<dddd', input, pos)
+      elseif b.kind == WINDOW then
+        b.slot, pos = unpack_from('<d', input, pos)
+      end
+    end
+    list[i] = b
   end
   lists[l] = list
 end
@@ -111,12 +133,39 @@ local function write(k, value, expires, lifetime)
   return call('PSETEX', KEYS[k], lifetime, value)
 end
 
+-- What a mixed value remembers of a band: kind, id, used, limit, and from 5 on the rest.
+local record_formats = { [BUCKET] = '<BI3I7I7', [QUOTA] = '<BI3I7I7I7', [WINDOW] = '<BI3I7I7I7I7' .. rep('I7', WINDOW_SLOTS + 1) }
+local END, NEWEST, LENGTH, COUNTS = 5, 5, 6, 7
+
+-- The records of a value, or nil if it cannot be read.
+local function records_of(value)
+  local records, at = {}, 16
+  while at <= #value do
+    local f = record_formats[byte(value, at)]
+    if not f or at + struct.size(f) - 1 > #value or #records == MAX_BANDS then return nil end
+    local r = { unpack_from(f, value, at) }
+    at = r[#r]
+    r[#r] = nil
+    records[#records + 1] = r
+  end
+  return #records > 0 and records
+end
+
 -- Reads the state of a key. Absent means full. A value that cannot be read is not
 -- changed, and its requests get its version. The script must not fail here, because it
 -- may have written other keys.
 local function open(k, list)
   local value, state, bands, extra = stored[k], nil, 0, 0
   hold[k] = 0
+  if value and byte(value) == MIXED and #value > 15 then
+    local records = records_of(value)
+    if records then
+      local _, at, held = unpack_from('<BI7I7', value)
+      hold[k] = held
+      states[k] = { VERSION, at, records = records, raw = value }
+      return states[k]
+    end
+  end
   if value then
     extra = (#value - 8) % 17
     bands = (#value - 8 - extra) / 17
@@ -137,6 +186,15 @@ local function open(k, list)
   end
   states[k] = state
   return state
+end
+
+-- Makes the state of a key one with records.
+local function with_records(k, state)
+  state.records, state.raw = {}, stored[k] and not full_at[k] and stored[k]
+  for p = 3, stored[k] and #state or full_at[k] and #state or 0, 3 do
+    state.records[#state.records + 1] = { BUCKET, state[p], state[p + 1], state[p + 2] }
+  end
+  for p = #state, 3, -1 do state[p] = nil end
 end
 
 -- x * y / z rounded up, for integers below 2^53, or most if it is more. The product may
@@ -198,6 +256,119 @@ local function carried(state, list, i)
   return muldiv(used, b.limit, limit, b.max), true
 end
 
+-- The record of band i, as carried() finds a slot.
+local function record_of(records, list, i)
+  local id = list[i].id
+  if records[i] and records[i][2] == id then return records[i] end
+  for _, r in ipairs(records) do
+    if r[2] == id then return r end
+  end
+  local r = records[i]
+  if r then
+    for j = 1, list.count do
+      if list[j].id == r[2] then return nil end
+    end
+  end
+  return r
+end
+
+local function in_proportion(b, used, limit)
+  if limit == b.limit then return used end
+  if limit <= 0 then return b.limit end
+  return muldiv(used, b.limit, limit, b.max)
+end
+
+-- The period of a quota now, by the edges that the gateway sent. One whose clock is wrong
+-- by more than a period sent others: periods as long as its own are assumed then.
+local function period_of(b)
+  local length = math.max(1, b.second - b.first)
+  local last
+  if now < b.first then
+    last = b.first - (b.first - now - 1) + (b.first - now - 1) % length
+  elseif now < b.second then
+    return b.first, b.second
+  elseif now < b.third then
+    return b.second, b.third
+  else
+    last = b.third + (now - b.third) - (now - b.third) % length + length
+  end
+  return last - length, last
+end
+
+-- Brings the counts of a window to now: the record from END on, and their sum.
+local function window_of(b, r)
+  local current = now / b.slot - now / b.slot % 1
+  local view, used, newest, length = { WINDOW, b.id, 0, b.limit, current, b.slot }, 0, r[NEWEST], r[LENGTH]
+  for n = 0, WINDOW_SLOTS do view[COUNTS + n] = 0 end
+  local start = newest * length / b.slot
+  if start - start % 1 > current then view[NEWEST] = current + 1 end -- the clock stepped back
+  if length == b.slot and newest > current + 1 then newest = current + 1 end
+  for n = 0, WINDOW_SLOTS do
+    local units, number = r[COUNTS + n], newest - n
+    if length ~= b.slot then
+      number = ((number + 1) * length - 1) / b.slot
+      number = math.min(number - number % 1, view[NEWEST])
+    end
+    local at = view[NEWEST] - number
+    if units > 0 and at <= WINDOW_SLOTS then
+      units = math.min(in_proportion(b, units, r[4]), b.max - used)
+      view[COUNTS + at] = view[COUNTS + at] + units
+      used = used + units
+    end
+  end
+  view[3] = used
+  return view
+end
+
+-- The record of band i brought to now, and whether it was written under other numbers.
+local function view_of(state, list, i)
+  local b, r = list[i], record_of(state.records, list, i)
+  local kind, used, changed = b.kind, 0, false
+  if r then
+    used = in_proportion(b, r[3], r[4])
+    changed = r[1] ~= kind or r[4] ~= b.limit or kind == WINDOW and r[LENGTH] ~= b.slot
+  end
+  if kind == BUCKET then
+    local written = state[2]
+    if now > written then
+      used = used - (b.edge - (written / b.tick - written / b.tick % 1)) * b.rate
+      if used < 0 then used = 0 end
+    end
+    return { kind, b.id, used, b.limit }, changed
+  end
+  if kind == QUOTA then
+    local begin, last = period_of(b)
+    if r and r[1] == QUOTA then
+      if r[END] > now then
+        last = r[END]
+      elseif r[END] >= begin then
+        used = math.max(0, used - b.limit) -- debt is paid by the new period
+      else
+        used = 0
+      end
+    end
+    return { kind, b.id, used, b.limit, last }, changed
+  end
+  if r and r[1] == WINDOW then return window_of(b, r), changed end
+  local view = { kind, b.id, used, b.limit, now / b.slot - now / b.slot % 1, b.slot, used }
+  for n = 1, WINDOW_SLOTS do view[COUNTS + n] = 0 end
+  return view, changed
+end
+
+-- When nothing is remembered any more of a band.
+local function empty_at(b, view)
+  local used = view[3]
+  if used <= 0 then return now end
+  if view[1] == QUOTA then
+    if used > b.limit then return view[END] + b.longest end
+    return view[END]
+  end
+  for n = 0, WINDOW_SLOTS do
+    if view[COUNTS + n] > 0 then return (view[NEWEST] - n + WINDOW_SLOTS + 1) * view[LENGTH] end
+  end
+  return now
+end
+
 -- The used units of band i now: less what has come back since they were written. A
 -- clock that stepped back counts as no time. The second result is whether they were
 -- written under other numbers.
@@ -244,8 +415,44 @@ local function full_with(list, levels, first)
   return full
 end
 
+-- When every band of a list is full, given their views, which follow index first.
+local function full_views(list, views, first)
+  local full = now
+  for i = 1, list.count do
+    local view, moment = views[first + i], now
+    if view[1] ~= BUCKET then
+      moment = empty_at(list[i], view)
+    elseif view[3] > 0 then
+      moment = moment_of(list[i], view[3])
+    end
+    if moment > full then full = moment end
+  end
+  return full
+end
+
+-- Keeps the views of a list for a key, with new levels, to be written at the end.
+local function keep_views(k, state, list, levels, first, held, views)
+  local records = {}
+  for i = 1, list.count do
+    local view, level = views[first + i], levels[first + i]
+    if view[1] == WINDOW then view[COUNTS] = view[COUNTS] + level - view[3] end
+    view[3] = level
+    records[i] = view
+  end
+  state[2], state.records, state.raw, hold[k], full_at[k] = now, records, nil, held, full_views(list, views, first)
+end
+
+-- Follows a clock that stepped back.
+local function adopt_clock(k, state, list, views, first)
+  state[2], state.raw, full_at[k] = now, nil, full_views(list, views, first)
+  for _, r in ipairs(state.records) do
+    if r[1] == WINDOW then r[NEWEST] = math.min(r[NEWEST], math.floor(now / r[LENGTH]) + 1) end
+  end
+end
+
 -- Keeps the levels of a list for a key, to be written at the end.
-local function keep(k, state, list, levels, first, held)
+local function keep(k, state, list, levels, first, held, views)
+  if state.records then return keep_views(k, state, list, levels, first, held, views) end
   local bands = list.count
   state[2] = now
   for i = 1, bands do
@@ -253,6 +460,27 @@ local function keep(k, state, list, levels, first, held)
   end
   for p = #state, 3 * bands + 3, -1 do state[p] = nil end
   hold[k], full_at[k] = held, full_with(list, levels, first)
+end
+
+-- The value of a state with records. Nothing is a full bucket.
+local function pack_records(k, state)
+  if #state.records == 0 then return '' end
+  if state.raw then return state.raw end
+  local mixed, f, flat = false, '', {}
+  for _, r in ipairs(state.records) do
+    if r[1] ~= BUCKET then mixed = true end
+  end
+  for _, r in ipairs(state.records) do
+    f = f .. (mixed and record_formats[r[1]]:sub(2) or 'I3I7I7')
+    for p = mixed and 1 or 2, #r do flat[#flat + 1] = r[p] end
+  end
+  if mixed then
+    state.raw = pack('<BI7I7' .. f, MIXED, state[2], hold[k], unpack(flat))
+  else
+    state.raw = pack('<BI7' .. f, VERSION, state[2], unpack(flat))
+    if hold[k] > 0 then state.raw = state.raw .. pack('<I7', hold[k]) end
+  end
+  return state.raw
 end
 
 -- All requests, two values each, and all demands, six values each.
@@ -264,7 +492,7 @@ pos = pos + 29 * demand_count
 -- The values of the answer, and of the request at hand by band: its level, and how
 -- long it makes the request wait.
 local values, said = { now }, 1
-local levels, waits, statuses = {}, {}, {}
+local levels, waits, statuses, views = {}, {}, {}, {}
 
 -- The longest wait until a band has more than 0 left, given the levels after first:
 -- what an overdraft needs.
@@ -284,7 +512,8 @@ end
 -- least.
 local function grant_of(state, list, least, cost)
   for i = 1, list.count do
-    local left = (list[i].limit - level_of(state, list, i)) / list[i].unit
+    local level = state.records and view_of(state, list, i)[3] or level_of(state, list, i)
+    local left = (list[i].limit - level) / list[i].unit
     left = left - left % 1
     if left < cost then cost = left end
   end
@@ -299,19 +528,27 @@ local function decide(op, asked, d)
   for j = 1, asked do
     local k, list, kind, cost = demands[e + 1], lists[demands[e + 2]], demands[e + 3], demands[e + 4]
     local state, status, longest, first = states[k] or open(k, list), OK, 0, n
+    if list.mixed and not state.records then with_records(k, state) end
     if demands[e + 5] < cost then
       cost = grant_of(state, list, demands[e + 5], cost)
       demands[e + 4] = cost
     end
     for i = 1, list.count do
-      local b, level = list[i], level_of(state, list, i)
-      local price = cost * b.unit
+      local b, level = list[i], nil
       n = n + 1
+      if state.records then
+        views[n] = view_of(state, list, i)
+        level = views[n][3]
+      else
+        level = level_of(state, list, i)
+      end
+      local price = cost * b.unit
       levels[n], waits[n] = level, 0
       if price > b.limit then
         status = TOO_COSTLY
       elseif level + price > b.limit then
-        local wait = moment_of(b, level + price - b.limit) - now
+        local wait = 9007199254740992 -- only token buckets can be waited for
+        if b.kind == BUCKET then wait = moment_of(b, level + price - b.limit) - now end
         waits[n] = wait
         if wait > longest then longest = wait end
       end
@@ -336,9 +573,15 @@ local function decide(op, asked, d)
     local state, status, bands, changed = states[k], statuses[j], list.count, false
     said = said + 1
     values[said] = status
-    for i = 1, bands do
-      said = said + 1
-      values[said] = levels[n + i]
+    if list.mixed then
+      local value = status == UNREADABLE and string.char(unreadable[k]) or pack_records(k, state)
+      values[said + 1], values[said + 2] = #value, value
+      said = said + 2
+    else
+      for i = 1, bands do
+        said = said + 1
+        values[said] = levels[n + i]
+      end
     end
     if op ~= PEEK then
       if demands[e + 3] >= OVERDRAFT then
@@ -348,7 +591,7 @@ local function decide(op, asked, d)
           if units > b.max - level then units = b.max - level end
           if units > 0 and status ~= UNREADABLE then levels[n + i], changed = level + units, true end
         end
-        if changed then keep(k, state, list, levels, n, hold_of(k, state)) end
+        if changed then keep(k, state, list, levels, n, hold_of(k, state), views) end
       elseif admitted == 1 and status == OK and cost > 0 then
         local held = hold_of(k, state)
         for i = 1, bands do
@@ -362,13 +605,17 @@ local function decide(op, asked, d)
           end
           levels[n + i] = level + cost * b.unit
         end
-        keep(k, state, list, levels, n, held)
+        keep(k, state, list, levels, n, held, views)
         changed = true
       end
       if not changed and now < state[2] then
         -- The clock stepped back: no time has passed, and from here on it counts by
         -- the new clock. That changes no token, whatever the answer.
-        state[2], full_at[k] = now, full_with(list, levels, n)
+        if state.records then
+          adopt_clock(k, state, list, views, n)
+        else
+          state[2], full_at[k] = now, full_with(list, levels, n)
+        end
       end
     end
     n, e = n + bands, e + 6
@@ -403,6 +650,7 @@ end
 -- One band of one key.
 local function take_one(d)
   local k, list, cost = demands[d + 1], lists[demands[d + 2]], demands[d + 4]
+  if list.mixed then return false end
   local stored_value, level, value, expires, lifetime = stored[k], 0, nil, nil, nil
   if stored_value then
     if #stored_value ~= 25 then return false end
@@ -434,6 +682,7 @@ local function take_several(asked, d)
   for j = 1, asked do
     local list, cost, stored_value = lists[demands[d + 2]], demands[d + 4], stored[demands[d + 1]]
     local bands = list.count
+    if list.mixed then return false end
     n = n + 1
     values[n] = OK
     if stored_value then
@@ -501,14 +750,32 @@ for _ = 1, settlement_count do
   k, l, cost, actual, taken_at, pos = unpack_from('<I2I2ddd', input, pos)
   local list = lists[l]
   local state = states[k] or open(k, list)
+  if list.mixed and not state.records then with_records(k, state) end
   local difference, changed, held = cost - actual, false, hold_of(k, state)
   local tokens = difference
   for i = 1, list.count do
-    local b, units, due = list[i], 0, nil
-    local level, carried_over = level_of(state, list, i)
+    local b, units, level, carried_over, due = list[i], 0, nil, nil, nil
+    if state.records then
+      views[i], carried_over = view_of(state, list, i)
+      level = views[i][3]
+    else
+      level, carried_over = level_of(state, list, i)
+    end
     due, pos = unpack_from('<d', input, pos)
     if difference > 0 and (carried_over or now < taken_at) then
       tokens = 0 -- how much has overflowed since is unknown
+    elseif difference > 0 and b.kind == QUOTA then
+      if views[i][END] == due then units = math.max(0, math.min(difference * b.unit, level)) end
+      tokens = math.min(tokens, math.floor(units / b.unit))
+    elseif difference > 0 and b.kind == WINDOW then
+      local view = views[i]
+      local n = view[NEWEST] - math.floor(taken_at / b.slot)
+      if n >= 0 and n <= WINDOW_SLOTS then
+        units = math.min(difference * b.unit, view[COUNTS + n])
+        view[COUNTS + n] = view[COUNTS + n] - units
+        view[COUNTS] = view[COUNTS] + units -- which keep_views subtracts
+      end
+      tokens = math.min(tokens, math.floor(units / b.unit))
     elseif difference > 0 then
       local last, first = (now + held) / b.tick, due / b.tick
       local gone = ((last - last % 1) - (first - first % 1)) * b.rate
@@ -525,7 +792,7 @@ for _ = 1, settlement_count do
     changed = changed or units ~= 0
   end
   if unreadable[k] then tokens, changed = 0, false end
-  if changed then keep(k, state, list, levels, 0, held) end
+  if changed then keep(k, state, list, levels, 0, held, views) end
   said = said + 1
   values[said] = tokens
 end
@@ -534,8 +801,13 @@ end
 for k, full in pairs(full_at) do
   if full > now then
     local state = states[k]
-    local value = pack(value_format((#state - 2) / 3), unpack(state))
-    if hold[k] > 0 then value = value .. pack('<I7', hold[k]) end
+    local value
+    if state.records then
+      value = pack_records(k, state)
+    else
+      value = pack(value_format((#state - 2) / 3), unpack(state))
+      if hold[k] > 0 then value = value .. pack('<I7', hold[k]) end
+    end
     write(k, value, expiry_of(full))
   else
     if stored[k] then call('DEL', KEYS[k]) end
