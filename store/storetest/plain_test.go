@@ -3,6 +3,7 @@ package storetest_test
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,6 +58,28 @@ func (p *plain) view(k fluxgate.Key, bands []fluxgate.ExactBand, now int64) *buc
 				seen[i].ID = state.Slots[i].ID
 			}
 		}
+	}
+	for i, slot := range state.Slots {
+		if slot.Steps == nil || i >= len(seen) {
+			continue
+		}
+		steps := *slot.Steps
+		switch {
+		case p.is("ends quotas by the gateway's calendar"):
+			steps.End = min(steps.End, seen[i].Edges[1])
+		case p.is("ends quotas a second early"):
+			steps.End -= 1_000_000
+		case p.is("forgives the debt of a quota") && steps.End <= now:
+			state.Slots[i].Used = 0
+		case p.is("forgets half of a window"):
+			clear(steps.Counts[len(steps.Counts)/2:])
+		case p.is("keeps a window for too long") && steps.Length > 0:
+			steps.Newest = now / steps.Length
+		case p.is("moves a window with the clock") && steps.Length > 0:
+			steps.Newest = min(steps.Newest, now/steps.Length-16)
+		}
+		state.Slots = slices.Clone(state.Slots)
+		state.Slots[i].Steps = &steps
 	}
 	v := new(bucket.View)
 	state.View(seen, now, v)
@@ -158,7 +181,7 @@ func (p *plain) evaluate(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Re
 		overdrawn := *v
 		result.Granted, _ = overdrawn.Overdraw(d.Bands, d.Cost)
 		for i := range d.Bands {
-			if wait := d.Bands[i].PositiveAfter(v.Levels[i], v.Now); wait > 0 && !p.is("admits overdrafts of empty buckets") {
+			if wait := v.PositiveAfter(d.Bands, i); wait > 0 && !p.is("admits overdrafts of empty buckets") {
 				result.Bands[i].Wait = time.Duration(wait) * time.Microsecond
 				result.Wait = max(result.Wait, result.Bands[i].Wait)
 				result.Status = fluxgate.Rejected
@@ -175,12 +198,18 @@ func (p *plain) evaluate(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Re
 		cost = d.Bands[len(d.Bands)-1].Capacity
 	}
 	for i := range d.Bands {
-		wait := d.Bands[i].Wait(v.Levels[i], cost, v.Now)
+		wait := v.WaitOf(d.Bands, i, cost)
+		if wait > 0 && d.Bands[i].Kind != bucket.TokenBucket && !p.is("waits for any kind") {
+			result.Status = fluxgate.Rejected
+		}
 		if p.is("wakes waiters early") && wait > 0 {
 			wait--
 		}
 		result.Bands[i].Wait = time.Duration(wait) * time.Microsecond
 		result.Wait = max(result.Wait, result.Bands[i].Wait)
+	}
+	if result.Status == fluxgate.Rejected {
+		return
 	}
 	if result.Wait > d.MaxWait && (d.MaxWait == 0 || !p.is("accepts any wait")) {
 		result.Status = fluxgate.Rejected
@@ -215,12 +244,15 @@ func (p *plain) commit(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Resu
 		}
 		v.Take(d.Bands, cost)
 		p.write(d.Key, d.Bands, v)
+	case !fits && p.is("takes from other kinds in any case") && d.Bands[0].Kind != bucket.TokenBucket:
+		v.Take(d.Bands[:1], 1)
+		p.write(d.Key, d.Bands, v)
 	case !fits && p.is("takes on rejection") && bucket.Affordable(d.Bands, cost):
 		v.Take(d.Bands, cost)
 		p.write(d.Key, d.Bands, v)
 	case !fits && p.is("takes from some bands only"):
 		for i := range d.Bands {
-			if d.Bands[i].Wait(v.Levels[i], 1, v.Now) == 0 {
+			if v.WaitOf(d.Bands, i, 1) == 0 {
 				v.Levels[i] += d.Bands[i].Unit
 			}
 		}
@@ -236,7 +268,7 @@ func (p *plain) commit(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Resu
 		if !p.is("does not tell of debt") {
 			result.Bands[i].Owed = d.Bands[i].Owed(v.Levels[i])
 		}
-		result.Bands[i].FullAfter = time.Duration(d.Bands[i].FullAfter(v.Levels[i], v.Now)) * time.Microsecond
+		result.Bands[i].FullAfter = time.Duration(v.FullAfterOf(d.Bands, i)) * time.Microsecond
 		if p.is("tells the time until full in seconds") {
 			result.Bands[i].FullAfter = result.Bands[i].FullAfter.Round(time.Second)
 		}
@@ -283,6 +315,12 @@ func (p *plain) Settle(_ context.Context, receipt *fluxgate.Receipt, costs []int
 			}
 			if !p.is("charges overdrafts twice") {
 				actual = t.Correction(actual)
+			}
+			if p.is("gives quotas back across an edge") && v.Steps != nil {
+				booked.Due = []int64{v.Steps[0].End}
+			}
+			if p.is("gives back to the newest slot") {
+				booked.At = now
 			}
 			tokens, _ = v.Settle(t.Bands, booked, actual)
 		}

@@ -64,6 +64,16 @@ var faults = map[string]string{
 	"charges without bound":                     "settle charges into bounded debt",
 	"resets nothing":                            "reset makes the buckets of a rule full and no others",
 	"resets everything":                         "reset makes one caller's bucket full and no other",
+	"ends quotas a second early":                "quota comes back when its period ends and not before",
+	"ends quotas by the gateway's calendar":     "quota ends by the store's clock, whatever calendar a gateway has",
+	"forgives the debt of a quota":              "quota carries consumption and debt over",
+	"gives quotas back across an edge":          "quota gives nothing back across an edge",
+	"forgets half of a window":                  "window never hands out more than its capacity in any period",
+	"keeps a window for too long":               "window never hands out more than its capacity in any period",
+	"gives back to the newest slot":             "window gives back where it was taken",
+	"moves a window with the clock":             "window counts on when the clock steps back",
+	"takes from other kinds in any case":        "kinds in one rule are taken from together or not at all",
+	"waits for any kind":                        "kinds other than token buckets cannot be waited for",
 	"reads and writes apart":                    "concurrent callers get the capacity and not a token more",
 }
 
