@@ -42,22 +42,42 @@ func encode(id ID, now time.Time, r *fluxgate.Receipt) []byte {
 	return b
 }
 
+// idBits is how many bits the id of a band has. Those above are its kind, so that
+// receipts of token buckets are the same for servers that know no other kind.
+const idBits = 24
+
 // appendBand encodes the parameters of a band.
 func appendBand(b []byte, band *fluxgate.ExactBand) []byte {
-	b = binary.AppendUvarint(b, uint64(band.ID))
+	b = binary.AppendUvarint(b, uint64(band.Kind)<<idBits|uint64(band.ID))
 	b = binary.AppendVarint(b, band.Capacity)
 	b = binary.AppendVarint(b, band.Tokens)
-	return binary.AppendVarint(b, int64(band.Period))
+	b = binary.AppendVarint(b, int64(band.Period))
+	if band.Kind == bucket.Quota {
+		for _, edge := range band.Edges {
+			b = binary.AppendVarint(b, edge)
+		}
+	}
+	return b
 }
 
 func (d *reader) band(band *fluxgate.ExactBand) {
-	id, capacity, tokens, period := d.uint(), d.int(), d.int(), d.int()
-	exact, err := bucket.NewBand(uint32(id), capacity, tokens, time.Duration(period))
-	if err != nil || id >= 1<<24 {
-		d.failed, d.rest = true, nil
-		return
+	first, capacity, tokens, period := d.uint(), d.int(), d.int(), time.Duration(d.int())
+	id, kind := uint32(first)&(1<<idBits-1), first>>idBits
+	var err error
+	switch kind {
+	case uint64(bucket.TokenBucket):
+		*band, err = bucket.NewBand(id, capacity, tokens, period)
+	case uint64(bucket.Quota):
+		*band, err = bucket.NewQuota(id, capacity, period)
+		band.Edges = [3]int64{d.int(), d.int(), d.int()}
+	case uint64(bucket.Window):
+		*band, err = bucket.NewWindow(id, capacity, period)
+	default:
+		err = errPayload
 	}
-	*band = exact
+	if err != nil {
+		d.failed, d.rest = true, nil
+	}
 }
 
 func appendText(b []byte, s string) []byte {
