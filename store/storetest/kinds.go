@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/calendar"
 )
 
 var kindChecks = []Check{
 	{"quota comes back when its period ends and not before", quotaEnds},
+	{"quota ends where the calendar says", quotaFollowsCalendar},
 	{"quota ends by the store's clock, whatever calendar a gateway has", quotaKeepsItsEnd},
 	{"quota carries consumption and debt over", quotaCarriesOver},
 	{"quota gives nothing back across an edge", quotaGivesBack},
@@ -83,6 +85,46 @@ func (f *fixture) untilEdge(d fluxgate.Demand) time.Duration {
 	edges := d.Bands[0].Edges
 	length := edges[1] - edges[0]
 	return time.Duration(length-(f.now()-edges[2])%length) * time.Microsecond
+}
+
+// quotaFollowsCalendar is about days of 23 and 25 hours, leap years, zones with half
+// hours and weeks over new year.
+func quotaFollowsCalendar(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	for _, c := range []struct {
+		period    fluxgate.Period
+		zone, at  string
+		end, next time.Duration // from the moment, and of the next period
+	}{
+		{"day", "Europe/Berlin", "2025-03-30T00:00:00+01:00", 23 * time.Hour, 24 * time.Hour},
+		{"day", "Europe/Berlin", "2025-10-25T12:00:00+02:00", 12 * time.Hour, 25 * time.Hour},
+		{"day", "America/New_York", "2025-11-02T00:30:00-04:00", 24*time.Hour + 30*time.Minute, 24 * time.Hour},
+		{"day", "Asia/Kathmandu", "2025-05-01T00:00:00Z", 18*time.Hour + 15*time.Minute, 24 * time.Hour},
+		{"hour", "Asia/Kolkata", "2025-05-01T00:00:00Z", 30 * time.Minute, time.Hour},
+		{"week", "UTC", "2024-12-31T00:00:00Z", 6 * 24 * time.Hour, 7 * 24 * time.Hour},
+		{"month", "UTC", "2024-01-31T23:59:59Z", time.Second, 29 * 24 * time.Hour},
+		{"month", "Europe/Berlin", "2025-03-01T00:00:00+01:00", 31*24*time.Hour - time.Hour, 30 * 24 * time.Hour},
+		{"year", "UTC", "2024-01-01T00:00:00Z", 366 * 24 * time.Hour, 365 * 24 * time.Hour},
+	} {
+		at, err := time.Parse(time.RFC3339, c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		zone, err := calendar.Zone(c.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Advance(time.Duration(at.UnixMicro()-f.now()) * time.Microsecond)
+		d := f.demand(5, fluxgate.Band{Kind: fluxgate.Quota, Capacity: 5, Period: c.period, Timezone: c.zone})
+		for i, edge := range calendar.Edges(c.period, zone, at) {
+			d.Bands[0].Edges[i] = edge.UnixMicro()
+		}
+		f.wantBand(f.mustTake(d), 0, c.end)
+		f.Advance(c.end - time.Microsecond)
+		f.mustReject(d)
+		f.Advance(time.Microsecond)
+		f.wantBand(f.mustTake(d), 0, c.next)
+	}
 }
 
 func quotaKeepsItsEnd(t testing.TB, b Backend) {

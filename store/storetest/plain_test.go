@@ -67,6 +67,8 @@ func (p *plain) view(k fluxgate.Key, bands []fluxgate.ExactBand, now int64) *buc
 		switch {
 		case p.is("ends quotas by the gateway's calendar"):
 			steps.End = min(steps.End, seen[i].Edges[1])
+		case p.is("has months of 30 days") && seen[i].Period > 24*31*time.Hour && slot.Kind == bucket.Quota:
+			steps.End = min(steps.End, state.At+(30*24*time.Hour).Microseconds())
 		case p.is("ends quotas a second early"):
 			steps.End -= 1_000_000
 		case p.is("forgives the debt of a quota") && steps.End <= now:

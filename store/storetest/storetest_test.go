@@ -65,6 +65,7 @@ var faults = map[string]string{
 	"resets nothing":                            "reset makes the buckets of a rule full and no others",
 	"resets everything":                         "reset makes one caller's bucket full and no other",
 	"ends quotas a second early":                "quota comes back when its period ends and not before",
+	"has months of 30 days":                     "quota ends where the calendar says",
 	"ends quotas by the gateway's calendar":     "quota ends by the store's clock, whatever calendar a gateway has",
 	"forgives the debt of a quota":              "quota carries consumption and debt over",
 	"gives quotas back across an edge":          "quota gives nothing back across an edge",
