@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"store/bucketmath"},
 	{""}, // the root package: rules, engine, interfaces
 	{"internal/ideal", "internal/testenv/frontproxy"},
-	{"internal/match", "internal/bucket", "internal/testenv", "internal/secret", "internal/yamltree", "internal/redislog", "internal/redisuri"},
+	{"internal/match", "internal/bucket", "internal/calendar", "internal/testenv", "internal/secret", "internal/yamltree", "internal/redislog", "internal/redisuri"},
 	{"internal/background", "internal/logthrottle", "internal/memlimit", "internal/pendingids", "internal/syntax", "internal/printable", "internal/spelling", "internal/period"},
 }
 
