@@ -299,6 +299,9 @@ func (u *localUse) charge(level *Result) (units []int64, count, size int64) {
 	units = make([]int64, len(u.bands))
 	parts := 0.0
 	for i := range u.bands {
+		if u.bands[i].Kind == bucket.Concurrency {
+			continue // requests that are under way end by themselves
+		}
 		if u.bands[i].Kind == bucket.TokenBucket {
 			used := level.Bands[i].FullAfter - max(0, u.began[i]-max(0, elapsed))
 			units[i] = u.local[i].Regained(max(0, used).Microseconds(), u.bands[i].Unit)

@@ -165,7 +165,7 @@ func (e *Engine) useFallback(s Store, share float64) {
 func shareOf(b Band, share float64) Band {
 	tokens := float64(b.Tokens()) * share
 	b.Capacity = max(1, int64(float64(b.Capacity)*share))
-	if b.Kind == Quota || b.Kind == SlidingWindow {
+	if b.Kind != "" && b.Kind != TokenBucket {
 		return b
 	}
 	if tokens >= 1 {

@@ -31,6 +31,9 @@ const (
 	// SlidingWindow never hands out more than Capacity in any interval of the
 	// length Refill.
 	SlidingWindow BandKind = "sliding-window"
+	// Concurrency admits at most Capacity requests at the same time. A request
+	// holds a slot until its receipt is settled, or for Hold if that never happens.
+	Concurrency BandKind = "concurrency"
 )
 
 // Period is a period of the calendar, such as a month.
@@ -56,6 +59,8 @@ type Band struct {
 	// IANA time zone database, or empty for UTC.
 	Period   Period
 	Timezone string
+	// Hold is how long a Concurrency band waits for a request that was lost.
+	Hold time.Duration
 }
 
 // PerSecond is a band of n tokens a second, all of which may come at once.
@@ -83,6 +88,9 @@ func (b Band) Name() string {
 	if b.Label != "" {
 		return b.Label
 	}
+	if b.Kind == Concurrency {
+		return strconv.FormatInt(b.Capacity, 10) + "-at-once"
+	}
 	if b.Kind == Quota {
 		return strconv.FormatInt(b.Capacity, 10) + "-per-" + string(b.Period)
 	}
@@ -101,6 +109,8 @@ func (b Band) Exact(position int) (ExactBand, error) {
 		return bucket.NewQuota(b.id(position), b.Capacity, b.Period.Longest())
 	case SlidingWindow:
 		return bucket.NewWindow(b.id(position), b.Capacity, b.Refill)
+	case Concurrency:
+		return bucket.NewConcurrency(b.id(position), b.Capacity, b.Hold)
 	}
 	return bucket.NewBand(b.id(position), b.Capacity, b.Tokens(), b.Refill)
 }

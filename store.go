@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/bucket"
 )
 
 // Store keeps buckets and decides. Every method may be called by any number
@@ -52,6 +54,16 @@ type Store interface {
 	Close() error
 }
 
+// HolderID names a request that is under way.
+type HolderID = bucket.HolderID
+
+// Extender is a [Store] that can renew the slots of requests under way.
+type Extender interface {
+	// Extend renews the slots that a receipt holds, each for the hold of its band
+	// from now. It reports whether the receipt still held all of them.
+	Extend(ctx context.Context, receipt *Receipt) (held bool, err error)
+}
+
 // Demand is what one request wants of one bucket set.
 type Demand struct {
 	// Key names the bucket set. The ids of the keys in one call differ.
@@ -70,6 +82,10 @@ type Demand struct {
 	Min int64
 	// MaxWait is how long the caller would wait for its tokens.
 	MaxWait time.Duration
+	// Holder names the request where a band limits how many there are at the same
+	// time. It is random, and one for all demands of the request. A demand without
+	// it holds no slot: a charge for what has ended.
+	Holder HolderID
 	// Shadow demands are measured and never reject.
 	Shadow bool
 	// Overdraft demands are debited in any case, also where the request is

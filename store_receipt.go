@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
 )
@@ -42,6 +43,35 @@ type Taken struct {
 	// Due is when the tokens of each band were due, and for a quota when its period
 	// ends, by the store's clock in microseconds. Nil means at once.
 	Due []int64
+	// Holder is who holds slots of bands that limit requests at the same time.
+	Holder HolderID
+}
+
+func isConcurrency(b ExactBand) bool { return b.Kind == bucket.Concurrency }
+
+// HoldsSlots reports whether the receipt holds slots of requests at the same time,
+// and for how long at least without being renewed.
+func (r *Receipt) HoldsSlots() (hold time.Duration, ok bool) {
+	if r == nil {
+		return 0, false
+	}
+	for i := range r.Takes {
+		for _, b := range r.Takes[i].Bands {
+			if isConcurrency(b) && (!ok || b.Period < hold) {
+				hold, ok = b.Period, true
+			}
+		}
+	}
+	return hold, ok
+}
+
+// Unchanged is the cost of each take, for a receipt that is only released.
+func (r *Receipt) Unchanged() []int64 {
+	costs := make([]int64, len(r.Takes))
+	for i := range r.Takes {
+		costs[i] = r.Takes[i].Cost
+	}
+	return costs
 }
 
 func isQuota(b ExactBand) bool { return b.Kind == bucket.Quota }
@@ -79,7 +109,7 @@ func NewReceipt(demands []Demand, out *Outcome) *Receipt {
 		if r == nil {
 			r = &Receipt{Takes: make([]Taken, 0, len(demands)-i)}
 		}
-		taken := Taken{Key: d.Key, Bands: d.Bands, Cost: result.Granted, Asked: result.Granted, Source: result.Source, At: result.Now}
+		taken := Taken{Key: d.Key, Bands: d.Bands, Cost: result.Granted, Asked: result.Granted, Source: result.Source, At: result.Now, Holder: d.Holder}
 		if d.Overdraft {
 			taken.Asked = d.Cost
 		}

@@ -163,6 +163,31 @@ const (
 	// Window counts by sixteenths of its period, and regains the tokens of one
 	// when all of it is older than the period.
 	Window
+	// Concurrency counts requests that are under way. Each holds a slot until it is
+	// settled, or for the Period if it is lost.
+	Concurrency
+)
+
+// NewConcurrency converts a limit of requests at the same time, each of which may
+// be lost for hold.
+func NewConcurrency(id uint32, capacity int64, hold time.Duration) (Band, error) {
+	if capacity < 1 || capacity > maxHolders {
+		return Band{}, fmt.Errorf("capacity must be between 1 and %d, not %d", maxHolders, capacity)
+	}
+	if hold < minHold || hold > maxHold || hold%time.Millisecond != 0 {
+		return Band{}, fmt.Errorf("hold must be whole milliseconds between %s and %s, not %s", period.Format(minHold), period.Format(maxHold), period.Format(hold))
+	}
+	return Band{
+		Kind: Concurrency, ID: id, Capacity: capacity, Tick: 1, Unit: 1, Rate: 1,
+		Limit: capacity, Max: capacity, Period: hold, Tokens: capacity,
+	}, nil
+}
+
+const (
+	// maxHolders bounds how many holders a band remembers.
+	maxHolders = 100_000
+	minHold    = 100 * time.Millisecond
+	maxHold    = 24 * time.Hour
 )
 
 // NewQuota converts a quota. Its edges must be set before it is used.

@@ -36,23 +36,34 @@ type Booking struct {
 	// microseconds of the store's clock. No Due means that nothing waited.
 	At  int64
 	Due []int64
+	// Holder is who took it.
+	Holder HolderID
 }
 
 // Settle corrects a booking to the cost that is known now: it gives the
 // difference back or charges it. It reports the tokens by which the band that
 // moved least was corrected, negative for a charge, in whole tokens rounded
-// towards zero, and whether anything changed at all.
+// towards zero, and whether anything changed at all. It releases the slots of
+// concurrency bands at any cost.
 func (v *View) Settle(bands []Band, booked Booking, actual int64) (tokens int64, changed bool) {
+	for i := range bands {
+		if bands[i].Kind == Concurrency && v.release(i, booked.Holder) {
+			changed = true
+		}
+	}
 	difference := booked.Cost - actual
 	if difference == 0 {
-		return 0, false
+		return 0, changed
 	}
 	if difference > 0 && v.Now < booked.At {
-		return 0, false // the clock stepped back: how much has overflowed is unknown
+		return 0, changed // the clock stepped back: how much has overflowed is unknown
 	}
 	tokens = difference
 	for i := range bands {
 		b := &bands[i]
+		if b.Kind == Concurrency {
+			continue
+		}
 		var units int64
 		if difference > 0 {
 			due := booked.At

@@ -39,6 +39,8 @@ type View struct {
 	// Steps has the rest of the state of bands that are no token buckets. It is
 	// nil if there are none.
 	Steps []Steps
+	// Holder is who takes.
+	Holder HolderID
 	// Carried has a bit for each band whose level was written under other
 	// numbers and carried over.
 	Carried uint16
@@ -54,6 +56,9 @@ func (s *State) View(bands []Band, now int64, v *View) {
 	}
 	for i := range bands {
 		slot, ok := s.slot(bands, i)
+		if (slot.Kind == Concurrency) != (bands[i].Kind == Concurrency) {
+			slot, ok = Slot{}, false // requests under way and tokens do not compare
+		}
 		if ok && !bands[i].sameNumbers(slot) {
 			v.Carried |= 1 << i
 		}
@@ -132,7 +137,9 @@ func (s *State) HasSteps() bool {
 func (v *View) Grant(bands []Band, least, cost int64) int64 {
 	grant := cost
 	for i := range bands {
-		grant = min(grant, bands[i].Remaining(v.Levels[i]))
+		if left := bands[i].Remaining(v.Levels[i]); bands[i].Kind != Concurrency || left == 0 {
+			grant = min(grant, left)
+		}
 	}
 	return max(grant, least)
 }
@@ -140,7 +147,7 @@ func (v *View) Grant(bands []Band, least, cost int64) int64 {
 // Affordable reports whether cost can ever pass every band.
 func Affordable(bands []Band, cost int64) bool {
 	for i := range bands {
-		if cost > bands[i].Capacity {
+		if cost > bands[i].Capacity && bands[i].Kind != Concurrency {
 			return false
 		}
 	}
@@ -161,7 +168,7 @@ func (v *View) Wait(bands []Band, cost int64) int64 {
 // cost must not be above its capacity.
 func (v *View) WaitOf(bands []Band, i int, cost int64) int64 {
 	if b := &bands[i]; b.Kind != TokenBucket {
-		return v.fits(b, i, b.Limit-cost*b.Unit)
+		return v.fits(b, i, b.Limit-v.price(b, cost))
 	}
 	return bands[i].Wait(v.Levels[i], cost, v.Now)
 }
@@ -179,7 +186,11 @@ func (v *View) PositiveAfter(bands []Band, i int) int64 {
 func (v *View) Take(bands []Band, cost int64) {
 	for i := range bands {
 		if b := &bands[i]; b.Kind != TokenBucket {
-			v.add(b, i, cost*b.Unit)
+			if b.Kind == Concurrency {
+				v.hold(b, i)
+			} else {
+				v.add(b, i, cost*b.Unit)
+			}
 			continue
 		}
 		wait := bands[i].Wait(v.Levels[i], cost, v.Now)
@@ -194,6 +205,9 @@ func (v *View) Take(bands []Band, cost int64) {
 func (v *View) Overdraw(bands []Band, cost int64) (tokens int64, changed bool) {
 	tokens = cost
 	for i := range bands {
+		if bands[i].Kind == Concurrency {
+			continue // what has been used already is not under way
+		}
 		units := bands[i].charge(v.Levels[i], cost)
 		v.add(&bands[i], i, units)
 		tokens = min(tokens, units/bands[i].Unit)

@@ -2,8 +2,7 @@ package bucket
 
 import "slices"
 
-// Steps is the rest of the state of a band that regains tokens by steps: that of
-// a quota or of a sliding window.
+// Steps is the rest of the state of a band that is no token bucket.
 type Steps struct {
 	// End is when the period of a quota ends. A new one begins when the store's
 	// clock passes it, whatever the calendars of gateways say.
@@ -12,6 +11,10 @@ type Steps struct {
 	// first. Newest is its number since 1970, and Length how long a slot is.
 	Newest, Length int64
 	Counts         [windowSlots + 1]int64
+	// First and Last are when the first and the last holder of a concurrency band
+	// lose their slots. Holders is nil where they are in Redis.
+	First, Last int64
+	Holders     *Holders
 }
 
 // SlotLength is the length of a window's slots in microseconds.
@@ -55,6 +58,15 @@ func (v *View) step(bands []Band, i int, s Slot, stored bool) {
 		used = s.Used
 	}
 	switch {
+	case b.Kind == Concurrency:
+		if s.Steps != nil {
+			*to = *s.Steps
+		}
+		if to.Holders != nil {
+			used, to.First, to.Last = to.Holders.held(v.Now, b.Period.Microseconds())
+		} else {
+			used = s.Used
+		}
 	case b.Kind == Quota:
 		var begin int64
 		begin, to.End = b.period(v.Now)
@@ -135,6 +147,9 @@ func (v *View) fits(b *Band, i int, most int64) int64 {
 		}
 		return max(steps.End, b.edgeAfter(steps.End)) - v.Now
 	}
+	if b.Kind == Concurrency {
+		return max(1, min(steps.First-v.Now, holdersRetry))
+	}
 	for k := windowSlots; k >= 0; k-- {
 		if level -= steps.Counts[k]; level <= most {
 			return steps.leaves(k) - v.Now
@@ -142,6 +157,10 @@ func (v *View) fits(b *Band, i int, most int64) int64 {
 	}
 	return steps.leaves(0) - v.Now
 }
+
+// holdersRetry is when to try again where all slots are held: one may be free at any
+// time.
+const holdersRetry = 1_000_000
 
 // edgeAfter is the end of the period that begins at a moment.
 func (b *Band) edgeAfter(moment int64) int64 {
@@ -155,6 +174,8 @@ func (v *View) emptyAfter(b *Band, i int) int64 {
 	switch {
 	case level <= 0:
 		return 0
+	case b.Kind == Concurrency:
+		return steps.Last - v.Now
 	case b.Kind == Window:
 		newest := slices.IndexFunc(steps.Counts[:], func(units int64) bool { return units > 0 })
 		return steps.leaves(max(0, newest)) - v.Now
@@ -194,6 +215,9 @@ func (v *View) SetUsed(bands []Band, i int, tokens, fullAfter int64) {
 		return
 	}
 	v.step(bands, i, Slot{}, false)
+	if b.Kind == Concurrency {
+		return // requests that are under way are held where they were taken
+	}
 	v.add(b, i, min(b.Max, tokens*b.Unit))
 	if b.Kind == Quota && tokens > 0 && tokens <= b.Capacity {
 		v.Steps[i].End = v.Now + fullAfter

@@ -37,7 +37,7 @@ type View = bucket.View
 // Settle corrects one take of a receipt to the cost that is known now. It
 // reports whether that changed the view.
 func Settle(t *fluxgate.Taken, view *View, actual int64) (s fluxgate.Settlement, changed bool) {
-	tokens, changed := view.Settle(t.Bands, bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due}, t.Correction(actual))
+	tokens, changed := view.Settle(t.Bands, bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due, Holder: t.Holder}, t.Correction(actual))
 	return Settlement(tokens), changed
 }
 
@@ -50,7 +50,7 @@ func Settlement(tokens int64) fluxgate.Settlement {
 // Evaluate computes whether a demand fits, how long each band makes it wait,
 // and what it can be granted.
 func Evaluate(d *fluxgate.Demand, view *View, result *fluxgate.Result) {
-	result.Now = view.Now
+	result.Now, view.Holder = view.Now, d.Holder
 	if d.Overdraft {
 		overdrawn := *view
 		result.Granted, _ = overdrawn.Overdraw(d.Bands, d.Cost)

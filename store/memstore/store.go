@@ -36,6 +36,7 @@ var (
 	_ fluxgate.Store          = (*Store)(nil)
 	_ fluxgate.ResetForgetter = (*Store)(nil)
 	_ fluxgate.LevelSetter    = (*Store)(nil)
+	_ fluxgate.Extender       = (*Store)(nil)
 )
 
 // New returns an empty store.
@@ -104,6 +105,36 @@ func (s *Store) settle(t *fluxgate.Taken, actual int64) fluxgate.Settlement {
 		shard.write(e, id, &t.Key, t.Bands, &view, view.FullAfter(t.Bands))
 	}
 	return settled
+}
+
+// Extend implements [fluxgate.Extender].
+func (s *Store) Extend(ctx context.Context, receipt *fluxgate.Receipt) (held bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if err := fluxgate.CheckReceipt(receipt, receipt.Same(0)); err != nil {
+		return false, err
+	}
+	held = true
+	for i := range receipt.Takes {
+		held = s.extend(&receipt.Takes[i]) && held
+	}
+	return held, nil
+}
+
+func (s *Store) extend(t *fluxgate.Taken) bool {
+	id := s.resets.place(&t.Key)
+	shard := &s.shards[s.shardOf(id)]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	e := shard.find(id)
+	var view bucket.View
+	e.look(t.Bands, s.clock(), &view)
+	held := view.Extend(t.Bands, t.Holder)
+	if e != nil {
+		shard.write(e, id, &t.Key, t.Bands, &view, view.FullAfter(t.Bands))
+	}
+	return held
 }
 
 // Reset implements [fluxgate.Store].

@@ -234,6 +234,39 @@ func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []
 	if err := fluxgate.CheckReceipt(receipt, actual); err != nil {
 		return nil, err
 	}
+	corrected := make([]int64, len(actual))
+	for i, cost := range actual {
+		t := &receipt.Takes[i]
+		corrected[i] = t.Correction(cost)
+		if t.At < s.fleet.since.Load() && s.config.clock == nil {
+			corrected[i] = max(corrected[i], t.Cost) // the server has lost the take: nothing is there to give back
+		}
+	}
+	tokens, err := s.settle(ctx, receipt, corrected)
+	settled := make([]fluxgate.Settlement, len(tokens))
+	for i := range tokens {
+		settled[i] = bucketmath.Settlement(tokens[i])
+	}
+	return settled, err
+}
+
+// Extend implements [fluxgate.Extender].
+func (s *Store) Extend(ctx context.Context, receipt *fluxgate.Receipt) (held bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if err := fluxgate.CheckReceipt(receipt, receipt.Same(0)); err != nil {
+		return false, err
+	}
+	renewed, err := s.settle(ctx, receipt, receipt.Same(renewSlots))
+	return err == nil && !slices.Contains(renewed, 0), err
+}
+
+// renewSlots is the actual cost of a settlement that only renews slots.
+const renewSlots = -1
+
+// settle corrects the takes of a receipt, and returns the tokens of each.
+func (s *Store) settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]int64, error) {
 	// In a cluster each take is a call of its own, elsewhere all share one.
 	deadline := time.Now().Add(s.config.Timeout)
 	var requests []*shardRequest
@@ -248,27 +281,21 @@ func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []
 		}
 		a := requests[len(requests)-1]
 		a.takes = append(a.takes, *t)
-		actual := t.Correction(cost)
-		if t.At < s.fleet.since.Load() && s.config.clock == nil {
-			actual = max(actual, t.Cost) // the server has lost the take: nothing is there to give back
-		}
-		a.actual = append(a.actual, actual)
+		a.actual = append(a.actual, cost)
 		a.keys = append(a.keys, s.names.key(&t.Key, s.fleet.generations()))
 	}
 	for _, a := range requests {
 		s.submit(a)
 	}
-	settled := make([]fluxgate.Settlement, 0, len(receipt.Takes))
+	settled := make([]int64, 0, len(receipt.Takes))
 	var failures []error
 	for _, a := range requests {
 		if err := s.await(ctx, a); err != nil {
 			failures = append(failures, err)
-			settled = append(settled, make([]fluxgate.Settlement, len(a.takes))...)
+			settled = append(settled, make([]int64, len(a.takes))...)
 			continue
 		}
-		for _, tokens := range a.tokens {
-			settled = append(settled, bucketmath.Settlement(tokens))
-		}
+		settled = append(settled, a.tokens...)
 	}
 	return settled, errors.Join(failures...)
 }

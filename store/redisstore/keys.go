@@ -45,6 +45,9 @@ func (n *names) key(k *fluxgate.Key, g generations) string {
 	return string(b)
 }
 
+// holdersOf is the key of the requests that hold slots of a bucket set, in its slot.
+func holdersOf(key string) string { return key + ":holders" }
+
 // probe is a key in the slot of a shard. It does not exist.
 func (n *names) probe(shard int) string { return n.prefix + "{" + n.tags[shard] + "}:probe" }
 

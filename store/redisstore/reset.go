@@ -27,7 +27,7 @@ func (s *Store) Reset(ctx context.Context, what fluxgate.Key) error {
 		defer cancel()
 		name := s.names.key(&what, s.fleet.generations())
 		return s.resetError(s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
-			return c.Del(ctx, name).Err()
+			return c.Del(ctx, name, holdersOf(name)).Err()
 		}))
 	}
 	_, err := s.newGeneration(ctx, what, "")

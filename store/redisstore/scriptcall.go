@@ -20,7 +20,7 @@ type scriptCall struct {
 	keys  map[string]place
 	lists map[bandList]uint16
 	// The sections that follow the lists in body.
-	requests, demands, settlements []byte
+	holders, requests, demands, settlements []byte
 	// answer is the format of the answer, as the script packs it: that of the
 	// requests, and then that of the settlements.
 	answer, settled []byte
@@ -61,23 +61,28 @@ func (q *scriptCall) build(now int64) {
 	clear(q.keys)
 	clear(q.lists)
 	q.args = append(q.args[:0], "EVALSHA", decideSHA, 0)
-	q.requests, q.demands, q.settlements = q.requests[:0], q.demands[:0], q.settlements[:0]
+	q.holders, q.requests, q.demands, q.settlements = q.holders[:0], q.requests[:0], q.demands[:0], q.settlements[:0]
 	q.answer, q.settled = append(q.answer[:0], "<d"...), q.settled[:0]
 	q.body = appendDouble(q.body[:0], now)
 	counts := len(q.body)
-	q.body = append(q.body, 0, 0, 0, 0, 0, 0, 0, 0)
-	settlements := 0
+	q.body = append(q.body, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	demands, settlements := 0, 0
 	for _, a := range q.batch {
-		if a.op == opSettle {
-			q.addSettle(a)
-			settlements += len(a.takes)
-		} else {
-			q.addDemands(a)
+		if a.op != opSettle {
+			q.addDemands(a, demands)
+			demands += len(a.demands)
 		}
 	}
-	for i, n := range [...]int{len(q.lists), len(q.requests) / requestSize, len(q.demands) / demandSize, settlements} {
+	for _, a := range q.batch {
+		if a.op == opSettle {
+			q.addSettle(a, demands+settlements)
+			settlements += len(a.takes)
+		}
+	}
+	for i, n := range [...]int{len(q.lists), len(q.requests) / requestSize, demands, settlements, len(q.holders) / holderSize} {
 		binary.LittleEndian.PutUint16(q.body[counts+2*i:], uint16(n))
 	}
+	q.body = append(q.body, q.holders...)
 	q.body = append(q.body, q.requests...)
 	q.body = append(q.body, q.demands...)
 	q.body = append(q.body, q.settlements...)
@@ -91,10 +96,10 @@ func (q *scriptCall) build(now int64) {
 	q.args = append(q.args, q.body, q.answer)
 }
 
-// The sizes of a request and a demand in their sections.
+// The sizes of a holder and a request in their sections.
 const (
+	holderSize  = 20
 	requestSize = 2
-	demandSize  = 29
 )
 
 // evaluate makes the arguments those of an EVAL, which loads the script.
@@ -109,7 +114,8 @@ func (q *scriptCall) evaluateSHA() []any {
 	return q.args
 }
 
-func (q *scriptCall) addDemands(a *shardRequest) {
+// addDemands adds a take or a peek, after so many demands.
+func (q *scriptCall) addDemands(a *shardRequest, before int) {
 	request := len(q.requests)
 	op := a.op
 	if op == opTake {
@@ -120,6 +126,7 @@ func (q *scriptCall) addDemands(a *shardRequest) {
 	for i := range a.demands {
 		d := &a.demands[i]
 		q.demands = q.appendPlace(q.demands, a.keys[i], d.Bands, request)
+		q.addHolder(before+i+1, a.keys[i], d.Bands, d.Holder)
 		kind := byte(0)
 		if d.Shadow {
 			kind = 1
@@ -142,10 +149,12 @@ func (q *scriptCall) addDemands(a *shardRequest) {
 	}
 }
 
-func (q *scriptCall) addSettle(a *shardRequest) {
+// addSettle adds settlements, after so many demands and settlements.
+func (q *scriptCall) addSettle(a *shardRequest, before int) {
 	for i := range a.takes {
 		t := &a.takes[i]
 		q.settlements = q.appendPlace(q.settlements, a.keys[i], t.Bands, -1)
+		q.addHolder(before+i+1, a.keys[i], t.Bands, t.Holder)
 		q.settlements = appendDouble(q.settlements, t.Cost)
 		q.settlements = appendDouble(q.settlements, a.actual[i])
 		q.settlements = appendDouble(q.settlements, t.At)
@@ -160,15 +169,36 @@ func (q *scriptCall) addSettle(a *shardRequest) {
 	}
 }
 
-// appendPlace names a key and a list of bands, each of which is sent once
-// however many requests name it. The bands of a rule are one list in memory.
-func (q *scriptCall) appendPlace(b []byte, key string, bands []fluxgate.ExactBand, request int) []byte {
+// addHolder names the holder of a demand or settlement whose bands limit how many
+// requests there are at the same time.
+func (q *scriptCall) addHolder(number int, key string, bands []fluxgate.ExactBand, id fluxgate.HolderID) {
+	for i := range bands {
+		if bands[i].Kind == bucket.Concurrency {
+			q.holders = binary.LittleEndian.AppendUint16(q.holders, uint16(number))
+			q.holders = binary.LittleEndian.AppendUint16(q.holders, q.keyNumber(holdersOf(key), -1).number)
+			q.holders = append(q.holders, id[:]...)
+			return
+		}
+	}
+}
+
+// keyNumber adds a key that a request names.
+func (q *scriptCall) keyNumber(key string, request int) place {
 	k, known := q.keys[key]
 	if !known {
 		q.args = append(q.args, key)
 		k = place{uint16(len(q.args) - firstKey), request}
 		q.keys[key] = k
-	} else {
+	}
+	return k
+}
+
+// appendPlace names a key and a list of bands, each of which is sent once
+// however many requests name it. The bands of a rule are one list in memory.
+func (q *scriptCall) appendPlace(b []byte, key string, bands []fluxgate.ExactBand, request int) []byte {
+	_, known := q.keys[key]
+	k := q.keyNumber(key, request)
+	if known {
 		q.share(k.request)
 		q.share(request)
 	}
@@ -195,6 +225,8 @@ func (q *scriptCall) appendPlace(b []byte, key string, bands []fluxgate.ExactBan
 				q.body = appendDoubles(q.body, band.Edges[0], band.Edges[1], band.Edges[2], band.Period.Microseconds())
 			case bucket.Window:
 				q.body = appendDoubles(q.body, band.SlotLength())
+			case bucket.Concurrency:
+				q.body = appendDoubles(q.body, band.Period.Microseconds())
 			}
 		}
 	}

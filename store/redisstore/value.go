@@ -54,6 +54,8 @@ func decodeValue(value string) (s bucket.State, ok bool) {
 				slot.Steps.Counts[i] = r.integer(7)
 			}
 			r.bad = r.bad || slot.Steps.Length <= 0
+		case bucket.Concurrency:
+			slot.Steps = &bucket.Steps{First: r.integer(7), Last: r.integer(7)}
 		default:
 			r.bad = true
 		}

@@ -142,6 +142,7 @@ func (p *plain) decide(_ context.Context, demands []fluxgate.Demand, out *fluxga
 			}
 		}
 		views[i] = p.view(d.Key, d.Bands, now)
+		views[i].Holder = d.Holder
 		result.Now = now
 		p.evaluate(d, views[i], result)
 		if d.Shadow && p.is("lets shadow rules veto") && result.Status != fluxgate.OK {
@@ -294,7 +295,7 @@ func (p *plain) Settle(_ context.Context, receipt *fluxgate.Receipt, costs []int
 			actual = costs[0]
 		}
 		v := p.view(t.Key, t.Bands, now)
-		booked := bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due}
+		booked := bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due, Holder: t.Holder}
 		var tokens int64
 		switch {
 		case p.is("gives nothing back") && actual < t.Cost, p.is("charges nothing") && actual > t.Cost:

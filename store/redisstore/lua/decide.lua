@@ -17,19 +17,22 @@
 --            requests      uint16   takes and peeks
 --            demands       uint16   of all of them
 --            settlements   uint16
+--            holders       uint16   demands and settlements on bands that limit concurrency
 --          per list:
 --            bands         uint8, and 128 more if not all are token buckets
 --            per band      uint32 id, double unit, rate, limit, max, tick
 --                          and of those with 128 more, uint8 kind; for a quota double begin
 --                          and end of the current period, end of the next, longest period;
---                          for a window double length of a slot
+--                          for a window double length of a slot; for concurrency double hold
+--          per holder:     uint16 which demand, or after these which settlement, uint16 key of the
+--                          holders, 16 bytes who holds a slot, zeros for none
 --          per request:    uint8 what it is (0 take, 1 peek, 2 take from keys that nothing
 --                          else here asks for), uint8 demands
 --          per demand, request by request:
 --                          uint16 key, uint16 list, uint8 kind (0 enforced, 1 shadow, 2 enforced
 --                          overdraft, 3 shadow overdraft), double cost, double least, double patience
---          per settlement: uint16 key, uint16 list, double cost, double actual, double at,
---                          per band double due
+--          per settlement: uint16 key, uint16 list, double cost, double actual or -1 to renew slots,
+--                          double at, per band double due
 -- ARGV[2]  the format of the answer, which follows from the input
 -- Returns  packed: double now; then per request
 --            uint8 admitted; per demand uint8 status, per band double level before the take;
@@ -37,7 +40,7 @@
 --            and where not all bands are token buckets, instead of the levels uint16 length and
 --            the value before the take
 --          then per settlement
---            double tokens: given back, or negative charged
+--            double tokens: given back, or negative charged; 1 if all slots were renewed
 --          and where the time was passed in, per key a double: the moment in ms it
 --          would expire, 0 for one that was deleted, -1 for one that was not written.
 --
@@ -47,14 +50,16 @@
 -- bands are token buckets: uint8 version, uint56 at, uint56 how long until the last
 -- waiting request is due, per band uint8 kind, uint24 id, uint56 used, uint56 limit; of
 -- a quota uint56 end of its period; of a window uint56 number of the newest slot, uint56
--- length of a slot, 17 uint56 used in each slot, the newest first.
+-- length of a slot, 17 uint56 used in each slot, the newest first; of concurrency uint56
+-- when the first and the last holder lose their slots. The holders are in a sorted set of
+-- their own, by that moment; used is how many they were.
 --
 -- This runs hundreds of times in every call, and a function call costs more than the
 -- arithmetic. So floor(x) is spelled x - x % 1, values are packed and unpacked at once,
 -- and requests that fit at once have code paths of their own.
 
 local VERSION, MIXED = 1, 2
-local BUCKET, QUOTA, WINDOW = 0, 1, 2
+local BUCKET, QUOTA, WINDOW, CONCURRENCY = 0, 1, 2, 3
 local WINDOW_SLOTS = 16
 local PEEK, TAKE_ALONE = 1, 2
 local OK, REJECTED, TOO_COSTLY, UNREADABLE = 0, 1, 2, 3
@@ -65,7 +70,7 @@ local KEYS, call, fmod = KEYS, redis.call, math.fmod
 local unpack, pack, unpack_from, rep, byte, format = unpack, struct.pack, struct.unpack, string.rep, string.byte, string.format
 
 local input = ARGV[1]
-local now, list_count, request_count, demand_count, settlement_count, pos = unpack_from('<dI2I2I2I2', input)
+local now, list_count, request_count, demand_count, settlement_count, holder_count, pos = unpack_from('<dI2I2I2I2I2', input)
 local time_is_passed_in = now > 0
 if not time_is_passed_in then
   local time = call('TIME')
@@ -89,11 +94,21 @@ for l = 1, list_count do
         b.first, b.second, b.third, b.longest, pos = unpack_from('<dddd', input, pos)
       elseif b.kind == WINDOW then
         b.slot, pos = unpack_from('<d', input, pos)
+      elseif b.kind == CONCURRENCY then
+        b.hold, pos = unpack_from('<d', input, pos)
       end
     end
     list[i] = b
   end
   lists[l] = list
+end
+
+-- The holders, by the number of their demand or settlement.
+local holders = {}
+for _ = 1, holder_count do
+  local number, k, id
+  number, k, id, pos = unpack_from('<I2I2c16', input, pos)
+  holders[number] = { key = KEYS[k], id = id ~= rep('\0', 16) and id }
 end
 
 -- The format of a value, by how many bands it has.
@@ -134,8 +149,8 @@ local function write(k, value, expires, lifetime)
 end
 
 -- What a mixed value remembers of a band: kind, id, used, limit, and from 5 on the rest.
-local record_formats = { [BUCKET] = '<BI3I7I7', [QUOTA] = '<BI3I7I7I7', [WINDOW] = '<BI3I7I7I7I7' .. rep('I7', WINDOW_SLOTS + 1) }
-local END, NEWEST, LENGTH, COUNTS = 5, 5, 6, 7
+local record_formats = { [BUCKET] = '<BI3I7I7', [QUOTA] = '<BI3I7I7I7', [WINDOW] = '<BI3I7I7I7I7' .. rep('I7', WINDOW_SLOTS + 1), [CONCURRENCY] = '<BI3I7I7I7I7' }
+local END, NEWEST, LENGTH, COUNTS, FIRST, LAST = 5, 5, 6, 7, 5, 6
 
 -- The records of a value, or nil if it cannot be read.
 local function records_of(value)
@@ -257,7 +272,7 @@ local function carried(state, list, i)
 end
 
 -- The record of band i, as carried() finds a slot.
-local function record_of(records, list, i)
+local function found(records, list, i)
   local id = list[i].id
   if records[i] and records[i][2] == id then return records[i] end
   for _, r in ipairs(records) do
@@ -270,6 +285,39 @@ local function record_of(records, list, i)
     end
   end
   return r
+end
+
+-- The record of band i. Requests under way and tokens do not compare.
+local function record_of(records, list, i)
+  local r = found(records, list, i)
+  if r and (r[1] == CONCURRENCY) ~= (list[i].kind == CONCURRENCY) then return nil end
+  return r
+end
+
+-- How many hold slots of a band, and when the first and the last of them lose theirs. The
+-- first is only looked up where it is needed.
+local function held_by(b, holder, last)
+  local held, first = call('ZCOUNT', holder.key, format('(%.0f', now), '+inf'), 0
+  if held == 0 then return 0, 0, 0 end
+  if held >= b.limit then
+    first = tonumber(call('ZRANGEBYSCORE', holder.key, format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+  end
+  return held, first, last
+end
+
+-- Gives a slot, or renews it. A holder never has more time left than hold: if one has, the
+-- clock stepped back.
+local function hold_slot(b, view, holder)
+  local key, till = holder.key, now + b.hold
+  call('ZREMRANGEBYSCORE', key, '-inf', format('%.0f', now))
+  if view[LAST] > till then
+    for _, id in ipairs(call('ZRANGEBYSCORE', key, format('(%.0f', till), '+inf')) do
+      call('ZADD', key, format('%.0f', till), id)
+    end
+  end
+  call('ZADD', key, format('%.0f', till), holder.id)
+  if not time_is_passed_in then call('PEXPIRE', key, format('%d', b.hold / 1000 + 1)) end
+  view[LAST] = till
 end
 
 local function in_proportion(b, used, limit)
@@ -321,9 +369,14 @@ local function window_of(b, r)
 end
 
 -- The record of band i brought to now, and whether it was written under other numbers.
-local function view_of(state, list, i)
+local function view_of(state, list, i, holder)
   local b, r = list[i], record_of(state.records, list, i)
   local kind, used, changed = b.kind, 0, false
+  if kind == CONCURRENCY then
+    local held, first, last = held_by(b, holder, r and r[LAST] or 0)
+    if r then r[3], r[FIRST], state.raw = held, first, nil end
+    return { kind, b.id, held, b.limit, first, last }, false
+  end
   if r then
     used = in_proportion(b, r[3], r[4])
     changed = r[1] ~= kind or r[4] ~= b.limit or kind == WINDOW and r[LENGTH] ~= b.slot
@@ -363,6 +416,7 @@ local function empty_at(b, view)
     if used > b.limit then return view[END] + b.longest end
     return view[END]
   end
+  if view[1] == CONCURRENCY then return view[LAST] end
   for n = 0, WINDOW_SLOTS do
     if view[COUNTS + n] > 0 then return (view[NEWEST] - n + WINDOW_SLOTS + 1) * view[LENGTH] end
   end
@@ -510,12 +564,13 @@ end
 
 -- The largest whole number of tokens up to cost that all bands have now, but at least
 -- least.
-local function grant_of(state, list, least, cost)
+local function grant_of(state, list, least, cost, holder)
   for i = 1, list.count do
-    local level = state.records and view_of(state, list, i)[3] or level_of(state, list, i)
+    local level = state.records and view_of(state, list, i, holder)[3] or level_of(state, list, i)
     local left = (list[i].limit - level) / list[i].unit
     left = left - left % 1
-    if left < cost then cost = left end
+    if left < 0 then left = 0 end
+    if left < cost and (left == 0 or list[i].kind ~= CONCURRENCY) then cost = left end
   end
   if cost < least then return least end
   return cost
@@ -529,20 +584,22 @@ local function decide(op, asked, d)
     local k, list, kind, cost = demands[e + 1], lists[demands[e + 2]], demands[e + 3], demands[e + 4]
     local state, status, longest, first = states[k] or open(k, list), OK, 0, n
     if list.mixed and not state.records then with_records(k, state) end
+    local holder = holders[e / 6 + 1]
     if demands[e + 5] < cost then
-      cost = grant_of(state, list, demands[e + 5], cost)
+      cost = grant_of(state, list, demands[e + 5], cost, holder)
       demands[e + 4] = cost
     end
     for i = 1, list.count do
       local b, level = list[i], nil
       n = n + 1
       if state.records then
-        views[n] = view_of(state, list, i)
+        views[n] = view_of(state, list, i, holder)
         level = views[n][3]
       else
         level = level_of(state, list, i)
       end
       local price = cost * b.unit
+      if b.kind == CONCURRENCY then price = holder.id and cost > 0 and 1 or 0 end
       levels[n], waits[n] = level, 0
       if price > b.limit then
         status = TOO_COSTLY
@@ -587,7 +644,7 @@ local function decide(op, asked, d)
       if demands[e + 3] >= OVERDRAFT then
         for i = 1, bands do
           local b, level = list[i], levels[n + i]
-          local units = cost * b.unit
+          local units = b.kind ~= CONCURRENCY and cost * b.unit or 0
           if units > b.max - level then units = b.max - level end
           if units > 0 and status ~= UNREADABLE then levels[n + i], changed = level + units, true end
         end
@@ -603,7 +660,12 @@ local function decide(op, asked, d)
             if regained > level then level = regained end
             if wait > held then held = wait end
           end
-          levels[n + i] = level + cost * b.unit
+          if b.kind ~= CONCURRENCY then
+            levels[n + i] = level + cost * b.unit
+          elseif holders[e / 6 + 1].id then
+            hold_slot(b, views[n + i], holders[e / 6 + 1])
+            levels[n + i] = level + 1
+          end
         end
         keep(k, state, list, levels, n, held, views)
         changed = true
@@ -745,24 +807,38 @@ end
 
 -- Corrects takes to the actual cost. Tokens that could be handed out twice do not come
 -- back.
-for _ = 1, settlement_count do
+for number = 1, settlement_count do
   local k, l, cost, actual, taken_at
   k, l, cost, actual, taken_at, pos = unpack_from('<I2I2ddd', input, pos)
   local list = lists[l]
   local state = states[k] or open(k, list)
   if list.mixed and not state.records then with_records(k, state) end
-  local difference, changed, held = cost - actual, false, hold_of(k, state)
-  local tokens = difference
+  local difference, changed, held, holder = cost - actual, false, hold_of(k, state), holders[demand_count + number]
+  local tokens, renew = difference, actual == -1
+  if renew then difference, tokens = 0, 1 end
   for i = 1, list.count do
     local b, units, level, carried_over, due = list[i], 0, nil, nil, nil
     if state.records then
-      views[i], carried_over = view_of(state, list, i)
+      views[i], carried_over = view_of(state, list, i, holder)
       level = views[i][3]
     else
       level, carried_over = level_of(state, list, i)
     end
     due, pos = unpack_from('<d', input, pos)
-    if difference > 0 and (carried_over or now < taken_at) then
+    if b.kind == CONCURRENCY then
+      local till = holder.id and tonumber(call('ZSCORE', holder.key, holder.id) or 0) or 0
+      if till <= now then
+        if renew then tokens = 0 end
+      elseif renew then
+        hold_slot(b, views[i], holder)
+        changed = true
+      else
+        call('ZREM', holder.key, holder.id)
+        units, changed = 1, true
+      end
+    elseif renew then
+      units = 0
+    elseif difference > 0 and (carried_over or now < taken_at) then
       tokens = 0 -- how much has overflowed since is unknown
     elseif difference > 0 and b.kind == QUOTA then
       if views[i][END] == due then units = math.max(0, math.min(difference * b.unit, level)) end

@@ -1,0 +1,96 @@
+package bucket
+
+// HolderID names a request that holds a slot of a concurrency band.
+type HolderID [16]byte
+
+// Holders are the requests that hold the slots of a band, with the moments at which
+// they lose them unless they are renewed.
+type Holders struct {
+	until map[HolderID]int64
+	first int64 // no holder ends before
+}
+
+// held returns how many hold a slot, and when the first and the last of them end. A
+// holder never has more time left than hold: if it has, the clock stepped back.
+func (h *Holders) held(now, hold int64) (count, first, last int64) {
+	if now >= h.first {
+		for id, until := range h.until {
+			if until <= now {
+				delete(h.until, id)
+			}
+		}
+	}
+	for id, until := range h.until {
+		if until > now+hold {
+			until = now + hold
+			h.until[id] = until
+		}
+		if first == 0 || until < first {
+			first = until
+		}
+		last = max(last, until)
+	}
+	h.first = first
+	return int64(len(h.until)), first, last
+}
+
+// price is what a cost takes from a band, in units. A request holds one slot whatever
+// it costs, and none without a holder.
+func (v *View) price(b *Band, cost int64) int64 {
+	switch {
+	case b.Kind != Concurrency:
+		return cost * b.Unit
+	case v.Holder == HolderID{}:
+		return 0
+	}
+	return min(cost, 1)
+}
+
+// hold gives a slot to the view's holder, if there is one.
+func (v *View) hold(b *Band, i int) {
+	if v.Holder == (HolderID{}) {
+		return
+	}
+	steps := &v.Steps[i]
+	until := v.Now + b.Period.Microseconds()
+	v.Levels[i]++
+	steps.First, steps.Last = until, max(steps.Last, until)
+	if steps.Holders == nil {
+		steps.Holders = &Holders{until: map[HolderID]int64{}}
+	}
+	steps.Holders.until[v.Holder] = until
+	steps.Holders.first = min(steps.Holders.first, until)
+}
+
+// release takes the slot of a holder back, and reports whether it had one.
+func (v *View) release(i int, id HolderID) bool {
+	holders := v.Steps[i].Holders
+	if holders == nil {
+		return false
+	}
+	if _, ok := holders.until[id]; !ok {
+		return false
+	}
+	delete(holders.until, id)
+	v.Levels[i]--
+	return true
+}
+
+// Extend renews the slots of a holder, and reports whether it still had all of them.
+func (v *View) Extend(bands []Band, id HolderID) bool {
+	all := true
+	for i := range bands {
+		if bands[i].Kind != Concurrency {
+			continue
+		}
+		holders := v.Steps[i].Holders
+		if holders == nil || holders.until[id] == 0 {
+			all = false
+			continue
+		}
+		until := v.Now + bands[i].Period.Microseconds()
+		holders.until[id] = until
+		v.Steps[i].Last = max(v.Steps[i].Last, until)
+	}
+	return all
+}
