@@ -42,12 +42,14 @@ type RuleDocument struct {
 
 // BandDocument is a [Band] as JSON.
 type BandDocument struct {
-	Kind          BandKind `json:"kind,omitempty" enum:"token-bucket" doc:"The default is token-bucket."`
+	Kind          BandKind `json:"kind,omitempty" enum:"token-bucket,quota,sliding-window" doc:"How it counts. The default is token-bucket."`
 	Label         string   `json:"label,omitempty" doc:"Unique in the rule. The default is made of the numbers, such as 100-per-1m."`
 	Capacity      int64    `json:"capacity" minimum:"1" doc:"The most tokens that the bucket holds."`
-	RefillTokens  int64    `json:"refillTokens" required:"false" doc:"How many come back in each period. The default is the capacity."`
-	Refill        string   `json:"refill,omitempty" doc:"The period, such as 100ms, 1m or 30d."`
+	RefillTokens  int64    `json:"refillTokens,omitempty" doc:"Of a token bucket: how many come back in each period. The default is the capacity."`
+	Refill        string   `json:"refill,omitempty" doc:"Of a token bucket: the period, such as 100ms, 1m or 30d."`
 	RefillSeconds int64    `json:"refillSeconds,omitempty" doc:"The period in seconds, instead of refill."`
+	Period        string   `json:"period,omitempty" doc:"Of a quota: second, minute, hour, day, week, month or year. Of a sliding window: a duration such as 1m."`
+	Timezone      string   `json:"timezone,omitempty" doc:"Of a quota: the IANA time zone of its calendar. The default is UTC."`
 }
 
 // MarshalJSON writes the rule in the shape that [ParseRuleSet] reads.
@@ -65,13 +67,7 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 		doc.When = &r.When
 	}
 	for _, b := range r.Bands {
-		d := BandDocument{Kind: b.Kind, Label: b.Label, Capacity: b.Capacity, RefillTokens: b.Tokens()}
-		if b.Refill%time.Second == 0 {
-			d.RefillSeconds = int64(b.Refill / time.Second)
-		} else {
-			d.Refill = period.Format(b.Refill)
-		}
-		doc.Bands = append(doc.Bands, d)
+		doc.Bands = append(doc.Bands, newBandDocument(b))
 	}
 	if !r.CreatedAt.IsZero() {
 		doc.CreatedAt = &r.CreatedAt
@@ -80,6 +76,24 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 		doc.UpdatedAt = &r.UpdatedAt
 	}
 	return json.Marshal(doc)
+}
+
+func newBandDocument(b Band) BandDocument {
+	d := BandDocument{Kind: b.Kind, Label: b.Label, Capacity: b.Capacity}
+	switch {
+	case b.Kind == Quota:
+		d.Period, d.Timezone = string(b.Period), b.Timezone
+		return d
+	case b.Kind == SlidingWindow:
+		d.Period = period.Format(b.Refill)
+		return d
+	case b.Refill%time.Second == 0:
+		d.RefillSeconds = int64(b.Refill / time.Second)
+	default:
+		d.Refill = period.Format(b.Refill)
+	}
+	d.RefillTokens = b.Tokens()
+	return d
 }
 
 // oneOrMany is the short form of a list of one.

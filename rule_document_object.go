@@ -49,7 +49,7 @@ func (o *object) refuseUnknown() {
 // otherNames are what fields are called elsewhere.
 var otherNames = map[string]string{
 	"scope": "limitScope", "policy": "onLimitExceed", "onlimitexceedpolicy": "onLimitExceed", "keyfields": "compositeKeyFields",
-	"disabled": "enabled", "limit": "capacity", "tokens": "refillTokens", "period": "refill", "window": "refill", "interval": "refill",
+	"disabled": "enabled", "limit": "capacity", "tokens": "refillTokens", "zone": "timezone", "window": "refill", "interval": "refill",
 }
 
 // read is the value of a field. convert reports whether the value has the right

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 )
 
 // ParseRuleSet reads a rule set from JSON: an id and its rules in the shape of
@@ -83,11 +84,8 @@ func DecodeRuleSet(doc map[string]any) (*RuleSet, error) {
 // canonical is a path with the name of the field that validation uses.
 func canonical(p Path) Path {
 	last := len(p) - 1
-	switch p[last] {
-	case "_id":
+	if p[last] == "_id" {
 		return append(slices.Clone(p[:last]), "id")
-	case "refillSeconds", "windowSeconds":
-		return append(slices.Clone(p[:last]), "refill")
 	}
 	return p
 }
@@ -157,35 +155,59 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return netip.PrefixFrom(addr, addr.BitLen()), nil
 }
 
-// decodeBand reads a band. Its period is in refill ("100ms") or refillSeconds;
-// windowSeconds is an older name for a period in which the whole capacity is
-// refilled.
+// decodeBand reads a band. [NewRuleSet] refuses fields that its kind does not have.
 func decodeBand(o *object) Band {
 	b := Band{
 		Kind:         BandKind(o.text("kind")),
 		Label:        o.text("label"),
 		Capacity:     o.integer("capacity"),
 		RefillTokens: o.integer("refillTokens"),
+		Timezone:     o.text("timezone"),
 	}
 	if o.get("refillTokens") != nil && b.RefillTokens == 0 {
 		o.at("refillTokens").add(CodeOutOfRange, "must be at least 1")
 	}
-	var first string
-	for _, name := range []string{"refill", "refillSeconds", "windowSeconds"} {
-		switch period := o.period(name); {
-		case period == 0:
-		case first == "":
-			b.Refill, first = period, name
-		case period != b.Refill:
-			o.at(name).add(CodeInconsistent, "is another period than %s", first)
-		}
+	if b.Kind != SlidingWindow {
+		b.Period = Period(o.text("period"))
+	}
+	before := len(o.found.all)
+	b.Refill = o.refill(b.Kind)
+	if b.Refill == 0 && len(o.found.all) > before {
+		o.found.unreadable = append(o.found.unreadable, o.at("refill").path) // under any name
 	}
 	if o.get("windowSeconds") != nil && b.RefillTokens != 0 && b.RefillTokens != b.Capacity {
 		o.at("refillTokens").add(CodeInconsistent, "must be the capacity or be left out where windowSeconds is set")
 	}
-	if o.get("refill") == nil && o.get("refillSeconds") == nil && o.get("windowSeconds") == nil {
-		o.at("refill").add(CodeRequired, "is required: a period such as 1s, here or in refillSeconds")
-	}
 	o.refuseUnknown()
 	return b
+}
+
+// refill reads a period from refill ("100ms") or refillSeconds, or for a sliding
+// window from period; windowSeconds is an older name for a period in which the whole
+// capacity is refilled.
+func (o *object) refill(kind BandKind) (refill time.Duration) {
+	names := []string{"refill", "refillSeconds", "windowSeconds"}
+	if kind == SlidingWindow {
+		names = append(names, "period")
+	}
+	var first string
+	given := false
+	for _, name := range names {
+		given = o.get(name) != nil || given
+		switch period := o.period(name); {
+		case period == 0:
+		case first == "":
+			refill, first = period, name
+		case period != refill:
+			o.at(name).add(CodeInconsistent, "is another period than %s", first)
+		}
+	}
+	switch {
+	case given || kind == Quota:
+	case kind == SlidingWindow:
+		o.at("period").add(CodeRequired, "is required: a duration such as 1m")
+	default:
+		o.at("refill").add(CodeRequired, "is required: a period such as 1s, here or in refillSeconds")
+	}
+	return refill
 }

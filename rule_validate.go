@@ -1,6 +1,7 @@
 package fluxgate
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/fluxgate/fluxgate/internal/calendar"
 	"github.com/fluxgate/fluxgate/internal/match"
 	"github.com/fluxgate/fluxgate/internal/syntax"
 )
@@ -171,36 +173,66 @@ func validateBands(r *Rule, in reporter) {
 			}
 		}
 		ids[b.id(i)] = i
-		if b.Kind != "" && b.Kind != TokenBucket {
-			in.at("kind").add(CodeInvalidValue, "must be %s, not %s", TokenBucket, quote(string(b.Kind)))
-		}
 		if b.Capacity < 1 {
 			in.at("capacity").add(CodeOutOfRange, "must be at least 1")
 		}
-		if b.RefillTokens < 0 {
-			in.at("refillTokens").add(CodeOutOfRange, "must be at least 1")
-		}
-		if b.Refill <= 0 {
-			in.at("refill").add(CodeOutOfRange, "must be a period such as 1s or 24h")
-		}
-		sound := b.Capacity > 0 && b.RefillTokens >= 0 && b.Refill > 0
+		validateKind(&b, in)
+		sound := b.Capacity > 0 && b.RefillTokens >= 0 && (b.Refill > 0 || b.Kind == Quota)
 		if _, err := b.Exact(i); sound && err != nil {
 			in.add(CodeOutOfRange, "%v", err)
 		}
 	}
 }
 
-func checkEnum[T ~string](in reporter, value T, known ...T) {
-	if slices.Contains(known, value) {
+// validateKind checks the fields that depend on the kind of a band.
+func validateKind(b *Band, in reporter) {
+	refuse := func(set bool, field string) {
+		if set {
+			in.at(field).add(CodeInconsistent, "is not possible with kind %s", cmp.Or(b.Kind, TokenBucket))
+		}
+	}
+	if b.Kind == Quota {
+		if b.Period == "" {
+			in.at("period").add(CodeRequired, "is required for kind %s: %s", Quota, enum(calendar.Periods))
+		} else {
+			checkEnum(in.at("period"), b.Period, calendar.Periods...)
+		}
+		if _, err := calendar.Zone(b.Timezone); err != nil {
+			in.at("timezone").add(CodeInvalidValue, "must be a name of the IANA time zone database such as Europe/Berlin, not %s", quote(b.Timezone))
+		}
+		refuse(b.Refill != 0, "refill")
+		refuse(b.RefillTokens != 0, "refillTokens")
 		return
 	}
+	checkEnum(in.at("kind"), b.Kind, "", TokenBucket, Quota, SlidingWindow)
+	switch {
+	case b.Kind == SlidingWindow:
+		refuse(b.RefillTokens != 0, "refillTokens")
+	case b.RefillTokens < 0:
+		in.at("refillTokens").add(CodeOutOfRange, "must be at least 1")
+	}
+	if b.Refill <= 0 {
+		in.at("refill").add(CodeOutOfRange, "must be a period such as 1s or 24h")
+	}
+	refuse(b.Period != "", "period")
+	refuse(b.Timezone != "", "timezone")
+}
+
+func checkEnum[T ~string](in reporter, value T, known ...T) {
+	if !slices.Contains(known, value) {
+		in.add(CodeInvalidValue, "must be one of %s, not %s", enum(known), quote(string(value)))
+	}
+}
+
+// enum lists values, except the empty one that means the default.
+func enum[T ~string](known []T) string {
 	var names []string
 	for _, v := range known {
 		if v != "" {
 			names = append(names, string(v))
 		}
 	}
-	in.add(CodeInvalidValue, "must be one of %s, not %s", strings.Join(names, ", "), quote(string(value)))
+	return strings.Join(names, ", ")
 }
 
 func checkLength(in reporter, n, most int) bool {

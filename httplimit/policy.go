@@ -57,10 +57,13 @@ func (c *nameCache) of(r *fluxgate.Rule) *ruleNames {
 }
 
 // policyOf returns an entry of the RateLimit-Policy list: the limit, and the time
-// in which an empty band becomes full.
+// in which an empty band becomes full. The periods of a quota have no fixed length.
 func policyOf(name string, limit int64, b *fluxgate.Band) string {
 	text := append([]byte(name), ";q="...)
 	text = strconv.AppendInt(text, min(limit, maxInteger), 10)
+	if b.Kind == fluxgate.Quota {
+		return string(text)
+	}
 	text = append(text, ";w="...)
 	return string(strconv.AppendInt(text, window(b), 10))
 }

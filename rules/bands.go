@@ -1,7 +1,7 @@
 package rules
 
 import (
-	"encoding/json"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,14 +20,14 @@ func (c *comparison) bands(before, after []fluxgate.Band) {
 	for i, name := range is {
 		path := "bands[" + name + "]"
 		if j := slices.Index(was, name); j >= 0 {
-			c.band(path, plain(before[j]), plain(after[i]))
+			c.band(path, newBandDocument(before[j]), newBandDocument(after[i]))
 		} else {
-			c.add(path, nil, rawBand(plain(after[i])))
+			c.add(path, nil, raw(newBandDocument(after[i])))
 		}
 	}
 	for j, name := range was {
 		if !slices.Contains(is, name) {
-			c.add("bands["+name+"]", rawBand(plain(before[j])), nil)
+			c.add("bands["+name+"]", raw(newBandDocument(before[j])), nil)
 		}
 	}
 	if !slices.Equal(common(was, is), common(is, was)) {
@@ -35,25 +35,44 @@ func (c *comparison) bands(before, after []fluxgate.Band) {
 	}
 }
 
-func (c *comparison) band(path string, before, after fluxgate.Band) {
+func (c *comparison) band(path string, before, after bandDocument) {
 	differ(c, path+".capacity", before.Capacity, after.Capacity)
 	if before.RefillTokens != after.RefillTokens {
 		c.add(path+".refillTokens", rawUnlessZero(before.RefillTokens), rawUnlessZero(after.RefillTokens))
 	}
-	differ(c, path+".refill", period.Format(before.Refill), period.Format(after.Refill))
+	text(c, path+".refill", before.Refill, after.Refill, "")
 	text(c, path+".kind", before.Kind, after.Kind, fluxgate.TokenBucket)
+	text(c, path+".period", before.Period, after.Period, "")
+	text(c, path+".timezone", before.Timezone, after.Timezone, "")
 }
 
-// plain returns a band without defaults. Refill tokens equal to the capacity are
-// a default, so that changing both shows as one change.
-func plain(b fluxgate.Band) fluxgate.Band {
-	if b.Tokens() == b.Capacity {
-		b.RefillTokens = 0
+// bandDocument is a band without its label and without defaults, except that a
+// quota shows its time zone.
+type bandDocument struct {
+	Capacity     int64             `json:"capacity"`
+	RefillTokens int64             `json:"refillTokens,omitempty"`
+	Refill       string            `json:"refill,omitempty"`
+	Kind         fluxgate.BandKind `json:"kind,omitempty"`
+	Period       string            `json:"period,omitempty"`
+	Timezone     string            `json:"timezone,omitempty"`
+}
+
+// newBandDocument leaves out refill tokens that equal the capacity, so that
+// changing both shows as one change.
+func newBandDocument(b fluxgate.Band) bandDocument {
+	to := bandDocument{Capacity: b.Capacity}
+	switch b.Kind {
+	case fluxgate.Quota:
+		to.Kind, to.Period, to.Timezone = b.Kind, string(b.Period), cmp.Or(b.Timezone, "UTC")
+	case fluxgate.SlidingWindow:
+		to.Kind, to.Period = b.Kind, period.Format(b.Refill)
+	default:
+		to.Refill = period.Format(b.Refill)
+		if b.Tokens() != b.Capacity {
+			to.RefillTokens = b.Tokens()
+		}
 	}
-	if b.Kind == fluxgate.TokenBucket {
-		b.Kind = ""
-	}
-	return b
+	return to
 }
 
 // bandNames returns the labels of bands, or their positions. A label that looks
@@ -74,14 +93,4 @@ func bandNames(bands []fluxgate.Band) []string {
 // common returns the names that are also in others.
 func common(names, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(s string) bool { return !slices.Contains(others, s) })
-}
-
-// rawBand returns a whole band as JSON.
-func rawBand(b fluxgate.Band) json.RawMessage {
-	return raw(struct {
-		Capacity     int64             `json:"capacity"`
-		RefillTokens int64             `json:"refillTokens,omitempty"`
-		Refill       string            `json:"refill"`
-		Kind         fluxgate.BandKind `json:"kind,omitempty"`
-	}{b.Capacity, b.RefillTokens, period.Format(b.Refill), b.Kind})
 }

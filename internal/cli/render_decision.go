@@ -55,12 +55,11 @@ func (t *bandTable) addBand(b *wire.Band, key string) {
 	if b.Shadow {
 		mode = fluxgate.ModeShadow
 	}
-	name := fluxgate.Band{Label: b.Label, Capacity: b.Capacity, RefillTokens: b.RefillTokens, Refill: ceil(b.RefillMs, time.Microsecond)}.Name()
 	var left, full any = b.Remaining, ceil(b.FullAfterMs, time.Second)
 	if b.Status == fluxgate.Unavailable.String() {
 		left, full = unknown, unknown
 	}
-	t.add(b.Rule, name, left, b.Owed, b.Limit, full, mode, key)
+	t.add(b.Rule, b.Definition().Name(), left, b.Owed, b.Limit, full, mode, key)
 }
 
 // unknown is the cell of a number that the store did not return.

@@ -31,7 +31,9 @@ type bandDocument struct {
 	Kind         fluxgate.BandKind `json:"kind,omitempty"`
 	Capacity     int64             `json:"capacity"`
 	RefillTokens int64             `json:"refillTokens,omitempty"`
-	Refill       string            `json:"refill"`
+	Refill       string            `json:"refill,omitempty"`
+	Period       string            `json:"period,omitempty"`
+	Timezone     string            `json:"timezone,omitempty"`
 }
 
 func newRuleSetDocument(set *fluxgate.RuleSet) (*ruleSetDocument, error) {
@@ -63,9 +65,17 @@ func newRuleSetDocument(set *fluxgate.RuleSet) (*ruleSetDocument, error) {
 }
 
 func newBandDocument(b fluxgate.Band) bandDocument {
-	to := bandDocument{Label: b.Label, Kind: b.Kind, Capacity: b.Capacity, Refill: period.Format(b.Refill)}
-	if b.Tokens() != b.Capacity {
-		to.RefillTokens = b.Tokens()
+	to := bandDocument{Label: b.Label, Kind: b.Kind, Capacity: b.Capacity}
+	switch b.Kind {
+	case fluxgate.Quota:
+		to.Period, to.Timezone = string(b.Period), b.Timezone
+	case fluxgate.SlidingWindow:
+		to.Period = period.Format(b.Refill)
+	default:
+		to.Refill = period.Format(b.Refill)
+		if b.Tokens() != b.Capacity {
+			to.RefillTokens = b.Tokens()
+		}
 	}
 	return to
 }

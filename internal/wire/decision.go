@@ -43,8 +43,12 @@ type Band struct {
 	WaitMs       Millis `json:"waitMs,omitempty" doc:"This band's part in the wait."`
 	FullAfterMs  Millis `json:"fullAfterMs,omitempty" doc:"How long until it is full."`
 	Capacity     int64  `json:"capacity" doc:"The rule's capacity."`
-	RefillTokens int64  `json:"refillTokens" doc:"How many tokens come back in each period."`
-	RefillMs     Millis `json:"refillMs" doc:"The period."`
+	RefillTokens int64  `json:"refillTokens,omitempty" doc:"Of a token bucket: how many tokens come back in each period."`
+	RefillMs     Millis `json:"refillMs,omitempty" doc:"The period of a token bucket or a sliding window."`
+
+	Kind     fluxgate.BandKind `json:"kind,omitempty" enum:"quota,sliding-window" doc:"How it counts. Absent for a token bucket."`
+	Period   fluxgate.Period   `json:"period,omitempty" doc:"Of a quota: the period of the calendar."`
+	Timezone string            `json:"timezone,omitempty" doc:"Of a quota: the time zone of the calendar. Absent for UTC."`
 }
 
 // Millis is a time in microseconds, in JSON in milliseconds.
@@ -145,10 +149,29 @@ func appendBand(b []byte, s *fluxgate.BandStatus) []byte {
 	b = appendMillis(b, `,"waitMs":`, millis(s.Wait))
 	b = appendMillis(b, `,"fullAfterMs":`, millis(s.FullAfter))
 	b = appendInt(b, `,"capacity":`, s.Band.Capacity)
-	b = appendInt(b, `,"refillTokens":`, s.Band.Tokens())
+	switch s.Band.Kind {
+	case fluxgate.Quota:
+		b = appendText(b, `,"kind":"quota","period":`, string(s.Band.Period))
+		if s.Band.Timezone != "" {
+			b = appendText(b, `,"timezone":`, s.Band.Timezone)
+		}
+		return append(b, '}')
+	case fluxgate.SlidingWindow:
+		b = append(b, `,"kind":"sliding-window"`...)
+	default:
+		b = appendInt(b, `,"refillTokens":`, s.Band.Tokens())
+	}
 	b = append(b, `,"refillMs":`...)
 	b = millis(s.Band.Refill).append(b)
 	return append(b, '}')
+}
+
+// Definition returns the band as it is in its rule.
+func (b *Band) Definition() fluxgate.Band {
+	return fluxgate.Band{
+		Label: b.Label, Kind: b.Kind, Capacity: b.Capacity, RefillTokens: b.RefillTokens, Refill: b.RefillMs.duration(),
+		Period: b.Period, Timezone: b.Timezone,
+	}
 }
 
 // appendText writes a field with a text that mostly needs no escaping.
@@ -227,7 +250,7 @@ func (w *Decision) Decision() (fluxgate.Decision, error) {
 		}
 		// The rule's list of bands is reallocated, so each entry points to a
 		// band of its own.
-		own := fluxgate.Band{Label: band.Label, Capacity: band.Capacity, RefillTokens: band.RefillTokens, Refill: band.RefillMs.duration()}
+		own := band.Definition()
 		rule.Bands = append(rule.Bands, own)
 		bands[i] = fluxgate.BandStatus{
 			Rule: rule, Band: &own, Limit: band.Limit,
@@ -259,9 +282,18 @@ func (w *Decision) check() error {
 	}
 	for i := range w.Bands {
 		b := &w.Bands[i]
-		band := fluxgate.Band{Label: b.Label, Capacity: b.Capacity, RefillTokens: b.RefillTokens, Refill: b.RefillMs.duration()}
+		band := b.Definition()
 		if !fluxgate.ValidID(b.Rule) || b.Label != "" && !fluxgate.ValidID(b.Label) {
 			return errors.New("a band with an invalid rule id or label")
+		}
+		switch b.Kind {
+		case "", fluxgate.TokenBucket, fluxgate.SlidingWindow:
+		case fluxgate.Quota:
+			if b.Period.Longest() == 0 {
+				return errors.New("a quota with an unknown period")
+			}
+		default:
+			return fmt.Errorf("a band of an unknown kind %.32q", b.Kind)
 		}
 		if _, err := band.Exact(i); err != nil || b.Limit < 1 {
 			return errors.New("a band with invalid numbers")

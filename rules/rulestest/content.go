@@ -26,6 +26,9 @@ func full(id string) []fluxgate.Rule {
 		Bands: []fluxgate.Band{
 			{Kind: fluxgate.TokenBucket, Label: "burst", Capacity: 20, RefillTokens: 7, Refill: 100 * time.Millisecond},
 			{Label: "per-day", Capacity: 1_000_000, Refill: 24 * time.Hour},
+			{Kind: fluxgate.Quota, Label: "plan", Capacity: 10_000, Period: "month", Timezone: "Asia/Kathmandu"},
+			{Kind: fluxgate.Quota, Capacity: 500_000_000_000, Period: "year"},
+			{Kind: fluxgate.SlidingWindow, Label: "any-minute", Capacity: 100, Refill: time.Minute},
 		},
 		Priority: 10, Group: "plans", Action: fluxgate.ActionLimit,
 		OnLimitExceed: fluxgate.WaitForRefill, Mode: fluxgate.ModeShadow,
