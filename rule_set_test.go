@@ -97,7 +97,8 @@ func TestRuleSet_JSON(t *testing.T) {
 			Headers: map[string][]string{"X-A": {"1", "2"}}, Attributes: map[string][]string{"tier": {"*"}},
 			IPs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Users: []string{"u"}, APIKeys: []string{"k"},
 		},
-		Bands:      []fluxgate.Band{{Label: "x", Capacity: 5, RefillTokens: 2, Refill: 1500 * time.Millisecond, Kind: fluxgate.TokenBucket}, {Capacity: 9, RefillTokens: 9, Refill: 48 * time.Hour}},
+		Bands: []fluxgate.Band{{Label: "x", Capacity: 5, RefillTokens: 2, Refill: 1500 * time.Millisecond, Kind: fluxgate.TokenBucket}, {Capacity: 9, RefillTokens: 9, Refill: 48 * time.Hour},
+			{Kind: fluxgate.Quota, Capacity: 9, Period: "week", Timezone: "Europe/Berlin"}, {Kind: fluxgate.SlidingWindow, Label: "w", Capacity: 9, Refill: 1600 * time.Microsecond}},
 		Attributes: map[string]any{"n": json.Number("1"), "list": []any{"a"}, "tree": map[string]any{"b": true}},
 		CreatedAt:  time.Date(2024, 1, 2, 3, 4, 5, 6000, time.UTC),
 	}, fluxgate.Rule{ID: "deny", Action: fluxgate.ActionDeny, Priority: 9})
@@ -198,6 +199,8 @@ func TestBand_Names(t *testing.T) {
 	for want, b := range map[string]fluxgate.Band{
 		"100-per-1m":   fluxgate.PerMinute(100),
 		"5-per-1d":     fluxgate.PerDay(5),
+		"9-per-month":  {Kind: fluxgate.Quota, Capacity: 9, Period: "month"},
+		"9-per-1m":     {Kind: fluxgate.SlidingWindow, Capacity: 9, Refill: time.Minute},
 		"2-per-1500ms": {Capacity: 9, RefillTokens: 2, Refill: 1500 * time.Millisecond},
 		"burst":        {Label: "burst", Capacity: 1, Refill: time.Second},
 	} {

@@ -81,7 +81,13 @@ func TestDiff_EveryField(t *testing.T) {
 		"Bands.Capacity":     {func(r *fluxgate.Rule) { r.Bands[0].Capacity = 100 }, `bands[hourly].capacity 2 > 100`},
 		"Bands.RefillTokens": {func(r *fluxgate.Rule) { r.Bands[0].RefillTokens = 1 }, `bands[hourly].refillTokens  > 1`},
 		"Bands.Refill":       {func(r *fluxgate.Rule) { r.Bands[0].Refill = 90 * time.Minute }, `bands[hourly].refill "1h" > "90m"`},
-		"Bands.Kind":         {nil, ""}, // there is only one
+		"Bands.Kind":         {func(r *fluxgate.Rule) { r.Bands[0].Kind = fluxgate.SlidingWindow }, `bands[hourly].refill "1h" >  | bands[hourly].kind "token-bucket" > "sliding-window" | bands[hourly].period  > "1h"`},
+		"Bands.Period": {func(r *fluxgate.Rule) {
+			r.Bands[0] = fluxgate.Band{Label: "hourly", Capacity: 2, Kind: fluxgate.Quota, Period: "hour"}
+		}, `bands[hourly].refill "1h" >  | bands[hourly].kind "token-bucket" > "quota" | bands[hourly].period  > "hour" | bands[hourly].timezone  > "UTC"`},
+		"Bands.Timezone": {func(r *fluxgate.Rule) {
+			r.Bands[0] = fluxgate.Band{Capacity: 2, Kind: fluxgate.Quota, Period: "day", Timezone: "Asia/Tokyo"}
+		}, `bands[0]  > {"capacity":2,"kind":"quota","period":"day","timezone":"Asia/Tokyo"} | bands[hourly] {"capacity":2,"refill":"1h"} > `},
 	}
 	var fields []string
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[fluxgate.Rule]()) {
@@ -136,7 +142,8 @@ func TestDiff_SameMeaning(t *testing.T) {
 			r.Paths, r.Methods, r.KeyFields, r.Attributes = []string{}, []string{}, []string{}, map[string]any{}
 			r.When = fluxgate.When{Hosts: []string{}, Headers: map[string][]string{}, IPs: []netip.Prefix{}, Users: []string{}}
 		})},
-		"another spelling of a scope": {with(func(r *fluxgate.Rule) { r.Scope = "PER_USER" }), with(func(r *fluxgate.Rule) { r.Scope = fluxgate.ScopeUser })},
+		"UTC as the time zone of a quota": {limit(fluxgate.Band{Kind: fluxgate.Quota, Capacity: 1, Period: "day"}), limit(fluxgate.Band{Kind: fluxgate.Quota, Capacity: 1, Period: "day", Timezone: "UTC"})},
+		"another spelling of a scope":     {with(func(r *fluxgate.Rule) { r.Scope = "PER_USER" }), with(func(r *fluxgate.Rule) { r.Scope = fluxgate.ScopeUser })},
 		"another order of sets": {
 			with(func(r *fluxgate.Rule) {
 				r.Paths, r.Methods, r.When.Users = []string{"/a", "/b"}, []string{"GET", "PUT"}, []string{"ada", "bob"}
@@ -231,7 +238,8 @@ func TestDiff_Bands(t *testing.T) {
 		"refill tokens that become the capacity":      {bands{hour("b", 9, 3)}, bands{hour("b", 3, 3)}, `bands[b].capacity 9 > 3 | bands[b].refillTokens 3 > `},
 		"one that moves":                              {bands{hour("b", 1, 1), hour("c", 2, 2)}, bands{hour("c", 2, 2), hour("b", 1, 1)}, `bands.order ["b","c"] > ["c","b"]`},
 		"one that is put first":                       {bands{hour("b", 1, 1)}, bands{hour("c", 2, 1), hour("b", 1, 1)}, `bands[c]  > {"capacity":2,"refillTokens":1,"refill":"1h"}`},
-		"one that says the only kind":                 {bands{hour("b", 1, 1)}, bands{hour("b", 1, 1), {Label: "c", Kind: fluxgate.TokenBucket, Capacity: 2, Refill: time.Hour}}, `bands[c]  > {"capacity":2,"refill":"1h"}`},
+		"a quota in another zone":                     {bands{{Kind: fluxgate.Quota, Capacity: 1, Period: "day"}}, bands{{Kind: fluxgate.Quota, Capacity: 1, Period: "week", Timezone: "Asia/Tokyo"}}, `bands[0].period "day" > "week" | bands[0].timezone "UTC" > "Asia/Tokyo"`},
+		"one that says the default kind":              {bands{hour("b", 1, 1)}, bands{hour("b", 1, 1), {Label: "c", Kind: fluxgate.TokenBucket, Capacity: 2, Refill: time.Hour}}, `bands[c]  > {"capacity":2,"refill":"1h"}`},
 		"one without a label that changes":            {bands{hour("b", 1, 1), hour("", 2, 2)}, bands{hour("b", 1, 1), hour("", 3, 3)}, `bands[1].capacity 2 > 3`},
 		"one without a label that moves":              {bands{hour("", 2, 2)}, bands{hour("b", 1, 1), hour("", 2, 2)}, `bands[b]  > {"capacity":1,"refill":"1h"} | bands[1]  > {"capacity":2,"refill":"1h"} | bands[0] {"capacity":2,"refill":"1h"} > `},
 		"a label that looks like a position":          {bands{hour("0", 2, 2)}, bands{hour("", 2, 2)}, `bands[0]  > {"capacity":2,"refill":"1h"} | bands["0"] {"capacity":2,"refill":"1h"} > `},

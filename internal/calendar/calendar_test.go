@@ -116,21 +116,21 @@ func TestEdges_Random(t *testing.T) {
 func checkEdges(t *testing.T, p calendar.Period, z *time.Location, at, later time.Time) {
 	t.Helper()
 	is := calendar.Edges(p, z, at)
-	where := fmt.Sprintf("%s of %s in %s: %s", p, at.In(z).Format(time.RFC3339Nano), z, is)
+	period := fmt.Sprintf("%s of %s in %s: %s", p, at.In(z).Format(time.RFC3339Nano), z, is)
 	if at.Before(is[0]) || !at.Before(is[1]) || !is[1].Before(is[2]) {
-		t.Errorf("%s: not in order", where)
+		t.Errorf("%s: not in order", period)
 	}
 	if is[1].Sub(is[0]) > p.Longest() || is[2].Sub(is[1]) > p.Longest() {
-		t.Errorf("%s: longer than %s", where, p.Longest())
+		t.Errorf("%s: longer than %s", period, p.Longest())
 	}
 	if next := calendar.Edges(p, z, is[1]); !next[0].Equal(is[1]) || !next[1].Equal(is[2]) {
-		t.Errorf("%s: the next are %s", where, next)
+		t.Errorf("%s: the next are %s", period, next)
 	}
 	if last := calendar.Edges(p, z, is[1].Add(-1)); last != is {
-		t.Errorf("%s: those of its last moment are %s", where, last)
+		t.Errorf("%s: those of its last moment are %s", period, last)
 	}
 	if other := calendar.Edges(p, z, later); later.Before(is[1]) && other != is || !later.Before(is[1]) && other[0].Before(is[1]) {
-		t.Errorf("%s: those of %s are %s", where, later, other)
+		t.Errorf("%s: those of %s are %s", period, later, other)
 	}
 }
 

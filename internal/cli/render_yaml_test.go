@@ -155,6 +155,18 @@ func TestRuleSetDocument_Defaults(t *testing.T) {
 	}
 }
 
+// Each kind of band is written with its own fields.
+func TestRuleSetDocument_Kinds(t *testing.T) {
+	for want, band := range map[bandDocument]fluxgate.Band{
+		{Kind: fluxgate.Quota, Capacity: 5, Period: "month", Timezone: "Asia/Tokyo"}: {Kind: fluxgate.Quota, Capacity: 5, Period: "month", Timezone: "Asia/Tokyo"},
+		{Kind: fluxgate.SlidingWindow, Capacity: 5, Period: "90s"}:                   {Kind: fluxgate.SlidingWindow, Capacity: 5, Refill: 90 * time.Second},
+	} {
+		if got := newBandDocument(band); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}
+
 // Periods are written in their largest unit.
 func TestRuleSetDocument_Periods(t *testing.T) {
 	for want, period := range map[string]time.Duration{

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/textproto"
 	"reflect"
+	"strings"
 	"slices"
 	"testing"
 	"time"
@@ -86,6 +87,47 @@ func TestDecision_RoundTrip(t *testing.T) {
 	}
 	if len(kinds) < 5 {
 		t.Errorf("only %v were tried", kinds)
+	}
+}
+
+// Bands have the fields of their kinds, and return with them.
+func TestBand_Kinds(t *testing.T) {
+	for want, band := range map[string]fluxgate.Band{
+		`"refillTokens":2,"refillMs":1000}`:                         {Kind: fluxgate.TokenBucket, Capacity: 9, RefillTokens: 2, Refill: time.Second},
+		`"kind":"quota","period":"day"}`:                            {Kind: fluxgate.Quota, Capacity: 9, Period: "day"},
+		`"kind":"quota","period":"year","timezone":"Asia/Kolkata"}`: {Kind: fluxgate.Quota, Capacity: 9, Period: "year", Timezone: "Asia/Kolkata"},
+		`"kind":"sliding-window","refillMs":60000}`:                 {Kind: fluxgate.SlidingWindow, Capacity: 9, Refill: time.Minute},
+	} {
+		status := fluxgate.BandStatus{Rule: &fluxgate.Rule{ID: "r"}, Band: &band, Limit: 9}
+		d := fluxgate.NewDecision(fluxgate.Decision{Reason: fluxgate.ReasonOK, Allowed: true}, []fluxgate.BandStatus{status}, nil)
+		text := string(wire.Append(nil, &d, ""))
+		if !strings.Contains(text, `"capacity":9,`+want) {
+			t.Errorf("%+v is %s", band, text)
+		}
+		w := wire.From(&d)
+		again, err := w.Decision()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if band.Kind == fluxgate.TokenBucket {
+			band.Kind = ""
+		}
+		for b := range again.Bands() {
+			if *b.Band != band {
+				t.Errorf("%+v returns as %+v", band, *b.Band)
+			}
+		}
+		for _, change := range []func(b *wire.Band){
+			func(b *wire.Band) { b.Kind = "concurrency" },
+			func(b *wire.Band) { b.Kind, b.Period = fluxgate.Quota, "fortnight" },
+			func(b *wire.Band) { b.Kind, b.RefillMs = fluxgate.SlidingWindow, 0 },
+		} {
+			w := wire.From(&d)
+			change(&w.Bands[0])
+			if _, err := w.Decision(); err == nil {
+				t.Errorf("%+v is accepted", w.Bands[0])
+			}
+		}
 	}
 }
 
