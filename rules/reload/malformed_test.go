@@ -73,7 +73,7 @@ var malformed = []struct{ name, document, place string }{
 	{"refill tokens zero", `{id: set, rules: [{id: r, bands: [{capacity: 5, refillTokens: 0, refill: 1s}]}]}`, "rules[0].bands[0].refillTokens"},
 	{"refill tokens negative", `{id: set, rules: [{id: r, bands: [{capacity: 5, refillTokens: -2, refill: 1s}]}]}`, "rules[0].bands[0].refillTokens"},
 	{"window with other tokens", `{id: set, rules: [{id: r, bands: [{capacity: 5, refillTokens: 2, windowSeconds: 1}]}]}`, "rules[0].bands[0].refillTokens"},
-	{"unknown kind", `{id: set, rules: [{id: r, bands: [{capacity: 5, refill: 1s, kind: sliding-window}]}]}`, "rules[0].bands[0].kind"},
+	{"unknown kind", `{id: set, rules: [{id: r, bands: [{capacity: 5, refill: 1s, kind: leaky-bucket}]}]}`, "rules[0].bands[0].kind"},
 	{"label with a colon", `{id: set, rules: [{id: r, bands: [{capacity: 5, refill: 1s, label: "a:b"}]}]}`, "rules[0].bands[0].label"},
 	{"colliding labels", `{id: set, rules: [{id: r, bands: [{capacity: 5, refill: 1s, label: a}, {capacity: 6, refill: 1s, label: a}]}]}`, "rules[0].bands[1].label"},
 	{"a band's unknown field", `{id: set, rules: [{id: r, bands: [{capacity: 5, refill: 1s, limit: 9}]}]}`, "rules[0].bands[0].limit"},
