@@ -81,6 +81,7 @@ var year = fluxgate.Band{Capacity: 3, Refill: 366 * 24 * time.Hour}
 var scriptCommands = map[string][]string{
 	"TIME": nil, "MGET": nil, "SET": nil, "PSETEX": nil, "DEL": nil, "HSETNX": nil, "HGETALL": nil,
 	"HGET": nil, "HSET": nil, "HDEL": nil,
+	"ZADD": nil, "ZCOUNT": nil, "ZREM": nil, "ZSCORE": nil, "ZREMRANGEBYSCORE": nil, "ZRANGEBYSCORE": {"WITHSCORES", "LIMIT"}, "PEXPIRE": nil,
 }
 
 var (
@@ -188,6 +189,20 @@ func (p probe) everything() error {
 	}
 	if _, err := p.Settle(ctx, fluxgate.NewReceipt(demands, &out), []int64{0, 0}); err != nil {
 		return fmt.Errorf("settling: %w", err)
+	}
+	slot := p.demand("slots", 1, fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Minute})
+	slot.Holder = fluxgate.HolderID{1}
+	for range 2 { // the second does not fit
+		if err := p.Take(ctx, []fluxgate.Demand{slot}, &after); err != nil {
+			return fmt.Errorf("holding a slot: %w", err)
+		}
+	}
+	held := &fluxgate.Receipt{Takes: []fluxgate.Taken{{Key: slot.Key, Bands: slot.Bands, Cost: 1, Holder: slot.Holder}}}
+	if ok, err := p.Extend(ctx, held); err != nil || !ok {
+		return fmt.Errorf("renewing a slot: %w, %t", err, ok)
+	}
+	if _, err := p.Settle(ctx, held, []int64{1}); err != nil {
+		return fmt.Errorf("releasing a slot: %w", err)
 	}
 	for _, what := range []fluxgate.Key{d.Key, {RuleSet: p.ruleSet, Rule: "rule"}, {RuleSet: p.ruleSet}} {
 		if err := p.Reset(ctx, what); err != nil {

@@ -84,7 +84,16 @@ func (p *plain) view(k fluxgate.Key, bands []fluxgate.ExactBand, now int64) *buc
 		state.Slots[i].Steps = &steps
 	}
 	v := new(bucket.View)
-	state.View(seen, now, v)
+	at := now
+	if state.At > 0 && bands[0].Kind == bucket.Concurrency {
+		switch {
+		case p.is("never takes slots back"):
+			at = state.At
+		case p.is("waits for a clock that stepped back"):
+			at = max(now, state.At)
+		}
+	}
+	state.View(seen, at, v)
 	for i := range bands {
 		changed := i < len(state.Slots) && state.Slots[i].Limit != bands[i].Limit
 		switch {
@@ -136,13 +145,19 @@ func (p *plain) decide(_ context.Context, demands []fluxgate.Demand, out *fluxga
 	views := make([]*bucket.View, len(demands))
 	for i := range demands {
 		d, result := &demands[i], &out.Results[i]
-		if id := p.place(d.Key); take && !p.is("stops when the clock steps back") && !p.is("makes tokens when the clock steps back") {
+		if id := p.place(d.Key); take && !p.is("stops when the clock steps back") && !p.is("waits for a clock that stepped back") && !p.is("makes tokens when the clock steps back") {
 			if state := p.states[id]; state.Adopt(now) {
 				p.states[id] = state
 			}
 		}
 		views[i] = p.view(d.Key, d.Bands, now)
 		views[i].Holder = d.Holder
+		if p.is("counts slots of refused requests") && take && d.Cost > 0 && d.Bands[0].Kind == bucket.Concurrency {
+			early := *views[i]
+			early.Steps = slices.Clone(early.Steps)
+			early.Take(d.Bands, 1)
+			p.write(d.Key, d.Bands, &early)
+		}
 		result.Now = now
 		p.evaluate(d, views[i], result)
 		if d.Shadow && p.is("lets shadow rules veto") && result.Status != fluxgate.OK {
@@ -193,7 +208,7 @@ func (p *plain) evaluate(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Re
 		return
 	}
 	cost := p.cost(d, v)
-	if !bucket.Affordable(d.Bands, cost) {
+	if !bucket.Affordable(d.Bands, cost) || p.is("takes a slot for each token") && d.Bands[0].Kind == bucket.Concurrency && cost > d.Bands[0].Capacity {
 		if !p.is("waits for what can never come") {
 			result.Status = fluxgate.TooCostly
 			return
@@ -295,6 +310,9 @@ func (p *plain) Settle(_ context.Context, receipt *fluxgate.Receipt, costs []int
 			actual = costs[0]
 		}
 		v := p.view(t.Key, t.Bands, now)
+		if p.is("releases the slots of others") && t.Bands[0].Kind == bucket.Concurrency {
+			v.Steps[0].Holders = nil
+		}
 		booked := bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due, Holder: t.Holder}
 		var tokens int64
 		switch {
@@ -331,6 +349,23 @@ func (p *plain) Settle(_ context.Context, receipt *fluxgate.Receipt, costs []int
 		settled = append(settled, fluxgate.Settlement{Returned: max(0, tokens), Charged: max(0, -tokens)})
 	}
 	return settled, nil
+}
+
+func (p *plain) Extend(_ context.Context, receipt *fluxgate.Receipt) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	held := true
+	for _, t := range receipt.Takes {
+		v := p.view(t.Key, t.Bands, p.clock.Now().UnixMicro())
+		if p.is("renews lost slots") && !v.Extend(t.Bands, t.Holder) {
+			v.Holder = t.Holder
+			v.Take(t.Bands, 1)
+		} else {
+			held = v.Extend(t.Bands, t.Holder) && held
+		}
+		p.write(t.Key, t.Bands, v)
+	}
+	return held, nil
 }
 
 func (p *plain) Reset(_ context.Context, what fluxgate.Key) error {

@@ -75,6 +75,12 @@ var faults = map[string]string{
 	"moves a window with the clock":             "window counts on when the clock steps back",
 	"takes from other kinds in any case":        "kinds in one rule are taken from together or not at all",
 	"waits for any kind":                        "kinds other than token buckets cannot be waited for",
+	"takes a slot for each token":               "concurrency admits its capacity at the same time and not one more",
+	"releases the slots of others":              "concurrency releases a slot once",
+	"never takes slots back":                    "concurrency takes the slot of a lost holder back after its hold",
+	"renews lost slots":                         "concurrency keeps a slot that is renewed, and renews no lost one",
+	"counts slots of refused requests":          "concurrency of a request that is refused is not held",
+	"waits for a clock that stepped back":       "concurrency takes slots back when the clock has stepped back",
 	"reads and writes apart":                    "concurrent callers get the capacity and not a token more",
 }
 

@@ -108,7 +108,7 @@ local holders = {}
 for _ = 1, holder_count do
   local number, k, id
   number, k, id, pos = unpack_from('<I2I2c16', input, pos)
-  holders[number] = { key = KEYS[k], id = id ~= rep('\0', 16) and id }
+  holders[number] = { k = k, id = id ~= rep('\0', 16) and id }
 end
 
 -- The format of a value, by how many bands it has.
@@ -297,10 +297,10 @@ end
 -- How many hold slots of a band, and when the first and the last of them lose theirs. The
 -- first is only looked up where it is needed.
 local function held_by(b, holder, last)
-  local held, first = call('ZCOUNT', holder.key, format('(%.0f', now), '+inf'), 0
+  local held, first = call('ZCOUNT', KEYS[holder.k], format('(%.0f', now), '+inf'), 0
   if held == 0 then return 0, 0, 0 end
   if held >= b.limit then
-    first = tonumber(call('ZRANGEBYSCORE', holder.key, format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+    first = tonumber(call('ZRANGEBYSCORE', KEYS[holder.k], format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
   end
   return held, first, last
 end
@@ -308,15 +308,15 @@ end
 -- Gives a slot, or renews it. A holder never has more time left than hold: if one has, the
 -- clock stepped back.
 local function hold_slot(b, view, holder)
-  local key, till = holder.key, now + b.hold
-  call('ZREMRANGEBYSCORE', key, '-inf', format('%.0f', now))
+  local till = now + b.hold
+  call('ZREMRANGEBYSCORE', KEYS[holder.k], '-inf', format('%.0f', now))
   if view[LAST] > till then
-    for _, id in ipairs(call('ZRANGEBYSCORE', key, format('(%.0f', till), '+inf')) do
-      call('ZADD', key, format('%.0f', till), id)
+    for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[holder.k], format('(%.0f', till), '+inf')) do
+      call('ZADD', KEYS[holder.k], format('%.0f', till), id)
     end
   end
-  call('ZADD', key, format('%.0f', till), holder.id)
-  if not time_is_passed_in then call('PEXPIRE', key, format('%d', b.hold / 1000 + 1)) end
+  call('ZADD', KEYS[holder.k], format('%.0f', till), holder.id)
+  if not time_is_passed_in then call('PEXPIRE', KEYS[holder.k], format('%d', b.hold / 1000 + 1)) end
   view[LAST] = till
 end
 
@@ -826,14 +826,14 @@ for number = 1, settlement_count do
     end
     due, pos = unpack_from('<d', input, pos)
     if b.kind == CONCURRENCY then
-      local till = holder.id and tonumber(call('ZSCORE', holder.key, holder.id) or 0) or 0
+      local till = holder.id and tonumber(call('ZSCORE', KEYS[holder.k], holder.id) or 0) or 0
       if till <= now then
         if renew then tokens = 0 end
       elseif renew then
         hold_slot(b, views[i], holder)
         changed = true
       else
-        call('ZREM', holder.key, holder.id)
+        call('ZREM', KEYS[holder.k], holder.id)
         units, changed = 1, true
       end
     elseif renew then

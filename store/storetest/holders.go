@@ -1,0 +1,144 @@
+package storetest
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+var holderChecks = []Check{
+	{"concurrency admits its capacity at the same time and not one more", concurrencyLimit},
+	{"concurrency releases a slot once", concurrencyReleasesOnce},
+	{"concurrency takes the slot of a lost holder back after its hold", concurrencyLostHolder},
+	{"concurrency keeps a slot that is renewed, and renews no lost one", concurrencyExtend},
+	{"concurrency of a request that is refused is not held", concurrencyRefused},
+	{"concurrency takes slots back when the clock has stepped back", concurrencyClockStepsBack},
+}
+
+// slots is a demand for a slot of a fresh concurrency band.
+func (f *fixture) slots(capacity int64, hold time.Duration) fluxgate.Demand {
+	f.Helper()
+	d := f.demand(1, fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: capacity, Hold: hold})
+	d.Holder = holder()
+	return d
+}
+
+func holder() (id fluxgate.HolderID) {
+	_, _ = rand.Read(id[:]) // never fails
+	return id
+}
+
+// again is the demand of another request.
+func again(d fluxgate.Demand) fluxgate.Demand {
+	d.Holder = holder()
+	return d
+}
+
+func concurrencyLimit(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	d := f.slots(3, time.Minute)
+	d.Cost = 1_000 // a request is one request, whatever it costs
+	for left := int64(2); left >= 0; left-- {
+		if got := f.mustTake(again(d)).Results[0].Bands[0].Remaining; got != left {
+			t.Errorf("%d slots left, want %d", got, left)
+		}
+	}
+	if result := f.mustReject(again(d)).Results[0]; result.Status != fluxgate.Rejected || result.Wait <= 0 {
+		t.Errorf("the fourth is %v, and may try again after %v", result.Status, result.Wait)
+	}
+	d.MaxWait = time.Hour
+	f.mustReject(again(d))
+	free := d
+	free.Cost = 0
+	if got := f.remaining(free); got != 0 {
+		t.Errorf("%d slots left, want 0", got)
+	}
+	if err := f.Store.Reset(f.Context(), d.Key); err != nil {
+		t.Fatal(err)
+	}
+	f.mustTake(again(d))
+}
+
+func concurrencyReleasesOnce(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	first := f.slots(2, time.Minute)
+	out := f.mustTake(first)
+	f.mustTake(again(first))
+	f.mustReject(again(first))
+	for range 2 {
+		f.settle(1, out, first) // at its cost
+	}
+	f.mustTake(again(first))
+	f.mustReject(again(first))
+	f.settle(0, out, first)
+	f.mustReject(again(first))
+}
+
+func concurrencyLostHolder(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	d := f.slots(1, time.Minute)
+	f.mustTake(d)
+	f.Advance(time.Minute - time.Microsecond)
+	f.mustReject(again(d))
+	f.Advance(time.Microsecond)
+	out := f.mustTake(again(d))
+	if full := out.Results[0].Bands[0].FullAfter; full != time.Minute {
+		t.Errorf("all slots are free after %v, want 1m", full)
+	}
+}
+
+func concurrencyExtend(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	extender, ok := b.Store.(fluxgate.Extender)
+	if !ok {
+		t.Fatal("the store is no Extender")
+	}
+	d := f.slots(1, time.Minute)
+	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.mustTake(d))
+	extend := func() bool {
+		held, err := extender.Extend(f.Context(), receipt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return held
+	}
+	for range 3 {
+		f.Advance(59 * time.Second)
+		if !extend() {
+			t.Fatal("a slot was lost before its hold")
+		}
+	}
+	f.Advance(time.Minute - time.Microsecond)
+	f.mustReject(again(d))
+	f.Advance(time.Microsecond)
+	if extend() {
+		t.Error("a slot that was lost is renewed")
+	}
+	f.mustTake(again(d))
+}
+
+func concurrencyRefused(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	d := f.slots(1, time.Minute)
+	other := f.demand(1, band("", 1, 1, time.Hour))
+	f.mustTake(other)
+	f.mustReject(d, other)
+	f.peek(d)
+	out := f.mustTake(again(d)) // which had not been held
+	f.settle(0, out, again(d))  // of another holder
+	f.mustReject(again(d))
+}
+
+func concurrencyClockStepsBack(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	d := f.slots(2, time.Minute)
+	f.mustTake(d)
+	f.Advance(-time.Hour)
+	f.mustTake(again(d)) // adopts the clock
+	f.mustReject(again(d))
+	f.Advance(time.Minute)
+	f.mustTake(again(d))
+	f.mustTake(again(d))
+}
