@@ -3,6 +3,7 @@ package fluxgate
 import (
 	"context"
 	"iter"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -103,6 +104,21 @@ type BandStatus struct {
 
 // Shadow reports whether the rule is only measured.
 func (b *BandStatus) Shadow() bool { return b.Rule.Mode == ModeShadow }
+
+// Hold returns for how long the request holds slots of bands that limit how many
+// requests there are at the same time, unless it is renewed, and whether it does.
+// Such a decision must be settled when the request ends.
+func (d *Decision) Hold() (hold time.Duration, ok bool) {
+	if !d.Allowed || d.evaluation != nil && !slices.ContainsFunc(d.evaluation.rules, func(r *compiledRule) bool { return r.slots }) {
+		return 0, false
+	}
+	for b := range d.Bands() {
+		if b.Band.Kind == Concurrency && b.Status == OK && (!ok || b.Band.Hold < hold) {
+			hold, ok = b.Band.Hold, true
+		}
+	}
+	return hold, ok
+}
 
 // Bands are all bands that were evaluated, in the order of their rules. The
 // rules and bands must not be changed.

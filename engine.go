@@ -181,6 +181,9 @@ func (e *Engine) apply(ctx context.Context, req *Request, set *RuleSet, found *m
 			Key:   Key{RuleSet: set.id, Rule: r.ID, ID: key},
 			Bands: r.bandsNow(), Cost: req.cost(), Shadow: r.shadow,
 		}
+		if r.slots {
+			demand.Holder = newHolder()
+		}
 		if e.maxWait > 0 && e.policyOf(r) == WaitForRefill {
 			demand.MaxWait = e.patience(ctx)
 			result.waits = result.waits || !r.shadow

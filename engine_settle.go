@@ -93,6 +93,46 @@ func (e *Engine) settle(ctx context.Context, receipt *Receipt, actual []int64) (
 	return settled, errors.Join(failures...)
 }
 
+// ErrNotHeld is returned for a receipt that no longer holds all of its slots: it was
+// settled, or renewed too late. Other requests may hold them.
+var ErrNotHeld = errors.New("the receipt no longer holds its slots")
+
+// Extend renews the slots that a receipt holds under rules that limit how many
+// requests there are at the same time, each for the hold of its band from now. Call
+// it in time while a request goes on for longer.
+func (e *Engine) Extend(ctx context.Context, receipt *Receipt) error {
+	if err := e.checkReceipt(receipt, receipt.Same(0)); err != nil {
+		return err
+	}
+	for _, fallback := range []bool{false, true} {
+		var part Receipt
+		for _, t := range receipt.Takes {
+			if t.HoldsSlot() && fromFallback(t) == fallback {
+				part.Takes = append(part.Takes, t)
+			}
+		}
+		if len(part.Takes) == 0 {
+			continue
+		}
+		store := e.store
+		if fallback {
+			store = e.fallback
+		}
+		extender, ok := store.(Extender)
+		if !ok {
+			return fmt.Errorf("%w: the store cannot renew slots", ErrReceipt)
+		}
+		held, err := extender.Extend(ctx, &part)
+		if err != nil {
+			return err
+		}
+		if !held {
+			return ErrNotHeld
+		}
+	}
+	return nil
+}
+
 // MergeSettlements returns the settlement of the take that changed least.
 func MergeSettlements(each []Settlement) Settlement {
 	if len(each) == 0 {

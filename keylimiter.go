@@ -114,6 +114,9 @@ func (l *KeyLimiter) decide(ctx context.Context, key string, d Demand, peek bool
 	}
 	sum := sha256.Sum256(identity)
 	d.Key, d.Bands = Key{RuleSet: keyLimiterSet, Rule: l.rule.ID, ID: KeyID(sum[:len(KeyID{})])}, l.rule.bandsNow()
+	if l.rule.slots {
+		d.Holder = newHolder()
+	}
 	v := newEvaluation(1)
 	v.peek, v.rules, v.demands = peek, append(v.rules, l.rule), append(v.demands, d)
 	if err := v.decideIn(ctx, l.store, v.demands, &v.outcome); err != nil {

@@ -13,4 +13,13 @@ type Limiter interface {
 	Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error)
 }
 
-var _ Limiter = (*Engine)(nil)
+// SlotLimiter is a [Limiter] that can renew the slots of requests at the same time:
+// an [*Engine], or the client.
+type SlotLimiter interface {
+	Limiter
+	// Extend renews the slots that a receipt holds, or returns ErrNotHeld. It must not
+	// run while the receipt is settled.
+	Extend(ctx context.Context, receipt *Receipt) error
+}
+
+var _ SlotLimiter = (*Engine)(nil)

@@ -37,6 +37,7 @@ type compiledRule struct {
 	index  int // in the rule set's active rules
 	bands  []ExactBand
 	quotas *quotas  // nil without
+	slots  bool     // a band limits how many requests there are at the same time
 	names  []string // of the bands
 	fields []keyField
 	shadow bool
@@ -87,6 +88,7 @@ func (s *RuleSet) compile() error {
 				return err
 			}
 			c.bands = append(c.bands, exact)
+			c.slots = c.slots || isConcurrency(exact)
 			c.names = append(c.names, b.Name())
 		}
 		var err error

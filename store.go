@@ -2,6 +2,7 @@ package fluxgate
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -56,6 +57,11 @@ type Store interface {
 
 // HolderID names a request that is under way.
 type HolderID = bucket.HolderID
+
+func newHolder() (id HolderID) {
+	_, _ = rand.Read(id[:]) // never fails
+	return id
+}
 
 // Extender is a [Store] that can renew the slots of requests under way.
 type Extender interface {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/fluxgate/fluxgate/internal/bucket"
 )
@@ -49,30 +48,8 @@ type Taken struct {
 
 func isConcurrency(b ExactBand) bool { return b.Kind == bucket.Concurrency }
 
-// HoldsSlots reports whether the receipt holds slots of requests at the same time,
-// and for how long at least without being renewed.
-func (r *Receipt) HoldsSlots() (hold time.Duration, ok bool) {
-	if r == nil {
-		return 0, false
-	}
-	for i := range r.Takes {
-		for _, b := range r.Takes[i].Bands {
-			if isConcurrency(b) && (!ok || b.Period < hold) {
-				hold, ok = b.Period, true
-			}
-		}
-	}
-	return hold, ok
-}
-
-// Unchanged is the cost of each take, for a receipt that is only released.
-func (r *Receipt) Unchanged() []int64 {
-	costs := make([]int64, len(r.Takes))
-	for i := range r.Takes {
-		costs[i] = r.Takes[i].Cost
-	}
-	return costs
-}
+// HoldsSlot reports whether it holds a slot of requests at the same time.
+func (t *Taken) HoldsSlot() bool { return slices.ContainsFunc(t.Bands, isConcurrency) }
 
 func isQuota(b ExactBand) bool { return b.Kind == bucket.Quota }
 

@@ -21,6 +21,7 @@ type Client struct {
 	transport *http.Transport
 	check     *url.URL
 	settle    *url.URL
+	extend    *url.URL
 	travels   func(header string) bool
 	// authorize adds the token, and hide removes it from a text. They are
 	// functions so that printing a client does not print the token.
@@ -43,7 +44,7 @@ func New(address string, config Config) (*Client, error) {
 	}
 	c := &Client{
 		config: config, transport: newTransport(&config), travels: headerFilter(config.Headers),
-		check: at(server, "/v1/check"), settle: at(server, "/v1/settle"), authorize: func(http.Header) {}, hide: func(s string) string { return s },
+		check: at(server, "/v1/check"), settle: at(server, "/v1/settle"), extend: at(server, "/v1/extend"), authorize: func(http.Header) {}, hide: func(s string) string { return s },
 	}
 	if token := string(config.Token); token != "" {
 		bearer := []string{"Bearer " + token}
@@ -185,4 +186,38 @@ func (c *Client) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual i
 		return fluxgate.Settlement{}, err
 	}
 	return fluxgate.Settlement{Returned: answer.Returned, Charged: answer.Charged}, nil
+}
+
+var _ fluxgate.SlotLimiter = (*Client)(nil)
+
+// Extend renews the slots that a receipt holds, as [fluxgate.Engine.Extend] does. The
+// receipt gets another token.
+func (c *Client) Extend(ctx context.Context, receipt *fluxgate.Receipt) error {
+	switch {
+	case receipt == nil:
+		return fmt.Errorf("%w: it names no bucket", fluxgate.ErrReceipt)
+	case receipt.Token == "" && c.config.Fallback != nil:
+		return c.config.Fallback.Extend(ctx, receipt)
+	case receipt.Token == "":
+		return fmt.Errorf("%w: no server made the decision", fluxgate.ErrReceipt)
+	}
+	body, err := json.Marshal(wire.Extend{Receipt: receipt.Token})
+	if err != nil {
+		return fmt.Errorf("renewing a receipt: %w", err)
+	}
+	var answer wire.Extend
+	err = c.post(ctx, c.extend, c.config.Timeout, body, &answer)
+	var status *StatusError
+	switch {
+	case errors.As(err, &status) && status.Status == http.StatusConflict:
+		return fluxgate.ErrNotHeld
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		err = fmt.Errorf("renewing a receipt: %w", err)
+		c.config.Failed(ctx, err)
+		return err
+	}
+	receipt.Token = answer.Receipt
+	return nil
 }

@@ -82,6 +82,9 @@ func (g *gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		g.refuse(w, r, rejected)
 		return
 	}
+	if hold, ok := d.Hold(); ok {
+		defer g.hold(r, &d, max(1, req.Cost), hold)() // also if next panics
+	}
 	if !g.settling {
 		release(req)
 		next.ServeHTTP(w, r)

@@ -41,6 +41,12 @@ type Settle struct {
 	Actual  int64  `json:"actual"`
 }
 
+// Extend names a receipt whose slots are to be renewed. The answer is the receipt to
+// use from then on.
+type Extend struct {
+	Receipt string `json:"receipt"`
+}
+
 // Settlement is the result of settling.
 type Settlement struct {
 	Returned int64 `json:"returned"`

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 	"net/textproto"
 	"reflect"
-	"strings"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 

@@ -76,6 +76,7 @@ func (a *API) Routes() map[string]http.Handler {
 		"POST /v1/check":            http.HandlerFunc(a.check),
 		"POST /v1/check:batch":      http.HandlerFunc(a.batch),
 		"POST /v1/settle":           http.HandlerFunc(a.settle),
+		"POST /v1/extend":           http.HandlerFunc(a.extend),
 		"POST /api/ratelimit/check": http.HandlerFunc(a.compatible),
 	}
 }

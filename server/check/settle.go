@@ -37,22 +37,8 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	who := access.From(r.Context())
 	taken, err := a.config.Issuer.RedeemFor(ctx, asked.Receipt, func(ruleSet string) bool { return a.allowed(who, ruleSet) })
-	switch {
-	case errors.Is(err, receipt.ErrExpired):
-		refused(http.StatusGone, err).write(w, r)
-		return
-	case errors.Is(err, receipt.ErrSpent):
-		refused(http.StatusConflict, err).write(w, r)
-		return
-	case errors.Is(err, receipt.ErrForeign):
-		refused(http.StatusForbidden, err).write(w, r)
-		return
-	case errors.Is(err, receipt.ErrRefused):
-		refused(http.StatusForbidden, receipt.ErrForged).write(w, r)
-		return
-	case err != nil:
-		a.config.Failed(r, err)
-		newProblem(http.StatusServiceUnavailable, "Receipts are unavailable: try again later.").write(w, r)
+	if err != nil {
+		a.refuseReceipt(w, r, err)
 		return
 	}
 	settled, err := a.config.Limiter.Settle(ctx, taken, asked.Actual)
@@ -64,6 +50,58 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) {
 	s.answer = strconv.AppendInt(append(s.answer[:0], `{"returned":`...), settled.Returned, 10)
 	s.answer = strconv.AppendInt(append(s.answer, `,"charged":`...), settled.Charged, 10)
 	writeJSON(w, append(s.answer, '}'))
+}
+
+// refuseReceipt answers a request with a receipt that cannot be used.
+func (a *API) refuseReceipt(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, receipt.ErrExpired):
+		refused(http.StatusGone, err).write(w, r)
+	case errors.Is(err, receipt.ErrSpent):
+		refused(http.StatusConflict, err).write(w, r)
+	case errors.Is(err, receipt.ErrForeign):
+		refused(http.StatusForbidden, err).write(w, r)
+	case errors.Is(err, receipt.ErrRefused):
+		refused(http.StatusForbidden, receipt.ErrForged).write(w, r)
+	default:
+		a.config.Failed(r, err)
+		newProblem(http.StatusServiceUnavailable, "Receipts are unavailable: try again later.").write(w, r)
+	}
+}
+
+// extend renews the slots that a receipt holds, and returns the receipt with another
+// lifetime. Callers need the same role as for settling.
+func (a *API) extend(w http.ResponseWriter, r *http.Request) {
+	s := scratches.Get().(*scratch)
+	defer s.release()
+	var asked wire.Extend
+	if p := a.read(s, r, max(a.config.MaxBody, 512<<10), &asked); p != nil {
+		p.write(w, r)
+		return
+	}
+	limiter, ok := a.config.Limiter.(fluxgate.SlotLimiter)
+	if !ok {
+		newProblem(http.StatusNotImplemented, "This server cannot renew slots.").write(w, r)
+		return
+	}
+	who := access.From(r.Context())
+	held, token, err := a.config.Issuer.Renew(asked.Receipt, func(ruleSet string) bool { return a.allowed(who, ruleSet) })
+	if err != nil {
+		a.refuseReceipt(w, r, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), settleTimeout)
+	defer cancel()
+	switch err := limiter.Extend(ctx, held); {
+	case errors.Is(err, fluxgate.ErrNotHeld):
+		refused(http.StatusConflict, err).write(w, r)
+	case err != nil:
+		a.config.Failed(r, err)
+		newProblem(http.StatusServiceUnavailable, "The slots could not be renewed.").write(w, r)
+	default:
+		s.answer = strconv.AppendQuote(append(s.answer[:0], `{"receipt":`...), token)
+		writeJSON(w, append(s.answer, '}'))
+	}
 }
 
 // compatibleRequest is the request of existing FluxGate clients.

@@ -38,6 +38,9 @@ func encode(id ID, now time.Time, r *fluxgate.Receipt) []byte {
 		for _, due := range t.Due {
 			b = binary.AppendVarint(b, due)
 		}
+		if t.HoldsSlot() {
+			b = append(b, t.Holder[:]...)
+		}
 	}
 	return b
 }
@@ -72,6 +75,8 @@ func (d *reader) band(band *fluxgate.ExactBand) {
 		band.Edges = [3]int64{d.int(), d.int(), d.int()}
 	case uint64(bucket.Window):
 		*band, err = bucket.NewWindow(id, capacity, period)
+	case uint64(bucket.Concurrency):
+		*band, err = bucket.NewConcurrency(id, capacity, period)
 	default:
 		err = errPayload
 	}
@@ -110,6 +115,9 @@ func decode(b []byte) (id ID, issued time.Time, r *fluxgate.Receipt, err error) 
 			for j := range t.Due {
 				t.Due[j] = d.int()
 			}
+		}
+		if t.HoldsSlot() {
+			copy(t.Holder[:], d.bytes(len(t.Holder)))
 		}
 	}
 	if d.failed || len(d.rest) > 0 {

@@ -124,33 +124,53 @@ func (o *Issuer) sign(b, payload []byte) []byte {
 	return mac.Sum(b)
 }
 
+// Renew returns the receipt of a token, which it does not spend, and a token with
+// another lifetime of which only one can be spent. The errors are those of RedeemFor.
+func (o *Issuer) Renew(token string, allowed func(ruleSet string) bool) (*fluxgate.Receipt, string, error) {
+	id, receipt, err := o.open(token, allowed)
+	if err != nil {
+		return nil, "", err
+	}
+	payload := encode(id, o.now(), receipt)
+	return receipt, base64.RawURLEncoding.EncodeToString(o.sign(payload, payload)), nil
+}
+
+// open returns the receipt of a token that is valid and allowed.
+func (o *Issuer) open(token string, allowed func(ruleSet string) bool) (id ID, receipt *fluxgate.Receipt, err error) {
+	if len(token) > maxToken {
+		return id, nil, ErrForged
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(raw) <= macLength {
+		return id, nil, ErrForged
+	}
+	payload, mac := raw[:len(raw)-macLength], raw[len(raw)-macLength:]
+	if !hmac.Equal(mac, o.sign(nil, payload)) {
+		return id, nil, ErrForged
+	}
+	id, issued, receipt, err := decode(payload)
+	if err != nil {
+		return id, nil, fmt.Errorf("%w (%w)", ErrForged, err) // of another version
+	}
+	age := o.now().Sub(issued)
+	if age > o.ttl || age < -skew {
+		return id, nil, ErrExpired
+	}
+	for i := range receipt.Takes {
+		if !allowed(receipt.Takes[i].Key.RuleSet) {
+			return id, nil, ErrForeign
+		}
+	}
+	return id, receipt, nil
+}
+
 // RedeemFor spends a token and returns its receipt, for a caller that may use
 // the allowed rule sets. For other rule sets the error is [ErrForeign], and the
 // token is not spent.
 func (o *Issuer) RedeemFor(ctx context.Context, token string, allowed func(ruleSet string) bool) (*fluxgate.Receipt, error) {
-	if len(token) > maxToken {
-		return nil, ErrForged
-	}
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(raw) <= macLength {
-		return nil, ErrForged
-	}
-	payload, mac := raw[:len(raw)-macLength], raw[len(raw)-macLength:]
-	if !hmac.Equal(mac, o.sign(nil, payload)) {
-		return nil, ErrForged
-	}
-	id, issued, receipt, err := decode(payload)
+	id, receipt, err := o.open(token, allowed)
 	if err != nil {
-		return nil, fmt.Errorf("%w (%w)", ErrForged, err) // of another version
-	}
-	age := o.now().Sub(issued)
-	if age > o.ttl || age < -skew {
-		return nil, ErrExpired
-	}
-	for i := range receipt.Takes {
-		if !allowed(receipt.Takes[i].Key.RuleSet) {
-			return nil, ErrForeign
-		}
+		return nil, err
 	}
 	fresh, err := o.ledger.Spend(ctx, id, o.ttl+skew)
 	if err != nil {

@@ -85,7 +85,7 @@ func (p *plain) view(k fluxgate.Key, bands []fluxgate.ExactBand, now int64) *buc
 	}
 	v := new(bucket.View)
 	at := now
-	if state.At > 0 && bands[0].Kind == bucket.Concurrency {
+	if state.At > 0 && len(bands) > 0 && bands[0].Kind == bucket.Concurrency {
 		switch {
 		case p.is("never takes slots back"):
 			at = state.At
@@ -152,7 +152,7 @@ func (p *plain) decide(_ context.Context, demands []fluxgate.Demand, out *fluxga
 		}
 		views[i] = p.view(d.Key, d.Bands, now)
 		views[i].Holder = d.Holder
-		if p.is("counts slots of refused requests") && take && d.Cost > 0 && d.Bands[0].Kind == bucket.Concurrency {
+		if p.is("counts slots of refused requests") && take && d.Cost > 0 && len(d.Bands) > 0 && d.Bands[0].Kind == bucket.Concurrency {
 			early := *views[i]
 			early.Steps = slices.Clone(early.Steps)
 			early.Take(d.Bands, 1)
