@@ -246,6 +246,42 @@ func TestCarryover_ChargesEachBand(t *testing.T) {
 	})
 }
 
+// Quotas and sliding windows continue in the fallback, and the store is charged all
+// that it granted and that has not come back.
+func TestCarryover_OtherKinds(t *testing.T) {
+	quota := fluxgate.Band{Kind: fluxgate.Quota, Capacity: 100, Period: "day"}
+	window := fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 60, Refill: 16 * time.Minute}
+	const quotaName, windowName = "r.100-per-day", "r.60-per-16m"
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1, fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{quota, window}})
+		g := f.gateways[0]
+		g.admitted(20, fluxgate.Request{})
+		f.store.away(errNotSent)
+		if n := g.admitted(100, fluxgate.Request{}); n != 40 {
+			t.Errorf("%d requests pass in the outage, want the 40 that were left in the window", n)
+		}
+		f.store.away(nil)
+		time.Sleep(3 * time.Second)
+		if got := g.left(fluxgate.Request{}); got[quotaName] != 40 || got[windowName] != 0 {
+			t.Errorf("left %v, want 40 and 0", got)
+		}
+		// A period that ends in the outage is not charged to the next one.
+		time.Sleep(23 * time.Hour)
+		f.store.away(errNotSent)
+		g.admitted(30, fluxgate.Request{})
+		time.Sleep(time.Hour) // past midnight, and the window is empty
+		g.admitted(5, fluxgate.Request{})
+		f.store.away(nil)
+		time.Sleep(3 * time.Second)
+		if got := g.left(fluxgate.Request{}); got[quotaName] != 95 || got[windowName] != 55 {
+			t.Errorf("left %v, want 95 and 55", got)
+		}
+		if s := f.stats(); s.Pending != 0 || s.Uncharged != 0 {
+			t.Errorf("stats %+v", s)
+		}
+	})
+}
+
 // The gateways together admit no more than the limit in an outage that begins
 // with an empty bucket and in the minute after it, however much is asked, and
 // even if some see the store again later than others.

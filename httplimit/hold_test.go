@@ -1,0 +1,102 @@
+package httplimit_test
+
+import (
+	"context"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store/memstore"
+)
+
+// oneAtOnce is a rule that admits one request at the same time.
+func oneAtOnce(hold time.Duration) []fluxgate.Rule {
+	return []fluxgate.Rule{{ID: "slots", Bands: []fluxgate.Band{{Kind: fluxgate.Concurrency, Capacity: 1, Hold: hold}}}}
+}
+
+// slots is a server that admits one request at the same time.
+func slots(t testing.TB, hold time.Duration, handler http.HandlerFunc, options ...httplimit.Option) (engine *fluxgate.Engine, address string) {
+	t.Helper()
+	engine = engineOver(t, fluxgate.Must(memstore.New(memstore.Config{})), oneAtOnce(hold))
+	server := httptest.NewUnstartedServer(newLimit(t, engine, options...)(handler))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of the panics
+	server.Start()
+	t.Cleanup(server.Close)
+	return engine, server.URL
+}
+
+func freeSlots(t testing.TB, engine *fluxgate.Engine) int64 {
+	t.Helper()
+	d, err := engine.Check(t.Context(), &fluxgate.Request{Peek: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Remaining
+}
+
+// A slot is released when the response ends, however it ends.
+func TestHold_ReleasedAtTheEnd(t *testing.T) {
+	for name, end := range map[string]func(http.ResponseWriter, *http.Request){
+		"it returns":          func(http.ResponseWriter, *http.Request) {},
+		"it panics":           func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"it settles itself":   func(_ http.ResponseWriter, r *http.Request) { _, _ = httplimit.Settle(r.Context(), 0) },
+		"its client has left": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			entered := make(chan struct{}, 1)
+			engine, address := slots(t, time.Hour, func(w http.ResponseWriter, r *http.Request) {
+				entered <- struct{}{}
+				end(w, r)
+			}, httplimit.WithSettling(true))
+			for range 3 {
+				ctx, leave := context.WithCancel(t.Context())
+				request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					if response, err := http.DefaultClient.Do(request); err == nil {
+						_ = response.Body.Close()
+					}
+				}()
+				<-entered
+				leave()
+				<-done
+				testenv.Eventually(t, "the slot is free", func() bool { return freeSlots(t, engine) == 1 })
+			}
+			http.DefaultClient.CloseIdleConnections()
+		})
+	}
+}
+
+// A request that goes on for longer than the hold keeps its slot.
+func TestHold_RenewedWhileItStreams(t *testing.T) {
+	const hold = 150 * time.Millisecond
+	streaming, end := make(chan struct{}), make(chan struct{})
+	engine, address := slots(t, hold, func(http.ResponseWriter, *http.Request) {
+		close(streaming)
+		<-end
+	})
+	go func() {
+		if response, err := http.Get(address); err == nil {
+			_ = response.Body.Close()
+		}
+	}()
+	<-streaming
+	for began := time.Now(); time.Since(began) < 4*hold; {
+		if freeSlots(t, engine) != 0 {
+			t.Fatalf("the slot is free %v after it was taken", time.Since(began))
+		}
+	}
+	close(end)
+	testenv.Eventually(t, "the slot is free", func() bool { return freeSlots(t, engine) == 1 })
+	http.DefaultClient.CloseIdleConnections()
+}
