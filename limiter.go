@@ -11,15 +11,10 @@ type Limiter interface {
 	Check(ctx context.Context, req *Request) (Decision, error)
 	// Settle corrects what was taken for a request to its actual cost.
 	Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error)
-}
-
-// SlotLimiter is a [Limiter] that can renew the slots of requests at the same time:
-// an [*Engine], or the client.
-type SlotLimiter interface {
-	Limiter
-	// Extend renews the slots that a receipt holds, or returns ErrNotHeld. It must not
-	// run while the receipt is settled.
+	// Extend renews the slots that a receipt holds under rules that limit how many
+	// requests there are at the same time, or returns ErrNotHeld. It must not run
+	// while the receipt is settled.
 	Extend(ctx context.Context, receipt *Receipt) error
 }
 
-var _ SlotLimiter = (*Engine)(nil)
+var _ Limiter = (*Engine)(nil)

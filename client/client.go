@@ -188,8 +188,6 @@ func (c *Client) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual i
 	return fluxgate.Settlement{Returned: answer.Returned, Charged: answer.Charged}, nil
 }
 
-var _ fluxgate.SlotLimiter = (*Client)(nil)
-
 // Extend renews the slots that a receipt holds, as [fluxgate.Engine.Extend] does. The
 // receipt gets another token.
 func (c *Client) Extend(ctx context.Context, receipt *fluxgate.Receipt) error {

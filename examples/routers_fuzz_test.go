@@ -118,6 +118,10 @@ func (l *limitedRouter) Check(ctx context.Context, req *fluxgate.Request) (fluxg
 	return d, err
 }
 
+func (l *limitedRouter) Extend(ctx context.Context, receipt *fluxgate.Receipt) error {
+	return l.engine.Extend(ctx, receipt)
+}
+
 func (l *limitedRouter) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
 	return l.engine.Settle(ctx, receipt, actual)
 }

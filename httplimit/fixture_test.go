@@ -137,6 +137,8 @@ func (s *seen) Check(_ context.Context, req *fluxgate.Request) (fluxgate.Decisio
 	return fluxgate.Decision{Allowed: true, Reason: fluxgate.ReasonNoRule}, nil
 }
 
+func (*seen) Extend(context.Context, *fluxgate.Receipt) error { return nil }
+
 func (s *seen) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
 	return fluxgate.Settlement{}, nil
 }

@@ -20,26 +20,24 @@ func (g *gate) hold(r *http.Request, d *fluxgate.Decision, cost int64, hold time
 	receipt, limiter := d.Receipt(), g.limiter
 	ctx, stop := context.WithCancel(context.WithoutCancel(r.Context()))
 	var renewing sync.WaitGroup
-	if extender, ok := limiter.(fluxgate.SlotLimiter); ok {
-		renewing.Go(func() {
-			every := time.NewTicker(hold / 3)
-			defer every.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-every.C:
-				}
-				err := within(ctx, func(ctx context.Context) error { return extender.Extend(ctx, receipt) })
-				if errors.Is(err, fluxgate.ErrNotHeld) {
-					return // settled, or lost
-				}
-				if err != nil && ctx.Err() == nil {
-					g.report(r, err)
-				}
+	renewing.Go(func() {
+		every := time.NewTicker(hold / 3)
+		defer every.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-every.C:
 			}
-		})
-	}
+			err := within(ctx, func(ctx context.Context) error { return limiter.Extend(ctx, receipt) })
+			if errors.Is(err, fluxgate.ErrNotHeld) {
+				return // settled, or lost
+			}
+			if err != nil && ctx.Err() == nil {
+				g.report(r, err)
+			}
+		}
+	})
 	return func() {
 		stop()
 		renewing.Wait()

@@ -24,6 +24,8 @@ func (f limiterFunc) Check(ctx context.Context, _ *fluxgate.Request) (fluxgate.D
 	return f(ctx)
 }
 
+func (limiterFunc) Extend(context.Context, *fluxgate.Receipt) error { return nil }
+
 func (limiterFunc) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
 	return fluxgate.Settlement{}, nil
 }

@@ -35,6 +35,11 @@ func (p *dataPlane) Settle(ctx context.Context, receipt *fluxgate.Receipt, actua
 	return p.engine.Load().Settle(ctx, receipt, actual)
 }
 
+// Extend implements the limiter of all transports.
+func (p *dataPlane) Extend(ctx context.Context, receipt *fluxgate.Receipt) error {
+	return p.engine.Load().Extend(ctx, receipt)
+}
+
 // health returns the health of Redis, empty until it answers.
 func (p *dataPlane) health(ctx context.Context) redisstore.Health {
 	if store := p.redis.Load(); store != nil {

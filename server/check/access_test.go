@@ -96,6 +96,8 @@ func (settling) Check(context.Context, *fluxgate.Request) (fluxgate.Decision, er
 	return fluxgate.Decision{}, nil
 }
 
+func (settling) Extend(context.Context, *fluxgate.Receipt) error { return nil }
+
 func (s settling) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
 	s.times.Add(1)
 	return fluxgate.Settlement{Returned: 1}, nil

@@ -83,6 +83,8 @@ func (b broken) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Deci
 	return b.check(ctx, req)
 }
 
+func (broken) Extend(context.Context, *fluxgate.Receipt) error { return nil }
+
 func (broken) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
 	return fluxgate.Settlement{}, errors.New("redis://user:hush@h: away")
 }

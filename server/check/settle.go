@@ -79,11 +79,6 @@ func (a *API) extend(w http.ResponseWriter, r *http.Request) {
 		p.write(w, r)
 		return
 	}
-	limiter, ok := a.config.Limiter.(fluxgate.SlotLimiter)
-	if !ok {
-		newProblem(http.StatusNotImplemented, "This server cannot renew slots.").write(w, r)
-		return
-	}
 	who := access.From(r.Context())
 	held, token, err := a.config.Issuer.Renew(asked.Receipt, func(ruleSet string) bool { return a.allowed(who, ruleSet) })
 	if err != nil {
@@ -92,7 +87,7 @@ func (a *API) extend(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), settleTimeout)
 	defer cancel()
-	switch err := limiter.Extend(ctx, held); {
+	switch err := a.config.Limiter.Extend(ctx, held); {
 	case errors.Is(err, fluxgate.ErrNotHeld):
 		refused(http.StatusConflict, err).write(w, r)
 	case err != nil:

@@ -63,6 +63,8 @@ func (f limiterFunc) Check(ctx context.Context, req *fluxgate.Request) (fluxgate
 	return f(ctx, req)
 }
 
+func (limiterFunc) Extend(context.Context, *fluxgate.Receipt) error { return nil }
+
 func (limiterFunc) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
 	return fluxgate.Settlement{}, nil
 }

@@ -38,3 +38,8 @@ func (t *timed) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Deci
 func (t *timed) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
 	return t.next.Settle(ctx, receipt, actual)
 }
+
+// Extend implements [fluxgate.Limiter].
+func (t *timed) Extend(ctx context.Context, receipt *fluxgate.Receipt) error {
+	return t.next.Extend(ctx, receipt)
+}

@@ -102,6 +102,8 @@ func (a answers) Check(context.Context, *fluxgate.Request) (fluxgate.Decision, e
 	return a.d, a.err
 }
 
+func (answers) Extend(context.Context, *fluxgate.Receipt) error { return nil }
+
 func (a answers) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settlement, error) {
 	return fluxgate.Settlement{}, a.err
 }

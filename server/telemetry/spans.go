@@ -113,3 +113,14 @@ func (t *tracedLimiter) Settle(ctx context.Context, receipt *fluxgate.Receipt, a
 	}
 	return s, err
 }
+
+// Extend implements [fluxgate.Limiter].
+func (t *tracedLimiter) Extend(ctx context.Context, receipt *fluxgate.Receipt) error {
+	ctx, span := t.tracer.Start(ctx, "extend")
+	defer span.End()
+	err := t.next.Extend(ctx, receipt)
+	if err != nil {
+		span.SetStatus(codes.Error, "")
+	}
+	return err
+}
