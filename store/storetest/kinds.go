@@ -292,7 +292,9 @@ func kindsTogether(t testing.TB, b Backend) {
 	d := f.demand(1,
 		fluxgate.Band{Label: "quota", Kind: fluxgate.Quota, Capacity: 6, Period: "day"},
 		band("bucket", 4, 1, time.Hour),
-		fluxgate.Band{Label: "window", Kind: fluxgate.SlidingWindow, Capacity: 5, Refill: 16 * time.Second})
+		fluxgate.Band{Label: "window", Kind: fluxgate.SlidingWindow, Capacity: 5, Refill: 16 * time.Second},
+		fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 2, Hold: time.Hour})
+	d = again(d)
 	f.setEdges(&d.Bands[0], 0, time.Hour)
 	left := func(want ...int64) {
 		t.Helper()
@@ -305,27 +307,29 @@ func kindsTogether(t testing.TB, b Backend) {
 		}
 	}
 	f.mustTake(d)
-	left(5, 3, 4)
+	left(5, 3, 4, 1)
+	d = again(d)
 	other := f.quota(3, 2, 0, time.Hour) // can never pass
 	f.mustReject(d, other)
-	left(5, 3, 4)
+	left(5, 3, 4, 1)
 	d.Cost = 4
 	f.mustReject(d) // the bucket has 3
-	left(5, 3, 4)
-	d.Cost = 3
+	left(5, 3, 4, 1)
+	d.Cost = 1
 	shadow := other
 	shadow.Shadow = true
 	out := f.mustTake(d, shadow)
-	left(2, 0, 1)
+	left(4, 2, 3, 0)
+	f.mustReject(again(d)) // no slot
+	left(4, 2, 3, 0)
 	f.settle(0, out, d)
-	left(5, 3, 4)
+	left(5, 3, 4, 1)
 	// All can be reset.
-	d.Cost = 3
-	f.mustTake(d)
+	f.mustTake(again(d))
 	if err := f.Store.Reset(f.Context(), d.Key); err != nil {
 		t.Fatal(err)
 	}
-	left(6, 4, 5)
+	left(6, 4, 5, 2)
 }
 
 func kindsDoNotWait(t testing.TB, b Backend) {
