@@ -26,7 +26,7 @@ TEST := go test -race -shuffle=on -vet=off -p 4 -skip '$(NO_RACE)'
 SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal/chaos
 
 .DEFAULT_GOAL := help
-.PHONY: help check format format-check lint build test quick size fuzz chaos soak figures-core figures-redis figures-rules figures-http figures-server figures-admin figures-chaos
+.PHONY: help check format format-check lint build test quick size fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-admin figures-chaos
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -77,6 +77,9 @@ figures-core: ## measure the core against its bars (a minute or two)
 
 figures-redis: ## measure the Redis store against its bars, minutes
 	@cd bench && go test ./figures/redis -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
+
+figures-limits: ## measure quotas and sliding windows against the token bucket, minutes
+	@cd bench && go test ./figures/limits -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
 figures-rules: ## measure how rules change against its bars, minutes
 	@cd bench && go test ./figures/rules -run '^TestFigures$$' -count=1 -timeout 20m -v -figures

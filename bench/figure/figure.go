@@ -85,8 +85,13 @@ func Median(times int, measure func() float64) float64 {
 	for i := range values {
 		values[i] = measure()
 	}
+	return MedianOf(values)
+}
+
+// MedianOf is the median of values, which it sorts.
+func MedianOf(values []float64) float64 {
 	slices.Sort(values)
-	return values[times/2]
+	return values[len(values)/2]
 }
 
 // calibrate finds how many operations fill a turn, which also warms up.

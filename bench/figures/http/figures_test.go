@@ -6,7 +6,6 @@ import (
 	"flag"
 	"net/http"
 	"os"
-	"slices"
 	"testing"
 	"time"
 
@@ -57,9 +56,9 @@ func inMemory(t *testing.T, report *figure.Report) {
 		ratios = append(ratios, (took["ours"]-took["bare"])/fastest)
 	}
 	for _, name := range []string{"ours", "httprate", "ulule", "throttled"} {
-		t.Logf("%s adds %.0f ns and %.0f allocations", name, median(added[name]), allocations(handlers[name])-allocations(bare))
+		t.Logf("%s adds %.0f ns and %.0f allocations", name, figure.MedianOf(added[name]), allocations(handlers[name])-allocations(bare))
 	}
-	report.AtMost("http-memory-added-vs-fastest-other", median(ratios), 1, "×")
+	report.AtMost("http-memory-added-vs-fastest-other", figure.MedianOf(ratios), 1, "×")
 	report.AtMost("http-memory-allocations", allocations(handlers["ours"])-allocations(bare), 6, "")
 }
 
@@ -81,11 +80,6 @@ func overRedis(t *testing.T, report *figure.Report) {
 		}
 		t.Logf("ours %.0f/s, ulule %.0f/s, throttled %.0f/s", rate["ours"], rate["ulule"], rate["throttled"])
 	}
-	report.AtLeast("http-redis-vs-ulule", median(vs["ulule"]), 2, "×")
-	report.AtLeast("http-redis-vs-throttled", median(vs["throttled"]), 2, "×")
-}
-
-func median(values []float64) float64 {
-	slices.Sort(values)
-	return values[len(values)/2]
+	report.AtLeast("http-redis-vs-ulule", figure.MedianOf(vs["ulule"]), 2, "×")
+	report.AtLeast("http-redis-vs-throttled", figure.MedianOf(vs["throttled"]), 2, "×")
 }

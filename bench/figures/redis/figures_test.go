@@ -6,14 +6,13 @@ import (
 	_ "embed"
 	"flag"
 	"os"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/bench/figure"
+	"github.com/fluxgate/fluxgate/bench/redisload"
 	"github.com/fluxgate/fluxgate/internal/testenv"
-	"github.com/fluxgate/fluxgate/store/redisstore"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -29,43 +28,39 @@ func TestFigures(t *testing.T) {
 		t.Skip("figures are measured by make figures-redis")
 	}
 	server := testenv.StartStandalone(t, testenv.Config{})
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: callers})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: redisload.Callers})
 	defer func() { _ = client.Close() }()
 	sha, err := client.ScriptLoad(t.Context(), control).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := redisstore.Open(t.Context(), server.URI(), redisstore.Config{Timeout: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = store.Close() }()
+	store := redisload.Open(t, server.URI())
 
 	minute := fluxgate.PerMinute(100)
-	one := ours(t, store, 1, minute)
-	three := ours(t, store, 3, fluxgate.PerSecond(100), minute)
+	one := redisload.Take(t, store, 1, minute)
+	three := redisload.Take(t, store, 3, fluxgate.PerSecond(100), minute)
 	rate := redisRate(client)
 	var vsDocuments, vsRate, vsOne, p99 []float64
 	for range 7 {
 		docs := documents(t, server.Addr(), sha)
-		own := run(t, one.spread)
-		theirs := run(t, rate)
-		rules := run(t, three.spread)
-		vsDocuments = append(vsDocuments, own.perSecond/docs)
-		vsRate = append(vsRate, own.perSecond/theirs.perSecond)
-		vsOne = append(vsOne, rules.perSecond/own.perSecond)
-		p99 = append(p99, float64(own.p99)/float64(theirs.p99))
+		own := redisload.Run(t, one.Spread)
+		theirs := redisload.Run(t, rate)
+		rules := redisload.Run(t, three.Spread)
+		vsDocuments = append(vsDocuments, own.PerSecond/docs)
+		vsRate = append(vsRate, own.PerSecond/theirs.PerSecond)
+		vsOne = append(vsOne, rules.PerSecond/own.PerSecond)
+		p99 = append(p99, float64(own.P99)/float64(theirs.P99))
 		t.Logf("documents %.0f/s; ours %.0f/s p99 %v; redis_rate %.0f/s p99 %v; three rules %.0f/s p99 %v",
-			docs, own.perSecond, own.p99, theirs.perSecond, theirs.p99, rules.perSecond, rules.p99)
+			docs, own.PerSecond, own.P99, theirs.PerSecond, theirs.P99, rules.PerSecond, rules.P99)
 	}
 	report := figure.NewReport(os.Stdout)
-	report.AtLeast("redis-vs-documents", median(vsDocuments), 2.5, "×")
-	report.AtLeast("redis-vs-redis_rate", median(vsRate), 4, "×")
-	report.AtMost("redis-p99-vs-redis_rate", median(p99), 1, "×")
-	report.AtLeast("redis-three-rules-vs-one", median(vsOne), 0.35, "×")
+	report.AtLeast("redis-vs-documents", figure.MedianOf(vsDocuments), 2.5, "×")
+	report.AtLeast("redis-vs-redis_rate", figure.MedianOf(vsRate), 4, "×")
+	report.AtMost("redis-p99-vs-redis_rate", figure.MedianOf(p99), 1, "×")
+	report.AtLeast("redis-three-rules-vs-one", figure.MedianOf(vsOne), 0.35, "×")
 
-	lone := ours(t, store, 1, fluxgate.PerSecond(1_000_000))
-	call := recordCall(t, server, func() error { return lone(t.Context(), 0, 0) })
+	lone := redisload.Take(t, store, 1, fluxgate.PerSecond(1_000_000))
+	call := redisload.RecordCalls(t, server, 1, func() error { return lone(t.Context(), 0, 0) })[0]
 	report.AtMost("redis-lone-latency-vs-go-redis", latencyRatio(t, server.Addr(), call, 1, 1_000), 1.15, "×")
 	proxy := testenv.StartProxy(t, server.Addr())
 	proxy.SetLatency(500*time.Microsecond, 500*time.Microsecond)
@@ -73,8 +68,8 @@ func TestFigures(t *testing.T) {
 
 	day := fluxgate.PerDay(1_000)
 	hour, slow := fluxgate.PerHour(500), fluxgate.Band{Capacity: 100, RefillTokens: 1, Refill: time.Minute}
-	report.AtMost("redis-bytes-per-bucket-1-band", bytesPerBucket(t, day), 180, " B")
-	report.AtMost("redis-bytes-per-bucket-3-bands", bytesPerBucket(t, day, hour, slow), 215, " B")
+	report.AtMost("redis-bytes-per-bucket-1-band", redisload.BytesPerBucket(t, day), 180, " B")
+	report.AtMost("redis-bytes-per-bucket-3-bands", redisload.BytesPerBucket(t, day, hour, slow), 215, " B")
 	longest, err := longestCall(t)
 	if err != nil {
 		report.Failed("redis-256-keys-hold-the-server", err)
@@ -84,9 +79,4 @@ func TestFigures(t *testing.T) {
 	if report.ExitCode() != 0 {
 		t.Fail()
 	}
-}
-
-func median(values []float64) float64 {
-	slices.Sort(values)
-	return values[len(values)/2]
 }

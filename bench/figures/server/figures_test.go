@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"testing"
 	"time"
 
@@ -81,10 +80,5 @@ func compare(t *testing.T, ours, other *target, limits int) (rate, p99 float64, 
 		rates = append(rates, own.perSecond/their.perSecond)
 		p99s = append(p99s, float64(own.p99)/float64(their.p99))
 	}
-	return median(rates), median(p99s), nil
-}
-
-func median(values []float64) float64 {
-	slices.Sort(values)
-	return values[len(values)/2]
+	return figure.MedianOf(rates), figure.MedianOf(p99s), nil
 }

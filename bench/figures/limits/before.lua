@@ -1,0 +1,555 @@
+-- The control of limits-token-bucket-unchanged: store/redisstore/lua/decide.lua as it
+-- was when it had token buckets only. It is here to be measured against, not to be used.
+--
+-- decide.lua: the token buckets of FluxGate, on the server that holds them.
+--
+-- One call decides a list of requests. A request is a list of demands, each for one key
+-- with its bands; it takes from all of them or from none. The call reads the clock
+-- once, reads all keys at once, and writes each changed key once, to expire when it is
+-- full again: an expired bucket and a full one are the same.
+--
+-- The arithmetic is that of internal/bucket; its package comment explains why it is
+-- exact. All numbers are integers below 2^53, which Lua's doubles hold exactly. Only a
+-- product of time and rate may pass 2^53, where it is compared with a smaller number
+-- and rounding cannot change the answer.
+--
+-- KEYS     the keys, each once
+-- ARGV[1]  what is asked, packed little-endian:
+--            now           double   0; tests alone pass the time here
+--            lists         uint16   lists of bands, each once however many demand it
+--            requests      uint16   takes and peeks
+--            demands       uint16   of all of them
+--            settlements   uint16
+--          per list:
+--            bands         uint8
+--            per band      uint32 id, double unit, rate, limit, max, tick
+--          per request:    uint8 what it is (0 take, 1 peek, 2 take from keys that nothing
+--                          else here asks for), uint8 demands
+--          per demand, request by request:
+--                          uint16 key, uint16 list, uint8 kind (0 enforced, 1 shadow, 2 enforced
+--                          overdraft, 3 shadow overdraft), double cost, double least, double patience
+--          per settlement: uint16 key, uint16 list, double cost, double actual, double at,
+--                          per band double due
+-- ARGV[2]  the format of the answer, which follows from the input
+-- Returns  packed: double now; then per request
+--            uint8 admitted; per demand uint8 status, per band double level before the take;
+--            of a bucket that cannot be read its version instead of the first level
+--          then per settlement
+--            double tokens: given back, or negative charged
+--          and where the time was passed in, per key a double: the moment in ms it
+--          would expire, 0 for one that was deleted, -1 for one that was not written.
+--
+-- A value is packed too: uint8 version, uint56 at, per band uint24 id, uint56 used,
+-- uint56 limit, and while requests wait a uint56: how long after at the last of them is
+-- due. The odd sizes keep a value of one band in one small allocation.
+--
+-- This runs hundreds of times in every call, and a function call costs more than the
+-- arithmetic. So floor(x) is spelled x - x % 1, values are packed and unpacked at once,
+-- and requests that fit at once have code paths of their own.
+
+local VERSION = 1
+local PEEK, TAKE_ALONE = 1, 2
+local OK, REJECTED, TOO_COSTLY, UNREADABLE = 0, 1, 2, 3
+local SHADOW, OVERDRAFT, SHADOW_OVERDRAFT = 1, 2, 3
+local MAX_BANDS = 16
+
+local KEYS, call, fmod = KEYS, redis.call, math.fmod
+local unpack, pack, unpack_from, rep, byte, format = unpack, struct.pack, struct.unpack, string.rep, string.byte, string.format
+
+local input = ARGV[1]
+local now, list_count, request_count, demand_count, settlement_count, pos = unpack_from('<dI2I2I2I2', input)
+local time_is_passed_in = now > 0
+if not time_is_passed_in then
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+
+-- Lists of bands. edge is the current tick, counted from 1970.
+local lists = {}
+for l = 1, list_count do
+  local list = {}
+  list.count, pos = unpack_from('<B', input, pos)
+  for i = 1, list.count do
+    local id, unit, rate, limit, max, tick
+    id, unit, rate, limit, max, tick, pos = unpack_from('<I4ddddd', input, pos)
+    list[i] = { id = id, unit = unit, rate = rate, limit = limit, max = max, tick = tick, edge = now / tick - now / tick % 1 }
+  end
+  lists[l] = list
+end
+
+-- The format of a value, by how many bands it has.
+local value_formats = {}
+local function value_format(bands)
+  local f = value_formats[bands]
+  if not f then
+    f = '<BI7' .. rep('I3I7I7', bands)
+    value_formats[bands] = f
+  end
+  return f
+end
+
+-- The state of the buckets, by key: as it is packed (version, at, and from 3 * i on the
+-- id, used and limit of band i), how long after at the last waiting request is due, and
+-- once it changed, when it is full.
+local stored = call('MGET', unpack(KEYS))
+local states, hold, full_at, unreadable = {}, {}, {}, {}
+
+-- When a value that is full at a moment expires, in ms, as a number and as text:
+-- converting it here costs a third of what the server's conversion does.
+local this_ms = now / 1000 - now / 1000 % 1
+local function expiry_of(full)
+  local expires = full / 1000
+  local whole = expires - expires % 1
+  if whole < expires then expires = whole + 1 end
+  -- A millisecond more, for servers whose expiry clock is slightly behind.
+  return expires, format('%d', expires - this_ms + 1)
+end
+
+local expiries = {}
+local function write(k, value, expires, lifetime)
+  if time_is_passed_in then
+    expiries[k] = expires
+    return call('SET', KEYS[k], value)
+  end
+  return call('PSETEX', KEYS[k], lifetime, value)
+end
+
+-- Reads the state of a key. Absent means full. A value that cannot be read is not
+-- changed, and its requests get its version. The script must not fail here, because it
+-- may have written other keys.
+local function open(k, list)
+  local value, state, bands, extra = stored[k], nil, 0, 0
+  hold[k] = 0
+  if value then
+    extra = (#value - 8) % 17
+    bands = (#value - 8 - extra) / 17
+    if byte(value) ~= VERSION or bands < 1 or bands > MAX_BANDS or extra ~= 0 and extra ~= 7 then
+      unreadable[k] = byte(value) or 0
+      value = nil
+    end
+  end
+  if not value then
+    state = { VERSION, now }
+    for i = 1, list.count do
+      state[3 * i], state[3 * i + 1], state[3 * i + 2] = list[i].id, 0, list[i].limit
+    end
+  else
+    state = { unpack_from(value_format(bands), value) }
+    state[3 * bands + 3] = nil -- the end position of unpack
+    if extra == 7 then hold[k] = unpack_from('<I7', value, #value - 6) end
+  end
+  states[k] = state
+  return state
+end
+
+-- x * y / z rounded up, for integers below 2^53, or most if it is more. The product may
+-- need 106 bits: it is built by doubling, with quotient and remainder.
+local function muldiv(x, y, z, most)
+  if x * y < 9007199254740992 then
+    local rest = fmod(x * y, z)
+    local q = (x * y - rest) / z
+    if rest > 0 then q = q + 1 end
+    if q > most then return most end
+    return q
+  end
+  local yr = fmod(y, z)
+  local yq = (y - yr) / z
+  local q, r = 0, 0
+  local bit = 4503599627370496 -- 2^52
+  while bit >= 1 do
+    q = q + q
+    if r >= z - r then
+      q, r = q + 1, r - (z - r)
+    else
+      r = r + r
+    end
+    if x >= bit then
+      x = x - bit
+      q = q + yq
+      if r >= z - yr then
+        q, r = q + 1, r - (z - yr)
+      else
+        r = r + yr
+      end
+    end
+    if q > most then return most end
+    bit = bit / 2
+  end
+  if r > 0 then q = q + 1 end
+  if q > most then return most end
+  return q
+end
+
+-- The used units that belong to band i where the rule has changed: those of the slot
+-- with its id, else of the slot at its position if that is no other band's, else none;
+-- carried over in proportion if the numbers differ. The second result reports that.
+local function carried(state, list, i)
+  local b, slot = list[i], nil
+  for p = 3, #state, 3 do
+    if state[p] == b.id then slot = p end
+  end
+  if not slot then
+    slot = 3 * i
+    for j = 1, list.count do
+      if list[j].id == state[slot] then return 0, false end
+    end
+    if not state[slot] then return 0, false end
+  end
+  local used, limit = state[slot + 1], state[slot + 2]
+  if limit == b.limit then return used, false end
+  if limit <= 0 then return b.limit, true end
+  return muldiv(used, b.limit, limit, b.max), true
+end
+
+-- The used units of band i now: less what has come back since they were written. A
+-- clock that stepped back counts as no time. The second result is whether they were
+-- written under other numbers.
+local function level_of(state, list, i)
+  local b, used, changed = list[i], state[3 * i + 1], false
+  if state[3 * i] ~= b.id or state[3 * i + 2] ~= b.limit then used, changed = carried(state, list, i) end
+  local written = state[2]
+  if now > written then
+    -- The product may pass 2^53 and be rounded; used is below, so the sign is right.
+    used = used - (b.edge - (written / b.tick - written / b.tick % 1)) * b.rate
+    if used < 0 then used = 0 end
+  end
+  return used, changed
+end
+
+-- The moment at which units of a band will have come back, at a tick's edge.
+local function moment_of(b, units)
+  local ticks = units / b.rate
+  local whole = ticks - ticks % 1
+  if whole < ticks then whole = whole + 1 end
+  return (b.edge + whole) * b.tick
+end
+
+-- How long until the last waiting request is due.
+local function hold_of(k, state)
+  local left = hold[k]
+  if left > 0 and now > state[2] then
+    left = left - (now - state[2])
+    if left < 0 then return 0 end
+  end
+  return left
+end
+
+-- When every band of a list is full, given their levels, which follow index first.
+local function full_with(list, levels, first)
+  local full = now
+  for i = 1, list.count do
+    local level = levels[first + i]
+    if level > 0 then
+      local moment = moment_of(list[i], level)
+      if moment > full then full = moment end
+    end
+  end
+  return full
+end
+
+-- Keeps the levels of a list for a key, to be written at the end.
+local function keep(k, state, list, levels, first, held)
+  local bands = list.count
+  state[2] = now
+  for i = 1, bands do
+    state[3 * i], state[3 * i + 1], state[3 * i + 2] = list[i].id, levels[first + i], list[i].limit
+  end
+  for p = #state, 3 * bands + 3, -1 do state[p] = nil end
+  hold[k], full_at[k] = held, full_with(list, levels, first)
+end
+
+-- All requests, two values each, and all demands, six values each.
+local requests = { unpack_from('<' .. rep('BB', request_count), input, pos) }
+pos = pos + 2 * request_count
+local demands = { unpack_from('<' .. rep('I2I2Bddd', demand_count), input, pos) }
+pos = pos + 29 * demand_count
+
+-- The values of the answer, and of the request at hand by band: its level, and how
+-- long it makes the request wait.
+local values, said = { now }, 1
+local levels, waits, statuses = {}, {}, {}
+
+-- The longest wait until a band has more than 0 left, given the levels after first:
+-- what an overdraft needs.
+local function wait_until_positive(list, first)
+  local longest = 0
+  for i = 1, list.count do
+    local b, level = list[i], levels[first + i]
+    if level >= b.limit then
+      local wait = moment_of(b, level - b.limit + 1) - now
+      if wait > longest then longest = wait end
+    end
+  end
+  return longest
+end
+
+-- The largest whole number of tokens up to cost that all bands have now, but at least
+-- least.
+local function grant_of(state, list, least, cost)
+  for i = 1, list.count do
+    local left = (list[i].limit - level_of(state, list, i)) / list[i].unit
+    left = left - left % 1
+    if left < cost then cost = left end
+  end
+  if cost < least then return least end
+  return cost
+end
+
+-- Decides the request whose demands are after d in demands.
+local function decide(op, asked, d)
+  -- Does each demand fit, waiting included?
+  local admitted, n, e = 1, 0, d
+  for j = 1, asked do
+    local k, list, kind, cost = demands[e + 1], lists[demands[e + 2]], demands[e + 3], demands[e + 4]
+    local state, status, longest, first = states[k] or open(k, list), OK, 0, n
+    if demands[e + 5] < cost then
+      cost = grant_of(state, list, demands[e + 5], cost)
+      demands[e + 4] = cost
+    end
+    for i = 1, list.count do
+      local b, level = list[i], level_of(state, list, i)
+      local price = cost * b.unit
+      n = n + 1
+      levels[n], waits[n] = level, 0
+      if price > b.limit then
+        status = TOO_COSTLY
+      elseif level + price > b.limit then
+        local wait = moment_of(b, level + price - b.limit) - now
+        waits[n] = wait
+        if wait > longest then longest = wait end
+      end
+    end
+    if kind >= OVERDRAFT then status, longest = OK, wait_until_positive(list, first) end
+    if status == OK and longest > demands[e + 6] then status = REJECTED end
+    if unreadable[k] then
+      status, levels[first + 1] = UNREADABLE, unreadable[k]
+    elseif status ~= OK and kind ~= SHADOW and kind ~= SHADOW_OVERDRAFT then
+      admitted = 0
+    end
+    statuses[j] = status
+    e = e + 6
+  end
+
+  -- Write the answer, and take from all or from none, but debit overdrafts in any case.
+  said = said + 1
+  values[said] = admitted
+  n, e = 0, d
+  for j = 1, asked do
+    local k, list, cost = demands[e + 1], lists[demands[e + 2]], demands[e + 4]
+    local state, status, bands, changed = states[k], statuses[j], list.count, false
+    said = said + 1
+    values[said] = status
+    for i = 1, bands do
+      said = said + 1
+      values[said] = levels[n + i]
+    end
+    if op ~= PEEK then
+      if demands[e + 3] >= OVERDRAFT then
+        for i = 1, bands do
+          local b, level = list[i], levels[n + i]
+          local units = cost * b.unit
+          if units > b.max - level then units = b.max - level end
+          if units > 0 and status ~= UNREADABLE then levels[n + i], changed = level + units, true end
+        end
+        if changed then keep(k, state, list, levels, n, hold_of(k, state)) end
+      elseif admitted == 1 and status == OK and cost > 0 then
+        local held = hold_of(k, state)
+        for i = 1, bands do
+          local b, level, wait = list[i], levels[n + i], waits[n + i]
+          if wait > 0 then
+            -- To the due tick, where the bucket is at most full, and back.
+            local due = (now + wait) / b.tick
+            local regained = (due - due % 1 - b.edge) * b.rate
+            if regained > level then level = regained end
+            if wait > held then held = wait end
+          end
+          levels[n + i] = level + cost * b.unit
+        end
+        keep(k, state, list, levels, n, held)
+        changed = true
+      end
+      if not changed and now < state[2] then
+        -- The clock stepped back: no time has passed, and from here on it counts by
+        -- the new clock. That changes no token, whatever the answer.
+        state[2], full_at[k] = now, full_with(list, levels, n)
+      end
+    end
+    n, e = n + bands, e + 6
+  end
+end
+
+-- Fast paths for a take from keys that no other request of the call has, if the bands
+-- are unchanged and everything fits at once, as for most requests. They are decide()
+-- without the tables. In any other case they change nothing and leave the take to
+-- decide(). A demand whose whole cost fits is granted all of it, and an overdraft that
+-- fits is a take like others.
+
+-- A take from a full bucket: the new value and expiry, which are the same for every
+-- full bucket of the rule. false if the cost does not fit.
+local function used_once(list, cost)
+  if list.cost ~= cost then
+    local state, full, fits = { VERSION, now }, now, cost > 0
+    for i = 1, list.count do
+      local b = list[i]
+      local price = cost * b.unit
+      local moment = moment_of(b, price)
+      state[3 * i], state[3 * i + 1], state[3 * i + 2] = b.id, price, b.limit
+      if moment > full then full = moment end
+      fits = fits and price <= b.limit
+    end
+    list.cost, list.value = cost, fits and pack(value_format(list.count), unpack(state))
+    list.expires, list.lifetime = expiry_of(full)
+  end
+  return list.value, list.expires, list.lifetime
+end
+
+-- One band of one key.
+local function take_one(d)
+  local k, list, cost = demands[d + 1], lists[demands[d + 2]], demands[d + 4]
+  local stored_value, level, value, expires, lifetime = stored[k], 0, nil, nil, nil
+  if stored_value then
+    if #stored_value ~= 25 then return false end
+    local b = list[1]
+    local version, written, id, used, limit = unpack_from('<BI7I3I7I7', stored_value)
+    if version ~= VERSION or id ~= b.id or limit ~= b.limit or written > now then return false end
+    local back = now - written
+    if b.tick > 1 then back = b.edge - (written / b.tick - written / b.tick % 1) end
+    level = used - back * b.rate
+    if level < 0 then level = 0 end
+    local after = level + cost * b.unit
+    if after > limit or cost == 0 then return false end
+    value = pack('<BI7I3I7I7', VERSION, now, id, after, limit)
+    expires, lifetime = expiry_of(moment_of(b, after))
+  else
+    value, expires, lifetime = used_once(list, cost)
+    if not value then return false end
+  end
+  values[said + 1], values[said + 2], values[said + 3] = 1, OK, level
+  said = said + 3
+  write(k, value, expires, lifetime)
+  return true
+end
+
+-- Several bands or keys. The new values are kept by demand, and written if all fit.
+local after, after_expires, after_lifetime = {}, {}, {}
+local function take_several(asked, d)
+  local now, n = now, said + 1 -- the first is whether it is admitted
+  for j = 1, asked do
+    local list, cost, stored_value = lists[demands[d + 2]], demands[d + 4], stored[demands[d + 1]]
+    local bands = list.count
+    n = n + 1
+    values[n] = OK
+    if stored_value then
+      if #stored_value ~= 8 + 17 * bands or byte(stored_value) ~= VERSION or cost == 0 then return false end
+      local state = { unpack_from(value_format(bands), stored_value) }
+      local written, full, p = state[2], now, 3
+      if written > now then return false end
+      for i = 1, bands do
+        local b = list[i]
+        local rate, limit, tick = b.rate, b.limit, b.tick
+        if state[p] ~= b.id or state[p + 2] ~= limit then return false end
+        local back = now - written
+        if tick > 1 then back = b.edge - (written / tick - written / tick % 1) end
+        local level = state[p + 1] - back * rate
+        if level < 0 then level = 0 end
+        n = n + 1
+        values[n] = level
+        level = level + cost * b.unit
+        if level > limit then return false end
+        state[p + 1] = level
+        local ticks = level / rate
+        local whole = ticks - ticks % 1
+        if whole < ticks then whole = whole + 1 end
+        local moment = (b.edge + whole) * tick
+        if moment > full then full = moment end
+        p = p + 3
+      end
+      state[2] = now
+      after[j] = pack(value_format(bands), unpack(state))
+      after_expires[j], after_lifetime[j] = expiry_of(full)
+    else
+      for i = 1, bands do values[n + i] = 0 end
+      n = n + bands
+      after[j], after_expires[j], after_lifetime[j] = used_once(list, cost)
+      if not after[j] then return false end
+    end
+    d = d + 6
+  end
+  values[said + 1], said = 1, n
+  for j = asked, 1, -1 do
+    d = d - 6
+    write(demands[d + 1], after[j], after_expires[j], after_lifetime[j])
+  end
+  return true
+end
+
+local d = 0
+for r = 1, 2 * request_count, 2 do
+  local op, asked, done = requests[r], requests[r + 1], false
+  if op == TAKE_ALONE then
+    if asked == 1 and lists[demands[d + 2]].count == 1 then
+      done = take_one(d)
+    else
+      done = take_several(asked, d)
+    end
+  end
+  if not done then decide(op, asked, d) end
+  d = d + 6 * asked
+end
+
+-- Corrects takes to the actual cost. Tokens that could be handed out twice do not come
+-- back.
+for _ = 1, settlement_count do
+  local k, l, cost, actual, taken_at
+  k, l, cost, actual, taken_at, pos = unpack_from('<I2I2ddd', input, pos)
+  local list = lists[l]
+  local state = states[k] or open(k, list)
+  local difference, changed, held = cost - actual, false, hold_of(k, state)
+  local tokens = difference
+  for i = 1, list.count do
+    local b, units, due = list[i], 0, nil
+    local level, carried_over = level_of(state, list, i)
+    due, pos = unpack_from('<d', input, pos)
+    if difference > 0 and (carried_over or now < taken_at) then
+      tokens = 0 -- how much has overflowed since is unknown
+    elseif difference > 0 then
+      local last, first = (now + held) / b.tick, due / b.tick
+      local gone = ((last - last % 1) - (first - first % 1)) * b.rate
+      if gone < 0 then gone = 0 end
+      units = math.max(0, math.min(cost * b.unit - gone, difference * b.unit, level))
+      tokens = math.min(tokens, math.floor(units / b.unit))
+    elseif difference < 0 then
+      units = -math.min(math.max(0, b.max - level), -difference * b.unit)
+      tokens = math.max(tokens, math.ceil(units / b.unit))
+    else
+      tokens = 0
+    end
+    levels[i] = level - units
+    changed = changed or units ~= 0
+  end
+  if unreadable[k] then tokens, changed = 0, false end
+  if changed then keep(k, state, list, levels, 0, held) end
+  said = said + 1
+  values[said] = tokens
+end
+
+-- Write what changed.
+for k, full in pairs(full_at) do
+  if full > now then
+    local state = states[k]
+    local value = pack(value_format((#state - 2) / 3), unpack(state))
+    if hold[k] > 0 then value = value .. pack('<I7', hold[k]) end
+    write(k, value, expiry_of(full))
+  else
+    if stored[k] then call('DEL', KEYS[k]) end
+    expiries[k] = 0
+  end
+end
+if time_is_passed_in then
+  for k = 1, #KEYS do
+    said = said + 1
+    values[said] = expiries[k] or -1
+  end
+end
+
+return pack(ARGV[2], unpack(values))

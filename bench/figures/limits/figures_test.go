@@ -1,0 +1,120 @@
+// Package limits_test measures each kind of band against the token bucket on one
+// real Redis: see make figures-limits.
+package limits_test
+
+import (
+	"context"
+	_ "embed"
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/bench/figure"
+	"github.com/fluxgate/fluxgate/bench/redisload"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/redis/go-redis/v9"
+)
+
+var measure = flag.Bool("figures", false, "measure the figures, which takes minutes")
+
+//go:embed before.lua
+var before string
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+var (
+	quota  = fluxgate.Band{Kind: fluxgate.Quota, Capacity: 10_000, Period: "month"}
+	window = fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 100, Refill: time.Minute}
+)
+
+func TestFigures(t *testing.T) {
+	if !*measure {
+		t.Skip("figures are measured by make figures-limits")
+	}
+	server := testenv.StartStandalone(t, testenv.Config{})
+	store := redisload.Open(t, server.URI())
+	bucket := redisload.Take(t, store, 1, fluxgate.PerMinute(100))
+	kinds := []struct {
+		name  string
+		bar   float64
+		takes redisload.Takes
+		ratio []float64
+	}{
+		{name: "quota", bar: 0.7, takes: redisload.Take(t, store, 1, quota)},
+		{name: "sliding-window", bar: 0.4, takes: redisload.Take(t, store, 1, window)},
+	}
+	for round := range 8 {
+		control := redisload.Run(t, bucket.Spread)
+		t.Logf("token bucket %.0f/s p99 %v", control.PerSecond, control.P99)
+		for i := range kinds {
+			k := &kinds[i]
+			load := redisload.Run(t, k.takes.Spread)
+			t.Logf("%s %.0f/s p99 %v", k.name, load.PerSecond, load.P99)
+			if round > 0 { // the first creates the buckets
+				k.ratio = append(k.ratio, load.PerSecond/control.PerSecond)
+			}
+		}
+	}
+	report := figure.NewReport(os.Stdout)
+	for i := range kinds {
+		report.AtLeast("limits-"+kinds[i].name, figure.MedianOf(kinds[i].ratio), kinds[i].bar, "×")
+	}
+	report.AtLeast("limits-token-bucket-unchanged", scriptsRatio(t, server), 0.95, "×")
+	// A bucket and its key take about 140 bytes with one token bucket. A quota adds
+	// 15 bytes to the value, a window 141.
+	report.AtMost("limits-bytes-quota", redisload.BytesPerBucket(t, quota), 200, " B")
+	report.AtMost("limits-bytes-sliding-window", redisload.BytesPerBucket(t, window), 350, " B")
+	if report.ExitCode() != 0 {
+		t.Fail()
+	}
+}
+
+// scriptsRatio is the speed of the script at token buckets against that of before,
+// with the same calls by turns: the lowest of several kinds of calls.
+func scriptsRatio(t *testing.T, server *testenv.Server) float64 {
+	t.Helper()
+	ctx := t.Context()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: 10 * time.Second})
+	defer func() { _ = client.Close() }()
+	old, err := client.ScriptLoad(ctx, before).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := redisload.Open(t, server.URI())
+	second := fluxgate.PerSecond(1_000_000)
+	one := redisload.Take(t, store, 1, second)
+	several := redisload.Take(t, store, 3, second, fluxgate.PerHour(1_000_000_000))
+	lowest := 0.0
+	for _, c := range []struct {
+		name   string
+		decide func(ctx context.Context, caller, n int) error
+	}{
+		{"one band", one.Spread},
+		{"three rules of two bands", several.Spread},
+		{"one key", func(ctx context.Context, caller, _ int) error { return one(ctx, caller, 0) }},
+	} {
+		// The first calls are small, before all callers wait.
+		calls := redisload.RecordCalls(t, server, 200, func() error { redisload.Run(t, c.decide); return nil })[100:]
+		send := func(sha any) func(n int) {
+			return func(n int) {
+				pipeline := client.Pipeline()
+				for i := range n {
+					call := calls[i%len(calls)]
+					call[1] = sha
+					pipeline.Do(ctx, call...)
+				}
+				if _, err := pipeline.Exec(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		ratio := figure.Ratio(send(old), send(calls[0][1]))
+		t.Logf("%s: %.2f× the speed of the script before", c.name, ratio)
+		if lowest == 0 || ratio < lowest {
+			lowest = ratio
+		}
+	}
+	return lowest
+}

@@ -1,0 +1,126 @@
+// Package redisload has many callers decide on the Redis store, for the figures
+// that measure it.
+package redisload
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/calendar"
+	"github.com/fluxgate/fluxgate/store/redisstore"
+)
+
+const (
+	// Callers decide at the same time.
+	Callers = 256
+	// Keys are how many keys [Place] spreads their decisions over.
+	Keys = 100_000
+
+	slice = time.Second
+)
+
+// Load is the throughput of one kind of caller.
+type Load struct {
+	PerSecond float64
+	P99       time.Duration
+}
+
+// Run has all callers decide for a while. decide is given the number of the
+// caller and of its decision.
+func Run(t *testing.T, decide func(ctx context.Context, caller, n int) error) Load {
+	t.Helper()
+	latencies := make([][]time.Duration, Callers)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	start := time.Now()
+	var wg sync.WaitGroup
+	for caller := range Callers {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				began := time.Now()
+				if began.Sub(start) > slice {
+					return
+				}
+				if err := decide(ctx, caller, n); err != nil {
+					t.Error(err)
+					return
+				}
+				latencies[caller] = append(latencies[caller], time.Since(began))
+			}
+		})
+	}
+	wg.Wait()
+	elapsed := time.Since(start)
+	all := slices.Concat(latencies...)
+	if len(all) == 0 {
+		t.Fatal("no decision was made")
+	}
+	slices.Sort(all)
+	return Load{PerSecond: float64(len(all)) / elapsed.Seconds(), P99: all[len(all)*99/100]}
+}
+
+// Place spreads the decisions of all callers over the keys.
+func Place(caller, n int) uint64 { return uint64(caller*7919+n*31) % Keys }
+
+// Takes decides on a store, for one key of one caller.
+type Takes func(ctx context.Context, caller int, key uint64) error
+
+// Spread decides for the keys in turn.
+func (f Takes) Spread(ctx context.Context, caller, n int) error {
+	return f(ctx, caller, Place(caller, n))
+}
+
+// Open opens a store that is closed when the test ends.
+func Open(t *testing.T, uri string) *redisstore.Store {
+	t.Helper()
+	store, err := redisstore.Open(t.Context(), uri, redisstore.Config{Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// Take decides by rules of so many bands each. Bands of another number or first
+// kind have other keys.
+func Take(t *testing.T, store *redisstore.Store, rules int, bands ...fluxgate.Band) Takes {
+	t.Helper()
+	var exact []fluxgate.ExactBand
+	for i, b := range bands {
+		e, err := b.Exact(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Kind == fluxgate.Quota {
+			for j, edge := range calendar.Edges(b.Period, time.UTC, time.Now()) {
+				e.Edges[j] = edge.UnixMicro()
+			}
+		}
+		exact = append(exact, e)
+	}
+	type own struct {
+		demands []fluxgate.Demand
+		out     fluxgate.Outcome
+	}
+	state := make([]own, Callers)
+	for i := range state {
+		for r := range rules {
+			d := fluxgate.Demand{Key: fluxgate.Key{RuleSet: "figures", Rule: strconv.Itoa(r)}, Bands: exact, Cost: 1}
+			d.Key.ID[15], d.Key.ID[14], d.Key.ID[13] = byte(r), byte(len(bands)), byte(exact[0].Kind)
+			state[i].demands = append(state[i].demands, d)
+		}
+	}
+	return func(ctx context.Context, caller int, key uint64) error {
+		own := &state[caller]
+		for i := range own.demands {
+			binary.LittleEndian.PutUint64(own.demands[i].Key.ID[:], key*0x9e3779b97f4a7c15)
+		}
+		return store.Take(ctx, own.demands, &own.out)
+	}
+}
