@@ -1,0 +1,304 @@
+-- kinds.lua: what decide.lua needs for bands that are no token buckets. It is the body of a
+-- function there, which only calls with such bands run: to define a function takes as long
+-- as much of a decision.
+
+-- What a mixed value remembers of a band: kind, id, used, limit, and from 5 on the rest.
+local record_formats = { [BUCKET] = '<BI3I7I7', [QUOTA] = '<BI3I7I7I7', [WINDOW] = '<BI3I7I7I7I7' .. rep('I7', WINDOW_SLOTS + 1), [CONCURRENCY] = '<BI3I7I7I7I7' }
+
+-- The records of a value, or nil if it cannot be read.
+function records_of(value)
+  local records, at = {}, 16
+  while at <= #value do
+    local f = record_formats[byte(value, at)]
+    if not f or at + struct.size(f) - 1 > #value or #records == MAX_BANDS then return nil end
+    local r = { unpack_from(f, value, at) }
+    at = r[#r]
+    r[#r] = nil
+    records[#records + 1] = r
+  end
+  return #records > 0 and records
+end
+
+-- Makes the state of a key one with records.
+function with_records(k, state)
+  state.records, state.raw = {}, stored[k] and not full_at[k] and stored[k]
+  for p = 3, stored[k] and #state or full_at[k] and #state or 0, 3 do
+    state.records[#state.records + 1] = { BUCKET, state[p], state[p + 1], state[p + 2] }
+  end
+  for p = #state, 3, -1 do state[p] = nil end
+end
+
+-- The record of band i, as carried() finds a slot.
+local function found(records, list, i)
+  local id = list[i].id
+  if records[i] and records[i][2] == id then return records[i] end
+  for _, r in ipairs(records) do
+    if r[2] == id then return r end
+  end
+  local r = records[i]
+  if r then
+    for j = 1, list.count do
+      if list[j].id == r[2] then return nil end
+    end
+  end
+  return r
+end
+
+-- The record of band i. Requests under way and tokens do not compare.
+local function record_of(records, list, i)
+  local r = found(records, list, i)
+  if r and (r[1] == CONCURRENCY) ~= (list[i].kind == CONCURRENCY) then return nil end
+  return r
+end
+
+-- How many hold slots of a band, and when the first and the last of them lose theirs. The
+-- first is only looked up where it is needed.
+local function held_by(b, holder, last)
+  local held, first = call('ZCOUNT', KEYS[holder.k], format('(%.0f', now), '+inf'), 0
+  if held == 0 then return 0, 0, 0 end
+  if held >= b.limit then
+    first = tonumber(call('ZRANGEBYSCORE', KEYS[holder.k], format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+  end
+  return held, first, last
+end
+
+-- Gives a slot, or renews it. A holder never has more time left than hold: if one has, the
+-- clock stepped back.
+function hold_slot(b, view, holder)
+  local till = now + b.hold
+  call('ZREMRANGEBYSCORE', KEYS[holder.k], '-inf', format('%.0f', now))
+  if view[LAST] > till then
+    for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[holder.k], format('(%.0f', till), '+inf')) do
+      call('ZADD', KEYS[holder.k], format('%.0f', till), id)
+    end
+  end
+  call('ZADD', KEYS[holder.k], format('%.0f', till), holder.id)
+  if not time_is_passed_in then call('PEXPIRE', KEYS[holder.k], format('%d', b.hold / 1000 + 1)) end
+  view[LAST] = till
+end
+
+local function in_proportion(b, used, limit)
+  if limit == b.limit then return used end
+  if limit <= 0 then return b.limit end
+  return muldiv(used, b.limit, limit, b.max)
+end
+
+-- The period of a quota now, by the edges that the gateway sent. One whose clock is wrong
+-- by more than a period sent others: periods as long as its own are assumed then.
+local function period_of(b)
+  local length = math.max(1, b.second - b.first)
+  local last
+  if now < b.first then
+    last = b.first - (b.first - now - 1) + (b.first - now - 1) % length
+  elseif now < b.second then
+    return b.first, b.second
+  elseif now < b.third then
+    return b.second, b.third
+  else
+    last = b.third + (now - b.third) - (now - b.third) % length + length
+  end
+  return last - length, last
+end
+
+-- Brings the counts of a window to now: the record from END on, and their sum.
+local function window_of(b, r)
+  local current = now / b.slot - now / b.slot % 1
+  local view, used, newest, length = { WINDOW, b.id, 0, b.limit, current, b.slot }, 0, r[NEWEST], r[LENGTH]
+  for n = 0, WINDOW_SLOTS do view[COUNTS + n] = 0 end
+  local start = newest * length / b.slot
+  if start - start % 1 > current then view[NEWEST] = current + 1 end -- the clock stepped back
+  if length == b.slot and newest > current + 1 then newest = current + 1 end
+  for n = 0, WINDOW_SLOTS do
+    local units, number = r[COUNTS + n], newest - n
+    if length ~= b.slot then
+      number = ((number + 1) * length - 1) / b.slot
+      number = math.min(number - number % 1, view[NEWEST])
+    end
+    local at = view[NEWEST] - number
+    if units > 0 and at <= WINDOW_SLOTS then
+      units = math.min(in_proportion(b, units, r[4]), b.max - used)
+      view[COUNTS + at] = view[COUNTS + at] + units
+      used = used + units
+    end
+  end
+  view[3] = used
+  return view
+end
+
+-- The record of band i brought to now, and whether it was written under other numbers.
+function view_of(state, list, i, holder)
+  local b, r = list[i], record_of(state.records, list, i)
+  local kind, used, changed = b.kind, 0, false
+  if kind == CONCURRENCY then
+    local held, first, last = held_by(b, holder, r and r[LAST] or 0)
+    if r then r[3], r[FIRST], state.raw = held, first, nil end
+    return { kind, b.id, held, b.limit, first, last }, false
+  end
+  if r then
+    used = in_proportion(b, r[3], r[4])
+    changed = r[1] ~= kind or r[4] ~= b.limit or kind == WINDOW and r[LENGTH] ~= b.slot
+  end
+  if kind == BUCKET then
+    local written = state[2]
+    if now > written then
+      used = used - (b.edge - (written / b.tick - written / b.tick % 1)) * b.rate
+      if used < 0 then used = 0 end
+    end
+    return { kind, b.id, used, b.limit }, changed
+  end
+  if kind == QUOTA then
+    local begin, last = period_of(b)
+    if r and r[1] == QUOTA then
+      if r[END] > now then
+        last = r[END]
+      elseif r[END] >= begin then
+        used = math.max(0, used - b.limit) -- debt is paid by the new period
+      else
+        used = 0
+      end
+    end
+    return { kind, b.id, used, b.limit, last }, changed
+  end
+  if r and r[1] == WINDOW then return window_of(b, r), changed end
+  local view = { kind, b.id, used, b.limit, now / b.slot - now / b.slot % 1, b.slot, used }
+  for n = 1, WINDOW_SLOTS do view[COUNTS + n] = 0 end
+  return view, changed
+end
+
+-- When nothing is remembered any more of a band.
+local function empty_at(b, view)
+  local used = view[3]
+  if used <= 0 then return now end
+  if view[1] == QUOTA then
+    if used > b.limit then return view[END] + b.longest end
+    return view[END]
+  end
+  if view[1] == CONCURRENCY then return view[LAST] end
+  for n = 0, WINDOW_SLOTS do
+    if view[COUNTS + n] > 0 then return (view[NEWEST] - n + WINDOW_SLOTS + 1) * view[LENGTH] end
+  end
+  return now
+end
+
+-- When every band of a list is full, given their views, which follow index first.
+local function full_views(list, views, first)
+  local full = now
+  for i = 1, list.count do
+    local view, moment = views[first + i], now
+    if view[1] ~= BUCKET then
+      moment = empty_at(list[i], view)
+    elseif view[3] > 0 then
+      moment = moment_of(list[i], view[3])
+    end
+    if moment > full then full = moment end
+  end
+  return full
+end
+
+-- Keeps the views of a list for a key, with new levels, to be written at the end.
+function keep_views(k, state, list, levels, first, held, views)
+  local records = {}
+  for i = 1, list.count do
+    local view, level = views[first + i], levels[first + i]
+    if view[1] == WINDOW then view[COUNTS] = view[COUNTS] + level - view[3] end
+    view[3] = level
+    records[i] = view
+  end
+  state[2], state.records, state.raw, hold[k], full_at[k] = now, records, nil, held, full_views(list, views, first)
+end
+
+-- Follows a clock that stepped back.
+function adopt_clock(k, state, list, views, first)
+  state[2], state.raw, full_at[k] = now, nil, full_views(list, views, first)
+  for _, r in ipairs(state.records) do
+    if r[1] == WINDOW then r[NEWEST] = math.min(r[NEWEST], math.floor(now / r[LENGTH]) + 1) end
+  end
+end
+
+-- The value of a state with records. Nothing is a full bucket.
+function pack_records(k, state)
+  if #state.records == 0 then return '' end
+  if state.raw then return state.raw end
+  local mixed, f, flat = false, '', {}
+  for _, r in ipairs(state.records) do
+    if r[1] ~= BUCKET then mixed = true end
+  end
+  for _, r in ipairs(state.records) do
+    f = f .. (mixed and record_formats[r[1]]:sub(2) or 'I3I7I7')
+    for p = mixed and 1 or 2, #r do flat[#flat + 1] = r[p] end
+  end
+  if mixed then
+    state.raw = pack('<BI7I7' .. f, MIXED, state[2], hold[k], unpack(flat))
+  else
+    state.raw = pack('<BI7' .. f, VERSION, state[2], unpack(flat))
+    if hold[k] > 0 then state.raw = state.raw .. pack('<I7', hold[k]) end
+  end
+  return state.raw
+end
+
+-- Fast paths as in decide.lua, for a take from a key that no other request of the call has.
+take_kind = {}
+
+-- One quota of one key, in the period of its value.
+take_kind[QUOTA] = function(d)
+  local k, list, cost = demands[d + 1], lists[demands[d + 2]], demands[d + 4]
+  local b, value, used, last = list[1], stored[k] or '', 0, nil
+  if value == '' then
+    if not b.last then
+      local _, last = period_of(b)
+      b.last = last
+    end
+    last = b.last
+  else
+    if #value ~= 40 then return false end
+    local version, written, held, kind, id, limit
+    version, written, held, kind, id, used, limit, last = unpack_from('<BI7I7BI3I7I7I7', value)
+    if version ~= MIXED or kind ~= QUOTA or id ~= b.id or limit ~= b.limit or held > 0 or written > now or last <= now then return false end
+  end
+  local after = used + cost * b.unit
+  if after > b.limit or cost == 0 then return false end
+  if b.expires_for ~= last then
+    b.expires_for, b.expires, b.lifetime = last, expiry_of(last)
+  end
+  values[said + 1], values[said + 2], values[said + 3], values[said + 4] = 1, OK, #value, value
+  said = said + 4
+  write(k, pack('<BI7I7BI3I7I7I7', MIXED, now, 0, QUOTA, b.id, after, b.limit, last), b.expires, b.lifetime)
+  return true
+end
+
+-- One window of one key. The counts of its slots stay packed: those that have left are
+-- cut off, and the newest changes.
+take_kind[WINDOW] = function(d)
+  local k, list, cost = demands[d + 1], lists[demands[d + 2]], demands[d + 4]
+  local b, value, used, count, older = list[1], stored[k] or '', 0, 0, nil
+  local current = b.current
+  if not current then
+    current = now / b.slot - now / b.slot % 1
+    b.current, b.none = current, rep('\0', 7 * WINDOW_SLOTS)
+    b.expires, b.lifetime = expiry_of((current + WINDOW_SLOTS + 1) * b.slot)
+  end
+  if value == '' then
+    older = b.none
+  else
+    if #value ~= 166 then return false end
+    local version, written, held, kind, id, limit, newest, length
+    version, written, held, kind, id, used, limit, newest, length, count = unpack_from('<BI7I7BI3I7I7I7I7I7', value)
+    if version ~= MIXED or kind ~= WINDOW or id ~= b.id or limit ~= b.limit or length ~= b.slot or held > 0 or written > now or newest > current then return false end
+    local gone = current - newest
+    if gone == 0 then
+      older = sub(value, 55)
+    elseif gone > WINDOW_SLOTS then
+      used, count, older = 0, 0, b.none
+    else
+      local cut = 167 - 7 * gone
+      for at = cut, 160, 7 do used = used - unpack_from('<I7', value, at) end
+      count, older = 0, rep('\0', 7 * gone - 7) .. sub(value, 48, cut - 1)
+    end
+  end
+  local price = cost * b.unit
+  if used + price > b.limit or cost == 0 then return false end
+  values[said + 1], values[said + 2], values[said + 3], values[said + 4] = 1, OK, #value, value
+  said = said + 4
+  write(k, pack('<BI7I7BI3I7I7I7I7I7', MIXED, now, 0, WINDOW, b.id, used + price, b.limit, current, b.slot, count + price) .. older, b.expires, b.lifetime)
+  return true
+end
