@@ -42,14 +42,15 @@ type RuleDocument struct {
 
 // BandDocument is a [Band] as JSON.
 type BandDocument struct {
-	Kind          BandKind `json:"kind,omitempty" enum:"token-bucket,quota,sliding-window" doc:"How it counts. The default is token-bucket."`
+	Kind          BandKind `json:"kind,omitempty" enum:"token-bucket,quota,sliding-window,concurrency" doc:"How it counts. The default is token-bucket."`
 	Label         string   `json:"label,omitempty" doc:"Unique in the rule. The default is made of the numbers, such as 100-per-1m."`
-	Capacity      int64    `json:"capacity" minimum:"1" doc:"The most tokens that the bucket holds."`
+	Capacity      int64    `json:"capacity" minimum:"1" doc:"The most tokens that the bucket holds, or the most requests at the same time."`
 	RefillTokens  int64    `json:"refillTokens,omitempty" doc:"Of a token bucket: how many come back in each period. The default is the capacity."`
 	Refill        string   `json:"refill,omitempty" doc:"Of a token bucket: the period, such as 100ms, 1m or 30d."`
 	RefillSeconds int64    `json:"refillSeconds,omitempty" doc:"The period in seconds, instead of refill."`
 	Period        string   `json:"period,omitempty" doc:"Of a quota: second, minute, hour, day, week, month or year. Of a sliding window: a duration such as 1m."`
 	Timezone      string   `json:"timezone,omitempty" doc:"Of a quota: the IANA time zone of its calendar. The default is UTC."`
+	Hold          string   `json:"hold,omitempty" doc:"Of requests at the same time: how long a request that is not settled holds its slot, such as 30s."`
 }
 
 // MarshalJSON writes the rule in the shape that [ParseRuleSet] reads.
@@ -86,6 +87,9 @@ func newBandDocument(b Band) BandDocument {
 		return d
 	case b.Kind == SlidingWindow:
 		d.Period = period.Format(b.Refill)
+		return d
+	case b.Kind == Concurrency:
+		d.Hold = period.Format(b.Hold)
 		return d
 	case b.Refill%time.Second == 0:
 		d.RefillSeconds = int64(b.Refill / time.Second)

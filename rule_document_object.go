@@ -146,7 +146,11 @@ func (o *object) period(name string) time.Duration {
 	if strings.HasSuffix(name, "Seconds") {
 		return read(o, name, "a number of seconds above 0, exact to the microsecond", exactSeconds)
 	}
-	s := read(o, name, `a string such as "60s" (a number goes into refillSeconds)`, is[string])
+	want := `a string such as "60s"`
+	if name != "hold" {
+		want += " (a number goes into refillSeconds)"
+	}
+	s := read(o, name, want, is[string])
 	if s == "" {
 		return 0
 	}

@@ -163,6 +163,7 @@ func decodeBand(o *object) Band {
 		Capacity:     o.integer("capacity"),
 		RefillTokens: o.integer("refillTokens"),
 		Timezone:     o.text("timezone"),
+		Hold:         o.period("hold"),
 	}
 	if o.get("refillTokens") != nil && b.RefillTokens == 0 {
 		o.at("refillTokens").add(CodeOutOfRange, "must be at least 1")
@@ -203,7 +204,7 @@ func (o *object) refill(kind BandKind) (refill time.Duration) {
 		}
 	}
 	switch {
-	case given || kind == Quota:
+	case given || kind == Quota || kind == Concurrency:
 	case kind == SlidingWindow:
 		o.at("period").add(CodeRequired, "is required: a duration such as 1m")
 	default:

@@ -98,7 +98,8 @@ func TestRuleSet_JSON(t *testing.T) {
 			IPs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Users: []string{"u"}, APIKeys: []string{"k"},
 		},
 		Bands: []fluxgate.Band{{Label: "x", Capacity: 5, RefillTokens: 2, Refill: 1500 * time.Millisecond, Kind: fluxgate.TokenBucket}, {Capacity: 9, RefillTokens: 9, Refill: 48 * time.Hour},
-			{Kind: fluxgate.Quota, Capacity: 9, Period: "week", Timezone: "Europe/Berlin"}, {Kind: fluxgate.SlidingWindow, Label: "w", Capacity: 9, Refill: 1600 * time.Microsecond}},
+			{Kind: fluxgate.Quota, Capacity: 9, Period: "week", Timezone: "Europe/Berlin"}, {Kind: fluxgate.SlidingWindow, Label: "w", Capacity: 9, Refill: 1600 * time.Microsecond},
+			{Kind: fluxgate.Concurrency, Capacity: 20, Hold: 1500 * time.Millisecond}, {Kind: fluxgate.Concurrency, Label: "c", Capacity: 100_000, Hold: 24 * time.Hour}},
 		Attributes: map[string]any{"n": json.Number("1"), "list": []any{"a"}, "tree": map[string]any{"b": true}},
 		CreatedAt:  time.Date(2024, 1, 2, 3, 4, 5, 6000, time.UTC),
 	}, fluxgate.Rule{ID: "deny", Action: fluxgate.ActionDeny, Priority: 9})
@@ -200,6 +201,7 @@ func TestBand_Names(t *testing.T) {
 		"100-per-1m":   fluxgate.PerMinute(100),
 		"5-per-1d":     fluxgate.PerDay(5),
 		"9-per-month":  {Kind: fluxgate.Quota, Capacity: 9, Period: "month"},
+		"9-at-once":    {Kind: fluxgate.Concurrency, Capacity: 9, Hold: time.Minute},
 		"9-per-1m":     {Kind: fluxgate.SlidingWindow, Capacity: 9, Refill: time.Minute},
 		"2-per-1500ms": {Capacity: 9, RefillTokens: 2, Refill: 1500 * time.Millisecond},
 		"burst":        {Label: "burst", Capacity: 1, Refill: time.Second},

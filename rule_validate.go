@@ -177,11 +177,22 @@ func validateBands(r *Rule, in reporter) {
 			in.at("capacity").add(CodeOutOfRange, "must be at least 1")
 		}
 		validateKind(&b, in)
-		sound := b.Capacity > 0 && b.RefillTokens >= 0 && (b.Refill > 0 || b.Kind == Quota)
+		sound := b.Capacity > 0 && b.RefillTokens >= 0 && b.hasLength()
 		if _, err := b.Exact(i); sound && err != nil {
 			in.add(CodeOutOfRange, "%v", err)
 		}
 	}
+}
+
+// hasLength reports whether the duration is set that the kind of the band needs.
+func (b *Band) hasLength() bool {
+	switch b.Kind {
+	case Quota:
+		return true
+	case Concurrency:
+		return b.Hold != 0
+	}
+	return b.Refill > 0
 }
 
 // validateKind checks the fields that depend on the kind of a band.
@@ -191,7 +202,18 @@ func validateKind(b *Band, in reporter) {
 			in.at(field).add(CodeInconsistent, "is not possible with kind %s", cmp.Or(b.Kind, TokenBucket))
 		}
 	}
-	if b.Kind == Quota {
+	refuse(b.Hold != 0 && b.Kind != Concurrency, "hold")
+	switch b.Kind {
+	case Concurrency:
+		if b.Hold == 0 {
+			in.at("hold").add(CodeRequired, "is required for kind %s: a duration such as 30s", Concurrency)
+		}
+		refuse(b.Refill != 0, "refill")
+		refuse(b.RefillTokens != 0, "refillTokens")
+		refuse(b.Period != "", "period")
+		refuse(b.Timezone != "", "timezone")
+		return
+	case Quota:
 		if b.Period == "" {
 			in.at("period").add(CodeRequired, "is required for kind %s: %s", Quota, enum(calendar.Periods))
 		} else {
@@ -204,7 +226,7 @@ func validateKind(b *Band, in reporter) {
 		refuse(b.RefillTokens != 0, "refillTokens")
 		return
 	}
-	checkEnum(in.at("kind"), b.Kind, "", TokenBucket, Quota, SlidingWindow)
+	checkEnum(in.at("kind"), b.Kind, "", TokenBucket, Quota, SlidingWindow, Concurrency)
 	switch {
 	case b.Kind == SlidingWindow:
 		refuse(b.RefillTokens != 0, "refillTokens")

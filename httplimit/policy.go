@@ -57,11 +57,12 @@ func (c *nameCache) of(r *fluxgate.Rule) *ruleNames {
 }
 
 // policyOf returns an entry of the RateLimit-Policy list: the limit, and the time
-// in which an empty band becomes full. The periods of a quota have no fixed length.
+// in which an empty band becomes full. The periods of a quota have no fixed length,
+// and requests at the same time have no period.
 func policyOf(name string, limit int64, b *fluxgate.Band) string {
 	text := append([]byte(name), ";q="...)
 	text = strconv.AppendInt(text, min(limit, maxInteger), 10)
-	if b.Kind == fluxgate.Quota {
+	if b.Kind == fluxgate.Quota || b.Kind == fluxgate.Concurrency {
 		return string(text)
 	}
 	text = append(text, ";w="...)

@@ -44,6 +44,7 @@ func (c *comparison) band(path string, before, after bandDocument) {
 	text(c, path+".kind", before.Kind, after.Kind, fluxgate.TokenBucket)
 	text(c, path+".period", before.Period, after.Period, "")
 	text(c, path+".timezone", before.Timezone, after.Timezone, "")
+	text(c, path+".hold", before.Hold, after.Hold, "")
 }
 
 // bandDocument is a band without its label and without defaults, except that a
@@ -55,6 +56,7 @@ type bandDocument struct {
 	Kind         fluxgate.BandKind `json:"kind,omitempty"`
 	Period       string            `json:"period,omitempty"`
 	Timezone     string            `json:"timezone,omitempty"`
+	Hold         string            `json:"hold,omitempty"`
 }
 
 // newBandDocument leaves out refill tokens that equal the capacity, so that
@@ -66,6 +68,8 @@ func newBandDocument(b fluxgate.Band) bandDocument {
 		to.Kind, to.Period, to.Timezone = b.Kind, string(b.Period), cmp.Or(b.Timezone, "UTC")
 	case fluxgate.SlidingWindow:
 		to.Kind, to.Period = b.Kind, period.Format(b.Refill)
+	case fluxgate.Concurrency:
+		to.Kind, to.Hold = b.Kind, period.Format(b.Hold)
 	default:
 		to.Refill = period.Format(b.Refill)
 		if b.Tokens() != b.Capacity {

@@ -88,6 +88,9 @@ func TestDiff_EveryField(t *testing.T) {
 		"Bands.Timezone": {func(r *fluxgate.Rule) {
 			r.Bands[0] = fluxgate.Band{Capacity: 2, Kind: fluxgate.Quota, Period: "day", Timezone: "Asia/Tokyo"}
 		}, `bands[0]  > {"capacity":2,"kind":"quota","period":"day","timezone":"Asia/Tokyo"} | bands[hourly] {"capacity":2,"refill":"1h"} > `},
+		"Bands.Hold": {func(r *fluxgate.Rule) {
+			r.Bands[0] = fluxgate.Band{Label: "hourly", Capacity: 2, Kind: fluxgate.Concurrency, Hold: 90 * time.Second}
+		}, `bands[hourly].refill "1h" >  | bands[hourly].kind "token-bucket" > "concurrency" | bands[hourly].hold  > "90s"`},
 	}
 	var fields []string
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[fluxgate.Rule]()) {
@@ -239,6 +242,8 @@ func TestDiff_Bands(t *testing.T) {
 		"one that moves":                              {bands{hour("b", 1, 1), hour("c", 2, 2)}, bands{hour("c", 2, 2), hour("b", 1, 1)}, `bands.order ["b","c"] > ["c","b"]`},
 		"one that is put first":                       {bands{hour("b", 1, 1)}, bands{hour("c", 2, 1), hour("b", 1, 1)}, `bands[c]  > {"capacity":2,"refillTokens":1,"refill":"1h"}`},
 		"a quota in another zone":                     {bands{{Kind: fluxgate.Quota, Capacity: 1, Period: "day"}}, bands{{Kind: fluxgate.Quota, Capacity: 1, Period: "week", Timezone: "Asia/Tokyo"}}, `bands[0].period "day" > "week" | bands[0].timezone "UTC" > "Asia/Tokyo"`},
+		"slots that are held longer":                  {bands{{Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Second}}, bands{{Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Minute}}, `bands[0].hold "1s" > "1m"`},
+		"slots that are new":                          {bands{hour("b", 1, 1)}, bands{hour("b", 1, 1), {Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Second}}, `bands[1]  > {"capacity":1,"kind":"concurrency","hold":"1s"}`},
 		"one that says the default kind":              {bands{hour("b", 1, 1)}, bands{hour("b", 1, 1), {Label: "c", Kind: fluxgate.TokenBucket, Capacity: 2, Refill: time.Hour}}, `bands[c]  > {"capacity":2,"refill":"1h"}`},
 		"one without a label that changes":            {bands{hour("b", 1, 1), hour("", 2, 2)}, bands{hour("b", 1, 1), hour("", 3, 3)}, `bands[1].capacity 2 > 3`},
 		"one without a label that moves":              {bands{hour("", 2, 2)}, bands{hour("b", 1, 1), hour("", 2, 2)}, `bands[b]  > {"capacity":1,"refill":"1h"} | bands[1]  > {"capacity":2,"refill":"1h"} | bands[0] {"capacity":2,"refill":"1h"} > `},

@@ -34,6 +34,7 @@ type bandDocument struct {
 	Refill       string            `json:"refill,omitempty"`
 	Period       string            `json:"period,omitempty"`
 	Timezone     string            `json:"timezone,omitempty"`
+	Hold         string            `json:"hold,omitempty"`
 }
 
 func newRuleSetDocument(set *fluxgate.RuleSet) (*ruleSetDocument, error) {
@@ -71,6 +72,8 @@ func newBandDocument(b fluxgate.Band) bandDocument {
 		to.Period, to.Timezone = string(b.Period), b.Timezone
 	case fluxgate.SlidingWindow:
 		to.Period = period.Format(b.Refill)
+	case fluxgate.Concurrency:
+		to.Hold = period.Format(b.Hold)
 	default:
 		to.Refill = period.Format(b.Refill)
 		if b.Tokens() != b.Capacity {

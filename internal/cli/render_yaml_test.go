@@ -160,6 +160,7 @@ func TestRuleSetDocument_Kinds(t *testing.T) {
 	for want, band := range map[bandDocument]fluxgate.Band{
 		{Kind: fluxgate.Quota, Capacity: 5, Period: "month", Timezone: "Asia/Tokyo"}: {Kind: fluxgate.Quota, Capacity: 5, Period: "month", Timezone: "Asia/Tokyo"},
 		{Kind: fluxgate.SlidingWindow, Capacity: 5, Period: "90s"}:                   {Kind: fluxgate.SlidingWindow, Capacity: 5, Refill: 90 * time.Second},
+		{Kind: fluxgate.Concurrency, Capacity: 5, Hold: "90s"}:                       {Kind: fluxgate.Concurrency, Capacity: 5, Hold: 90 * time.Second},
 	} {
 		if got := newBandDocument(band); got != want {
 			t.Errorf("%+v, want %+v", got, want)

@@ -18,7 +18,7 @@ type Decision struct {
 	Rule         string          `json:"rule,omitempty" doc:"The binding rule."`
 	Band         string          `json:"band,omitempty" doc:"Its binding band."`
 	Limit        int64           `json:"limit,omitempty" doc:"The capacity of that band."`
-	Remaining    int64           `json:"remaining" doc:"How many whole tokens are left in it."`
+	Remaining    int64           `json:"remaining" doc:"How many whole tokens are left in it, or slots are free."`
 	Owed         int64           `json:"owed,omitempty" doc:"How many tokens are booked beyond its capacity: debt, or reservations of requests that wait."`
 	ResetAfterMs Millis          `json:"resetAfterMs,omitempty" doc:"How long until it is full."`
 	RetryAfterMs Millis          `json:"retryAfterMs,omitempty" doc:"How long until a rejected request fits."`
@@ -37,8 +37,8 @@ type Band struct {
 	Shadow       bool   `json:"shadow,omitempty" doc:"The rule is in shadow mode."`
 	Status       string `json:"status" doc:"The result: ok, rejected, too costly or unavailable."`
 	Source       string `json:"source" doc:"Where the answer came from."`
-	Limit        int64  `json:"limit" doc:"The largest number of tokens; in the fallback, its share of that."`
-	Remaining    int64  `json:"remaining" doc:"How many whole tokens are left."`
+	Limit        int64  `json:"limit" doc:"The largest number of tokens, or of requests at the same time; in the fallback, its share of that."`
+	Remaining    int64  `json:"remaining" doc:"How many whole tokens are left, or slots are free."`
 	Owed         int64  `json:"owed,omitempty" doc:"How many tokens are booked beyond the limit: debt, or reservations of requests that wait."`
 	WaitMs       Millis `json:"waitMs,omitempty" doc:"This band's part in the wait."`
 	FullAfterMs  Millis `json:"fullAfterMs,omitempty" doc:"How long until it is full."`
@@ -46,9 +46,10 @@ type Band struct {
 	RefillTokens int64  `json:"refillTokens,omitempty" doc:"Of a token bucket: how many tokens come back in each period."`
 	RefillMs     Millis `json:"refillMs,omitempty" doc:"The period of a token bucket or a sliding window."`
 
-	Kind     fluxgate.BandKind `json:"kind,omitempty" enum:"quota,sliding-window" doc:"How it counts. Absent for a token bucket."`
+	Kind     fluxgate.BandKind `json:"kind,omitempty" enum:"quota,sliding-window,concurrency" doc:"How it counts. Absent for a token bucket."`
 	Period   fluxgate.Period   `json:"period,omitempty" doc:"Of a quota: the period of the calendar."`
 	Timezone string            `json:"timezone,omitempty" doc:"Of a quota: the time zone of the calendar. Absent for UTC."`
+	HoldMs   Millis            `json:"holdMs,omitempty" doc:"Of requests at the same time: how long a request that is not settled holds its slot."`
 }
 
 // Millis is a time in microseconds, in JSON in milliseconds.
@@ -156,6 +157,9 @@ func appendBand(b []byte, s *fluxgate.BandStatus) []byte {
 			b = appendText(b, `,"timezone":`, s.Band.Timezone)
 		}
 		return append(b, '}')
+	case fluxgate.Concurrency:
+		b = append(b, `,"kind":"concurrency","holdMs":`...)
+		return append(millis(s.Band.Hold).append(b), '}')
 	case fluxgate.SlidingWindow:
 		b = append(b, `,"kind":"sliding-window"`...)
 	default:
@@ -170,7 +174,7 @@ func appendBand(b []byte, s *fluxgate.BandStatus) []byte {
 func (b *Band) Definition() fluxgate.Band {
 	return fluxgate.Band{
 		Label: b.Label, Kind: b.Kind, Capacity: b.Capacity, RefillTokens: b.RefillTokens, Refill: b.RefillMs.duration(),
-		Period: b.Period, Timezone: b.Timezone,
+		Period: b.Period, Timezone: b.Timezone, Hold: b.HoldMs.duration(),
 	}
 }
 
@@ -287,7 +291,7 @@ func (w *Decision) check() error {
 			return errors.New("a band with an invalid rule id or label")
 		}
 		switch b.Kind {
-		case "", fluxgate.TokenBucket, fluxgate.SlidingWindow:
+		case "", fluxgate.TokenBucket, fluxgate.SlidingWindow, fluxgate.Concurrency:
 		case fluxgate.Quota:
 			if b.Period.Longest() == 0 {
 				return errors.New("a quota with an unknown period")

@@ -97,6 +97,7 @@ func TestBand_Kinds(t *testing.T) {
 		`"kind":"quota","period":"day"}`:                            {Kind: fluxgate.Quota, Capacity: 9, Period: "day"},
 		`"kind":"quota","period":"year","timezone":"Asia/Kolkata"}`: {Kind: fluxgate.Quota, Capacity: 9, Period: "year", Timezone: "Asia/Kolkata"},
 		`"kind":"sliding-window","refillMs":60000}`:                 {Kind: fluxgate.SlidingWindow, Capacity: 9, Refill: time.Minute},
+		`"kind":"concurrency","holdMs":30000}`:                      {Kind: fluxgate.Concurrency, Capacity: 9, Hold: 30 * time.Second},
 	} {
 		status := fluxgate.BandStatus{Rule: &fluxgate.Rule{ID: "r"}, Band: &band, Limit: 9}
 		d := fluxgate.NewDecision(fluxgate.Decision{Reason: fluxgate.ReasonOK, Allowed: true}, []fluxgate.BandStatus{status}, nil)
@@ -118,7 +119,8 @@ func TestBand_Kinds(t *testing.T) {
 			}
 		}
 		for _, change := range []func(b *wire.Band){
-			func(b *wire.Band) { b.Kind = "concurrency" },
+			func(b *wire.Band) { b.Kind = "semaphore" },
+			func(b *wire.Band) { b.Kind, b.HoldMs = fluxgate.Concurrency, 0 },
 			func(b *wire.Band) { b.Kind, b.Period = fluxgate.Quota, "fortnight" },
 			func(b *wire.Band) { b.Kind, b.RefillMs = fluxgate.SlidingWindow, 0 },
 		} {

@@ -38,7 +38,8 @@ const everyField = `{"id": "full", "rules": [
 	          "apiKeys": ["k", "sha256:0000000000000000000000000000000000000000000000000000000000000000"]},
 	 "bands": [{"label": "x", "capacity": 5, "refillTokens": 2, "refill": "1500ms", "kind": "token-bucket"},
 	           {"capacity": 1E3, "refillSeconds": 1.5}, {"capacity": 8000000, "windowSeconds": 31536000, "label": "year"},
-	           {"kind": "quota", "capacity": 10000, "period": "month", "timezone": "Europe/Berlin"}, {"kind": "sliding-window", "capacity": 100, "refillSeconds": 60}],
+	           {"kind": "quota", "capacity": 10000, "period": "month", "timezone": "Europe/Berlin"}, {"kind": "sliding-window", "capacity": 100, "refillSeconds": 60},
+	           {"kind": "concurrency", "capacity": 20, "hold": "30s"}],
 	 "attributes": {"n": 1.50, "big": 12345678901234567890123, "list": ["a", 1, true, null, {"b": -0}], "tree": {"b": {"c": []}}, "e": 1e400, "empty": ""},
 	 "createdAt": "2024-01-02T03:04:05.006Z", "updatedAt": "2024-01-01T00:00:00+02:00"},
 	{"id": "deny", "action": "deny", "priority": 9, "path": "/x", "method": "GET", "group": null}]}`

@@ -179,7 +179,7 @@ func rewrite(d document, revision int64) bson.M {
 // nestedFields are the known fields inside of a field.
 var nestedFields = map[string][]string{
 	"when":  {"hosts", "excludePaths", "headers", "attributes", "ips", "users", "apiKeys"},
-	"bands": {"label", "capacity", "refillTokens", "refillSeconds", "refill", "windowSeconds", "kind", "period", "timezone"},
+	"bands": {"label", "capacity", "refillTokens", "refillSeconds", "refill", "windowSeconds", "kind", "period", "timezone", "hold"},
 }
 
 // keepUnknown copies unknown fields of the old value of a field to the new one.

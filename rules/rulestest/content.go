@@ -29,6 +29,7 @@ func full(id string) []fluxgate.Rule {
 			{Kind: fluxgate.Quota, Label: "plan", Capacity: 10_000, Period: "month", Timezone: "Asia/Kathmandu"},
 			{Kind: fluxgate.Quota, Capacity: 500_000_000_000, Period: "year"},
 			{Kind: fluxgate.SlidingWindow, Label: "any-minute", Capacity: 100, Refill: time.Minute},
+			{Kind: fluxgate.Concurrency, Label: "slots", Capacity: 20, Hold: 30 * time.Second},
 		},
 		Priority: 10, Group: "plans", Action: fluxgate.ActionLimit,
 		OnLimitExceed: fluxgate.WaitForRefill, Mode: fluxgate.ModeShadow,
