@@ -18,7 +18,7 @@ type quotas struct {
 // newQuotas is nil for a rule without quotas.
 func newQuotas(r *Rule) (*quotas, error) {
 	q := &quotas{zones: make([]*time.Location, len(r.Bands))}
-	any := false
+	found := false
 	for i, b := range r.Bands {
 		if b.Kind != Quota {
 			continue
@@ -27,9 +27,9 @@ func newQuotas(r *Rule) (*quotas, error) {
 		if err != nil {
 			return nil, err
 		}
-		q.zones[i], any = zone, true
+		q.zones[i], found = zone, true
 	}
-	if !any {
+	if !found {
 		return nil, nil
 	}
 	return q, nil
