@@ -93,9 +93,9 @@ func (e *Engine) settle(ctx context.Context, receipt *Receipt, actual []int64) (
 	return settled, errors.Join(failures...)
 }
 
-// ErrNotHeld is returned for a receipt that no longer holds all of its slots: it was
-// settled, or renewed too late. Other requests may hold them.
-var ErrNotHeld = errors.New("the receipt no longer holds its slots")
+// ErrNotHeld is returned for a receipt that holds no slots, or no longer all of them: it
+// was settled, or renewed too late. Other requests may hold them.
+var ErrNotHeld = errors.New("the receipt does not hold its slots")
 
 // Extend renews the slots that a receipt holds under rules that limit how many
 // requests there are at the same time, each for the hold of its band from now. Call
@@ -103,6 +103,9 @@ var ErrNotHeld = errors.New("the receipt no longer holds its slots")
 func (e *Engine) Extend(ctx context.Context, receipt *Receipt) error {
 	if err := e.checkReceipt(receipt, receipt.Same(0)); err != nil {
 		return err
+	}
+	if !slices.ContainsFunc(receipt.Takes, func(t Taken) bool { return t.HoldsSlot() }) {
+		return ErrNotHeld
 	}
 	for _, fallback := range []bool{false, true} {
 		var part Receipt

@@ -46,7 +46,4 @@ func TestClient_Slots(t *testing.T) {
 	if err := g.Extend(t.Context(), third.Receipt()); !errors.Is(err, fluxgate.ErrNotHeld) {
 		t.Errorf("renewed after it was lost: %v", err)
 	}
-	if err := g.Extend(t.Context(), &fluxgate.Receipt{Token: "forged"}); err == nil || errors.Is(err, fluxgate.ErrNotHeld) {
-		t.Errorf("a forged receipt: %v", err)
-	}
 }

@@ -92,6 +92,25 @@ func TestSettle_InvalidReceipt(t *testing.T) {
 	}
 }
 
+// A receipt is renewed while it holds slots, not otherwise: it could be settled again
+// when it is forgotten that it was.
+func TestExtend_Receipt(t *testing.T) {
+	d := newDesk(t, newStore(t))
+	extend := func(token string, status int) {
+		t.Helper()
+		w := d.post("/v1/extend", fmt.Sprintf(`{"receipt":%q}`, token))
+		if w.Code != status {
+			t.Errorf("%d %s, want %d", w.Code, w.Body, status)
+		}
+	}
+	token := d.token(`{"userId":"ann","cost":1}`)
+	extend(token, http.StatusConflict)
+	extend(token+"A", http.StatusForbidden)
+	extend(newDesk(t, newStore(t)).token(`{"userId":"ann","cost":1}`), http.StatusForbidden)
+	d.now = d.now.Add(2 * time.Minute)
+	extend(token, http.StatusGone)
+}
+
 // Concurrent calls settle a receipt once.
 func TestSettle_ConcurrentOnce(t *testing.T) {
 	d := newDesk(t, newStore(t))

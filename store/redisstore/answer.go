@@ -65,13 +65,15 @@ func (r *answerReader) level() int64 {
 }
 
 // value is a stored value, or the version of one that cannot be read.
-func (r *answerReader) value() string {
+func (r *answerReader) value() (state bucket.State, version int64) {
 	n := r.take(2)
 	value := r.take(int(n[0]) | int(n[1])<<8)
-	if _, ok := decodeValue(value); !ok && len(value) != 1 {
-		r.bad = true
+	if len(value) == 1 {
+		return state, int64(value[0])
 	}
-	return value
+	state, ok := decodeValue(value)
+	r.bad = r.bad || !ok
+	return state, versionMixed
 }
 
 // read gives the requests of a call their answers.
@@ -84,15 +86,15 @@ func (q *scriptCall) read(reply string) (rest string, err error) {
 		}
 		a.now = now
 		a.admitted = r.byte() == 1
-		a.statuses, a.levels, a.values, a.unreadable = a.statuses[:0], a.levels[:0], a.values[:0], false
+		a.statuses, a.levels, a.states, a.unreadable = a.statuses[:0], a.levels[:0], a.states[:0], false
 		for i := range a.demands {
 			status, first := r.status(), len(a.levels)
 			a.statuses = append(a.statuses, status)
 			if isMixed(a.demands[i].Bands) {
-				value := r.value()
-				a.values = append(a.values, value)
-				if status == fluxgate.Unavailable && value != "" {
-					a.unreadable, a.version = true, int64(value[0])
+				state, version := r.value()
+				a.states = append(a.states, state)
+				if status == fluxgate.Unavailable {
+					a.unreadable, a.version = true, version
 				}
 				continue
 			}
@@ -120,10 +122,10 @@ func (q *scriptCall) read(reply string) (rest string, err error) {
 }
 
 // fill writes the answer into an outcome, each demand at the place that
-// places gives it, or in order. What the script sends are levels or values;
+// places gives it, or in order. What the script sends are levels or states;
 // everything that people read off them is computed here, by the same arithmetic.
 func (a *shardRequest) fill(out *fluxgate.Outcome, places []int) {
-	levels, values := a.levels, a.values
+	levels, states := a.levels, a.states
 	for i := range a.demands {
 		place := i
 		if places != nil {
@@ -132,9 +134,8 @@ func (a *shardRequest) fill(out *fluxgate.Outcome, places []int) {
 		d, result := &a.demands[i], &out.Results[place]
 		view := bucket.View{Now: a.now}
 		if isMixed(d.Bands) {
-			state, _ := decodeValue(values[0])
-			state.View(d.Bands, a.now, &view)
-			values = values[1:]
+			states[0].View(d.Bands, a.now, &view)
+			states = states[1:]
 		} else {
 			copy(view.Levels[:], levels[:len(d.Bands)])
 			levels = levels[len(d.Bands):]

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/bucket"
 )
 
 // The kinds of requests, as the script knows them.
@@ -38,9 +39,9 @@ type shardRequest struct {
 	now      int64
 	admitted bool
 	statuses []fluxgate.Status
-	levels   []int64  // before the take, band by band
-	values   []string // instead, of demands whose bands are not all token buckets
-	tokens   []int64  // of a settle, take by take
+	levels   []int64        // before the take, band by band
+	states   []bucket.State // instead, of demands whose bands are not all token buckets
+	tokens   []int64        // of a settle, take by take
 	// unreadable says that the state of one of the keys cannot be read, and
 	// version what it calls itself.
 	unreadable bool
