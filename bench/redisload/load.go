@@ -4,6 +4,7 @@ package redisload
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"slices"
 	"strconv"
@@ -68,6 +69,9 @@ func Run(t *testing.T, decide func(ctx context.Context, caller, n int) error) Lo
 // Place spreads the decisions of all callers over the keys.
 func Place(caller, n int) uint64 { return uint64(caller*7919+n*31) % Keys }
 
+// slots is a concurrency band: its kind has no exported name.
+var slots = fluxgate.Must(fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Second}.Exact(0))
+
 // Takes decides on a store, for one key of one caller.
 type Takes func(ctx context.Context, caller int, key uint64) error
 
@@ -104,6 +108,7 @@ func Take(t *testing.T, store *redisstore.Store, rules int, bands ...fluxgate.Ba
 		}
 		exact = append(exact, e)
 	}
+	concurrency := slots.Kind
 	type own struct {
 		demands []fluxgate.Demand
 		out     fluxgate.Outcome
@@ -119,7 +124,11 @@ func Take(t *testing.T, store *redisstore.Store, rules int, bands ...fluxgate.Ba
 	return func(ctx context.Context, caller int, key uint64) error {
 		own := &state[caller]
 		for i := range own.demands {
-			binary.LittleEndian.PutUint64(own.demands[i].Key.ID[:], key*0x9e3779b97f4a7c15)
+			d := &own.demands[i]
+			binary.LittleEndian.PutUint64(d.Key.ID[:], key*0x9e3779b97f4a7c15)
+			if d.Bands[0].Kind == concurrency {
+				_, _ = rand.Read(d.Holder[:]) // never fails
+			}
 		}
 		return store.Take(ctx, own.demands, &own.out)
 	}

@@ -19,6 +19,7 @@ type scriptCall struct {
 
 	keys  map[string]place
 	lists map[bandList]uint16
+	mixed bool // not all of them are of token buckets
 	// The sections that follow the lists in body.
 	holders, requests, demands, settlements []byte
 	// answer is the format of the answer, as the script packs it: that of the
@@ -60,12 +61,13 @@ func (q *scriptCall) build(now int64) {
 	}
 	clear(q.keys)
 	clear(q.lists)
+	q.mixed = false
 	q.args = append(q.args[:0], "EVALSHA", decideSHA, 0)
 	q.holders, q.requests, q.demands, q.settlements = q.holders[:0], q.requests[:0], q.demands[:0], q.settlements[:0]
 	q.answer, q.settled = append(q.answer[:0], "<d"...), q.settled[:0]
 	q.body = appendDouble(q.body[:0], now)
 	counts := len(q.body)
-	q.body = append(q.body, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	q.body = append(q.body, 0, 0, 0, 0, 0, 0, 0, 0)
 	demands, settlements := 0, 0
 	for _, a := range q.batch {
 		if a.op != opSettle {
@@ -79,10 +81,13 @@ func (q *scriptCall) build(now int64) {
 			settlements += len(a.takes)
 		}
 	}
-	for i, n := range [...]int{len(q.lists), len(q.requests) / requestSize, demands, settlements, len(q.holders) / holderSize} {
+	for i, n := range [...]int{len(q.lists), len(q.requests) / requestSize, demands, settlements} {
 		binary.LittleEndian.PutUint16(q.body[counts+2*i:], uint16(n))
 	}
-	q.body = append(q.body, q.holders...)
+	if q.mixed {
+		q.body = binary.LittleEndian.AppendUint16(q.body, uint16(len(q.holders)/holderSize))
+		q.body = append(q.body, q.holders...)
+	}
 	q.body = append(q.body, q.requests...)
 	q.body = append(q.body, q.demands...)
 	q.body = append(q.body, q.settlements...)
@@ -210,6 +215,7 @@ func (q *scriptCall) appendPlace(b []byte, key string, bands []fluxgate.ExactBan
 		mixed := isMixed(bands)
 		q.body = append(q.body, byte(len(bands)))
 		if mixed {
+			q.mixed = true
 			q.body[len(q.body)-1] += mixedList
 		}
 		for i := range bands {

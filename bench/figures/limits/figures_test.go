@@ -27,6 +27,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 var (
 	quota  = fluxgate.Band{Kind: fluxgate.Quota, Capacity: 10_000, Period: "month"}
 	window = fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 100, Refill: time.Minute}
+	slots  = fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 100, Hold: time.Second}
 )
 
 func TestFigures(t *testing.T) {
@@ -44,6 +45,7 @@ func TestFigures(t *testing.T) {
 	}{
 		{name: "quota", bar: 0.7, takes: redisload.Take(t, store, 1, quota)},
 		{name: "sliding-window", bar: 0.4, takes: redisload.Take(t, store, 1, window)},
+		{name: "concurrency", bar: 0.3, takes: redisload.Take(t, store, 1, slots)},
 	}
 	for round := range 8 {
 		control := redisload.Run(t, bucket.Spread)
@@ -66,6 +68,8 @@ func TestFigures(t *testing.T) {
 	// 15 bytes to the value, a window 141.
 	report.AtMost("limits-bytes-quota", redisload.BytesPerBucket(t, quota), 200, " B")
 	report.AtMost("limits-bytes-sliding-window", redisload.BytesPerBucket(t, window), 350, " B")
+	// The holders have a key of their own: this is one request under way.
+	report.AtMost("limits-bytes-concurrency", redisload.BytesPerBucket(t, fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 100, Hold: time.Hour}), 500, " B")
 	if report.ExitCode() != 0 {
 		t.Fail()
 	}

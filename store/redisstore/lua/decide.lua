@@ -17,13 +17,14 @@
 --            requests      uint16   takes and peeks
 --            demands       uint16   of all of them
 --            settlements   uint16
---            holders       uint16   demands and settlements on bands that limit concurrency
 --          per list:
 --            bands         uint8, and 128 more if not all are token buckets
 --            per band      uint32 id, double unit, rate, limit, max, tick
 --                          and of those with 128 more, uint8 kind; for a quota double begin
 --                          and end of the current period, end of the next, longest period;
 --                          for a window double length of a slot; for concurrency double hold
+--          where not all lists are of token buckets:
+--            holders       uint16   demands and settlements on bands that limit concurrency
 --          per holder:     uint16 which demand, or after these which settlement, uint16 key of the
 --                          holders, 16 bytes who holds a slot, zeros for none
 --          per request:    uint8 what it is (0 take, 1 peek, 2 take from keys that nothing
@@ -70,7 +71,7 @@ local KEYS, call, fmod = KEYS, redis.call, math.fmod
 local unpack, pack, unpack_from, rep, byte, format, sub = unpack, struct.pack, struct.unpack, string.rep, string.byte, string.format, string.sub
 
 local input = ARGV[1]
-local now, list_count, request_count, demand_count, settlement_count, holder_count, pos = unpack_from('<dI2I2I2I2I2', input)
+local now, list_count, request_count, demand_count, settlement_count, pos = unpack_from('<dI2I2I2I2', input)
 local time_is_passed_in = now > 0
 if not time_is_passed_in then
   local time = call('TIME')
@@ -105,7 +106,8 @@ for l = 1, list_count do
 end
 
 -- The holders, by the number of their demand or settlement.
-local holders = {}
+local holders, holder_count = {}, 0
+if any_mixed then holder_count, pos = unpack_from('<I2', input, pos) end
 for _ = 1, holder_count do
   local number, k, id
   number, k, id, pos = unpack_from('<I2I2c16', input, pos)
