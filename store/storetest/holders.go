@@ -84,8 +84,8 @@ func concurrencyLostHolder(t testing.TB, b Backend) {
 	f.mustReject(again(d))
 	f.Advance(time.Microsecond)
 	out := f.mustTake(again(d))
-	if full := out.Results[0].Bands[0].FullAfter; full != time.Minute {
-		t.Errorf("all slots are free after %v, want 1m", full)
+	if full := out.Results[0].Bands[0].FullAfter; full < time.Minute || full > 2*time.Minute {
+		t.Errorf("all slots are free after at most %v, want 1m to 2m", full)
 	}
 }
 

@@ -52,8 +52,8 @@
 -- waiting request is due, per band uint8 kind, uint24 id, uint56 used, uint56 limit; of
 -- a quota uint56 end of its period; of a window uint56 number of the newest slot, uint56
 -- length of a slot, 17 uint56 used in each slot, the newest first; of concurrency uint56
--- when the first and the last holder lose their slots. The holders are in a sorted set of
--- their own, by that moment; used is how many they were.
+-- when the first holder loses its slot, and until when the holders are kept. They are in a
+-- sorted set of their own, by when they lose their slots; used is how many they were.
 --
 -- This runs hundreds of times in every call, and a function call costs more than the
 -- arithmetic. So floor(x) is spelled x - x % 1, values are packed and unpacked at once,
@@ -98,6 +98,7 @@ for l = 1, list_count do
         b.slot, pos = unpack_from('<d', input, pos)
       elseif b.kind == CONCURRENCY then
         b.hold, pos = unpack_from('<d', input, pos)
+        b.unit = 0 -- a request holds one slot, whatever it costs
       end
     end
     list[i] = b
@@ -152,11 +153,11 @@ local function write(k, value, expires, lifetime)
 end
 
 -- Where a record of a band has the end of the period of a quota; the number of the newest
--- slot, the length and the counts of a window; when the first and the last holder lose
--- their slots.
-local END, NEWEST, LENGTH, COUNTS, FIRST, LAST = 5, 5, 6, 7, 5, 6
+-- slot, the length and the counts of a window; when the first holder of a slot loses it, and
+-- until when the holders are kept.
+local END, NEWEST, LENGTH, COUNTS, FIRST, KEPT = 5, 5, 6, 7, 5, 6
 -- The functions of kinds.lua.
-local define_kinds, records_of, with_records, view_of, keep_views, adopt_clock, pack_records, hold_slot, take_kind
+local with_kinds, define_kinds, records_of, with_records, view_of, fits, hold_slot, hold_slots, keep_views, adopt_clock, pack_records, take_kind
 
 -- Reads the state of a key. Absent means full. A value that cannot be read is not
 -- changed, and its requests get its version. The script must not fail here, because it
@@ -313,14 +314,15 @@ local values, said = { now }, 1
 local levels, waits, statuses, views = {}, {}, {}, {}
 
 function define_kinds()
-  if view_of then return end
+  if with_kinds then return end
+  with_kinds = true
   -- kinds.lua
 end
 if any_mixed then define_kinds() end
 
 -- Keeps the levels of a list for a key, to be written at the end.
 local function keep(k, state, list, levels, first, held, views)
-  if state.records then return keep_views(k, state, list, levels, first, held, views) end
+  if with_kinds and state.records then return keep_views(k, state, list, levels, first, held, views) end
   local bands = list.count
   state[2] = now
   for i = 1, bands do
@@ -346,13 +348,11 @@ end
 
 -- The largest whole number of tokens up to cost that all bands have now, but at least
 -- least.
-local function grant_of(state, list, least, cost, holder)
+local function grant_of(state, list, least, cost)
   for i = 1, list.count do
-    local level = state.records and view_of(state, list, i, holder)[3] or level_of(state, list, i)
-    local left = (list[i].limit - level) / list[i].unit
+    local left = (list[i].limit - level_of(state, list, i)) / list[i].unit
     left = left - left % 1
-    if left < 0 then left = 0 end
-    if left < cost and (left == 0 or list[i].kind ~= CONCURRENCY) then cost = left end
+    if left < cost then cost = left end
   end
   if cost < least then return least end
   return cost
@@ -365,31 +365,26 @@ local function decide(op, asked, d)
   for j = 1, asked do
     local k, list, kind, cost = demands[e + 1], lists[demands[e + 2]], demands[e + 3], demands[e + 4]
     local state, status, longest, first = states[k] or open(k, list), OK, 0, n
-    if list.mixed and not state.records then with_records(k, state) end
-    local holder = holders[e / 6 + 1]
-    if demands[e + 5] < cost then
-      cost = grant_of(state, list, demands[e + 5], cost, holder)
-      demands[e + 4] = cost
-    end
-    for i = 1, list.count do
-      local b, level = list[i], nil
-      n = n + 1
-      if state.records then
-        views[n] = view_of(state, list, i, holder)
-        level = views[n][3]
-      else
-        level = level_of(state, list, i)
+    if with_kinds and (list.mixed or state.records) then
+      status, longest = fits(e, k, state, list, n)
+      n = n + list.count
+    else
+      if demands[e + 5] < cost then
+        cost = grant_of(state, list, demands[e + 5], cost)
+        demands[e + 4] = cost
       end
-      local price = cost * b.unit
-      if b.kind == CONCURRENCY then price = holder.id and cost > 0 and 1 or 0 end
-      levels[n], waits[n] = level, 0
-      if price > b.limit then
-        status = TOO_COSTLY
-      elseif level + price > b.limit then
-        local wait = 9007199254740992 -- only token buckets can be waited for
-        if b.kind == BUCKET then wait = moment_of(b, level + price - b.limit) - now end
-        waits[n] = wait
-        if wait > longest then longest = wait end
+      for i = 1, list.count do
+        local b, level = list[i], level_of(state, list, i)
+        local price = cost * b.unit
+        n = n + 1
+        levels[n], waits[n] = level, 0
+        if price > b.limit then
+          status = TOO_COSTLY
+        elseif level + price > b.limit then
+          local wait = moment_of(b, level + price - b.limit) - now
+          waits[n] = wait
+          if wait > longest then longest = wait end
+        end
       end
     end
     if kind >= OVERDRAFT then status, longest = OK, wait_until_positive(list, first) end
@@ -412,7 +407,7 @@ local function decide(op, asked, d)
     local state, status, bands, changed = states[k], statuses[j], list.count, false
     said = said + 1
     values[said] = status
-    if list.mixed then
+    if with_kinds and list.mixed then
       local value = status == UNREADABLE and string.char(unreadable[k]) or pack_records(k, state)
       values[said + 1], values[said + 2] = #value, value
       said = said + 2
@@ -426,7 +421,7 @@ local function decide(op, asked, d)
       if demands[e + 3] >= OVERDRAFT then
         for i = 1, bands do
           local b, level = list[i], levels[n + i]
-          local units = b.kind ~= CONCURRENCY and cost * b.unit or 0
+          local units = cost * b.unit
           if units > b.max - level then units = b.max - level end
           if units > 0 and status ~= UNREADABLE then levels[n + i], changed = level + units, true end
         end
@@ -442,13 +437,9 @@ local function decide(op, asked, d)
             if regained > level then level = regained end
             if wait > held then held = wait end
           end
-          if b.kind ~= CONCURRENCY then
-            levels[n + i] = level + cost * b.unit
-          elseif holders[e / 6 + 1].id then
-            hold_slot(b, views[n + i], holders[e / 6 + 1])
-            levels[n + i] = level + 1
-          end
+          levels[n + i] = level + cost * b.unit
         end
+        if with_kinds and list.mixed then hold_slots(e, list, n) end
         keep(k, state, list, levels, n, held, views)
         changed = true
       end

@@ -51,30 +51,42 @@ local function record_of(records, list, i)
   return r
 end
 
--- How many hold slots of a band, and when the first and the last of them lose theirs. The
--- first is only looked up where it is needed.
-local function held_by(b, holder, last)
-  local held, first = call('ZCOUNT', KEYS[holder.k], format('(%.0f', now), '+inf'), 0
-  if held == 0 then return 0, 0, 0 end
-  if held >= b.limit then
-    first = tonumber(call('ZRANGEBYSCORE', KEYS[holder.k], format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
-  end
-  return held, first, last
+-- How many hold slots of a band, and when the first of them loses its slot, which is only
+-- looked up where it is needed.
+local function held_by(b, holder)
+  local held = call('ZCOUNT', KEYS[holder.k], format('(%.0f', now), '+inf')
+  if held < b.limit then return held, 0 end
+  return held, tonumber(call('ZRANGEBYSCORE', KEYS[holder.k], format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
 end
 
--- Gives a slot, or renews it. A holder never has more time left than hold: if one has, the
--- clock stepped back.
+-- Gives a slot, or renews it. The set of the holders is kept for twice their time, so that
+-- it need not be renewed with every slot. If it is kept for longer, the clock stepped back,
+-- and no holder keeps more than its time.
 function hold_slot(b, view, holder)
   local till = now + b.hold
   call('ZREMRANGEBYSCORE', KEYS[holder.k], '-inf', format('%.0f', now))
-  if view[LAST] > till then
+  if view[KEPT] > till + b.hold then
     for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[holder.k], format('(%.0f', till), '+inf')) do
       call('ZADD', KEYS[holder.k], format('%.0f', till), id)
     end
+    view[KEPT] = 0
   end
   call('ZADD', KEYS[holder.k], format('%.0f', till), holder.id)
-  if not time_is_passed_in then call('PEXPIRE', KEYS[holder.k], format('%d', b.hold / 1000 + 1)) end
-  view[LAST] = till
+  if view[KEPT] < till then
+    view[KEPT] = till + b.hold
+    if not time_is_passed_in then call('PEXPIRE', KEYS[holder.k], format('%d', 2 * b.hold / 1000 + 1)) end
+  end
+end
+
+-- Gives the slots of the demand after e in demands.
+function hold_slots(e, list, first)
+  local holder = holders[e / 6 + 1]
+  for i = 1, list.count do
+    if list[i].kind == CONCURRENCY and holder.id then
+      hold_slot(list[i], views[first + i], holder)
+      levels[first + i] = levels[first + i] + 1
+    end
+  end
 end
 
 local function in_proportion(b, used, limit)
@@ -130,9 +142,9 @@ function view_of(state, list, i, holder)
   local b, r = list[i], record_of(state.records, list, i)
   local kind, used, changed = b.kind, 0, false
   if kind == CONCURRENCY then
-    local held, first, last = held_by(b, holder, r and r[LAST] or 0)
+    local held, first = held_by(b, holder)
     if r then r[3], r[FIRST], state.raw = held, first, nil end
-    return { kind, b.id, held, b.limit, first, last }, false
+    return { kind, b.id, held, b.limit, first, r and r[KEPT] or 0 }, false
   end
   if r then
     used = in_proportion(b, r[3], r[4])
@@ -173,11 +185,43 @@ local function empty_at(b, view)
     if used > b.limit then return view[END] + b.longest end
     return view[END]
   end
-  if view[1] == CONCURRENCY then return view[LAST] end
+  if view[1] == CONCURRENCY then return view[KEPT] end
   for n = 0, WINDOW_SLOTS do
     if view[COUNTS + n] > 0 then return (view[NEWEST] - n + WINDOW_SLOTS + 1) * view[LENGTH] end
   end
   return now
+end
+
+-- Whether the demand after e in demands fits, and how long it must wait. It finds out how
+-- much it is granted, and the levels and views, which follow index n.
+function fits(e, k, state, list, n)
+  if not state.records then with_records(k, state) end
+  local cost, least, holder, status, longest = demands[e + 4], demands[e + 5], holders[e / 6 + 1], OK, 0
+  for i = 1, list.count do
+    local b, view = list[i], view_of(state, list, i, holder)
+    views[n + i], levels[n + i], waits[n + i] = view, view[3], 0
+    if least < cost then
+      local left = math.max(0, b.limit - view[3])
+      if b.kind ~= CONCURRENCY then
+        cost = math.min(cost, math.floor(left / b.unit))
+      elseif left == 0 then
+        cost = 0
+      end
+    end
+  end
+  cost = math.max(cost, least)
+  demands[e + 4] = cost
+  for i = 1, list.count do
+    local b, price = list[i], cost * list[i].unit
+    if b.kind == CONCURRENCY and holder.id and cost > 0 then price = 1 end
+    if price > b.limit then
+      status = TOO_COSTLY
+    elseif levels[n + i] + price > b.limit then
+      waits[n + i] = b.kind == BUCKET and moment_of(b, levels[n + i] + price - b.limit) - now or 9007199254740992 -- for ever
+      longest = math.max(longest, waits[n + i])
+    end
+  end
+  return status, longest
 end
 
 -- When every band of a list is full, given their views, which follow index first.
@@ -300,5 +344,21 @@ take_kind[WINDOW] = function(d)
   values[said + 1], values[said + 2], values[said + 3], values[said + 4] = 1, OK, #value, value
   said = said + 4
   write(k, pack('<BI7I7BI3I7I7I7I7I7', MIXED, now, 0, WINDOW, b.id, used + price, b.limit, current, b.slot, count + price) .. older, b.expires, b.lifetime)
+  return true
+end
+
+-- One slot of one key whose holders are kept for long enough.
+take_kind[CONCURRENCY] = function(d)
+  local k, list, cost, holder, value = demands[d + 1], lists[demands[d + 2]], demands[d + 4], holders[d / 6 + 1], stored[demands[d + 1]]
+  local b = list[1]
+  if not value or #value ~= 47 or cost == 0 or not holder.id then return false end
+  local version, written, held, kind, id, _, limit, _, kept = unpack_from('<BI7I7BI3I7I7I7I7', value)
+  if version ~= MIXED or kind ~= CONCURRENCY or id ~= b.id or limit ~= b.limit or held > 0 or written > now or kept < now + b.hold or kept > now + 2 * b.hold then return false end
+  local count = call('ZCOUNT', KEYS[holder.k], format('(%.0f', now), '+inf')
+  if count >= limit then return false end
+  call('ZADD', KEYS[holder.k], format('%.0f', now + b.hold), holder.id)
+  value = pack('<BI7I7BI3I7I7I7I7', MIXED, written, 0, CONCURRENCY, id, count, limit, 0, kept)
+  values[said + 1], values[said + 2], values[said + 3], values[said + 4] = 1, OK, #value, value
+  said = said + 4
   return true
 end
