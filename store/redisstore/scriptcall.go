@@ -124,7 +124,7 @@ func (q *scriptCall) addDemands(a *shardRequest, before int) {
 	request := len(q.requests)
 	op := a.op
 	if op == opTake {
-		op = opTakeAlone // until another request has one of its keys
+		op = aloneOp(a.demands) // until another request has one of its keys
 	}
 	q.requests = append(q.requests, op, byte(len(a.demands)))
 	q.answer = append(q.answer, 'B')
@@ -152,6 +152,20 @@ func (q *scriptCall) addDemands(a *shardRequest, before int) {
 			q.answer = append(q.answer, 'd')
 		}
 	}
+}
+
+// aloneOp is what a take is that shares no key with others of its call.
+func aloneOp(demands []fluxgate.Demand) byte {
+	for i := range demands {
+		if !isMixed(demands[i].Bands) {
+			continue
+		}
+		if len(demands) == 1 && len(demands[0].Bands) == 1 {
+			return opTakeKind
+		}
+		return opTake
+	}
+	return opTakeAlone
 }
 
 // addSettle adds settlements, after so many demands and settlements.
@@ -242,7 +256,7 @@ func (q *scriptCall) appendPlace(b []byte, key string, bands []fluxgate.ExactBan
 
 // share notes that a request shares one of its keys with another.
 func (q *scriptCall) share(request int) {
-	if request >= 0 && q.requests[request] == opTakeAlone {
+	if request >= 0 && (q.requests[request] == opTakeAlone || q.requests[request] == opTakeKind) {
 		q.requests[request] = opTake
 	}
 }

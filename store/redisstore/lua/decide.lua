@@ -28,7 +28,8 @@
 --          per holder:     uint16 which demand, or after these which settlement, uint16 key of the
 --                          holders, 16 bytes who holds a slot, zeros for none
 --          per request:    uint8 what it is (0 take, 1 peek, 2 take from keys that nothing
---                          else here asks for), uint8 demands
+--                          else here asks for, 5 the same from one band that is no token bucket), uint8
+--                          demands
 --          per demand, request by request:
 --                          uint16 key, uint16 list, uint8 kind (0 enforced, 1 shadow, 2 enforced
 --                          overdraft, 3 shadow overdraft), double cost, double least, double patience
@@ -62,7 +63,7 @@
 local VERSION, MIXED = 1, 2
 local BUCKET, QUOTA, WINDOW, CONCURRENCY = 0, 1, 2, 3
 local WINDOW_SLOTS = 16
-local PEEK, TAKE_ALONE = 1, 2
+local PEEK, TAKE_ALONE, TAKE_KIND = 1, 2, 5
 local OK, REJECTED, TOO_COSTLY, UNREADABLE = 0, 1, 2, 3
 local SHADOW, OVERDRAFT, SHADOW_OVERDRAFT = 1, 2, 3
 local MAX_BANDS = 16
@@ -152,50 +153,16 @@ local function write(k, value, expires, lifetime)
   return call('PSETEX', KEYS[k], lifetime, value)
 end
 
--- Where a record of a band has the end of the period of a quota; the number of the newest
--- slot, the length and the counts of a window; when the first holder of a slot loses it, and
--- until when the holders are kept.
-local END, NEWEST, LENGTH, COUNTS, FIRST, KEPT = 5, 5, 6, 7, 5, 6
--- The functions of kinds.lua.
-local with_kinds, define_kinds, records_of, with_records, view_of, fits, hold_slot, hold_slots, keep_views, adopt_clock, pack_records, take_kind
+-- All requests, two values each, and all demands, six values each.
+local requests = { unpack_from('<' .. rep('BB', request_count), input, pos) }
+pos = pos + 2 * request_count
+local demands = { unpack_from('<' .. rep('I2I2Bddd', demand_count), input, pos) }
+pos = pos + 29 * demand_count
 
--- Reads the state of a key. Absent means full. A value that cannot be read is not
--- changed, and its requests get its version. The script must not fail here, because it
--- may have written other keys.
-local function open(k, list)
-  local value, state, bands, extra = stored[k], nil, 0, 0
-  hold[k] = 0
-  if value and byte(value) == MIXED and #value > 15 then
-    define_kinds()
-    local records = records_of(value)
-    if records then
-      local _, at, held = unpack_from('<BI7I7', value)
-      hold[k] = held
-      states[k] = { VERSION, at, records = records, raw = value }
-      return states[k]
-    end
-  end
-  if value then
-    extra = (#value - 8) % 17
-    bands = (#value - 8 - extra) / 17
-    if byte(value) ~= VERSION or bands < 1 or bands > MAX_BANDS or extra ~= 0 and extra ~= 7 then
-      unreadable[k] = byte(value) or 0
-      value = nil
-    end
-  end
-  if not value then
-    state = { VERSION, now }
-    for i = 1, list.count do
-      state[3 * i], state[3 * i + 1], state[3 * i + 2] = list[i].id, 0, list[i].limit
-    end
-  else
-    state = { unpack_from(value_format(bands), value) }
-    state[3 * bands + 3] = nil -- the end position of unpack
-    if extra == 7 then hold[k] = unpack_from('<I7', value, #value - 6) end
-  end
-  states[k] = state
-  return state
-end
+-- The values of the answer, and of the request at hand by band: its level, and how
+-- long it makes the request wait.
+local values, said = { now }, 1
+local levels, waits, statuses, views = {}, {}, {}, {}
 
 -- x * y / z rounded up, for integers below 2^53, or most if it is more. The product may
 -- need 106 bits: it is built by doubling, with quotient and remainder.
@@ -235,6 +202,63 @@ local function muldiv(x, y, z, most)
   return q
 end
 
+-- The moment at which units of a band will have come back, at a tick's edge.
+local function moment_of(b, units)
+  local ticks = units / b.rate
+  local whole = ticks - ticks % 1
+  if whole < ticks then whole = whole + 1 end
+  return (b.edge + whole) * b.tick
+end
+
+-- What bands of other kinds than token buckets need, from the first that a call has: to
+-- define functions takes as long as a decision, and longer with every variable that they
+-- share.
+local kinds
+local function define_kinds(now, time_is_passed_in, stored, hold, full_at, lists, holders, demands, values, levels, waits, views, moment_of, muldiv, expiry_of, write)
+-- kinds.lua
+end
+if any_mixed then
+  kinds = define_kinds(now, time_is_passed_in, stored, hold, full_at, lists, holders, demands, values, levels, waits, views, moment_of, muldiv, expiry_of, write)
+end
+
+-- Reads the state of a key. Absent means full. A value that cannot be read is not
+-- changed, and its requests get its version. The script must not fail here, because it
+-- may have written other keys.
+local function open(k, list)
+  local value, state, bands, extra = stored[k], nil, 0, 0
+  hold[k] = 0
+  if value and byte(value) == MIXED and #value > 15 then
+    kinds = kinds or define_kinds(now, time_is_passed_in, stored, hold, full_at, lists, holders, demands, values, levels, waits, views, moment_of, muldiv, expiry_of, write)
+    local records = kinds.records_of(value)
+    if records then
+      local _, at, held = unpack_from('<BI7I7', value)
+      hold[k] = held
+      states[k] = { VERSION, at, records = records, raw = value }
+      return states[k]
+    end
+  end
+  if value then
+    extra = (#value - 8) % 17
+    bands = (#value - 8 - extra) / 17
+    if byte(value) ~= VERSION or bands < 1 or bands > MAX_BANDS or extra ~= 0 and extra ~= 7 then
+      unreadable[k] = byte(value) or 0
+      value = nil
+    end
+  end
+  if not value then
+    state = { VERSION, now }
+    for i = 1, list.count do
+      state[3 * i], state[3 * i + 1], state[3 * i + 2] = list[i].id, 0, list[i].limit
+    end
+  else
+    state = { unpack_from(value_format(bands), value) }
+    state[3 * bands + 3] = nil -- the end position of unpack
+    if extra == 7 then hold[k] = unpack_from('<I7', value, #value - 6) end
+  end
+  states[k] = state
+  return state
+end
+
 -- The used units that belong to band i where the rule has changed: those of the slot
 -- with its id, else of the slot at its position if that is no other band's, else none;
 -- carried over in proportion if the numbers differ. The second result reports that.
@@ -271,14 +295,6 @@ local function level_of(state, list, i)
   return used, changed
 end
 
--- The moment at which units of a band will have come back, at a tick's edge.
-local function moment_of(b, units)
-  local ticks = units / b.rate
-  local whole = ticks - ticks % 1
-  if whole < ticks then whole = whole + 1 end
-  return (b.edge + whole) * b.tick
-end
-
 -- How long until the last waiting request is due.
 local function hold_of(k, state)
   local left = hold[k]
@@ -302,27 +318,9 @@ local function full_with(list, levels, first)
   return full
 end
 
--- All requests, two values each, and all demands, six values each.
-local requests = { unpack_from('<' .. rep('BB', request_count), input, pos) }
-pos = pos + 2 * request_count
-local demands = { unpack_from('<' .. rep('I2I2Bddd', demand_count), input, pos) }
-pos = pos + 29 * demand_count
-
--- The values of the answer, and of the request at hand by band: its level, and how
--- long it makes the request wait.
-local values, said = { now }, 1
-local levels, waits, statuses, views = {}, {}, {}, {}
-
-function define_kinds()
-  if with_kinds then return end
-  with_kinds = true
-  -- kinds.lua
-end
-if any_mixed then define_kinds() end
-
 -- Keeps the levels of a list for a key, to be written at the end.
-local function keep(k, state, list, levels, first, held, views)
-  if with_kinds and state.records then return keep_views(k, state, list, levels, first, held, views) end
+local function keep(k, state, list, first, held)
+  if kinds and state.records then return kinds.keep(k, state, list, first, held) end
   local bands = list.count
   state[2] = now
   for i = 1, bands do
@@ -365,8 +363,8 @@ local function decide(op, asked, d)
   for j = 1, asked do
     local k, list, kind, cost = demands[e + 1], lists[demands[e + 2]], demands[e + 3], demands[e + 4]
     local state, status, longest, first = states[k] or open(k, list), OK, 0, n
-    if with_kinds and (list.mixed or state.records) then
-      status, longest = fits(e, k, state, list, n)
+    if kinds and (list.mixed or state.records) then
+      status, longest = kinds.fits(e, k, state, list, n)
       n = n + list.count
     else
       if demands[e + 5] < cost then
@@ -407,8 +405,8 @@ local function decide(op, asked, d)
     local state, status, bands, changed = states[k], statuses[j], list.count, false
     said = said + 1
     values[said] = status
-    if with_kinds and list.mixed then
-      local value = status == UNREADABLE and string.char(unreadable[k]) or pack_records(k, state)
+    if kinds and list.mixed then
+      local value = status == UNREADABLE and string.char(unreadable[k]) or kinds.pack(k, state)
       values[said + 1], values[said + 2] = #value, value
       said = said + 2
     else
@@ -425,7 +423,7 @@ local function decide(op, asked, d)
           if units > b.max - level then units = b.max - level end
           if units > 0 and status ~= UNREADABLE then levels[n + i], changed = level + units, true end
         end
-        if changed then keep(k, state, list, levels, n, hold_of(k, state), views) end
+        if changed then keep(k, state, list, n, hold_of(k, state)) end
       elseif admitted == 1 and status == OK and cost > 0 then
         local held = hold_of(k, state)
         for i = 1, bands do
@@ -439,15 +437,15 @@ local function decide(op, asked, d)
           end
           levels[n + i] = level + cost * b.unit
         end
-        if with_kinds and list.mixed then hold_slots(e, list, n) end
-        keep(k, state, list, levels, n, held, views)
+        if kinds and list.mixed then kinds.hold_slots(e, list, n) end
+        keep(k, state, list, n, held)
         changed = true
       end
       if not changed and now < state[2] then
         -- The clock stepped back: no time has passed, and from here on it counts by
         -- the new clock. That changes no token, whatever the answer.
         if state.records then
-          adopt_clock(k, state, list, views, n)
+          kinds.adopt_clock(k, state, list, n)
         else
           state[2], full_at[k] = now, full_with(list, levels, n)
         end
@@ -485,10 +483,6 @@ end
 -- One band of one key.
 local function take_one(d)
   local k, list, cost = demands[d + 1], lists[demands[d + 2]], demands[d + 4]
-  if list.mixed then
-    local take = take_kind[list[1].kind]
-    return take and take(d)
-  end
   local stored_value, level, value, expires, lifetime = stored[k], 0, nil, nil, nil
   if stored_value then
     if #stored_value ~= 25 then return false end
@@ -520,7 +514,6 @@ local function take_several(asked, d)
   for j = 1, asked do
     local list, cost, stored_value = lists[demands[d + 2]], demands[d + 4], stored[demands[d + 1]]
     local bands = list.count
-    if list.mixed then return false end
     n = n + 1
     values[n] = OK
     if stored_value then
@@ -576,6 +569,9 @@ for r = 1, 2 * request_count, 2 do
     else
       done = take_several(asked, d)
     end
+  elseif op == TAKE_KIND then
+    done = kinds.take[lists[demands[d + 2]][1].kind](d, said)
+    if done then said = said + 4 end
   end
   if not done then decide(op, asked, d) end
   d = d + 6 * asked
@@ -588,45 +584,30 @@ for number = 1, settlement_count do
   k, l, cost, actual, taken_at, pos = unpack_from('<I2I2ddd', input, pos)
   local list = lists[l]
   local state = states[k] or open(k, list)
-  if list.mixed and not state.records then with_records(k, state) end
+  if list.mixed and not state.records then kinds.with_records(k, state) end
   local difference, changed, held, holder = cost - actual, false, hold_of(k, state), holders[demand_count + number]
   local tokens, renew = difference, actual == -1
   if renew then difference, tokens = 0, 1 end
   for i = 1, list.count do
     local b, units, level, carried_over, due = list[i], 0, nil, nil, nil
     if state.records then
-      views[i], carried_over = view_of(state, list, i, holder)
+      views[i], carried_over = kinds.view_of(state, list, i, holder)
       level = views[i][3]
     else
       level, carried_over = level_of(state, list, i)
     end
     due, pos = unpack_from('<d', input, pos)
     if b.kind == CONCURRENCY then
-      local till = holder.id and tonumber(call('ZSCORE', KEYS[holder.k], holder.id) or 0) or 0
-      if till <= now then
-        if renew then tokens = 0 end
-      elseif renew then
-        hold_slot(b, views[i], holder)
-        changed = true
-      else
-        call('ZREM', KEYS[holder.k], holder.id)
-        units, changed = 1, true
-      end
+      local had
+      units, had = kinds.release(b, views[i], holder, renew)
+      changed = changed or had
+      if renew and not had then tokens = 0 end
     elseif renew then
       units = 0
     elseif difference > 0 and (carried_over or now < taken_at) then
       tokens = 0 -- how much has overflowed since is unknown
-    elseif difference > 0 and b.kind == QUOTA then
-      if views[i][END] == due then units = math.max(0, math.min(difference * b.unit, level)) end
-      tokens = math.min(tokens, math.floor(units / b.unit))
-    elseif difference > 0 and b.kind == WINDOW then
-      local view = views[i]
-      local n = view[NEWEST] - math.floor(taken_at / b.slot)
-      if n >= 0 and n <= WINDOW_SLOTS then
-        units = math.min(difference * b.unit, view[COUNTS + n])
-        view[COUNTS + n] = view[COUNTS + n] - units
-        view[COUNTS] = view[COUNTS] + units -- which keep_views subtracts
-      end
+    elseif difference > 0 and b.kind ~= BUCKET then
+      units = kinds.give_back(b, views[i], difference, taken_at, due)
       tokens = math.min(tokens, math.floor(units / b.unit))
     elseif difference > 0 then
       local last, first = (now + held) / b.tick, due / b.tick
@@ -644,7 +625,7 @@ for number = 1, settlement_count do
     changed = changed or units ~= 0
   end
   if unreadable[k] then tokens, changed = 0, false end
-  if changed then keep(k, state, list, levels, 0, held, views) end
+  if changed then keep(k, state, list, 0, held) end
   said = said + 1
   values[said] = tokens
 end
@@ -655,7 +636,7 @@ for k, full in pairs(full_at) do
     local state = states[k]
     local value
     if state.records then
-      value = pack_records(k, state)
+      value = kinds.pack(k, state)
     else
       value = pack(value_format((#state - 2) / 3), unpack(state))
       if hold[k] > 0 then value = value .. pack('<I7', hold[k]) end

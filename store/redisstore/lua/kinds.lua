@@ -1,12 +1,22 @@
--- kinds.lua: what decide.lua needs for bands that are no token buckets. It is the body of a
--- function there, which only calls with such bands run: to define a function takes as long
--- as much of a decision.
+-- kinds.lua: what decide.lua needs for bands that are no token buckets: the body of its
+-- function define_kinds.
+
+local VERSION, MIXED, OK, TOO_COSTLY, MAX_BANDS = 1, 2, 0, 2, 16
+local BUCKET, QUOTA, WINDOW, CONCURRENCY = 0, 1, 2, 3
+local WINDOW_SLOTS = 16
+-- Where a record of a band has the end of the period of a quota; the number of the newest
+-- slot, the length and the counts of a window; when the first holder of a slot loses it, and
+-- until when the holders are kept.
+local END, NEWEST, LENGTH, COUNTS, FIRST, KEPT = 5, 5, 6, 7, 5, 6
+local call, pack, unpack_from, rep, byte, format, sub = redis.call, struct.pack, struct.unpack, string.rep, string.byte, string.format, string.sub
+
+local kinds = { take = {} }
 
 -- What a mixed value remembers of a band: kind, id, used, limit, and from 5 on the rest.
 local record_formats = { [BUCKET] = '<BI3I7I7', [QUOTA] = '<BI3I7I7I7', [WINDOW] = '<BI3I7I7I7I7' .. rep('I7', WINDOW_SLOTS + 1), [CONCURRENCY] = '<BI3I7I7I7I7' }
 
 -- The records of a value, or nil if it cannot be read.
-function records_of(value)
+function kinds.records_of(value)
   local records, at = {}, 16
   while at <= #value do
     local f = record_formats[byte(value, at)]
@@ -20,7 +30,7 @@ function records_of(value)
 end
 
 -- Makes the state of a key one with records.
-function with_records(k, state)
+function kinds.with_records(k, state)
   state.records, state.raw = {}, stored[k] and not full_at[k] and stored[k]
   for p = 3, stored[k] and #state or full_at[k] and #state or 0, 3 do
     state.records[#state.records + 1] = { BUCKET, state[p], state[p + 1], state[p + 2] }
@@ -62,7 +72,7 @@ end
 -- Gives a slot, or renews it. The set of the holders is kept for twice their time, so that
 -- it need not be renewed with every slot. If it is kept for longer, the clock stepped back,
 -- and no holder keeps more than its time.
-function hold_slot(b, view, holder)
+local function hold_slot(b, view, holder)
   local till = now + b.hold
   call('ZREMRANGEBYSCORE', KEYS[holder.k], '-inf', format('%.0f', now))
   if view[KEPT] > till + b.hold then
@@ -79,7 +89,7 @@ function hold_slot(b, view, holder)
 end
 
 -- Gives the slots of the demand after e in demands.
-function hold_slots(e, list, first)
+function kinds.hold_slots(e, list, first)
   local holder = holders[e / 6 + 1]
   for i = 1, list.count do
     if list[i].kind == CONCURRENCY and holder.id then
@@ -138,7 +148,7 @@ local function window_of(b, r)
 end
 
 -- The record of band i brought to now, and whether it was written under other numbers.
-function view_of(state, list, i, holder)
+function kinds.view_of(state, list, i, holder)
   local b, r = list[i], record_of(state.records, list, i)
   local kind, used, changed = b.kind, 0, false
   if kind == CONCURRENCY then
@@ -194,11 +204,11 @@ end
 
 -- Whether the demand after e in demands fits, and how long it must wait. It finds out how
 -- much it is granted, and the levels and views, which follow index n.
-function fits(e, k, state, list, n)
-  if not state.records then with_records(k, state) end
+function kinds.fits(e, k, state, list, n)
+  if not state.records then kinds.with_records(k, state) end
   local cost, least, holder, status, longest = demands[e + 4], demands[e + 5], holders[e / 6 + 1], OK, 0
   for i = 1, list.count do
-    local b, view = list[i], view_of(state, list, i, holder)
+    local b, view = list[i], kinds.view_of(state, list, i, holder)
     views[n + i], levels[n + i], waits[n + i] = view, view[3], 0
     if least < cost then
       local left = math.max(0, b.limit - view[3])
@@ -225,7 +235,7 @@ function fits(e, k, state, list, n)
 end
 
 -- When every band of a list is full, given their views, which follow index first.
-local function full_views(list, views, first)
+local function full_views(list, first)
   local full = now
   for i = 1, list.count do
     local view, moment = views[first + i], now
@@ -240,7 +250,7 @@ local function full_views(list, views, first)
 end
 
 -- Keeps the views of a list for a key, with new levels, to be written at the end.
-function keep_views(k, state, list, levels, first, held, views)
+function kinds.keep(k, state, list, first, held)
   local records = {}
   for i = 1, list.count do
     local view, level = views[first + i], levels[first + i]
@@ -248,19 +258,19 @@ function keep_views(k, state, list, levels, first, held, views)
     view[3] = level
     records[i] = view
   end
-  state[2], state.records, state.raw, hold[k], full_at[k] = now, records, nil, held, full_views(list, views, first)
+  state[2], state.records, state.raw, hold[k], full_at[k] = now, records, nil, held, full_views(list, first)
 end
 
 -- Follows a clock that stepped back.
-function adopt_clock(k, state, list, views, first)
-  state[2], state.raw, full_at[k] = now, nil, full_views(list, views, first)
+function kinds.adopt_clock(k, state, list, first)
+  state[2], state.raw, full_at[k] = now, nil, full_views(list, first)
   for _, r in ipairs(state.records) do
     if r[1] == WINDOW then r[NEWEST] = math.min(r[NEWEST], math.floor(now / r[LENGTH]) + 1) end
   end
 end
 
 -- The value of a state with records. Nothing is a full bucket.
-function pack_records(k, state)
+function kinds.pack(k, state)
   if #state.records == 0 then return '' end
   if state.raw then return state.raw end
   local mixed, f, flat = false, '', {}
@@ -280,11 +290,36 @@ function pack_records(k, state)
   return state.raw
 end
 
--- Fast paths as in decide.lua, for a take from a key that no other request of the call has.
-take_kind = {}
+-- What comes back to a band, in units, of tokens that were taken at a moment and are due at
+-- another, the end of its period for a quota.
+function kinds.give_back(b, view, tokens, taken_at, due)
+  if b.kind == QUOTA then
+    return view[END] == due and math.max(0, math.min(tokens * b.unit, view[3])) or 0
+  end
+  local n = view[NEWEST] - math.floor(taken_at / b.slot)
+  if n < 0 or n > WINDOW_SLOTS then return 0 end
+  local units = math.min(tokens * b.unit, view[COUNTS + n])
+  view[COUNTS + n] = view[COUNTS + n] - units
+  view[COUNTS] = view[COUNTS] + units -- which keep subtracts
+  return units
+end
 
+-- Releases or renews the slot of a holder. It returns how many slots are free again, and
+-- whether the holder had one.
+function kinds.release(b, view, holder, renew)
+  local till = holder.id and tonumber(call('ZSCORE', KEYS[holder.k], holder.id) or 0) or 0
+  if till <= now then return 0, false end
+  if renew then
+    hold_slot(b, view, holder)
+    return 0, true
+  end
+  call('ZREM', KEYS[holder.k], holder.id)
+  return 1, true
+end
+
+-- Fast paths as in decide.lua, for a take from a key that no other request of the call has.
 -- One quota of one key, in the period of its value.
-take_kind[QUOTA] = function(d)
+kinds.take[QUOTA] = function(d, said)
   local k, list, cost = demands[d + 1], lists[demands[d + 2]], demands[d + 4]
   local b, value, used, last = list[1], stored[k] or '', 0, nil
   if value == '' then
@@ -305,14 +340,13 @@ take_kind[QUOTA] = function(d)
     b.expires_for, b.expires, b.lifetime = last, expiry_of(last)
   end
   values[said + 1], values[said + 2], values[said + 3], values[said + 4] = 1, OK, #value, value
-  said = said + 4
   write(k, pack('<BI7I7BI3I7I7I7', MIXED, now, 0, QUOTA, b.id, after, b.limit, last), b.expires, b.lifetime)
   return true
 end
 
 -- One window of one key. The counts of its slots stay packed: those that have left are
 -- cut off, and the newest changes.
-take_kind[WINDOW] = function(d)
+kinds.take[WINDOW] = function(d, said)
   local k, list, cost = demands[d + 1], lists[demands[d + 2]], demands[d + 4]
   local b, value, used, count, older = list[1], stored[k] or '', 0, 0, nil
   local current = b.current
@@ -342,13 +376,12 @@ take_kind[WINDOW] = function(d)
   local price = cost * b.unit
   if used + price > b.limit or cost == 0 then return false end
   values[said + 1], values[said + 2], values[said + 3], values[said + 4] = 1, OK, #value, value
-  said = said + 4
   write(k, pack('<BI7I7BI3I7I7I7I7I7', MIXED, now, 0, WINDOW, b.id, used + price, b.limit, current, b.slot, count + price) .. older, b.expires, b.lifetime)
   return true
 end
 
 -- One slot of one key whose holders are kept for long enough.
-take_kind[CONCURRENCY] = function(d)
+kinds.take[CONCURRENCY] = function(d, said)
   local k, list, cost, holder, value = demands[d + 1], lists[demands[d + 2]], demands[d + 4], holders[d / 6 + 1], stored[demands[d + 1]]
   local b = list[1]
   if not value or #value ~= 47 or cost == 0 or not holder.id then return false end
@@ -359,6 +392,7 @@ take_kind[CONCURRENCY] = function(d)
   call('ZADD', KEYS[holder.k], format('%.0f', now + b.hold), holder.id)
   value = pack('<BI7I7BI3I7I7I7I7', MIXED, written, 0, CONCURRENCY, id, count, limit, 0, kept)
   values[said + 1], values[said + 2], values[said + 3], values[said + 4] = 1, OK, #value, value
-  said = said + 4
   return true
 end
+
+return kinds
