@@ -17,10 +17,10 @@ var holderChecks = []Check{
 	{"concurrency takes slots back when the clock has stepped back", concurrencyClockStepsBack},
 }
 
-// slots is a demand for a slot of a fresh concurrency band.
-func (f *fixture) slots(capacity int64, hold time.Duration) fluxgate.Demand {
+// slots is a demand for a slot of a fresh concurrency band, which is lost after a minute.
+func (f *fixture) slots(capacity int64) fluxgate.Demand {
 	f.Helper()
-	d := f.demand(1, fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: capacity, Hold: hold})
+	d := f.demand(1, fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: capacity, Hold: time.Minute})
 	d.Holder = holder()
 	return d
 }
@@ -38,7 +38,7 @@ func again(d fluxgate.Demand) fluxgate.Demand {
 
 func concurrencyLimit(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	d := f.slots(3, time.Minute)
+	d := f.slots(3)
 	d.Cost = 1_000 // a request is one request, whatever it costs
 	for left := int64(2); left >= 0; left-- {
 		if got := f.mustTake(again(d)).Results[0].Bands[0].Remaining; got != left {
@@ -63,7 +63,7 @@ func concurrencyLimit(t testing.TB, b Backend) {
 
 func concurrencyReleasesOnce(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	first := f.slots(2, time.Minute)
+	first := f.slots(2)
 	out := f.mustTake(first)
 	f.mustTake(again(first))
 	f.mustReject(again(first))
@@ -78,7 +78,7 @@ func concurrencyReleasesOnce(t testing.TB, b Backend) {
 
 func concurrencyLostHolder(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	d := f.slots(1, time.Minute)
+	d := f.slots(1)
 	f.mustTake(d)
 	f.Advance(time.Minute - time.Microsecond)
 	f.mustReject(again(d))
@@ -95,7 +95,7 @@ func concurrencyExtend(t testing.TB, b Backend) {
 	if !ok {
 		t.Fatal("the store is no Extender")
 	}
-	d := f.slots(1, time.Minute)
+	d := f.slots(1)
 	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.mustTake(d))
 	extend := func() bool {
 		held, err := extender.Extend(f.Context(), receipt)
@@ -121,7 +121,7 @@ func concurrencyExtend(t testing.TB, b Backend) {
 
 func concurrencyRefused(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	d := f.slots(1, time.Minute)
+	d := f.slots(1)
 	other := f.demand(1, band("", 1, 1, time.Hour))
 	f.mustTake(other)
 	f.mustReject(d, other)
@@ -133,7 +133,7 @@ func concurrencyRefused(t testing.TB, b Backend) {
 
 func concurrencyClockStepsBack(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	d := f.slots(2, time.Minute)
+	d := f.slots(2)
 	f.mustTake(d)
 	f.Advance(-time.Hour)
 	f.mustTake(again(d)) // adopts the clock
