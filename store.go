@@ -139,6 +139,11 @@ func CheckDemands(demands []Demand) error {
 		case d.MaxWait < 0 || d.MaxWait > MaxWait:
 			return fmt.Errorf("%w: a wait of %v, at most %v is possible", ErrDemand, d.MaxWait, MaxWait)
 		}
+		for j := range d.Bands {
+			if b := &d.Bands[j]; b.Kind == bucket.Quota && (b.Edges[0] >= b.Edges[1] || b.Edges[1] >= b.Edges[2]) {
+				return fmt.Errorf("%w: a quota of rule %s has no period", ErrDemand, d.Key.Rule)
+			}
+		}
 		for j := range i {
 			if demands[j].Key.ID == d.Key.ID {
 				return fmt.Errorf("%w: one bucket set is demanded twice, by rule %s", ErrDemand, d.Key.Rule)

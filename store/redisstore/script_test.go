@@ -221,6 +221,8 @@ func TestScript_OtherStateVersion(t *testing.T) {
 	p := newProbe(t, openStore(t, server.URI(), Config{}))
 	client := newScriptClient(t, server)
 	bad := p.demand("rule", 1, year)
+	slidingState := bucket.State{At: 1, Slots: []bucket.Slot{{Kind: bucket.Window, Limit: 9, Steps: &bucket.Steps{Newest: 1, Length: 1}}}}
+	emptySlot := bucket.State{At: 1, Slots: []bucket.Slot{{Kind: bucket.Window, Limit: 9, Steps: &bucket.Steps{Newest: 1}}}}
 	for name, value := range map[string]string{
 		"version 7":        "\x07 what a later gateway wrote, and we cannot read",
 		"empty":            "",
@@ -228,9 +230,17 @@ func TestScript_OtherStateVersion(t *testing.T) {
 		"without bands":    string(encodeValue(&bucket.State{At: 1})),
 		"too many bands":   string(encodeValue(&bucket.State{At: 1, Slots: make([]bucket.Slot, 17)})),
 		"somebody's value": "hello",
+		"a short window":   string(encodeValue(&slidingState)[:100]),
+		"an empty slot":    string(encodeValue(&emptySlot)),
+		"an unknown kind":  string(encodeValue(&bucket.State{At: 1, Slots: []bucket.Slot{{Kind: 9, Limit: 9}}})),
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
+			window := p.demand("rule", 1, fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 2, Refill: time.Hour})
+			client.Set(ctx, p.name(window), value, time.Minute)
+			if err := p.Take(ctx, []fluxgate.Demand{window}, new(fluxgate.Outcome)); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "a bucket has state of version") {
+				t.Errorf("the error under a sliding window is %v", err)
+			}
 			client.Set(ctx, p.name(bad), value, time.Minute)
 			var out fluxgate.Outcome
 			err := p.Take(ctx, []fluxgate.Demand{bad}, &out)

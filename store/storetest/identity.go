@@ -106,6 +106,7 @@ func brokenDemands(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	good := f.demand(1, band("", 5, 5, time.Hour))
 	negative, without, wait := good, good, good
+	quota := f.demand(1, fluxgate.Band{Kind: fluxgate.Quota, Capacity: 5, Period: "day"}) // and no edges
 	negative.Cost = -1
 	without.Bands = nil
 	wait.MaxWait = fluxgate.MaxWait + 1
@@ -117,7 +118,7 @@ func brokenDemands(t testing.TB, b Backend) {
 	}
 	for name, demands := range map[string][]fluxgate.Demand{
 		"too many at once": crowd,
-		"a negative cost":  {negative}, "no bands": {without}, "a wait beyond all bounds": {wait},
+		"a negative cost":  {negative}, "no bands": {without}, "a wait beyond all bounds": {wait}, "a quota without a period": {quota},
 		"one key twice": {good, good}, "one key under two rules": {good, other},
 	} {
 		var out fluxgate.Outcome

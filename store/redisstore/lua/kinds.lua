@@ -24,6 +24,7 @@ function kinds.records_of(value)
     local r = { unpack_from(f, value, at) }
     at = r[#r]
     r[#r] = nil
+    if r[1] == WINDOW and r[LENGTH] == 0 then return nil end
     records[#records + 1] = r
   end
   return #records > 0 and records
@@ -322,7 +323,7 @@ end
 kinds.take[QUOTA] = function(d, said)
   local k, list, cost = demands[d + 1], lists[demands[d + 2]], demands[d + 4]
   local b, value, used, last = list[1], stored[k] or '', 0, nil
-  if value == '' then
+  if not stored[k] then
     if not b.last then
       local _, last = period_of(b)
       b.last = last
@@ -355,7 +356,7 @@ kinds.take[WINDOW] = function(d, said)
     b.current, b.none = current, rep('\0', 7 * WINDOW_SLOTS)
     b.expires, b.lifetime = expiry_of((current + WINDOW_SLOTS + 1) * b.slot)
   end
-  if value == '' then
+  if not stored[k] then
     older = b.none
   else
     if #value ~= 166 then return false end
