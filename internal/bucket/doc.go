@@ -1,4 +1,5 @@
-// Package bucket is the arithmetic of a token bucket in exact integers.
+// Package bucket is the arithmetic of limits in exact integers: of token buckets, and
+// of the kinds of bands beside them.
 //
 // It has no clock, no lock and no memory of its own: every function takes the
 // state and the time, in microseconds of the store's clock, and returns
@@ -47,4 +48,21 @@
 // is. It adds its units to U at once, so that the inequality above still holds
 // for all other takes: they alone never pass capacity·D + (t − s)·R, whatever
 // is overdrawn beside them. What is overdrawn is given back by the same rule.
+//
+// # Other kinds
+//
+// A quota, a sliding window and a limit of requests at the same time count used units
+// too, and regain them by steps: at the end of a period, when a slot of the window has
+// left, when a request ends. [Steps] is what they remember besides. A token has more
+// than one unit only so that two versions of a rule can alternate without rounding.
+//
+//   - The period of a quota ends when the store's clock passes its end, which is stored.
+//     The edges in [Band] come from a gateway's calendar: they give the end of a new
+//     period, and never end one.
+//   - A window of period D has slots of D/16, numbered since 1970. At a moment in slot n
+//     it counts slots n−16 to n, which cover at least D and less than 17/16·D: so it
+//     never admits more than a log over D, and refuses nothing that a log over 17/16·D
+//     admits.
+//   - A request holds a slot of a concurrency band until it is released, or until its
+//     hold has passed by the store's clock.
 package bucket
