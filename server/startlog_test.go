@@ -63,7 +63,7 @@ func TestLog_RedisReturns(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
 	proxy := testenv.StartProxy(t, redis.Addr())
 	proxy.Refuse()
-	r, log := startLogged(t, "redis.uri=redis://"+proxy.Addr(), "rules.file="+rulesFile(t, 1_000_000), "reload.strategy=POLLING")
+	r, log := startLogged(t, "redis.uri=redis://"+proxy.Addr(), "redis.timeout=2s", "rules.file="+rulesFile(t, 1_000_000), "reload.strategy=POLLING")
 	if h := r.Health(t.Context()); !strings.Contains(h.Store.Error, "refused") && !strings.Contains(h.Store.Error, "reset") && !strings.Contains(h.Store.Error, "EOF") {
 		t.Errorf("health does not say why Redis is away: %s", h.Store.Error)
 	} else if since := time.Since(h.Store.Since); since <= 0 || since > time.Minute {

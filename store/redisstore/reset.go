@@ -26,9 +26,13 @@ func (s *Store) Reset(ctx context.Context, what fluxgate.Key) error {
 		ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 		defer cancel()
 		name := s.names.key(&what, s.fleet.generations())
-		return s.resetError(s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
-			return c.Del(ctx, name, holdersOf(name)).Err()
-		}))
+		for _, key := range []string{name, holdersOf(name)} { // on two nodes while their slot moves
+			err := s.nodes.onMaster(ctx, key, func(ctx context.Context, c commander) error { return c.Del(ctx, key).Err() })
+			if err != nil {
+				return s.resetError(err)
+			}
+		}
+		return nil
 	}
 	_, err := s.newGeneration(ctx, what, "")
 	return err
