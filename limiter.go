@@ -12,8 +12,7 @@ type Limiter interface {
 	// Settle corrects what was taken for a request to its actual cost.
 	Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error)
 	// Extend renews the slots that a receipt holds under rules that limit how many
-	// requests there are at the same time, or returns ErrNotHeld. It must not run
-	// while the receipt is settled.
+	// requests there are at the same time, or returns ErrNotHeld.
 	Extend(ctx context.Context, receipt *Receipt) error
 }
 

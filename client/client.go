@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -22,6 +23,7 @@ type Client struct {
 	check     *url.URL
 	settle    *url.URL
 	extend    *url.URL
+	tokens    *sync.Mutex // guards those of receipts
 	travels   func(header string) bool
 	// authorize adds the token, and hide removes it from a text. They are
 	// functions so that printing a client does not print the token.
@@ -44,7 +46,7 @@ func New(address string, config Config) (*Client, error) {
 	}
 	c := &Client{
 		config: config, transport: newTransport(&config), travels: headerFilter(config.Headers),
-		check: at(server, "/v1/check"), settle: at(server, "/v1/settle"), extend: at(server, "/v1/extend"), authorize: func(http.Header) {}, hide: func(s string) string { return s },
+		check: at(server, "/v1/check"), settle: at(server, "/v1/settle"), extend: at(server, "/v1/extend"), tokens: new(sync.Mutex), authorize: func(http.Header) {}, hide: func(s string) string { return s },
 	}
 	if token := string(config.Token); token != "" {
 		bearer := []string{"Bearer " + token}
@@ -165,14 +167,14 @@ func (c *Client) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual i
 		return fluxgate.Settlement{}, nil
 	case actual < 0:
 		return fluxgate.Settlement{}, fluxgate.ErrCost
-	case receipt.Token == "" && c.config.Fallback != nil:
+	case c.token(receipt) == "" && c.config.Fallback != nil:
 		return c.config.Fallback.Settle(ctx, receipt, actual)
-	case receipt.Token == "":
+	case c.token(receipt) == "":
 		return fluxgate.Settlement{}, fmt.Errorf("%w: no server made the decision", fluxgate.ErrReceipt)
 	case !receipt.Spend():
 		return fluxgate.Settlement{}, fluxgate.ErrSettled
 	}
-	body, err := json.Marshal(wire.Settle{Receipt: receipt.Token, Actual: actual})
+	body, err := json.Marshal(wire.Settle{Receipt: c.token(receipt), Actual: actual})
 	if err != nil {
 		return fluxgate.Settlement{}, fmt.Errorf("settling a receipt: %w", err)
 	}
@@ -194,12 +196,12 @@ func (c *Client) Extend(ctx context.Context, receipt *fluxgate.Receipt) error {
 	switch {
 	case receipt == nil:
 		return fmt.Errorf("%w: it names no bucket", fluxgate.ErrReceipt)
-	case receipt.Token == "" && c.config.Fallback != nil:
+	case c.token(receipt) == "" && c.config.Fallback != nil:
 		return c.config.Fallback.Extend(ctx, receipt)
-	case receipt.Token == "":
+	case c.token(receipt) == "":
 		return fmt.Errorf("%w: no server made the decision", fluxgate.ErrReceipt)
 	}
-	body, err := json.Marshal(wire.Extend{Receipt: receipt.Token})
+	body, err := json.Marshal(wire.Extend{Receipt: c.token(receipt)})
 	if err != nil {
 		return fmt.Errorf("renewing a receipt: %w", err)
 	}
@@ -216,6 +218,15 @@ func (c *Client) Extend(ctx context.Context, receipt *fluxgate.Receipt) error {
 		c.config.Failed(ctx, err)
 		return err
 	}
+	c.tokens.Lock()
+	defer c.tokens.Unlock()
 	receipt.Token = answer.Receipt
 	return nil
+}
+
+// token is the token of a receipt, which Extend changes.
+func (c *Client) token(receipt *fluxgate.Receipt) string {
+	c.tokens.Lock()
+	defer c.tokens.Unlock()
+	return receipt.Token
 }

@@ -15,11 +15,12 @@ const releaseTimeout = 2 * time.Second
 
 // hold renews the slots of a request under way, three times in each hold, until the
 // returned function is called: it releases them. A handler that settles the request
-// itself has released them already.
+// itself has released them already. A slot that was lost is reported.
 func (g *gate) hold(r *http.Request, d *fluxgate.Decision, cost int64, hold time.Duration) (end func()) {
 	receipt, limiter := d.Receipt(), g.limiter
 	ctx, stop := context.WithCancel(context.WithoutCancel(r.Context()))
 	var renewing sync.WaitGroup
+	var renewed error // why it ended before the request did
 	renewing.Go(func() {
 		every := time.NewTicker(hold / 3)
 		defer every.Stop()
@@ -30,8 +31,9 @@ func (g *gate) hold(r *http.Request, d *fluxgate.Decision, cost int64, hold time
 			case <-every.C:
 			}
 			err := within(ctx, func(ctx context.Context) error { return limiter.Extend(ctx, receipt) })
-			if errors.Is(err, fluxgate.ErrNotHeld) {
-				return // settled, or lost
+			if errors.Is(err, fluxgate.ErrNotHeld) { // lost, or settled by the handler
+				renewed = err
+				return
 			}
 			if err != nil && ctx.Err() == nil {
 				g.report(r, err)
@@ -45,7 +47,10 @@ func (g *gate) hold(r *http.Request, d *fluxgate.Decision, cost int64, hold time
 			_, err := limiter.Settle(ctx, receipt, cost)
 			return err
 		})
-		if err != nil && !errors.Is(err, fluxgate.ErrSettled) {
+		if errors.Is(err, fluxgate.ErrSettled) {
+			return
+		}
+		if err = errors.Join(renewed, err); err != nil {
 			g.report(r, err)
 		}
 	}

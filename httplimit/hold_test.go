@@ -2,10 +2,12 @@ package httplimit_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -77,10 +79,37 @@ func TestHold_ReleasedAtTheEnd(t *testing.T) {
 	}
 }
 
+// A slot that is lost while a request goes on is reported.
+func TestHold_Lost(t *testing.T) {
+	const hold = 150 * time.Millisecond
+	observer := new(recorder)
+	var engine *fluxgate.Engine
+	var address string
+	engine, address = slots(t, hold, func(_ http.ResponseWriter, r *http.Request) {
+		if err := engine.Reset(r.Context(), fluxgate.Key{RuleSet: "api"}); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(hold) // until it is renewed
+	}, httplimit.WithObserver(observer))
+	response, err := http.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	testenv.Eventually(t, "the loss is reported", func() bool {
+		observer.mu.Lock()
+		defer observer.mu.Unlock()
+		return errors.Is(errors.Join(observer.errs...), fluxgate.ErrNotHeld)
+	})
+}
+
 // A request that goes on for longer than the hold keeps its slot.
 func TestHold_RenewedWhileItStreams(t *testing.T) {
 	const hold = 150 * time.Millisecond
 	streaming, end := make(chan struct{}), make(chan struct{})
+	finish := sync.OnceFunc(func() { close(end) })
+	defer finish() // the server waits for it, also if the test fails
 	engine, address := slots(t, hold, func(http.ResponseWriter, *http.Request) {
 		close(streaming)
 		<-end
@@ -96,7 +125,7 @@ func TestHold_RenewedWhileItStreams(t *testing.T) {
 			t.Fatalf("the slot is free %v after it was taken", time.Since(began))
 		}
 	}
-	close(end)
+	finish()
 	testenv.Eventually(t, "the slot is free", func() bool { return freeSlots(t, engine) == 1 })
 	http.DefaultClient.CloseIdleConnections()
 }
