@@ -108,8 +108,8 @@ func (e *Engine) ruleSetOf(ctx context.Context, req *Request) (*RuleSet, error) 
 			return nil, err
 		}
 	}
-	if req.Cost < 0 {
-		return nil, ErrCost
+	if err := req.checkCosts(); err != nil {
+		return nil, err
 	}
 	return e.rules.RuleSet(ctx, e.ruleSetIDOf(req)), nil
 }
@@ -180,6 +180,9 @@ func (e *Engine) apply(ctx context.Context, req *Request, set *RuleSet, found *m
 		demand := Demand{
 			Key:   Key{RuleSet: set.id, Rule: r.ID, ID: key},
 			Bands: r.bandsNow(), Cost: req.cost(), Shadow: r.shadow,
+		}
+		if r.prices != nil {
+			demand.Cost, demand.Price = r.estimate(req, demand.Bands)
 		}
 		if r.slots {
 			demand.Holder = newHolder()

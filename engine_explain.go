@@ -62,7 +62,11 @@ func (e *Engine) Explain(ctx context.Context, req *Request) (Explanation, error)
 // amendedCopy returns an amended copy of the request, and its rule set.
 func (e *Engine) amendedCopy(ctx context.Context, req *Request) (*Request, *RuleSet, error) {
 	asked := *req
-	asked.Headers, asked.Attributes = cloneValues(req.Headers), maps.Clone(req.Attributes)
+	asked.Headers, asked.Attributes, asked.Costs = cloneValues(req.Headers), maps.Clone(req.Attributes), maps.Clone(req.Costs)
+	if req.Estimate != nil {
+		estimate := *req.Estimate
+		asked.Estimate = &estimate
+	}
 	set, err := e.ruleSetOf(ctx, &asked)
 	switch {
 	case err != nil:

@@ -92,6 +92,9 @@ func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan plan,
 	share := e.fallbackShare()
 	for k, i := range indices {
 		v.demands[i].Bands = plan[v.rules[i].index].localBands(v.rules[i], share)
+		if v.rules[i].prices != nil && v.demands[i].Cost > 0 {
+			v.demands[i].Cost = clampCost(v.demands[i].Cost, v.demands[i].Bands)
+		}
 		demands[k] = v.demands[i]
 	}
 	var out Outcome

@@ -12,7 +12,8 @@ type Observer interface {
 	// Waiting is called with +1 when a request begins to wait for its tokens
 	// and with -1 when it no longer does.
 	Waiting(ctx context.Context, change int)
-	// Settled is called for every receipt that was settled, or could not be.
+	// Settled is called for every receipt that was settled, or could not be, with
+	// what was settled under rules that count requests.
 	Settled(ctx context.Context, s Settlement, err error)
 	// StoreFailed is called when a call to the store or the fallback failed.
 	StoreFailed(ctx context.Context, err error)

@@ -16,8 +16,9 @@ var ErrSettled = errors.New("the receipt is already settled")
 const giveBackTimeout = time.Second
 
 // Settle corrects what was taken for a request to the cost that is known now,
-// such as bytes sent or model tokens used, which is the same for all rules. A
-// cost of 0 withdraws it. A nil receipt, of a decision that took nothing,
+// which is the same for all rules that count requests. What other rules took stays
+// at its estimate: see [Engine.SettleUsage]. A cost of 0 withdraws the request, under
+// all rules. A nil receipt, of a decision that took nothing,
 // settles nothing. A receipt that this engine cannot settle is an error that
 // wraps ErrReceipt. A receipt can be settled once, even if that failed: the
 // store may have settled it.
@@ -25,14 +26,34 @@ func (e *Engine) Settle(ctx context.Context, receipt *Receipt, actual int64) (Se
 	if actual < 0 && receipt != nil {
 		return Settlement{}, ErrCost
 	}
-	settled, err := e.SettleEach(ctx, receipt, receipt.Same(actual))
-	return MergeSettlements(settled), err
+	settled, err := e.settleEach(ctx, receipt, receipt.costs(func(t *Taken) int64 {
+		if t.Price != nil && actual > 0 {
+			return t.Cost
+		}
+		return actual
+	}))
+	return mergeMeasure(receipt, settled, MeasureRequests), err
 }
 
-// SettleEach is [Engine.Settle] with one actual cost for each take of the
-// receipt, where rules count in different measures: a request may cost one
-// request, 900 tokens and 20 cents. It returns one settlement for each take.
-func (e *Engine) SettleEach(ctx context.Context, receipt *Receipt, actual []int64) ([]Settlement, error) {
+// SettleUsage corrects what was taken for a request to what it has used: tokens of a
+// language model by the weights of its estimate, and other measures by their costs.
+// Measures of which the usage says nothing stay at their estimates. It returns the
+// settlements by measure. Otherwise it is [Engine.Settle].
+func (e *Engine) SettleUsage(ctx context.Context, receipt *Receipt, usage *Usage) (map[string]Settlement, error) {
+	if !usage.Valid() {
+		return nil, ErrUsage
+	}
+	each, err := e.settleEach(ctx, receipt, receipt.costs(func(t *Taken) int64 { return t.settledAt(usage) }))
+	settled := map[string]Settlement{}
+	for i := range each {
+		measure := receipt.Takes[i].Measure()
+		settled[measure] = mergeMeasure(receipt, each, measure)
+	}
+	return settled, err
+}
+
+// settleEach settles each take at its own cost.
+func (e *Engine) settleEach(ctx context.Context, receipt *Receipt, actual []int64) ([]Settlement, error) {
 	if receipt == nil {
 		return nil, nil
 	}
@@ -44,7 +65,7 @@ func (e *Engine) SettleEach(ctx context.Context, receipt *Receipt, actual []int6
 	}
 	settled, err := e.settle(ctx, receipt, actual)
 	if e.observer != nil {
-		e.observer.Settled(ctx, MergeSettlements(settled), err)
+		e.observer.Settled(ctx, mergeMeasure(receipt, settled, MeasureRequests), err)
 	}
 	return settled, err
 }
@@ -147,6 +168,17 @@ func MergeSettlements(each []Settlement) Settlement {
 		least.Charged = min(least.Charged, s.Charged)
 	}
 	return least
+}
+
+// mergeMeasure merges the settlements of the takes that were counted in a measure.
+func mergeMeasure(receipt *Receipt, each []Settlement, measure string) Settlement {
+	var of []Settlement
+	for i := range each {
+		if receipt.Takes[i].Measure() == measure {
+			of = append(of, each[i])
+		}
+	}
+	return MergeSettlements(of)
 }
 
 // giveBack settles a receipt at 0 for a request that is refused, also after its

@@ -208,16 +208,3 @@ func TestSettle_ReceiptOfAnother(t *testing.T) {
 		t.Errorf("%d left, want 10", got)
 	}
 }
-
-// A request that costs one request and 900 tokens is settled at both.
-func TestSettleEach_OneCostPerTake(t *testing.T) {
-	f := newGate(t, []fluxgate.Rule{rule("requests", 2, 10), rule("tokens", 1, 1_000)})
-	d := f.check(fluxgate.Request{})
-	if _, err := f.SettleEach(t.Context(), d.Receipt(), []int64{1}); !errors.Is(err, fluxgate.ErrDemand) {
-		t.Errorf("one cost for two takes: %v", err)
-	}
-	settled, err := f.SettleEach(t.Context(), d.Receipt(), []int64{1, 900})
-	if err != nil || len(settled) != 2 || settled[0] != (fluxgate.Settlement{}) || settled[1].Charged != 899 {
-		t.Errorf("settled %+v, %v", settled, err)
-	}
-}

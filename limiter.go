@@ -9,8 +9,12 @@ type Limiter interface {
 	// that there is no decision. The caller may reuse the request when Check
 	// returns without one.
 	Check(ctx context.Context, req *Request) (Decision, error)
-	// Settle corrects what was taken for a request to its actual cost.
+	// Settle corrects what was taken for a request to its actual cost, under rules
+	// that count requests. A cost of 0 withdraws the request.
 	Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error)
+	// SettleUsage corrects it to what the request has used, under all rules, and
+	// returns the settlements by measure.
+	SettleUsage(ctx context.Context, receipt *Receipt, usage *Usage) (map[string]Settlement, error)
 	// Extend renews the slots that a receipt holds under rules that limit how many
 	// requests there are at the same time, or returns ErrNotHeld.
 	Extend(ctx context.Context, receipt *Receipt) error

@@ -21,11 +21,29 @@ type Request struct {
 	Headers map[string][]string
 	// Attributes are other known properties: tenant, plan, region.
 	Attributes map[string]string
-	// Cost is how many tokens the request takes. 0 means 1.
+	// Cost is how many tokens the request takes under rules that count requests. 0
+	// means 1.
 	Cost int64
+	// Costs are what it may cost at most under rules that count something else, by
+	// measure. They are estimates: see [Engine.SettleUsage].
+	Costs map[string]int64
+	// Estimate is what it may use of a language model, or nil. The cost tables of the
+	// rule set make costs of it, for measures that Costs does not have.
+	Estimate *Estimate
 	// Peek decides and takes nothing: remaining tokens are those before the
 	// take. With Cost 0 it only reads the state.
 	Peek bool
+}
+
+// checkCosts refuses costs that cannot be.
+func (r *Request) checkCosts() error {
+	if r.Cost < 0 || anyNegative(r.Costs) {
+		return ErrCost
+	}
+	if !r.Estimate.valid() {
+		return ErrUsage
+	}
+	return nil
 }
 
 // cost is what the request takes.

@@ -35,6 +35,9 @@ type Rule struct {
 	// apiKey, method, path, header:NAME, attr:NAME), or the one attr:NAME of
 	// a ScopeCustom key.
 	KeyFields []string
+	// Cost is the measure that the rule counts: MeasureTokens, or any name of which
+	// requests carry costs. Empty means MeasureRequests.
+	Cost string
 	// Bands are 1 to 16 bands that all must admit a request. Rules that allow
 	// or deny need none.
 	Bands []Band

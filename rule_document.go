@@ -12,6 +12,8 @@ import (
 type RuleSetDocument struct {
 	ID    string         `json:"id" doc:"1 to 64 letters, digits, dots, dashes and underscores."`
 	Rules []RuleDocument `json:"rules" nullable:"false" doc:"The rules. They are evaluated by priority, whatever their order here."`
+	// CostTables are above the rules in YAML.
+	CostTables CostTables `json:"costTables,omitempty" doc:"What the tokens of language models cost, by measure and model. Each table has an entry * for every other model."`
 }
 
 // RuleDocument is a rule as JSON.
@@ -26,6 +28,7 @@ type RuleDocument struct {
 	When              *When             `json:"when,omitempty" doc:"What else must hold."`
 	LimitScope        Scope             `json:"limitScope,omitempty" enum:"GLOBAL,IP,USER_ID,API_KEY,COMPOSITE,CUSTOM,PER_IP,PER_USER,PER_API_KEY" doc:"Whose bucket it is. The default is GLOBAL."`
 	KeyFields         []string          `json:"compositeKeyFields,omitempty" nullable:"false" doc:"The parts of a COMPOSITE or CUSTOM key: ip, userId, apiKey, method, path, header:NAME, attr:NAME."`
+	Cost              string            `json:"cost,omitempty" doc:"What the rule counts: requests, tokens, or another measure of which requests carry costs, such as usd. The default is requests."`
 	Bands             []BandDocument    `json:"bands,omitempty" nullable:"false" doc:"1 to 16, which all must admit a request. None where the action is allow or deny."`
 	Priority          int               `json:"priority" required:"false" doc:"Higher first, ties by id."`
 	Group             string            `json:"group,omitempty" doc:"Of the rules of a group that match, only the one with the highest priority applies."`
@@ -56,7 +59,7 @@ type BandDocument struct {
 // MarshalJSON writes the rule in the shape that [ParseRuleSet] reads.
 func (r Rule) MarshalJSON() ([]byte, error) {
 	doc := RuleDocument{
-		ID: r.ID, RuleSetID: r.RuleSetID, LimitScope: r.Scope, KeyFields: r.KeyFields,
+		ID: r.ID, RuleSetID: r.RuleSetID, LimitScope: r.Scope, KeyFields: r.KeyFields, Cost: r.Cost,
 		Priority: r.Priority, Group: r.Group, Action: r.Action, Enabled: !r.Disabled,
 		OnLimitExceed: r.OnLimitExceed, Mode: r.Mode, OnFailure: r.OnFailure,
 		OnMissingIdentity: r.OnMissingIdentity, Attributes: r.Attributes,
@@ -111,7 +114,8 @@ func oneOrMany(list []string) (one string, many []string) {
 // MarshalJSON writes the rule set in the shape that [ParseRuleSet] reads.
 func (s *RuleSet) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		ID    string `json:"id"`
-		Rules []Rule `json:"rules"`
-	}{s.id, s.rules})
+		ID         string     `json:"id"`
+		CostTables CostTables `json:"costTables,omitempty"`
+		Rules      []Rule     `json:"rules"`
+	}{s.id, s.costTables, s.rules})
 }

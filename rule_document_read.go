@@ -70,6 +70,7 @@ func DecodeRuleSet(doc map[string]any) (*RuleSet, error) {
 	var found problems
 	top := &object{reporter: reporter{found: &found}, fields: doc}
 	id := top.text("id")
+	tables := decodeCostTables(top)
 	var rules []Rule
 	for _, o := range top.objects("rules", MaxRules) {
 		rules = append(rules, decodeRule(o))
@@ -78,7 +79,7 @@ func DecodeRuleSet(doc map[string]any) (*RuleSet, error) {
 	for _, p := range found.all {
 		found.unreadable = append(found.unreadable, canonical(p.Path))
 	}
-	return newRuleSet(id, rules, &found)
+	return newRuleSet(id, rules, tables, &found)
 }
 
 // canonical is a path with the name of the field that validation uses.
@@ -99,6 +100,7 @@ func decodeRule(o *object) Rule {
 		Methods:           o.listOf("method", "methods"),
 		Scope:             Scope(o.text("limitScope")),
 		KeyFields:         o.texts("compositeKeyFields"),
+		Cost:              o.text("cost"),
 		Priority:          int(o.integer("priority")),
 		Group:             o.text("group"),
 		Action:            Action(o.text("action")),

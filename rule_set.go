@@ -19,12 +19,14 @@ const (
 // RuleSet is an id and its rules, checked as a whole and compiled. It never
 // changes; a new version replaces it.
 type RuleSet struct {
-	id      string
-	rules   []Rule         // in the order they are evaluated
-	active  []compiledRule // the enabled ones, in the same order
-	byID    map[string]int // the index of each in active
-	matcher *match.Matcher
-	token   *token // identifies the rule set without keeping it in memory
+	id     string
+	rules  []Rule         // in the order they are evaluated
+	active []compiledRule // the enabled ones, in the same order
+	byID   map[string]int // the index of each in active
+	// costTables are those of the document; active rules have what they need.
+	costTables CostTables
+	matcher    *match.Matcher
+	token      *token // identifies the rule set without keeping it in memory
 }
 
 // token identifies a rule set by its address. It is not empty, because pointers
@@ -36,9 +38,10 @@ type compiledRule struct {
 	*Rule
 	index  int // in the rule set's active rules
 	bands  []ExactBand
-	quotas *quotas  // nil without
-	slots  bool     // a band limits how many requests there are at the same time
-	names  []string // of the bands
+	quotas *quotas           // nil without
+	prices map[string]*Price // by model; nil for a rule that counts requests
+	slots  bool              // a band limits how many requests there are at the same time
+	names  []string          // of the bands
 	fields []keyField
 	shadow bool
 }
@@ -46,12 +49,22 @@ type compiledRule struct {
 // NewRuleSet checks the rules and compiles them. If anything is wrong with
 // any of them the error is a [*ValidationError] that lists all of it.
 func NewRuleSet(id string, rules ...Rule) (*RuleSet, error) {
-	return newRuleSet(id, rules, &problems{})
+	return newRuleSet(id, rules, nil, &problems{})
+}
+
+// WithRules is a rule set with the same id and cost tables, and other rules.
+func (s *RuleSet) WithRules(rules ...Rule) (*RuleSet, error) {
+	return newRuleSet(s.id, rules, s.costTables, &problems{})
+}
+
+// WithCostTables is a rule set with the same rules, and other cost tables.
+func (s *RuleSet) WithCostTables(tables CostTables) (*RuleSet, error) {
+	return newRuleSet(s.id, s.rules, tables, &problems{})
 }
 
 // newRuleSet adds to the problems that were found while the rules were read.
-func newRuleSet(id string, rules []Rule, found *problems) (*RuleSet, error) {
-	set := &RuleSet{id: id, token: new(token), rules: make([]Rule, len(rules))}
+func newRuleSet(id string, rules []Rule, tables CostTables, found *problems) (*RuleSet, error) {
+	set := &RuleSet{id: id, token: new(token), rules: make([]Rule, len(rules)), costTables: tables.clone()}
 	for i, r := range rules {
 		set.rules[i] = r.clone()
 		if r.RuleSetID == "" {
@@ -59,6 +72,7 @@ func newRuleSet(id string, rules []Rule, found *problems) (*RuleSet, error) {
 		}
 	}
 	validate(id, set.rules, found)
+	validateCostTables(set.costTables, reporter{found: found}.at("costTables"))
 	if err := found.err(id); err != nil {
 		return nil, err
 	}
@@ -81,7 +95,7 @@ func (s *RuleSet) compile() error {
 		if r.Disabled {
 			continue
 		}
-		c := compiledRule{Rule: r, index: len(s.active), shadow: r.Mode == ModeShadow, fields: compileFields(r)}
+		c := compiledRule{Rule: r, index: len(s.active), shadow: r.Mode == ModeShadow, fields: compileFields(r), prices: compilePrices(r, s.costTables)}
 		for position, b := range r.Bands {
 			exact, err := b.Exact(position)
 			if err != nil {
@@ -109,6 +123,9 @@ func (s *RuleSet) ID() string { return s.id }
 
 // Len is how many rules there are, disabled ones included.
 func (s *RuleSet) Len() int { return len(s.rules) }
+
+// CostTables is a copy of the cost tables.
+func (s *RuleSet) CostTables() CostTables { return s.costTables.clone() }
 
 // Rule is a copy of the rule with an id, if there is one.
 func (s *RuleSet) Rule(id string) (Rule, bool) {

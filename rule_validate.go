@@ -72,6 +72,9 @@ func validateRule(r *Rule, in reporter) {
 	validateWhen(&r.When, in.at("when"))
 	validateKeyFields(r, in.at("compositeKeyFields"))
 	validateBands(r, in.at("bands"))
+	if r.Cost != "" {
+		checkID(in.at("cost"), r.Cost)
+	}
 	validateAttribute(r.Attributes, 0, in.at("attributes"))
 	checkEnum(in.at("limitScope"), r.Scope, ScopeGlobal, ScopeIP, ScopeUser, ScopeAPIKey, ScopeComposite, ScopeCustom)
 	checkEnum(in.at("action"), r.Action, "", ActionLimit, ActionAllow, ActionDeny)

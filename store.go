@@ -92,6 +92,9 @@ type Demand struct {
 	// time. It is random, and one for all demands of the request. A demand without
 	// it holds no slot: a charge for what has ended.
 	Holder HolderID
+	// Price is how Cost was computed, nil for a number of requests. It is for the
+	// receipt; stores ignore it.
+	Price *Price
 	// Shadow demands are measured and never reject.
 	Shadow bool
 	// Overdraft demands are debited in any case, also where the request is

@@ -42,6 +42,8 @@ type Taken struct {
 	// Due is when the tokens of each band were due, and for a quota when its period
 	// ends, by the store's clock in microseconds. Nil means at once.
 	Due []int64
+	// Price is how it was counted, nil for a rule that counts requests.
+	Price *Price
 	// Holder is who holds slots of bands that limit requests at the same time.
 	Holder HolderID
 }
@@ -86,7 +88,7 @@ func NewReceipt(demands []Demand, out *Outcome) *Receipt {
 		if r == nil {
 			r = &Receipt{Takes: make([]Taken, 0, len(demands)-i)}
 		}
-		taken := Taken{Key: d.Key, Bands: d.Bands, Cost: result.Granted, Asked: result.Granted, Source: result.Source, At: result.Now, Holder: d.Holder}
+		taken := Taken{Key: d.Key, Bands: d.Bands, Cost: result.Granted, Asked: result.Granted, Source: result.Source, At: result.Now, Holder: d.Holder, Price: d.Price}
 		if d.Overdraft {
 			taken.Asked = d.Cost
 		}
@@ -129,6 +131,18 @@ func (r *Receipt) Same(actual int64) []int64 {
 		return nil
 	}
 	return slices.Repeat([]int64{actual}, len(r.Takes))
+}
+
+// costs is one actual cost for each take: what cost returns for it.
+func (r *Receipt) costs(cost func(t *Taken) int64) []int64 {
+	if r == nil {
+		return nil
+	}
+	all := make([]int64, len(r.Takes))
+	for i := range r.Takes {
+		all[i] = cost(&r.Takes[i])
+	}
+	return all
 }
 
 // CheckReceipt refuses receipts that no store can settle, and costs that are

@@ -169,25 +169,56 @@ func (c *Client) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual i
 		return fluxgate.Settlement{}, fluxgate.ErrCost
 	case c.token(receipt) == "" && c.config.Fallback != nil:
 		return c.config.Fallback.Settle(ctx, receipt, actual)
-	case c.token(receipt) == "":
-		return fluxgate.Settlement{}, fmt.Errorf("%w: no server made the decision", fluxgate.ErrReceipt)
-	case !receipt.Spend():
-		return fluxgate.Settlement{}, fluxgate.ErrSettled
-	}
-	body, err := json.Marshal(wire.Settle{Receipt: c.token(receipt), Actual: actual})
-	if err != nil {
-		return fluxgate.Settlement{}, fmt.Errorf("settling a receipt: %w", err)
 	}
 	var answer wire.Settlement
-	if err := c.post(ctx, c.settle, c.config.Timeout, body, &answer); err != nil {
+	err := c.settleOnce(ctx, receipt, wire.Settle{Actual: &actual}, &answer)
+	return fluxgate.Settlement(answer), err
+}
+
+// SettleUsage corrects the tokens taken for a request to what it has used, as
+// [fluxgate.Engine.SettleUsage] does. Otherwise it is [Client.Settle].
+func (c *Client) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+	switch {
+	case receipt == nil:
+		return nil, nil
+	case !usage.Valid():
+		return nil, fluxgate.ErrUsage
+	case c.token(receipt) == "" && c.config.Fallback != nil:
+		return c.config.Fallback.SettleUsage(ctx, receipt, usage)
+	}
+	used := wire.Usage(*usage)
+	var answer wire.Settlements
+	if err := c.settleOnce(ctx, receipt, wire.Settle{Usage: &used}, &answer); err != nil {
+		return nil, err
+	}
+	settled := make(map[string]fluxgate.Settlement, len(answer.Measures))
+	for measure, s := range answer.Measures {
+		settled[measure] = fluxgate.Settlement(s)
+	}
+	return settled, nil
+}
+
+// settleOnce settles the receipt of a server.
+func (c *Client) settleOnce(ctx context.Context, receipt *fluxgate.Receipt, asked wire.Settle, answer any) error {
+	if asked.Receipt = c.token(receipt); asked.Receipt == "" {
+		return fmt.Errorf("%w: no server made the decision", fluxgate.ErrReceipt)
+	}
+	if !receipt.Spend() {
+		return fluxgate.ErrSettled
+	}
+	body, err := json.Marshal(asked)
+	if err != nil {
+		return fmt.Errorf("settling a receipt: %w", err)
+	}
+	if err := c.post(ctx, c.settle, c.config.Timeout, body, answer); err != nil {
 		if end := ctx.Err(); end != nil {
-			return fluxgate.Settlement{}, end
+			return end
 		}
 		err = fmt.Errorf("settling a receipt: %w", err)
 		c.config.Failed(ctx, err)
-		return fluxgate.Settlement{}, err
+		return err
 	}
-	return fluxgate.Settlement{Returned: answer.Returned, Charged: answer.Charged}, nil
+	return nil
 }
 
 // Extend renews the slots that a receipt holds, as [fluxgate.Engine.Extend] does. The

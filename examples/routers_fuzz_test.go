@@ -126,6 +126,10 @@ func (l *limitedRouter) Settle(ctx context.Context, receipt *fluxgate.Receipt, a
 	return l.engine.Settle(ctx, receipt, actual)
 }
 
+func (l *limitedRouter) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+	return l.engine.SettleUsage(ctx, receipt, usage)
+}
+
 // limitedRouters are the routers that people use. All get GET routes alone.
 func limitedRouters() []*limitedRouter {
 	gin.SetMode(gin.ReleaseMode)

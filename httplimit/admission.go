@@ -49,14 +49,23 @@ func Settle(ctx context.Context, actual int64) (fluxgate.Settlement, error) {
 	return a.Settle(ctx, actual)
 }
 
+// SettleUsage is [Admission.SettleUsage] of the admission that [FromContext] finds.
+func SettleUsage(ctx context.Context, usage *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+	a, ok := FromContext(ctx)
+	if !ok {
+		return nil, ErrNoAdmission
+	}
+	return a.SettleUsage(ctx, usage)
+}
+
 // Decision returns the decision. It must not be changed.
 func (a *Admission) Decision() *fluxgate.Decision { return &a.decision }
 
 // RuleSet returns the id of the rule set, empty for the default of the limiter.
 func (a *Admission) RuleSet() string { return a.ruleSet }
 
-// Settle corrects the tokens taken for the request to its actual cost: the
-// difference is given back or charged. It works once; after that the error is
+// Settle corrects the tokens taken for the request to its actual cost, under rules
+// that count requests: the difference is given back or charged. It works once; after that the error is
 // fluxgate.ErrSettled. If nothing was taken it does nothing.
 //
 // Settling does not end with ctx, since the client may have gone. It takes at
@@ -69,6 +78,18 @@ func (a *Admission) Settle(ctx context.Context, actual int64) (fluxgate.Settleme
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	return a.limiter.Settle(ctx, receipt, actual)
+}
+
+// SettleUsage is Settle for all rules, with what the request has used. It returns
+// the settlements by measure.
+func (a *Admission) SettleUsage(ctx context.Context, usage *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+	receipt := a.decision.Receipt()
+	if receipt == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	return a.limiter.SettleUsage(ctx, receipt, usage)
 }
 
 type admissionKey struct{}

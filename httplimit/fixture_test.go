@@ -143,6 +143,10 @@ func (s *seen) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settl
 	return fluxgate.Settlement{}, nil
 }
 
+func (s *seen) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+	return nil, nil
+}
+
 // limiterRequest returns the request that a middleware passes to its limiter.
 func limiterRequest(t testing.TB, r *http.Request, options ...httplimit.Option) fluxgate.Request {
 	t.Helper()

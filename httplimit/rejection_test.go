@@ -30,6 +30,10 @@ func (limiterFunc) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.S
 	return fluxgate.Settlement{}, nil
 }
 
+func (limiterFunc) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+	return nil, nil
+}
+
 func decided(d fluxgate.Decision) limiterFunc {
 	return func(context.Context) (fluxgate.Decision, error) { return d, nil }
 }

@@ -35,6 +35,11 @@ func (p *dataPlane) Settle(ctx context.Context, receipt *fluxgate.Receipt, actua
 	return p.engine.Load().Settle(ctx, receipt, actual)
 }
 
+// SettleUsage implements the limiter of all transports.
+func (p *dataPlane) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+	return p.engine.Load().SettleUsage(ctx, receipt, usage)
+}
+
 // Extend implements the limiter of all transports.
 func (p *dataPlane) Extend(ctx context.Context, receipt *fluxgate.Receipt) error {
 	return p.engine.Load().Extend(ctx, receipt)

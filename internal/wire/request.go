@@ -1,9 +1,11 @@
 package wire
 
 import (
+	"encoding/json"
 	"errors"
 	"net/netip"
 	"net/textproto"
+	"slices"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -21,6 +23,8 @@ type Request struct {
 	Headers    map[string][]string `json:"headers,omitempty" doc:"Headers that rules may look at."`
 	Attributes map[string]string   `json:"attributes,omitempty" doc:"What else is known: tenant, plan, region."`
 	Cost       int64               `json:"cost,omitempty" minimum:"0" doc:"How many tokens the request takes. The default is 1."`
+	Costs      map[string]int64    `json:"costs,omitempty" doc:"What the request may cost at most under rules that count something else, by measure."`
+	Estimate   *Estimate           `json:"estimate,omitempty" doc:"What the request may use of a language model. The cost tables of the rule set make costs of it."`
 	Peek       bool                `json:"peek,omitempty" doc:"Takes nothing. With cost 0 it asks for the state alone."`
 	// TimeoutMs is how long the caller waits for the answer. A request that
 	// would have to be held longer is rejected at once.
@@ -28,6 +32,46 @@ type Request struct {
 	// Bytes says that the texts are bytes, each as the character with its
 	// number. JSON has no other way to tell texts apart that are not UTF-8.
 	Bytes bool `json:"bytes,omitempty" doc:"The texts are bytes, each as the character with its number."`
+}
+
+// Estimate is what a request may use of a language model.
+type Estimate struct {
+	Model           string `json:"model,omitempty" doc:"A name of the cost tables."`
+	InputTokens     int64  `json:"inputTokens,omitempty" minimum:"0" doc:"The tokens of the prompt."`
+	MaxOutputTokens Maxima `json:"maxOutputTokens,omitempty" doc:"The most tokens of the answer: a number, or a list of numbers of which the largest counts. The default is that of the model in the cost table."`
+}
+
+// Maxima is the largest of the maxima that a request declares. A model may accept
+// several names for it, and follow any of them.
+type Maxima int64
+
+// UnmarshalJSON reads a number or a list of numbers.
+func (m *Maxima) UnmarshalJSON(text []byte) error {
+	var all []int64
+	if len(text) > 0 && text[0] != '[' {
+		all = make([]int64, 1)
+		if err := json.Unmarshal(text, &all[0]); err != nil {
+			return errors.New("maxOutputTokens: must be a number or a list of numbers")
+		}
+	} else if err := json.Unmarshal(text, &all); err != nil {
+		return errors.New("maxOutputTokens: must be a number or a list of numbers")
+	}
+	if len(all) > 0 && slices.Min(all) < 0 {
+		return errors.New("maxOutputTokens: cannot be negative")
+	}
+	for _, n := range all {
+		*m = max(*m, Maxima(n))
+	}
+	return nil
+}
+
+// Usage is what a request has used.
+type Usage struct {
+	InputTokens       int64            `json:"inputTokens,omitempty"`
+	OutputTokens      int64            `json:"outputTokens,omitempty"`
+	CachedInputTokens int64            `json:"cachedInputTokens,omitempty"`
+	ReasoningTokens   int64            `json:"reasoningTokens,omitempty"`
+	Costs             map[string]int64 `json:"costs,omitempty"`
 }
 
 // Batch is several requests, each decided by itself.
@@ -38,13 +82,20 @@ type Batch struct {
 // Settle is the actual cost of a request.
 type Settle struct {
 	Receipt string `json:"receipt"`
-	Actual  int64  `json:"actual"`
+	// One of these is set.
+	Actual *int64 `json:"actual,omitempty"`
+	Usage  *Usage `json:"usage,omitempty"`
 }
 
 // Extend names a receipt whose slots are to be renewed. The answer is the receipt to
 // use from then on.
 type Extend struct {
 	Receipt string `json:"receipt"`
+}
+
+// Settlements are the result of settling a usage, by measure.
+type Settlements struct {
+	Measures map[string]Settlement `json:"measures"`
 }
 
 // Settlement is the result of settling.
@@ -57,7 +108,10 @@ type Settlement struct {
 func FromRequest(r *fluxgate.Request) Request {
 	w := Request{
 		RuleSet: r.RuleSet, UserID: r.UserID, APIKey: r.APIKey, Method: r.Method, Path: r.Path, Host: r.Host,
-		Headers: r.Headers, Attributes: r.Attributes, Cost: r.Cost, Peek: r.Peek,
+		Headers: r.Headers, Attributes: r.Attributes, Cost: r.Cost, Costs: r.Costs, Peek: r.Peek,
+	}
+	if e := r.Estimate; e != nil {
+		w.Estimate = &Estimate{e.Model, e.InputTokens, Maxima(e.MaxOutputTokens)}
 	}
 	if r.IP.IsValid() {
 		w.IP = r.IP.String()
@@ -101,7 +155,18 @@ func (w *Request) To(r *fluxgate.Request) error {
 	}
 	*r = fluxgate.Request{
 		RuleSet: w.RuleSet, UserID: w.UserID, APIKey: w.APIKey, Method: w.Method, Path: w.Path, Host: w.Host,
-		Headers: w.Headers, Attributes: w.Attributes, Cost: w.Cost, Peek: w.Peek,
+		Headers: w.Headers, Attributes: w.Attributes, Cost: w.Cost, Costs: w.Costs, Peek: w.Peek,
+	}
+	if e := w.Estimate; e != nil {
+		if e.InputTokens < 0 {
+			return errors.New("estimate.inputTokens: cannot be negative")
+		}
+		r.Estimate = &fluxgate.Estimate{Model: e.Model, InputTokens: e.InputTokens, MaxOutputTokens: int64(e.MaxOutputTokens)}
+	}
+	for _, cost := range w.Costs {
+		if cost < 0 {
+			return errors.New("costs: cannot be negative")
+		}
 	}
 	r.Headers = canonical(r.Headers)
 	if w.RuleSet != "" && !fluxgate.ValidID(w.RuleSet) {

@@ -103,6 +103,10 @@ func (s settling) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Se
 	return fluxgate.Settlement{Returned: 1}, nil
 }
 
+func (s settling) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+	return nil, nil
+}
+
 // A receipt is settled by callers that may check its rule set, and by no
 // others, who do not spend it by trying.
 func TestSettle_ReceiptOfAnotherRuleSet(t *testing.T) {

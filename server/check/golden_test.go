@@ -89,6 +89,10 @@ func (broken) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Settle
 	return fluxgate.Settlement{}, errors.New("redis://user:hush@h: away")
 }
 
+func (broken) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+	return nil, errors.New("redis://user:hush@h: away")
+}
+
 // The answer without a decision does not contain the error.
 func TestCheck_NoDecision(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -3,7 +3,9 @@ package check
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,8 +29,8 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) {
 		p.write(w, r)
 		return
 	}
-	if asked.Actual < 0 {
-		badRequest("actual: cannot be negative").write(w, r)
+	if p := checkSettle(&asked); p != nil {
+		p.write(w, r)
 		return
 	}
 	// Settling does not end with the request: a caller that has gone has used
@@ -41,15 +43,57 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) {
 		a.refuseReceipt(w, r, err)
 		return
 	}
-	settled, err := a.config.Limiter.Settle(ctx, taken, asked.Actual)
+	if asked.Usage == nil {
+		var settled fluxgate.Settlement
+		settled, err = a.config.Limiter.Settle(ctx, taken, *asked.Actual)
+		s.answer = appendSettlement(s.answer[:0], settled)
+	} else {
+		usage := fluxgate.Usage(*asked.Usage)
+		var settled map[string]fluxgate.Settlement
+		settled, err = a.config.Limiter.SettleUsage(ctx, taken, &usage)
+		s.answer = appendSettlements(s.answer[:0], settled)
+	}
 	if err != nil {
 		a.config.Failed(r, err)
 		newProblem(http.StatusServiceUnavailable, "The receipt was accepted, but could not be settled.").write(w, r)
 		return
 	}
-	s.answer = strconv.AppendInt(append(s.answer[:0], `{"returned":`...), settled.Returned, 10)
-	s.answer = strconv.AppendInt(append(s.answer, `,"charged":`...), settled.Charged, 10)
-	writeJSON(w, append(s.answer, '}'))
+	writeJSON(w, s.answer)
+}
+
+func appendSettlement(b []byte, s fluxgate.Settlement) []byte {
+	b = strconv.AppendInt(append(b, `{"returned":`...), s.Returned, 10)
+	b = strconv.AppendInt(append(b, `,"charged":`...), s.Charged, 10)
+	return append(b, '}')
+}
+
+// appendSettlements writes settlements by measure. Measures are ids: they need no
+// escaping.
+func appendSettlements(b []byte, settled map[string]fluxgate.Settlement) []byte {
+	b = append(b, `{"measures":{`...)
+	for i, measure := range slices.Sorted(maps.Keys(settled)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(strconv.AppendQuote(b, measure), ':')
+		b = appendSettlement(b, settled[measure])
+	}
+	return append(b, "}}"...)
+}
+
+// checkSettle returns what is wrong with a settlement, or nil.
+func checkSettle(asked *wire.Settle) *problem {
+	switch {
+	case (asked.Actual == nil) == (asked.Usage == nil):
+		return badRequest("one of actual and usage is required")
+	case asked.Actual != nil && *asked.Actual < 0:
+		return badRequest("actual: cannot be negative")
+	case asked.Usage != nil:
+		if usage := fluxgate.Usage(*asked.Usage); !usage.Valid() {
+			return badRequest("usage: %v", fluxgate.ErrUsage)
+		}
+	}
+	return nil
 }
 
 // refuseReceipt answers a request with a receipt that cannot be used.

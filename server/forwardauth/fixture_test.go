@@ -69,6 +69,10 @@ func (limiterFunc) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.S
 	return fluxgate.Settlement{}, nil
 }
 
+func (limiterFunc) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+	return nil, nil
+}
+
 // deciding is a limiter whose answer is always the same.
 func deciding(d fluxgate.Decision) limiterFunc {
 	return func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) { return d, nil }

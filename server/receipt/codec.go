@@ -28,7 +28,11 @@ func encode(id ID, now time.Time, r *fluxgate.Receipt) []byte {
 		b = append(b, t.Key.ID[:]...)
 		b = binary.AppendVarint(b, t.Cost)
 		b = binary.AppendVarint(b, t.Asked)
-		b = append(b, byte(t.Source))
+		if t.Price == nil {
+			b = append(b, byte(t.Source))
+		} else {
+			b = appendPrice(append(b, byte(t.Source)|priced), t.Price)
+		}
 		b = binary.AppendVarint(b, t.At)
 		b = binary.AppendUvarint(b, uint64(len(t.Bands)))
 		for j := range t.Bands {
@@ -48,6 +52,30 @@ func encode(id ID, now time.Time, r *fluxgate.Receipt) []byte {
 // idBits is how many bits the id of a band has. Those above are its kind, so that
 // receipts of token buckets are the same for servers that know no other kind.
 const idBits = 24
+
+// priced is set in the byte of the source if a price follows, so that receipts of
+// requests alone are the same for servers that know no other measure.
+const priced = 0x80
+
+func appendPrice(b []byte, p *fluxgate.Price) []byte {
+	b = appendText(b, p.Measure)
+	if p.Weights == nil {
+		return append(b, 0)
+	}
+	b = append(b, 1)
+	for _, weight := range []int64{p.Weights.Input, p.Weights.CachedInput, p.Weights.Output, p.Weights.Reasoning} {
+		b = binary.AppendVarint(b, weight)
+	}
+	return b
+}
+
+func (d *reader) price() *fluxgate.Price {
+	p := &fluxgate.Price{Measure: d.text()}
+	if d.byte() == 1 {
+		p.Weights = &fluxgate.Weights{Input: d.int(), CachedInput: d.int(), Output: d.int(), Reasoning: d.int()}
+	}
+	return p
+}
 
 // appendBand encodes the parameters of a band.
 func appendBand(b []byte, band *fluxgate.ExactBand) []byte {
@@ -105,7 +133,12 @@ func decode(b []byte) (id ID, issued time.Time, r *fluxgate.Receipt, err error) 
 		t := &r.Takes[i]
 		t.Key.RuleSet, t.Key.Rule = d.text(), d.text()
 		copy(t.Key.ID[:], d.bytes(len(t.Key.ID)))
-		t.Cost, t.Asked, t.Source, t.At = d.int(), d.int(), fluxgate.Source(d.byte()), d.int()
+		t.Cost, t.Asked = d.int(), d.int()
+		source := d.byte()
+		if t.Source = fluxgate.Source(source &^ priced); source&priced != 0 {
+			t.Price = d.price()
+		}
+		t.At = d.int()
 		t.Bands = make([]fluxgate.ExactBand, d.count(fluxgate.MaxBands))
 		for j := range t.Bands {
 			d.band(&t.Bands[j])

@@ -39,6 +39,11 @@ func (t *timed) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual in
 	return t.next.Settle(ctx, receipt, actual)
 }
 
+// SettleUsage implements [fluxgate.Limiter].
+func (t *timed) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+	return t.next.SettleUsage(ctx, receipt, usage)
+}
+
 // Extend implements [fluxgate.Limiter].
 func (t *timed) Extend(ctx context.Context, receipt *fluxgate.Receipt) error {
 	return t.next.Extend(ctx, receipt)

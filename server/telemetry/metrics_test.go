@@ -108,6 +108,10 @@ func (a answers) Settle(context.Context, *fluxgate.Receipt, int64) (fluxgate.Set
 	return fluxgate.Settlement{}, a.err
 }
 
+func (a answers) SettleUsage(context.Context, *fluxgate.Receipt, *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+	return nil, a.err
+}
+
 // Requests that wait are counted while they wait.
 func TestMetrics_Waiting(t *testing.T) {
 	w := newWorld(t, telemetry.Config{WaitSlots: 10})

@@ -104,23 +104,33 @@ func (t *tracedLimiter) Check(ctx context.Context, req *fluxgate.Request) (fluxg
 }
 
 // Settle implements [fluxgate.Limiter].
-func (t *tracedLimiter) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
-	ctx, span := t.tracer.Start(ctx, "settle")
-	defer span.End()
-	s, err := t.next.Settle(ctx, receipt, actual)
-	if err != nil {
-		span.SetStatus(codes.Error, "")
-	}
-	return s, err
+func (t *tracedLimiter) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (s fluxgate.Settlement, err error) {
+	ctx, end := t.span(ctx, "settle", &err)
+	defer end()
+	return t.next.Settle(ctx, receipt, actual)
+}
+
+// SettleUsage implements [fluxgate.Limiter].
+func (t *tracedLimiter) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (s map[string]fluxgate.Settlement, err error) {
+	ctx, end := t.span(ctx, "settle", &err)
+	defer end()
+	return t.next.SettleUsage(ctx, receipt, usage)
 }
 
 // Extend implements [fluxgate.Limiter].
-func (t *tracedLimiter) Extend(ctx context.Context, receipt *fluxgate.Receipt) error {
-	ctx, span := t.tracer.Start(ctx, "extend")
-	defer span.End()
-	err := t.next.Extend(ctx, receipt)
-	if err != nil {
-		span.SetStatus(codes.Error, "")
+func (t *tracedLimiter) Extend(ctx context.Context, receipt *fluxgate.Receipt) (err error) {
+	ctx, end := t.span(ctx, "extend", &err)
+	defer end()
+	return t.next.Extend(ctx, receipt)
+}
+
+// span starts a span that ends with an error, without its text.
+func (t *tracedLimiter) span(ctx context.Context, name string, err *error) (context.Context, func()) {
+	ctx, span := t.tracer.Start(ctx, name)
+	return ctx, func() {
+		if *err != nil {
+			span.SetStatus(codes.Error, "")
+		}
+		span.End()
 	}
-	return err
 }

@@ -1,0 +1,129 @@
+package fluxgate
+
+import (
+	"maps"
+	"slices"
+)
+
+// CostTables are the cost tables of a rule set, by measure.
+type CostTables map[string]CostTable
+
+// CostTable has the weights of models, by name. "*" has those of every other model,
+// and is required: a caller must not pay nothing by naming an unknown model.
+type CostTable map[string]Weights
+
+// anyModel is the entry of models that a table does not list.
+const anyModel = "*"
+
+// weightUnit is how many tokens a weight is the cost of.
+const weightUnit = 1_000_000
+
+// Weights are what a million tokens cost in the measure of their table. That of money
+// is a millionth of a currency: 2.50 dollars for a million tokens are 2,500,000.
+type Weights struct {
+	Input       int64 `json:"input" minimum:"0" doc:"A million tokens of the prompt."`
+	CachedInput int64 `json:"cachedInput" minimum:"0" required:"false" doc:"A million tokens of the prompt that the model had in its cache. The default is input."`
+	Output      int64 `json:"output" minimum:"0" doc:"A million tokens of the answer."`
+	Reasoning   int64 `json:"reasoning" minimum:"0" required:"false" doc:"A million tokens of the answer that the model has used for reasoning. The default is output."`
+	// MaxOutputTokens is the most that the model answers with. Estimates use it for
+	// requests that declare no maximum.
+	MaxOutputTokens int64 `json:"maxOutputTokens,omitempty" minimum:"0" doc:"The most tokens of an answer, for requests that declare no maximum."`
+}
+
+// decodeCostTables reads {"measure": {"model": {weights}}}.
+func decodeCostTables(top *object) CostTables {
+	var tables CostTables
+	eachObject(top.object("costTables"), func(measure string, o *object) {
+		table := CostTable{}
+		if tables == nil {
+			tables = CostTables{}
+		}
+		tables[measure] = table
+		eachObject(o, func(model string, o *object) { table[model] = decodeWeights(o) })
+	})
+	return tables
+}
+
+// eachObject calls read with the fields of o, which are all objects.
+func eachObject(o *object, read func(name string, o *object)) {
+	if o == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
+		if child := o.object(name); child != nil {
+			read(name, child)
+		} else if o.fields[name] == nil {
+			o.at(name).add(CodeRequired, "must be an object")
+		}
+	}
+}
+
+func decodeWeights(o *object) Weights {
+	w := Weights{
+		Input: o.integer("input"), CachedInput: o.integer("cachedInput"),
+		Output: o.integer("output"), Reasoning: o.integer("reasoning"), MaxOutputTokens: o.integer("maxOutputTokens"),
+	}
+	for _, name := range []string{"input", "output"} {
+		if o.get(name) == nil {
+			o.at(name).add(CodeRequired, "is required: what a million tokens cost, in millionths")
+		}
+	}
+	if o.get("cachedInput") == nil {
+		w.CachedInput = w.Input
+	}
+	if o.get("reasoning") == nil {
+		w.Reasoning = w.Output
+	}
+	o.refuseUnknown()
+	return w
+}
+
+func (c CostTables) clone() CostTables {
+	c = maps.Clone(c)
+	for measure, table := range c {
+		c[measure] = maps.Clone(table)
+	}
+	return c
+}
+
+const (
+	// maxTables and maxModels bound the cost tables of a rule set.
+	maxTables, maxModels = 16, 1_000
+	// maxWeight is a billion for a million tokens.
+	maxWeight = 1_000_000_000 * weightUnit
+)
+
+func validateCostTables(tables CostTables, in reporter) {
+	if !checkLength(in, len(tables), maxTables) {
+		return
+	}
+	for _, measure := range slices.Sorted(maps.Keys(tables)) {
+		table, in := tables[measure], in.at(measure)
+		switch {
+		case measure == MeasureRequests:
+			in.add(CodeInvalidName, "must be another measure: requests have no weights")
+		case !ValidID(measure):
+			in.add(CodeInvalidName, "must be 1 to %d of the characters A-Z a-z 0-9 . _ -", maxIDLength)
+		}
+		if !checkLength(in, len(table), maxModels) {
+			continue
+		}
+		if _, ok := table[anyModel]; !ok {
+			in.at(anyModel).add(CodeRequired, "is required: the weights of every model that is not listed")
+		}
+		for _, model := range slices.Sorted(maps.Keys(table)) {
+			w, in := table[model], in.at(model)
+			if !isIdentity(model) {
+				in.add(CodeInvalidName, "is not a valid name")
+			}
+			for _, weight := range []struct {
+				name  string
+				value int64
+			}{{"input", w.Input}, {"cachedInput", w.CachedInput}, {"output", w.Output}, {"reasoning", w.Reasoning}, {"maxOutputTokens", w.MaxOutputTokens}} {
+				if weight.value < 0 || weight.value > maxWeight {
+					in.at(weight.name).add(CodeOutOfRange, "must be 0 to %d", maxWeight)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package fluxgate
+
+import (
+	"errors"
+	"math"
+	"math/bits"
+)
+
+// The measures that FluxGate knows. A rule may name any other, whose costs the
+// requests carry.
+const (
+	// MeasureRequests is what a rule counts that names nothing else.
+	MeasureRequests = "requests"
+	// MeasureTokens are those of a language model. Without a cost table each counts
+	// as one.
+	MeasureTokens = "tokens"
+)
+
+// ErrUsage is returned for an estimate or a usage with negative numbers, or of which
+// a part is larger than the whole.
+var ErrUsage = errors.New("a usage cannot be negative or have a part that is larger than the whole")
+
+// Estimate is what a request to a language model may use at most.
+type Estimate struct {
+	// Model is a name of the rule set's cost tables.
+	Model string
+	// InputTokens are those of the prompt.
+	InputTokens int64
+	// MaxOutputTokens is the largest maximum that the request declares. 0 means that
+	// it declares none.
+	MaxOutputTokens int64
+}
+
+// Usage is what a request has used, known when it ends.
+type Usage struct {
+	// InputTokens and OutputTokens are those of a language model: of the prompt and
+	// of the answer.
+	InputTokens, OutputTokens int64
+	// CachedInputTokens are the part of InputTokens that the model had in its cache,
+	// and ReasoningTokens the part of OutputTokens that it has used for reasoning.
+	CachedInputTokens, ReasoningTokens int64
+	// Costs are the costs by measure that do not come from tokens. They replace what
+	// the tokens cost.
+	Costs map[string]int64
+}
+
+// Price is how a take was counted, so that it can be settled by the same weights.
+type Price struct {
+	Measure string
+	// Weights are nil if the measure has no cost table.
+	Weights *Weights
+}
+
+// cost is what the usage costs, rounded up once.
+func (w *Weights) cost(u *Usage) int64 {
+	return weightedSum(
+		u.InputTokens-u.CachedInputTokens, w.Input, u.CachedInputTokens, w.CachedInput,
+		u.OutputTokens-u.ReasoningTokens, w.Output, u.ReasoningTokens, w.Reasoning)
+}
+
+// most is the most that a request can cost: each token counts as the dearer kind.
+func (w *Weights) most(e *Estimate) int64 {
+	output := e.MaxOutputTokens
+	if output == 0 {
+		output = w.MaxOutputTokens
+	}
+	return weightedSum(e.InputTokens, max(w.Input, w.CachedInput), output, max(w.Output, w.Reasoning))
+}
+
+// weightedSum is the sum of the products of its pairs in units of a weight, rounded up and
+// at most the largest integer.
+func weightedSum(pairs ...int64) int64 {
+	var high, low, carry uint64
+	for i := 0; i < len(pairs); i += 2 {
+		h, l := bits.Mul64(uint64(pairs[i]), uint64(pairs[i+1]))
+		low, carry = bits.Add64(low, l, 0)
+		high += h + carry // four products of 63 bits: no overflow
+	}
+	low, carry = bits.Add64(low, weightUnit-1, 0)
+	high += carry
+	if high >= weightUnit {
+		return math.MaxInt64
+	}
+	quotient, _ := bits.Div64(high, low, weightUnit)
+	return int64(min(quotient, math.MaxInt64))
+}
+
+func (e *Estimate) valid() bool { return e == nil || e.InputTokens >= 0 && e.MaxOutputTokens >= 0 }
+
+// Valid reports whether a usage can be settled: see [ErrUsage].
+func (u *Usage) Valid() bool {
+	return u.CachedInputTokens >= 0 && u.CachedInputTokens <= u.InputTokens &&
+		u.ReasoningTokens >= 0 && u.ReasoningTokens <= u.OutputTokens && !anyNegative(u.Costs)
+}
+
+func anyNegative(costs map[string]int64) bool {
+	for _, cost := range costs {
+		if cost < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// settledAt is the actual cost of a take, given the usage of its request. A take in a
+// measure of which the usage says nothing stays at its estimate.
+func (t *Taken) settledAt(u *Usage) int64 {
+	if cost, ok := u.Costs[t.Measure()]; ok {
+		return cost
+	}
+	if t.Price == nil || t.Price.Weights == nil {
+		return t.Cost
+	}
+	return t.Price.Weights.cost(u)
+}
+
+// Measure is what was counted.
+func (t *Taken) Measure() string {
+	if t.Price == nil {
+		return MeasureRequests
+	}
+	return t.Price.Measure
+}
