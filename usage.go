@@ -54,8 +54,8 @@ type Price struct {
 // cost is what the usage costs, rounded up once.
 func (w *Weights) cost(u *Usage) int64 {
 	return weightedSum(
-		u.InputTokens-u.CachedInputTokens, w.Input, u.CachedInputTokens, w.CachedInput,
-		u.OutputTokens-u.ReasoningTokens, w.Output, u.ReasoningTokens, w.Reasoning)
+		[...]int64{u.InputTokens - u.CachedInputTokens, u.CachedInputTokens, u.OutputTokens - u.ReasoningTokens, u.ReasoningTokens},
+		[...]int64{w.Input, w.CachedInput, w.Output, w.Reasoning})
 }
 
 // most is the most that a request can cost: each token counts as the dearer kind.
@@ -64,17 +64,16 @@ func (w *Weights) most(e *Estimate) int64 {
 	if output == 0 {
 		output = w.MaxOutputTokens
 	}
-	return weightedSum(e.InputTokens, max(w.Input, w.CachedInput), output, max(w.Output, w.Reasoning))
+	return weightedSum([...]int64{e.InputTokens, output, 0, 0}, [...]int64{max(w.Input, w.CachedInput), max(w.Output, w.Reasoning), 0, 0})
 }
 
-// weightedSum is the sum of the products of its pairs in units of a weight, rounded up and
-// at most the largest integer.
-func weightedSum(pairs ...int64) int64 {
+// weightedSum is what tokens cost, rounded up and at most the largest integer.
+func weightedSum(tokens, weights [4]int64) int64 {
 	var high, low, carry uint64
-	for i := 0; i < len(pairs); i += 2 {
-		h, l := bits.Mul64(uint64(pairs[i]), uint64(pairs[i+1]))
+	for i := range tokens {
+		h, l := bits.Mul64(uint64(tokens[i]), uint64(weights[i]))
 		low, carry = bits.Add64(low, l, 0)
-		high += h + carry // four products of 63 bits: no overflow
+		high += h + carry // four products of 126 bits: no overflow
 	}
 	low, carry = bits.Add64(low, weightUnit-1, 0)
 	high += carry
