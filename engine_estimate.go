@@ -1,17 +1,28 @@
 package fluxgate
 
-// compilePrices returns how a rule counts, by model, or nil for a rule that counts
-// requests.
-func compilePrices(r *Rule, tables CostTables) map[string]*Price {
-	if r.countsRequests() {
-		return nil
+// compilePrices sets how the active rules count, by model. Rules of a measure share
+// the table.
+func (s *RuleSet) compilePrices() {
+	byMeasure := map[string]map[string]*Price{}
+	for i := range s.active {
+		r := &s.active[i]
+		if r.countsRequests() {
+			continue
+		}
+		if byMeasure[r.Cost] == nil {
+			byMeasure[r.Cost] = pricesOf(r.Cost, s.costTables[r.Cost])
+		}
+		r.prices = byMeasure[r.Cost]
 	}
-	prices := map[string]*Price{anyModel: {Measure: r.Cost}}
-	if r.Cost == MeasureTokens {
+}
+
+func pricesOf(measure string, table CostTable) map[string]*Price {
+	prices := map[string]*Price{anyModel: {Measure: measure}}
+	if measure == MeasureTokens {
 		prices[anyModel].Weights = &Weights{Input: weightUnit, CachedInput: weightUnit, Output: weightUnit, Reasoning: weightUnit}
 	}
-	for model, w := range tables[r.Cost] {
-		prices[model] = &Price{r.Cost, &w}
+	for model, w := range table {
+		prices[model] = &Price{measure, &w}
 	}
 	return prices
 }

@@ -95,7 +95,7 @@ func (s *RuleSet) compile() error {
 		if r.Disabled {
 			continue
 		}
-		c := compiledRule{Rule: r, index: len(s.active), shadow: r.Mode == ModeShadow, fields: compileFields(r), prices: compilePrices(r, s.costTables)}
+		c := compiledRule{Rule: r, index: len(s.active), shadow: r.Mode == ModeShadow, fields: compileFields(r)}
 		for position, b := range r.Bands {
 			exact, err := b.Exact(position)
 			if err != nil {
@@ -113,6 +113,7 @@ func (s *RuleSet) compile() error {
 		s.active = append(s.active, c)
 		patterns = append(patterns, r.matching())
 	}
+	s.compilePrices()
 	var err error
 	s.matcher, err = match.Compile(patterns)
 	return err
