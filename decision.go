@@ -96,6 +96,8 @@ type BandStatus struct {
 	Band   *Band
 	Status Status
 	Source Source
+	// Cost is what the request asked of the rule, in its measure.
+	Cost int64
 	// Limit is the band's capacity.
 	Limit int64
 	// Remaining, Owed, Wait and FullAfter are as in [BandResult].
@@ -210,7 +212,7 @@ func (v *evaluation) decideIn(ctx context.Context, store Store, demands []Demand
 func (v *evaluation) band(i, j int) BandStatus {
 	rule, result := v.rules[i], &v.outcome.Results[i]
 	return BandStatus{
-		Rule: rule.Rule, Band: &rule.Bands[j], Status: result.Status, Source: result.Source,
+		Rule: rule.Rule, Band: &rule.Bands[j], Status: result.Status, Source: result.Source, Cost: v.demands[i].Cost,
 		Limit: v.demands[i].Bands[j].Capacity, BandResult: result.Bands[j],
 	}
 }

@@ -1,12 +1,14 @@
 package fluxgate
 
+import "cmp"
+
 // compilePrices sets how the active rules count, by model. Rules of a measure share
 // the table.
 func (s *RuleSet) compilePrices() {
 	byMeasure := map[string]map[string]*Price{}
 	for i := range s.active {
 		r := &s.active[i]
-		if r.countsRequests() {
+		if r.Measure() == MeasureRequests {
 			continue
 		}
 		if byMeasure[r.Cost] == nil {
@@ -27,7 +29,8 @@ func pricesOf(measure string, table CostTable) map[string]*Price {
 	return prices
 }
 
-func (r *Rule) countsRequests() bool { return r.Cost == "" || r.Cost == MeasureRequests }
+// Measure is Cost with its default.
+func (r *Rule) Measure() string { return cmp.Or(r.Cost, MeasureRequests) }
 
 // estimate is what a request takes from a rule that does not count requests, and how
 // it is counted. It is at least 1, so that a request of unknown cost needs something

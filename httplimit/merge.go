@@ -22,7 +22,7 @@ func (v *headerValues) merge(h http.Header, d *fluxgate.Decision) {
 		quoted := quote(name)
 		entries = slices.DeleteFunc(entries, func(e headerEntry) bool { return e.name == quoted })
 		entries = append(entries, headerEntry{
-			name: quoted, policy: policyOf(quoted, b.Limit, b.Band),
+			name: quoted, policy: policyOf(quoted, b.Rule.Measure(), b.Limit, b.Band),
 			state: quoted + string(appendState(nil, &b, d)), binding: name == binding,
 		})
 	}

@@ -77,7 +77,7 @@ func (g *gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	}
 	g.setHeaders(w.Header(), &d)
 	if !d.Allowed {
-		rejected := rejection(&d, req)
+		rejected := rejection(&d)
 		release(req)
 		g.refuse(w, r, rejected)
 		return

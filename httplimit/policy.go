@@ -15,17 +15,18 @@ import (
 // ruleNames is the constant part of the headers for a rule.
 type ruleNames struct {
 	id       string
+	measure  string
 	bands    []fluxgate.Band
 	names    []string // "rule.band", with its quotes, of each band
 	policies string   // the rule's part of the RateLimit-Policy list
 }
 
 func newRuleNames(r *fluxgate.Rule) *ruleNames {
-	n := &ruleNames{id: r.ID, bands: slices.Clone(r.Bands), names: make([]string, len(r.Bands))}
+	n := &ruleNames{id: r.ID, measure: r.Measure(), bands: slices.Clone(r.Bands), names: make([]string, len(r.Bands))}
 	policies := make([]string, len(r.Bands))
 	for i := range r.Bands {
 		n.names[i] = quote(r.ID + "." + r.Bands[i].Name())
-		policies[i] = policyOf(n.names[i], r.Bands[i].Capacity, &r.Bands[i])
+		policies[i] = policyOf(n.names[i], n.measure, r.Bands[i].Capacity, &r.Bands[i])
 	}
 	n.policies = strings.Join(policies, ", ")
 	return n
@@ -34,7 +35,7 @@ func newRuleNames(r *fluxgate.Rule) *ruleNames {
 // describes reports whether the names are those of a rule. A reloaded rule is
 // another one in memory, mostly with the same content.
 func (n *ruleNames) describes(r *fluxgate.Rule) bool {
-	return n.id == r.ID && slices.Equal(n.bands, r.Bands)
+	return n.id == r.ID && n.measure == r.Measure() && slices.Equal(n.bands, r.Bands)
 }
 
 // nameCache caches names. Rules share its slots by the hashes of their ids, so its
@@ -56,12 +57,15 @@ func (c *nameCache) of(r *fluxgate.Rule) *ruleNames {
 	return names
 }
 
-// policyOf returns an entry of the RateLimit-Policy list: the limit, and the time
-// in which an empty band becomes full. The periods of a quota have no fixed length,
+// policyOf returns an entry of the RateLimit-Policy list: the limit, its unit if that
+// is not requests, and the time in which an empty band becomes full. The periods of a quota have no fixed length,
 // and requests at the same time have no period.
-func policyOf(name string, limit int64, b *fluxgate.Band) string {
+func policyOf(name, measure string, limit int64, b *fluxgate.Band) string {
 	text := append([]byte(name), ";q="...)
 	text = strconv.AppendInt(text, min(limit, maxInteger), 10)
+	if measure != fluxgate.MeasureRequests {
+		text = append(append(text, ";qu="...), quote(measure)...)
+	}
 	if b.Kind == fluxgate.Quota || b.Kind == fluxgate.Concurrency {
 		return string(text)
 	}

@@ -15,7 +15,7 @@ func TestPolicyOf_Kinds(t *testing.T) {
 		`"b";q=9`:      {Kind: fluxgate.Quota, Capacity: 9, Period: "month"},
 		`"b";q=20`:     {Kind: fluxgate.Concurrency, Capacity: 20, Hold: time.Minute},
 	} {
-		if got := policyOf(`"b"`, band.Capacity, &band); got != want {
+		if got := policyOf(`"b"`, fluxgate.MeasureRequests, band.Capacity, &band); got != want {
 			t.Errorf("%+v is %s, want %s", band, got, want)
 		}
 	}

@@ -132,7 +132,7 @@ func failure(err error, r *http.Request) *Rejection {
 }
 
 // rejection returns the answer to a decision.
-func rejection(d *fluxgate.Decision, req *fluxgate.Request) *Rejection {
+func rejection(d *fluxgate.Decision) *Rejection {
 	var p Problem
 	switch d.Reason {
 	case fluxgate.ReasonDenied:
@@ -152,7 +152,7 @@ func rejection(d *fluxgate.Decision, req *fluxgate.Request) *Rejection {
 	default:
 		p = Problem{
 			Type: quotaExceeded, Title: quotaExceededTitle, Status: http.StatusTooManyRequests,
-			Detail: exceeded(d, cost(req)), Reason: d.Reason, ViolatedPolicies: violated(d, cost(req)),
+			Detail: exceeded(d), Reason: d.Reason, ViolatedPolicies: violated(d),
 		}
 	}
 	return &Rejection{Problem: p, Decision: *d}
@@ -164,9 +164,15 @@ func plain(status int, detail string, reason fluxgate.Reason) Problem {
 }
 
 // exceeded describes which policy a request exceeds.
-func exceeded(d *fluxgate.Decision, cost int64) string {
+func exceeded(d *fluxgate.Decision) string {
 	if d.Band == "" {
 		return ""
+	}
+	cost := int64(1)
+	for b := range d.Bands() {
+		if b.Rule.ID == d.RuleID && !b.Shadow() {
+			cost = b.Cost
+		}
 	}
 	if d.Reason == fluxgate.ReasonCostTooHigh {
 		return fmt.Sprintf("The request costs %d, and %s.%s never has more than %d: it cannot pass.", cost, d.RuleID, d.Band, d.Limit)
@@ -189,14 +195,14 @@ func tokens(n int64) string {
 }
 
 // violated returns the policies that a request exceeds, the binding one first.
-func violated(d *fluxgate.Decision, cost int64) []string {
+func violated(d *fluxgate.Decision) []string {
 	if d.Band == "" {
 		return nil
 	}
 	names := []string{d.RuleID + "." + d.Band}
 	for b := range d.Bands() {
 		exceeds := b.Status == fluxgate.Rejected && b.Wait > 0 ||
-			b.Status == fluxgate.TooCostly && cost > b.Limit
+			b.Status == fluxgate.TooCostly && b.Cost > b.Limit
 		if b.Shadow() || !exceeds {
 			continue
 		}
@@ -208,12 +214,4 @@ func violated(d *fluxgate.Decision, cost int64) []string {
 		}
 	}
 	return names
-}
-
-// cost returns how many tokens a request takes.
-func cost(req *fluxgate.Request) int64 {
-	if req.Peek {
-		return req.Cost
-	}
-	return max(1, req.Cost)
 }

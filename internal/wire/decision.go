@@ -35,6 +35,8 @@ type Band struct {
 	Rule         string `json:"rule" doc:"The rule it belongs to."`
 	Label        string `json:"label,omitempty" doc:"Its label, if it has one."`
 	Shadow       bool   `json:"shadow,omitempty" doc:"The rule is in shadow mode."`
+	Measure      string `json:"measure,omitempty" doc:"What the rule counts. Absent for requests."`
+	Cost         int64  `json:"cost,omitempty" doc:"What the request asks of it. Absent for 1, and where only the state is asked for."`
 	Status       string `json:"status" doc:"The result: ok, rejected, too costly or unavailable."`
 	Source       string `json:"source" doc:"Where the answer came from."`
 	Limit        int64  `json:"limit" doc:"The largest number of tokens, or of requests at the same time; in the fallback, its share of that."`
@@ -142,6 +144,12 @@ func appendBand(b []byte, s *fluxgate.BandStatus) []byte {
 	if s.Shadow() {
 		b = append(b, `,"shadow":true`...)
 	}
+	if measure := s.Rule.Measure(); measure != fluxgate.MeasureRequests {
+		b = appendText(b, `,"measure":`, measure)
+	}
+	if s.Cost > 1 {
+		b = appendInt(b, `,"cost":`, s.Cost)
+	}
 	b = appendText(b, `,"status":`, s.Status.String())
 	b = appendText(b, `,"source":`, s.Source.String())
 	b = appendInt(b, `,"limit":`, s.Limit)
@@ -247,7 +255,7 @@ func (w *Decision) Decision() (fluxgate.Decision, error) {
 	for i := range w.Bands {
 		band := &w.Bands[i]
 		if rule == nil || rule.ID != band.Rule {
-			rule = &fluxgate.Rule{ID: band.Rule}
+			rule = &fluxgate.Rule{ID: band.Rule, Cost: band.Measure}
 			if band.Shadow {
 				rule.Mode = fluxgate.ModeShadow
 			}
@@ -257,7 +265,7 @@ func (w *Decision) Decision() (fluxgate.Decision, error) {
 		own := band.Definition()
 		rule.Bands = append(rule.Bands, own)
 		bands[i] = fluxgate.BandStatus{
-			Rule: rule, Band: &own, Limit: band.Limit,
+			Rule: rule, Band: &own, Cost: max(1, band.Cost), Limit: band.Limit,
 			BandResult: fluxgate.BandResult{Remaining: band.Remaining, Owed: band.Owed, Wait: band.WaitMs.duration(), FullAfter: band.FullAfterMs.duration()},
 		}
 		if bands[i].Status, ok = fluxgate.ParseStatus(band.Status); !ok {
@@ -287,6 +295,9 @@ func (w *Decision) check() error {
 	for i := range w.Bands {
 		b := &w.Bands[i]
 		band := b.Definition()
+		if b.Measure != "" && !fluxgate.ValidID(b.Measure) || b.Cost < 0 {
+			return errors.New("a band with an invalid measure or cost")
+		}
 		if !fluxgate.ValidID(b.Rule) || b.Label != "" && !fluxgate.ValidID(b.Label) {
 			return errors.New("a band with an invalid rule id or label")
 		}
