@@ -26,7 +26,7 @@ TEST := go test -race -shuffle=on -vet=off -p 4 -skip '$(NO_RACE)'
 SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal/chaos
 
 .DEFAULT_GOAL := help
-.PHONY: help check format format-check lint build test quick size fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-admin figures-chaos
+.PHONY: help check format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-admin figures-chaos
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -58,6 +58,9 @@ quick: ## run the tests that need no server, without the race detector
 
 size: ## count the lines of code of the product by package
 	@go run ./internal/codesize
+
+pictures: ## draw the pictures of docs/limits.md
+	@go run ./internal/limitpictures docs/images
 
 fuzz: ## run every fuzz target for FUZZTIME (30s)
 	@for pkg in $$(git grep -l --untracked 'func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \

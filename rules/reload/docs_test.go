@@ -3,30 +3,31 @@ package reload_test
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/fluxgate/fluxgate/rules/filerules"
 )
 
-// blocks returns the fenced blocks of a language in docs/rules.md.
-func blocks(t *testing.T, language string) (found []string) {
+// blocks returns the fenced blocks of a language in a page.
+func blocks(t *testing.T, name, language string) (found []string) {
 	t.Helper()
-	fences := strings.Split("\n"+page(t), "\n```")
+	fences := strings.Split("\n"+page(t, name), "\n```")
 	for i := 1; i < len(fences); i += 2 {
 		if head, body, _ := strings.Cut(fences[i], "\n"); head == language {
 			found = append(found, body+"\n")
 		}
 	}
 	if len(found) == 0 {
-		t.Fatalf("docs/rules.md has no block of %q", language)
+		t.Fatalf("docs/%s has no block of %q", name, language)
 	}
 	return found
 }
 
-func page(t *testing.T) string {
+func page(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/rules.md")
+	text, err := os.ReadFile("../../docs/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func open(t *testing.T, document string) error {
 
 // The rules in the documentation are valid, and every field has an example.
 func TestDocs_Rules(t *testing.T) {
-	examples := blocks(t, "yaml")
+	examples := slices.Concat(blocks(t, "rules.md", "yaml"), blocks(t, "limits.md", "yaml"))
 	for _, example := range examples {
 		t.Run(strings.SplitN(example, "\n", 2)[0], func(t *testing.T) {
 			if strings.HasPrefix(example, "- ") {
@@ -62,7 +63,7 @@ func TestDocs_Rules(t *testing.T) {
 		})
 	}
 	all := strings.Join(examples, "\n")
-	tables, _, _ := strings.Cut(page(t), "### What a rule matches")
+	tables, _, _ := strings.Cut(page(t, "rules.md"), "### What a rule matches")
 	fields := regexp.MustCompile("(?m)^\\| (`.*?) \\|").FindAllStringSubmatch(tables, -1)
 	if len(fields) < 25 {
 		t.Fatalf("only %d fields are described", len(fields))
@@ -74,7 +75,7 @@ func TestDocs_Rules(t *testing.T) {
 				continue
 			}
 			if !regexp.MustCompile(`\b` + name[1] + `:`).MatchString(all) {
-				t.Errorf("docs/rules.md has no example of %s", name[1])
+				t.Errorf("docs/rules.md and docs/limits.md have no example of %s", name[1])
 			}
 		}
 	}
@@ -89,7 +90,7 @@ rules:
     bands:
       - { label: b, capacity: 0, refill: 1s }
 `
-	shown := blocks(t, "")
+	shown := blocks(t, "rules.md", "")
 	err := open(t, document)
 	if err == nil {
 		t.Fatal("it was accepted")
@@ -109,7 +110,7 @@ func TestDocs_Code(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := strings.NewReplacer("\t", "", `"testdata/rules.yaml"`, `"rules.yaml"`, `, Copies: "/var/lib/fluxgate"`, "")
-	if code := plain.Replace(blocks(t, "go")[0]); !strings.Contains(plain.Replace(string(example)), code) {
+	if code := plain.Replace(blocks(t, "rules.md", "go")[0]); !strings.Contains(plain.Replace(string(example)), code) {
 		t.Error("the Go code of docs/rules.md is not in example_test.go")
 	}
 }
