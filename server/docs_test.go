@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -29,12 +30,37 @@ func timesAway(value any) any {
 
 // The requests in docs/api.md get the answers shown there.
 func TestDocs_API(t *testing.T) {
-	text, err := os.ReadFile("../docs/api.md")
+	r := start(t, "redis.enabled=false", "rules.file=../examples/rules.yaml")
+	replay(t, r, fencesOf(t, "../docs/api.md"), 4)
+}
+
+// The requests in docs/llm.md get the answers shown there, with the rules to copy.
+func TestDocs_LLM(t *testing.T) {
+	fences := fencesOf(t, "../docs/llm.md")
+	rules, ok := strings.CutPrefix(fences[1], "yaml\n")
+	if !ok {
+		t.Fatal("the page does not begin with rules")
+	}
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	replay(t, start(t, "redis.enabled=false", "rules.file="+file), fences, 2)
+}
+
+// fencesOf returns a page split at its fences: every second part is a block.
+func fencesOf(t *testing.T, page string) []string {
+	t.Helper()
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := start(t, "redis.enabled=false", "rules.file=../examples/rules.yaml")
-	fences := strings.Split(string(text), "\n```")
+	return strings.Split(string(text), "\n```")
+}
+
+// replay sends the documented requests, at least so many, and compares the answers.
+func replay(t *testing.T, r *running, fences []string, least int) {
+	t.Helper()
 	asked, receipt := 0, ""
 	for i := 1; i+2 < len(fences); i += 2 {
 		request, ok := strings.CutPrefix(fences[i], "http\n")
@@ -61,7 +87,7 @@ func TestDocs_API(t *testing.T) {
 		}
 		asked++
 	}
-	if asked < 4 {
+	if asked < least {
 		t.Errorf("only %d requests are documented", asked)
 	}
 }
