@@ -72,6 +72,6 @@
 // # Settling
 //
 // The cost of a request is often known at its end: bytes sent, model tokens used.
-// With [WithSettling] a handler passes it to [Settle], and the difference is
-// given back or charged.
+// With [WithSettling] a handler passes it to [Settle], or to [SettleUsage] where rules
+// count something other than requests, and the difference is given back or charged.
 package httplimit

@@ -91,7 +91,7 @@ func New(config Config) *Metrics {
 		storeFailed: create.NewCounter(prometheus.CounterOpts{Name: "fluxgate_store_failures_total", Help: "Failed calls of the store or the fallback."}),
 		degraded:    create.NewCounter(prometheus.CounterOpts{Name: "fluxgate_degraded_decisions_total", Help: "Decisions made without the store for at least one rule."}),
 		tokens: create.NewCounterVec(prometheus.CounterOpts{
-			Name: "fluxgate_settled_tokens_total", Help: "Tokens that settling returned or charged."}, []string{"direction"}),
+			Name: "fluxgate_settled_tokens_total", Help: "Tokens that settling returned or charged under rules that count requests."}, []string{"direction"}),
 		settlements: create.NewCounterVec(prometheus.CounterOpts{
 			Name: "fluxgate_settlements_total", Help: "Receipts by whether settling them succeeded."}, []string{"result"}),
 	}
