@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	// ErrCost is returned for a request with a negative cost.
-	ErrCost = errors.New("the cost of a request cannot be negative")
+	// ErrCost is wrapped by errors about costs, estimates and usages that cannot be.
+	ErrCost = errors.New("invalid cost")
 	// ErrTooManyRules is returned by [Engine.Buckets] for a request to which
 	// more than MaxMatches rules apply. Such a request is refused.
 	ErrTooManyRules = fmt.Errorf("more than %d rules apply to one request", MaxMatches)
@@ -108,7 +108,7 @@ func (e *Engine) ruleSetOf(ctx context.Context, req *Request) (*RuleSet, error) 
 			return nil, err
 		}
 	}
-	if err := req.checkCosts(); err != nil {
+	if err := req.CheckCosts(); err != nil {
 		return nil, err
 	}
 	return e.rules.RuleSet(ctx, e.ruleSetIDOf(req)), nil

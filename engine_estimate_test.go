@@ -157,7 +157,7 @@ func TestSettleUsage_OnceAndKnown(t *testing.T) {
 		"a negative number": {OutputTokens: -1}, "more cached than sent": {InputTokens: 1, CachedInputTokens: 2},
 		"more reasoning than answer": {ReasoningTokens: 1}, "a negative cost": {Costs: map[string]int64{"images": -1}},
 	} {
-		if _, err := g.SettleUsage(t.Context(), d.Receipt(), &usage); !errors.Is(err, fluxgate.ErrUsage) {
+		if _, err := g.SettleUsage(t.Context(), d.Receipt(), &usage); !errors.Is(err, fluxgate.ErrCost) {
 			t.Errorf("a usage with %s: %v", name, err)
 		}
 	}
@@ -184,10 +184,11 @@ func TestSettleUsage_OnceAndKnown(t *testing.T) {
 func TestEstimate_Invalid(t *testing.T) {
 	g := newPricedGate(t, counting("tokens", 100))
 	for name, req := range map[string]fluxgate.Request{
-		"cost": {Costs: map[string]int64{"tokens": -1}}, "prompt": {Estimate: &fluxgate.Estimate{InputTokens: -1}}, "maximum": {Estimate: &fluxgate.Estimate{MaxOutputTokens: -1}},
+		"number of requests beside Cost": {Costs: map[string]int64{"requests": 1}},
+		"cost":                           {Costs: map[string]int64{"tokens": -1}}, "prompt": {Estimate: &fluxgate.Estimate{InputTokens: -1}}, "maximum": {Estimate: &fluxgate.Estimate{MaxOutputTokens: -1}},
 	} {
-		if _, err := g.Check(t.Context(), &req); !errors.Is(err, fluxgate.ErrCost) && !errors.Is(err, fluxgate.ErrUsage) {
-			t.Errorf("a negative %s: %v", name, err)
+		if _, err := g.Check(t.Context(), &req); !errors.Is(err, fluxgate.ErrCost) {
+			t.Errorf("an invalid %s: %v", name, err)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func TestObserver_Decisions(t *testing.T) {
 	g.Check(t.Context(), &fluxgate.Request{Path: "/", Cost: -1})
 	want := []string{
 		"decided: /a ok, 1 bands", "decided: /a limited, 1 bands", "decided: /ba no-rule, 0 bands",
-		"decided: a user's function failed: no plan", "decided: the cost of a request cannot be negative",
+		"decided: a user's function failed: no plan", "decided: invalid cost: it cannot be negative",
 	}
 	if !slices.Equal(seen.all(), want) {
 		t.Errorf("told\n%q\nwant\n%q", seen.all(), want)

@@ -24,7 +24,7 @@ const giveBackTimeout = time.Second
 // store may have settled it.
 func (e *Engine) Settle(ctx context.Context, receipt *Receipt, actual int64) (Settlement, error) {
 	if actual < 0 && receipt != nil {
-		return Settlement{}, ErrCost
+		return Settlement{}, errNegative
 	}
 	settled, err := e.settleEach(ctx, receipt, receipt.costs(func(t *Taken) int64 {
 		if t.Price != nil && actual > 0 {
@@ -40,8 +40,8 @@ func (e *Engine) Settle(ctx context.Context, receipt *Receipt, actual int64) (Se
 // Measures of which the usage says nothing stay at their estimates. It returns the
 // settlements by measure. Otherwise it is [Engine.Settle].
 func (e *Engine) SettleUsage(ctx context.Context, receipt *Receipt, usage *Usage) (map[string]Settlement, error) {
-	if !usage.Valid() {
-		return nil, ErrUsage
+	if err := usage.Check(); err != nil {
+		return nil, err
 	}
 	each, err := e.settleEach(ctx, receipt, receipt.costs(func(t *Taken) int64 { return t.settledAt(usage) }))
 	settled := map[string]Settlement{}

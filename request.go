@@ -1,6 +1,9 @@
 package fluxgate
 
-import "net/netip"
+import (
+	"fmt"
+	"net/netip"
+)
 
 // Request is what is known about a call. Every field is optional; all of them
 // are untrusted.
@@ -35,13 +38,14 @@ type Request struct {
 	Peek bool
 }
 
-// checkCosts refuses costs that cannot be.
-func (r *Request) checkCosts() error {
-	if r.Cost < 0 || anyNegative(r.Costs) {
-		return ErrCost
+// CheckCosts returns an error that wraps ErrCost if the request has costs that cannot
+// be. Limiters call it first.
+func (r *Request) CheckCosts() error {
+	if r.Cost < 0 || anyNegative(r.Costs) || r.Estimate != nil && min(r.Estimate.InputTokens, r.Estimate.MaxOutputTokens) < 0 {
+		return errNegative
 	}
-	if !r.Estimate.valid() {
-		return ErrUsage
+	if _, ok := r.Costs[MeasureRequests]; ok {
+		return fmt.Errorf("%w: the number of requests belongs in Cost, not in Costs", ErrCost)
 	}
 	return nil
 }

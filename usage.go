@@ -1,7 +1,7 @@
 package fluxgate
 
 import (
-	"errors"
+	"fmt"
 	"math"
 	"math/bits"
 )
@@ -16,9 +16,7 @@ const (
 	MeasureTokens = "tokens"
 )
 
-// ErrUsage is returned for an estimate or a usage with negative numbers, or of which
-// a part is larger than the whole.
-var ErrUsage = errors.New("a usage cannot be negative or have a part that is larger than the whole")
+var errNegative = fmt.Errorf("%w: it cannot be negative", ErrCost)
 
 // Estimate is what a request to a language model may use at most.
 type Estimate struct {
@@ -84,12 +82,16 @@ func weightedSum(tokens, weights [4]int64) int64 {
 	return int64(min(quotient, math.MaxInt64))
 }
 
-func (e *Estimate) valid() bool { return e == nil || e.InputTokens >= 0 && e.MaxOutputTokens >= 0 }
-
-// Valid reports whether a usage can be settled: see [ErrUsage].
-func (u *Usage) Valid() bool {
-	return u.CachedInputTokens >= 0 && u.CachedInputTokens <= u.InputTokens &&
-		u.ReasoningTokens >= 0 && u.ReasoningTokens <= u.OutputTokens && !anyNegative(u.Costs)
+// Check returns an error that wraps ErrCost if the usage cannot be settled. Limiters
+// call it first.
+func (u *Usage) Check() error {
+	if min(u.InputTokens, u.OutputTokens, u.CachedInputTokens, u.ReasoningTokens) < 0 || anyNegative(u.Costs) {
+		return errNegative
+	}
+	if u.CachedInputTokens > u.InputTokens || u.ReasoningTokens > u.OutputTokens {
+		return fmt.Errorf("%w: cached and reasoning tokens are a part of those of input and output", ErrCost)
+	}
+	return nil
 }
 
 func anyNegative(costs map[string]int64) bool {

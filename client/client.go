@@ -76,8 +76,8 @@ func (c *Client) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Dec
 	if err := ctx.Err(); err != nil {
 		return fluxgate.Decision{}, err
 	}
-	if req.Cost < 0 {
-		return fluxgate.Decision{}, fluxgate.ErrCost
+	if err := req.CheckCosts(); err != nil {
+		return fluxgate.Decision{}, err
 	}
 	d, err := c.checkRemotely(ctx, req)
 	if err == nil {
@@ -166,7 +166,7 @@ func (c *Client) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual i
 	case receipt == nil:
 		return fluxgate.Settlement{}, nil
 	case actual < 0:
-		return fluxgate.Settlement{}, fluxgate.ErrCost
+		return fluxgate.Settlement{}, fmt.Errorf("%w: it cannot be negative", fluxgate.ErrCost)
 	case c.token(receipt) == "" && c.config.Fallback != nil:
 		return c.config.Fallback.Settle(ctx, receipt, actual)
 	}
@@ -178,12 +178,13 @@ func (c *Client) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual i
 // SettleUsage corrects the tokens taken for a request to what it has used, as
 // [fluxgate.Engine.SettleUsage] does. Otherwise it is [Client.Settle].
 func (c *Client) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usage *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
-	switch {
-	case receipt == nil:
+	if receipt == nil {
 		return nil, nil
-	case !usage.Valid():
-		return nil, fluxgate.ErrUsage
-	case c.token(receipt) == "" && c.config.Fallback != nil:
+	}
+	if err := usage.Check(); err != nil {
+		return nil, err
+	}
+	if c.token(receipt) == "" && c.config.Fallback != nil {
 		return c.config.Fallback.SettleUsage(ctx, receipt, usage)
 	}
 	used := wire.Usage(*usage)

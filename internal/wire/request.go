@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"net/textproto"
 	"slices"
@@ -158,15 +159,7 @@ func (w *Request) To(r *fluxgate.Request) error {
 		Headers: w.Headers, Attributes: w.Attributes, Cost: w.Cost, Costs: w.Costs, Peek: w.Peek,
 	}
 	if e := w.Estimate; e != nil {
-		if e.InputTokens < 0 {
-			return errors.New("estimate.inputTokens: cannot be negative")
-		}
 		r.Estimate = &fluxgate.Estimate{Model: e.Model, InputTokens: e.InputTokens, MaxOutputTokens: int64(e.MaxOutputTokens)}
-	}
-	for _, cost := range w.Costs {
-		if cost < 0 {
-			return errors.New("costs: cannot be negative")
-		}
 	}
 	r.Headers = canonical(r.Headers)
 	if w.RuleSet != "" && !fluxgate.ValidID(w.RuleSet) {
@@ -174,6 +167,9 @@ func (w *Request) To(r *fluxgate.Request) error {
 	}
 	if w.Cost < 0 {
 		return errors.New("cost: cannot be negative")
+	}
+	if err := r.CheckCosts(); err != nil {
+		return fmt.Errorf("costs and estimate: %w", err)
 	}
 	if w.TimeoutMs < 0 {
 		return errors.New("timeoutMs: cannot be negative")

@@ -214,7 +214,7 @@ func (a *API) failure(r *http.Request, err error) *problem {
 		return newProblem(httplimit.StatusClientClosedRequest, "The caller has gone.")
 	}
 	if errors.Is(err, fluxgate.ErrCost) {
-		return badRequest("cost: cannot be negative")
+		return badRequest("cost: cannot be negative, nor can costs or an estimate")
 	}
 	a.config.Failed(r, err)
 	if errors.Is(err, context.DeadlineExceeded) {

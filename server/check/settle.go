@@ -89,8 +89,9 @@ func checkSettle(asked *wire.Settle) *problem {
 	case asked.Actual != nil && *asked.Actual < 0:
 		return badRequest("actual: cannot be negative")
 	case asked.Usage != nil:
-		if usage := fluxgate.Usage(*asked.Usage); !usage.Valid() {
-			return badRequest("usage: %v", fluxgate.ErrUsage)
+		usage := fluxgate.Usage(*asked.Usage)
+		if err := usage.Check(); err != nil {
+			return badRequest("usage: %v", err)
 		}
 	}
 	return nil
