@@ -19,9 +19,9 @@ import (
 // the port, is a program that limits.
 func TestReadme_GoCode(t *testing.T) {
 	testenv.SkipShort(t)
-	blocks := goBlocks(t, "../README.md")
+	blocks := blocksOf(t, "../README.md", "go")
 	lines, keyLimiter := blocks[0], blocks[1]
-	if guide := goBlocks(t, "../docs/middleware.md")[0]; guide != lines {
+	if guide := blocksOf(t, "../docs/middleware.md", "go")[0]; guide != lines {
 		t.Errorf("README.md and docs/middleware.md begin with other lines:\n%s\n%s", lines, guide)
 	}
 	if n := strings.Count(strings.TrimSpace(lines), "\n") + 1; n != 5 {
@@ -88,19 +88,19 @@ log.Fatal(`).Replace(lines)+"}\n")
 	t.Errorf("nobody was refused; it said %s", said.String())
 }
 
-// goBlocks are the Go blocks of a page.
-func goBlocks(t *testing.T, page string) (blocks []string) {
+// blocksOf are the blocks of a language on a page.
+func blocksOf(t *testing.T, page, language string) (blocks []string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range strings.Split(string(text), "```go\n")[1:] {
+	for _, part := range strings.Split(string(text), "```"+language+"\n")[1:] {
 		block, _, _ := strings.Cut(part, "```")
 		blocks = append(blocks, block)
 	}
 	if len(blocks) == 0 {
-		t.Fatalf("%s has no Go block", page)
+		t.Fatalf("%s has no block of %s", page, language)
 	}
 	return blocks
 }
