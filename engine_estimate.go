@@ -12,16 +12,17 @@ func (s *RuleSet) compilePrices() {
 			continue
 		}
 		if byMeasure[r.Cost] == nil {
-			byMeasure[r.Cost] = pricesOf(r.Cost, s.costTables[r.Cost])
+			byMeasure[r.Cost] = s.pricesOf(r.Cost)
 		}
 		r.prices = byMeasure[r.Cost]
 	}
 }
 
-func pricesOf(measure string, table CostTable) map[string]*Price {
+func (s *RuleSet) pricesOf(measure string) map[string]*Price {
 	prices := map[string]*Price{anyModel: {Measure: measure}}
-	if measure == MeasureTokens {
-		prices[anyModel].Weights = &Weights{Input: weightUnit, CachedInput: weightUnit, Output: weightUnit, Reasoning: weightUnit}
+	table := s.costTables[measure]
+	if table == nil && measure == MeasureTokens {
+		table = s.costTables.plainTokens()
 	}
 	for model, w := range table {
 		prices[model] = &Price{measure, &w}

@@ -75,6 +75,17 @@ func TestEstimate_ThenUsage(t *testing.T) {
 	}
 }
 
+// A model that declares no maximum is expected to answer with as much as a table says,
+// also where tokens have no table.
+func TestEstimate_DefaultMaximum(t *testing.T) {
+	for model, most := range map[string]int64{"small": 4_000, "unknown": 8_000} {
+		g := newPricedGate(t, counting("tokens", 100_000))
+		if d := g.check(fluxgate.Request{Estimate: &fluxgate.Estimate{Model: model, InputTokens: 10}}); d.Remaining != 100_000-10-most {
+			t.Errorf("model %s: %d left of 100000", model, d.Remaining)
+		}
+	}
+}
+
 // All measures are limited in one request, all or nothing.
 func TestEstimate_AllOrNothing(t *testing.T) {
 	for _, short := range []string{"requests", "tokens", "usd"} {

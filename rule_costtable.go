@@ -78,6 +78,20 @@ func decodeWeights(o *object) Weights {
 	return w
 }
 
+// plainTokens is the table of a rule set that has none for tokens: each counts as one,
+// and a model answers with at most what other tables say.
+func (c CostTables) plainTokens() CostTable {
+	one := Weights{Input: weightUnit, CachedInput: weightUnit, Output: weightUnit, Reasoning: weightUnit}
+	plain := CostTable{anyModel: one}
+	for _, table := range c {
+		for model, w := range table {
+			one.MaxOutputTokens = max(plain[model].MaxOutputTokens, w.MaxOutputTokens)
+			plain[model] = one
+		}
+	}
+	return plain
+}
+
 func (c CostTables) clone() CostTables {
 	c = maps.Clone(c)
 	for measure, table := range c {

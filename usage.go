@@ -11,8 +11,8 @@ import (
 const (
 	// MeasureRequests is what a rule counts that names nothing else.
 	MeasureRequests = "requests"
-	// MeasureTokens are those of a language model. Without a cost table each counts
-	// as one.
+	// MeasureTokens are those of a language model. Without a cost table of its own
+	// each counts as one.
 	MeasureTokens = "tokens"
 )
 
