@@ -249,6 +249,9 @@ func TestCostTables_Kept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if tables := `"costTables":{"usd":{"*":{"input":2,"cachedInput":0,"output":3}}}`; !strings.Contains(string(text), tables) {
+		t.Errorf("%s\nwant %s", text, tables)
+	}
 	if set, err = fluxgate.ParseRuleSet(text); err != nil {
 		t.Fatal(err)
 	}

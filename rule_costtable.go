@@ -1,6 +1,7 @@
 package fluxgate
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 )
@@ -28,6 +29,24 @@ type Weights struct {
 	// MaxOutputTokens is the most that the model answers with. Estimates use it for
 	// requests that declare no maximum.
 	MaxOutputTokens int64 `json:"maxOutputTokens,omitempty" minimum:"0" doc:"The most tokens of an answer, for requests that declare no maximum."`
+}
+
+// MarshalJSON leaves out cachedInput and reasoning where they are the default, so that
+// a change of input or output is one change.
+func (w Weights) MarshalJSON() ([]byte, error) {
+	unless := func(weight, fallback int64) *int64 {
+		if weight == fallback {
+			return nil
+		}
+		return &weight
+	}
+	return json.Marshal(struct {
+		Input           int64  `json:"input"`
+		CachedInput     *int64 `json:"cachedInput,omitempty"`
+		Output          int64  `json:"output"`
+		Reasoning       *int64 `json:"reasoning,omitempty"`
+		MaxOutputTokens int64  `json:"maxOutputTokens,omitempty"`
+	}{w.Input, unless(w.CachedInput, w.Input), w.Output, unless(w.Reasoning, w.Output), w.MaxOutputTokens})
 }
 
 // decodeCostTables reads {"measure": {"model": {weights}}}.

@@ -31,6 +31,7 @@ func compare(before, after *fluxgate.Rule) []FieldDiff {
 	if !slices.Equal(before.KeyFields, after.KeyFields) { // their order matters
 		c.add("compositeKeyFields", rawList(before.KeyFields), rawList(after.KeyFields))
 	}
+	text(&c, "cost", before.Cost, after.Cost, fluxgate.MeasureRequests)
 	c.bands(before.Bands, after.Bands)
 	differ(&c, "priority", before.Priority, after.Priority)
 	text(&c, "group", before.Group, after.Group, "")

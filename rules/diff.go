@@ -11,12 +11,17 @@ import (
 
 // RuleDiff is the difference of one rule between two rule sets.
 type RuleDiff struct {
-	Rule   string   `json:"rule" doc:"The rule."`
+	// Rule is its id, or [CostTables].
+	Rule   string   `json:"rule" doc:"The rule, or \"cost tables\"."`
 	Change DiffKind `json:"change" enum:"added,removed,changed" doc:"How the rule differs."`
 	// Fields are those that differ; for an added or removed rule, all that are
 	// set.
 	Fields []FieldDiff `json:"fields,omitempty" nullable:"false" doc:"The fields that differ; for an added or removed rule, all fields that are set."`
 }
+
+// CostTables is in [RuleDiff.Rule] of a difference between the cost tables of two
+// rule sets. It is not a valid id.
+const CostTables = "cost tables"
 
 // DiffKind is how a rule differs.
 type DiffKind string
@@ -41,9 +46,9 @@ type FieldDiff struct {
 	After  json.RawMessage `json:"after,omitempty" doc:"The new value."`
 }
 
-// Diff returns how two rule sets differ, rule by rule in evaluation order;
-// removed rules are at their old position. Either may be nil, for a rule set
-// that does not exist.
+// Diff returns how two rule sets differ: their cost tables, then rule by rule in
+// evaluation order; removed rules are at their old position. Either may be nil, for
+// a rule set that does not exist.
 //
 // It compares meaning: an absent field equals its default, and the order of a
 // set is ignored. An absent policy means the engine's, so it differs from any
@@ -59,7 +64,7 @@ func Diff(before, after *fluxgate.RuleSet) []RuleDiff {
 	slices.SortFunc(all, func(a, b *fluxgate.Rule) int { // as they are evaluated
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.ID, b.ID))
 	})
-	var diffs []RuleDiff
+	diffs := diffTables(before, after)
 	for _, r := range all {
 		if d := compareRules(was[r.ID], is[r.ID]); len(d.Fields) > 0 || d.Change != DiffChanged {
 			d.Rule = r.ID

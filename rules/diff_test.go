@@ -61,6 +61,7 @@ func TestDiff_EveryField(t *testing.T) {
 		"Methods":            {func(r *fluxgate.Rule) { r.Methods = []string{"GET"} }, `methods  > ["GET"]`},
 		"Scope":              {func(r *fluxgate.Rule) { r.Scope, r.KeyFields = "", nil }, `limitScope "COMPOSITE" > "GLOBAL" | compositeKeyFields ["ip","path"] > `},
 		"KeyFields":          {func(r *fluxgate.Rule) { r.KeyFields = []string{"path", "ip"} }, `compositeKeyFields ["ip","path"] > ["path","ip"]`},
+		"Cost":               {func(r *fluxgate.Rule) { r.Cost = fluxgate.MeasureTokens }, `cost "requests" > "tokens"`},
 		"Priority":           {func(r *fluxgate.Rule) { r.Priority = -1 }, `priority 0 > -1`},
 		"Group":              {func(r *fluxgate.Rule) { r.Group = "plan" }, `group  > "plan"`},
 		"Action":             {func(r *fluxgate.Rule) { r.Action = fluxgate.ActionDeny }, `action "limit" > "deny"`},
@@ -140,6 +141,7 @@ func TestDiff_SameMeaning(t *testing.T) {
 		"all that is left out": {bare, with(func(r *fluxgate.Rule) {
 			r.Scope, r.Action, r.Mode, r.OnMissingIdentity = fluxgate.ScopeGlobal, fluxgate.ActionLimit, fluxgate.ModeEnforce, fluxgate.MissingIP
 			r.RuleSetID, r.Methods, r.Bands[0].Kind, r.Bands[0].RefillTokens = "api", []string{"*"}, fluxgate.TokenBucket, 5
+			r.Cost = fluxgate.MeasureRequests
 		})},
 		"nothing and empty": {bare, with(func(r *fluxgate.Rule) {
 			r.Paths, r.Methods, r.KeyFields, r.Attributes = []string{}, []string{}, []string{}, map[string]any{}

@@ -167,7 +167,13 @@ func TestDiff_Inverse(t *testing.T) {
 			}
 			all[r.ID] = r
 		}
-		return newSet(t, slices.Collect(maps.Values(all))...)
+		tables := fluxgate.CostTables{}
+		for range rng.IntN(3) {
+			tables[fmt.Sprint("m", rng.IntN(2))] = fluxgate.CostTable{
+				"*": {Input: rng.Int64N(2), CachedInput: rng.Int64N(2), Output: 1e15 - 1}, fmt.Sprint("gpt-4.", rng.IntN(2)): {Reasoning: rng.Int64N(2), MaxOutputTokens: rng.Int64N(2)},
+			}
+		}
+		return withTables(t, newSet(t, slices.Collect(maps.Values(all))...), tables)
 	}
 	fieldsOf := func(diffs []rules.RuleDiff, turn bool) []string {
 		around := strings.NewReplacer("[+]", "[-]", "[-]", "[+]")

@@ -33,7 +33,7 @@ func Stamp(before, after *fluxgate.RuleSet, now time.Time) (*fluxgate.RuleSet, e
 			r.CreatedAt, r.UpdatedAt = old.CreatedAt, old.UpdatedAt
 		}
 	}
-	set, err := fluxgate.NewRuleSet(after.ID(), stamped...)
+	set, err := after.WithRules(stamped...)
 	if err != nil {
 		return nil, fmt.Errorf("stamping rule set %q: %w", after.ID(), err)
 	}

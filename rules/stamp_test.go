@@ -65,9 +65,9 @@ func document(t testing.TB, set *fluxgate.RuleSet) string {
 
 // Stamp changes nothing but times.
 func TestStamp_KeepsFields(t *testing.T) {
-	const everything = `{"id": "api", "rules": [
+	const everything = `{"id": "api", "costTables": {"usd": {"*": {"input": 2, "output": 3}}}, "rules": [
 	{"id": "all", "ruleSetId": "api", "paths": ["/a/*", "/b/**"], "methods": ["GET", "POST"], "limitScope": "COMPOSITE",
-	 "compositeKeyFields": ["ip", "header:X-T"], "priority": 3, "group": "g", "action": "limit", "enabled": false,
+	 "compositeKeyFields": ["ip", "header:X-T"], "cost": "usd", "priority": 3, "group": "g", "action": "limit", "enabled": false,
 	 "onLimitExceed": "WAIT_FOR_REFILL", "mode": "shadow", "onFailure": "closed", "onMissingIdentity": "refuse",
 	 "when": {"hosts": ["a.example.com"], "excludePaths": ["/a/b"], "headers": {"X-A": ["1"]}, "attributes": {"tier": ["*"]},
 	          "ips": ["10.0.0.0/8"], "users": ["u"], "apiKeys": ["k"]},
@@ -87,7 +87,10 @@ func TestStamp_KeepsFields(t *testing.T) {
 		for i := range all {
 			all[i].CreatedAt, all[i].UpdatedAt = time.Time{}, time.Time{}
 		}
-		if got, want := document(t, newSet(t, all...)), document(t, set); got != want {
+		if stamped, err = stamped.WithRules(all...); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := document(t, stamped), document(t, set); got != want {
 			t.Errorf("a rule set %s became\n%s\nwant\n%s", name, got, want)
 		}
 	}

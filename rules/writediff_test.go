@@ -27,7 +27,7 @@ func sample(t *testing.T) []rules.RuleDiff {
 	}
 	same := fluxgate.Rule{ID: "same", Action: fluxgate.ActionAllow, Priority: 9}
 	old := fluxgate.Rule{ID: "old", Bands: []fluxgate.Band{fluxgate.PerMinute(1)}}
-	before := newSet(t, perUser, same, old)
+	before := withTables(t, newSet(t, perUser, same, old), fluxgate.CostTables{"usd": {"gpt-4o": weights(2_500_000, 10_000_000), "*": weights(1, 1)}})
 
 	perUser.When.Users = numbered("user-", 2, 101)
 	perUser.When.Attributes = map[string][]string{"tier": {"basic", "trial"}, "user.region": {"*"}}
@@ -41,7 +41,7 @@ func sample(t *testing.T) []rules.RuleDiff {
 		When:  fluxgate.When{APIKeys: []string{"foobar"}, Users: numbered("customer-", 0, 1_000)},
 		Bands: []fluxgate.Band{{Label: "minute", Capacity: 1_000, RefillTokens: 500, Refill: 30 * time.Second}},
 	}
-	return rules.Diff(before, newSet(t, perUser, same, premium))
+	return rules.Diff(before, withTables(t, newSet(t, perUser, same, premium), fluxgate.CostTables{"usd": {"gpt-4o": weights(2_000_000, 10_000_000), "gpt-4.1": weights(3, 4), "*": weights(1, 1)}}))
 }
 
 // The output is that of the golden file.
