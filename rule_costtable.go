@@ -149,14 +149,24 @@ func validateCostTables(tables CostTables, in reporter) {
 			if !isIdentity(model) {
 				in.add(CodeInvalidName, "is not a valid name")
 			}
-			for _, weight := range []struct {
-				name  string
-				value int64
-			}{{"input", w.Input}, {"cachedInput", w.CachedInput}, {"output", w.Output}, {"reasoning", w.Reasoning}, {"maxOutputTokens", w.MaxOutputTokens}} {
-				if weight.value < 0 || weight.value > maxWeight {
-					in.at(weight.name).add(CodeOutOfRange, "must be 0 to %d", maxWeight)
-				}
-			}
+			w.validate(in)
 		}
 	}
+}
+
+func (w *Weights) validate(in reporter) {
+	check := func(name string, weight int64) {
+		if weight < 0 || weight > maxWeight {
+			in.at(name).add(CodeOutOfRange, "must be 0 to %d", maxWeight)
+		}
+	}
+	check("input", w.Input)
+	check("output", w.Output)
+	if w.CachedInput != w.Input { // a default has no problem of its own
+		check("cachedInput", w.CachedInput)
+	}
+	if w.Reasoning != w.Output {
+		check("reasoning", w.Reasoning)
+	}
+	check("maxOutputTokens", w.MaxOutputTokens)
 }

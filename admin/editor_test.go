@@ -8,7 +8,7 @@ import (
 
 // exceptions are the checks that a client does not pass, and why.
 var exceptions = map[string]string{
-	"reading returns every field of the rules that were written":          "the times of rules are the server's",
+	"reading returns every field of the rule set that was written":        "the times of rules are the server's",
 	"a rule set is kept byte for byte":                                    "the times of rules are the server's",
 	"a rule set can be as long as a document may be and no longer":        "the times of rules take some room",
 	"history has the rules of every revision and of no other":             "the times of rules are the server's",

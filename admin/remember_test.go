@@ -148,19 +148,31 @@ func (s *same) Version(_ context.Context, id string, revision int64) (*rules.Ver
 	return &rules.Version{Entry: rules.Entry{RuleSetID: id, Head: rules.Head{Revision: revision}}, RuleSet: s.set}, nil
 }
 
-// Two of the largest rule sets are kept.
+// Two of the largest rule sets are kept, whether they have rules or cost tables.
 func TestRemembering_TwoLargest(t *testing.T) {
-	large := make([]int64, 9_000)
-	for i := range large {
-		large[i] = 1
+	many := make([]int64, 9_000)
+	for i := range many {
+		many[i] = 1
 	}
-	counted := &counting{Editor: &same{set: setOf(t, "large", large...)}}
-	synctest.Test(t, func(t *testing.T) {
-		reader := admin.Remembering(counted)
-		for _, revision := range []int64{1, 2, 2, 1, 3, 3, 2, 1} {
-			_, err := reader.Version(t.Context(), "large", revision)
-			do(t, err)
+	tables := fluxgate.CostTables{}
+	for i := range 9 {
+		table := fluxgate.CostTable{"*": {}}
+		for j := range 999 {
+			table[fmt.Sprint("model-", j)] = fluxgate.Weights{}
 		}
-		counted.wantAsked(t, "for three", asked{"versions": 4})
-	})
+		tables[fmt.Sprint("measure-", i)] = table
+	}
+	priced, err := setOf(t, "large", 1).WithCostTables(tables)
+	do(t, err)
+	for name, set := range map[string]*fluxgate.RuleSet{"rules": setOf(t, "large", many...), "cost tables": priced} {
+		counted := &counting{Editor: &same{set: set}}
+		synctest.Test(t, func(t *testing.T) {
+			reader := admin.Remembering(counted)
+			for _, revision := range []int64{1, 2, 2, 1, 3, 3, 2, 1} {
+				_, err := reader.Version(t.Context(), "large", revision)
+				do(t, err)
+			}
+			counted.wantAsked(t, "for three with "+name, asked{"versions": 4})
+		})
+	}
 }

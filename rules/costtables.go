@@ -7,6 +7,15 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
+// WithRules returns a rule set with other rules and the cost tables of before, which
+// is nil if there was no rule set.
+func WithRules(before *fluxgate.RuleSet, id string, all ...fluxgate.Rule) (*fluxgate.RuleSet, error) {
+	if before == nil {
+		return fluxgate.NewRuleSet(id, all...)
+	}
+	return before.WithRules(all...)
+}
+
 // diffTables compares the cost tables of two rule sets, which may be nil.
 func diffTables(before, after *fluxgate.RuleSet) []RuleDiff {
 	old, now := tablesOf(before), tablesOf(after)

@@ -22,11 +22,12 @@ import (
 // base is the state of a rule set before a change: its head, the documents it
 // should have, and how the actual ones differ.
 type base struct {
-	id     string
-	head   *head // nil if there is none
-	raw    []bson.Raw
-	digest string // of head and documents
-	want   []ruleDocument
+	id      string
+	head    *head             // nil if there is none
+	current *fluxgate.RuleSet // of the head's revision, nil if there is none
+	raw     []bson.Raw
+	digest  string // of head and documents
+	want    []ruleDocument
 	differences
 }
 
@@ -96,16 +97,15 @@ func (s *Source) inspect(ctx context.Context, id string, h *head) (*base, error)
 	if h != nil {
 		var v *rules.Version
 		if v, err = s.fetchVersion(ctx, h, h.Revision); err == nil {
-			b.want, err = encodeRules(v.RuleSet)
+			b.current = v.RuleSet
+			b.want, err = encodeRules(b.current)
 		}
 		if errors.Is(err, errNoSnapshot) && len(raw) > 0 {
 			compared, err = nil, nil // only the documents are left
 		}
 	}
 	b.differences = classify(compared, b.want, raw, false)
-	if h != nil {
-		b.replaces = append(b.replaces, h.Replaces...)
-	}
+	b.replaces = append(b.replaces, cmp.Or(h, &head{}).Replaces...)
 	ignored := strings.Join(names(b.ignored), ", ")
 	if ignored == "" {
 		s.warned.Delete(id)
@@ -212,7 +212,8 @@ func (b *base) adds(want []ruleDocument) (ids []string) {
 }
 
 // merge returns the current revision with the edits applied, or a
-// [*fluxgate.ValidationError] that names the documents.
+// [*fluxgate.ValidationError] that names the documents. Documents have no cost
+// tables: those of the current revision stay.
 func (b *base) merge() (draft, error) {
 	edited := make(map[string]*document, len(b.edited))
 	all := slices.Clone(b.unedited)
@@ -232,7 +233,7 @@ func (b *base) merge() (draft, error) {
 		all = append(all, d.refined())
 	}
 	if len(found) == 0 {
-		set, err := fluxgate.NewRuleSet(b.id, all...)
+		set, err := rules.WithRules(b.current, b.id, all...)
 		if err == nil {
 			return newDraft(set, rules.Change{Base: b.head.state().Current(), Author: external, Comment: b.comment()})
 		}

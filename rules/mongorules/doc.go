@@ -44,6 +44,10 @@
 // revision is ignored, with a warning in the log, until it has bands or a Put has
 // its rule. Deleting the bands of a rule in effect is an invalid edit.
 //
+// Documents have the rules of a rule set, not its cost tables. Those are part of the
+// revision: a Put sets them, an edit of documents keeps them, and documents that exist
+// before the first revision have none.
+//
 // API keys in plain text are replaced by their digests. Unknown fields are kept.
 // Documents that exist before the first revision become revision 1.
 //

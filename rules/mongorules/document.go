@@ -25,7 +25,7 @@ const (
 var (
 	// ruleFields are the fields of a rule besides its ids.
 	ruleFields = []string{
-		"path", "paths", "ignoreCase", "method", "methods", "when", "limitScope", "compositeKeyFields", "bands", "priority", "group",
+		"path", "paths", "ignoreCase", "method", "methods", "when", "limitScope", "compositeKeyFields", "cost", "bands", "priority", "group",
 		"action", "enabled", "onLimitExceed", "mode", "onFailure", "onMissingIdentity", "attributes", "createdAt", "updatedAt",
 	}
 	// knownFields are all known fields. Others are kept.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -86,7 +87,8 @@ func (f *fixture) wantConflict(set *fluxgate.RuleSet, base, current int64) {
 	}
 }
 
-// Edits of documents become revisions.
+// Edits of documents become revisions. The cost tables, which documents do not have,
+// stay.
 func TestEdit_Imported(t *testing.T) {
 	remove := func(f *fixture, id string) {
 		_, err := f.docs.DeleteOne(f.Context(), bson.D{{Key: "_id", Value: id}})
@@ -119,10 +121,17 @@ func TestEdit_Imported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, Config{Lease: 1})
-			f.put(threeRules()...)
+			tables := fluxgate.CostTables{"usd": {"*": {Input: 5, Output: 7}}}
+			priced, err := newSet(t, setID, threeRules()...).WithCostTables(tables)
+			must(t, err)
+			_, err = f.Put(t.Context(), priced, by(0))
+			must(t, err)
 			tc.edit(f)
 			f.reconcileNow()
 			v := f.load()
+			if got := v.RuleSet.CostTables(); !reflect.DeepEqual(got, tables) {
+				t.Errorf("the cost tables are %v, want %v", got, tables)
+			}
 			if got := capacities(v.RuleSet); got != tc.want || v.Revision != 2 || v.Author != external || v.Comment != tc.comment {
 				t.Errorf("revision %d by %s because %q: %s", v.Revision, v.Author, v.Comment, got)
 			}
@@ -135,6 +144,28 @@ func TestEdit_Imported(t *testing.T) {
 			f.wantConflict(newSet(t, setID, rule("a", 9)), 1, 2)
 		})
 	}
+}
+
+// The measure of a rule is a field of its document.
+func TestEdit_Cost(t *testing.T) {
+	f := newFixture(t, Config{Lease: 1})
+	f.put(rule("a", 1))
+	f.shell("a", set("cost", "usd"))
+	f.reconcileNow()
+	edited, _ := f.load().RuleSet.Rule("a")
+	if edited.Cost != "usd" {
+		t.Errorf("the rule counts %q", edited.Cost)
+	}
+	edited.Cost = fluxgate.MeasureTokens
+	f.put(edited)
+	if doc := f.document("a"); doc["cost"] != "tokens" {
+		t.Errorf("the document is %v", doc)
+	}
+	f.put(rule("a", 1))
+	if _, has := f.document("a")["cost"]; has {
+		t.Error("the document still has a cost")
+	}
+	f.consistent()
 }
 
 // A Put imports a pending edit and is then a conflict.

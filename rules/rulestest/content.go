@@ -9,9 +9,34 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// full returns rules with every field set once, to values that any format can
+// full returns a rule set with every field set once, to values that any format can
 // represent.
-func full(id string) []fluxgate.Rule {
+func (f *fixture) full(id string) *fluxgate.RuleSet {
+	f.Helper()
+	return f.priced(f.setOf(id, fullRules(id)...))
+}
+
+// costTables have every field set. A weight of 0 is not the default.
+var costTables = fluxgate.CostTables{
+	"usd": {
+		"gpt-4.1":      {Input: 2_500_000, CachedInput: 1_250_000, Output: 10_000_000, Reasoning: 12_000_000, MaxOutputTokens: 4_000},
+		"$org/模型:free": {},
+		"*":            {Input: 1_000_000_000_000_000, CachedInput: 0, Output: 20_000_000, Reasoning: 20_000_000},
+	},
+	"tokens": {"*": {Input: 1_000_000, CachedInput: 1_000_000, Output: 1_000_000, Reasoning: 0}},
+}
+
+// priced returns a rule set with cost tables.
+func (f *fixture) priced(set *fluxgate.RuleSet) *fluxgate.RuleSet {
+	f.Helper()
+	set, err := set.WithCostTables(costTables)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return set
+}
+
+func fullRules(id string) []fluxgate.Rule {
 	return []fluxgate.Rule{{
 		ID: id + ".a", RuleSetID: id,
 		Paths: []string{"/api/users/*", "/api/orders/**"}, IgnoreCase: true, Methods: []string{"GET", "POST"},
@@ -22,7 +47,7 @@ func full(id string) []fluxgate.Rule {
 			IPs:        []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")},
 			Users:      []string{"ada", "日本語"}, APIKeys: []string{"sha256:" + digest},
 		},
-		Scope: fluxgate.ScopeComposite, KeyFields: []string{"ip", "header:X-Tenant"},
+		Scope: fluxgate.ScopeComposite, KeyFields: []string{"ip", "header:X-Tenant"}, Cost: "usd",
 		Bands: []fluxgate.Band{
 			{Kind: fluxgate.TokenBucket, Label: "burst", Capacity: 20, RefillTokens: 7, Refill: 100 * time.Millisecond},
 			{Label: "per-day", Capacity: 1_000_000, Refill: 24 * time.Hour},

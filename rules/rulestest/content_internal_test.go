@@ -3,12 +3,10 @@ package rulestest
 import (
 	"reflect"
 	"testing"
-
-	"github.com/fluxgate/fluxgate"
 )
 
-// The full rules have every field set.
-func TestFullRules_EveryField(t *testing.T) {
+// The full rule set has every field set.
+func TestFull_EveryField(t *testing.T) {
 	set := map[string]bool{}
 	look := func(name string, v reflect.Value) {
 		for i := range v.NumField() {
@@ -16,7 +14,13 @@ func TestFullRules_EveryField(t *testing.T) {
 			set[field] = set[field] || !v.Field(i).IsZero()
 		}
 	}
-	for _, r := range full("id") {
+	for _, table := range costTables {
+		for _, w := range table {
+			look("Weights", reflect.ValueOf(w))
+		}
+	}
+	full := (&fixture{TB: t}).full("id")
+	for r := range full.Rules() {
 		look("Rule", reflect.ValueOf(r))
 		look("When", reflect.ValueOf(r.When))
 		for _, b := range r.Bands {
@@ -27,8 +31,5 @@ func TestFullRules_EveryField(t *testing.T) {
 		if !ok {
 			t.Errorf("no rule has %s set", field)
 		}
-	}
-	if _, err := fluxgate.NewRuleSet("id", full("id")...); err != nil {
-		t.Error(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"hash/fnv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -16,8 +17,10 @@ import (
 // check that must detect each.
 var documentFaults = map[string]string{
 	"has one revision for everything":                  "the revision differs exactly when the content does",
+	"makes its revisions of the rules alone":           "the revision differs exactly when the content does",
 	"makes a revision of every write":                  "the revision differs exactly when the content does",
-	"loses a field":                                    "reading returns every field of the rules that were written",
+	"loses a field":                                    "reading returns every field of the rule set that was written",
+	"loses the cost tables":                            "reading returns every field of the rule set that was written",
 	"remembers a removed rule set":                     "reading does not find a removed rule set",
 	"treats malformed content as missing":              "malformed content is an error of its own rule set only, until it is repaired",
 	"returns the former content for malformed content": "malformed content is an error of its own rule set only, until it is repaired",
@@ -89,6 +92,9 @@ func (d *documents) text(id string) (string, bool) {
 func (d *documents) head(text string) rules.Head {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.is("makes its revisions of the rules alone") {
+		_, text, _ = strings.Cut(text, `"rules":`)
+	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text)) // never fails
 	head := rules.Head{Revision: int64(h.Sum64()>>1) | 1}
@@ -148,6 +154,8 @@ func (d *documents) Load(ctx context.Context, id string) (*rules.Version, error)
 		}
 	case err == nil && d.is("loses a field"):
 		set = edited(set, func(r *fluxgate.Rule) { r.Group = "" })
+	case err == nil && d.is("loses the cost tables"):
+		set, err = set.WithCostTables(nil)
 	}
 	if err != nil {
 		return nil, err
@@ -162,7 +170,7 @@ func edited(set *fluxgate.RuleSet, edit func(*fluxgate.Rule)) *fluxgate.RuleSet 
 		edit(&r)
 		all = append(all, r)
 	}
-	other, err := fluxgate.NewRuleSet(set.ID(), all...)
+	other, err := set.WithRules(all...)
 	if err != nil {
 		panic(err)
 	}

@@ -72,6 +72,8 @@ func (f *faulty) mistaken(v *rules.Version) *rules.Version {
 		switch {
 		case f.is("loses a field"):
 			v.RuleSet = edited(v.RuleSet, func(r *fluxgate.Rule) { r.Group = "" })
+		case f.is("loses the cost tables"):
+			v.RuleSet = fluxgate.Must(v.RuleSet.WithCostTables(nil))
 		case f.is("rounds numbers"):
 			v.RuleSet = edited(v.RuleSet, func(r *fluxgate.Rule) {
 				if _, ok := r.Attributes["beyond a double"]; ok {

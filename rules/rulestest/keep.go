@@ -18,16 +18,15 @@ var keepChecks = []Check{
 func keptToTheByte(t testing.TB, s Subject) {
 	f := newEditing(t, s)
 	id := f.id("set")
-	contents := map[string][]fluxgate.Rule{"nothing": nil, "every field": full(id)}
+	contents := map[string]*fluxgate.RuleSet{"nothing": f.setOf(id), "every field": f.full(id)}
 	for name, attributes := range awkward {
 		r := rule(id, attributes)
 		r.CreatedAt, r.UpdatedAt = time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
 		r.When.Users = []string{"<&>", "\u2028", "👩‍👩‍👧"}
-		contents["awkward "+name] = []fluxgate.Rule{r}
+		contents["awkward "+name] = f.setOf(id, r)
 	}
 	other := f.other()
-	for name, content := range contents {
-		set := f.setOf(id, content...)
+	for name, set := range contents {
 		want := f.document(set)
 		revision := f.put(set, f.base(id))
 		for from, v := range map[string]*rules.Version{

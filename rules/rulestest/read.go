@@ -16,7 +16,7 @@ import (
 var readChecks = []Check{
 	{"reading an unknown id returns no revision and ErrNotFound", unknownIDs},
 	{"the revisions of many ids have all known ids", manyRevisions},
-	{"reading returns every field of the rules that were written", everyField},
+	{"reading returns every field of the rule set that was written", everyField},
 	{"the revision differs exactly when the content does", revisionFollowsContent},
 	{"reading does not find a removed rule set", removedIsNotFound},
 	{"reading while rules change returns complete versions", wholeVersions},
@@ -77,7 +77,7 @@ func manyRevisions(t testing.TB, s Subject) {
 func everyField(t testing.TB, s Subject) {
 	f := newFixture(t, s)
 	id := f.id("full")
-	set := f.setOf(id, full(id)...)
+	set := f.full(id)
 	f.write(set)
 	v := f.load(f.Source, id)
 	if v.RuleSetID != id || v.RuleSet.ID() != id {
@@ -120,6 +120,10 @@ func revisionFollowsContent(t testing.TB, s Subject) {
 		if head, _ := f.head(id); head != last {
 			t.Errorf("the same content was written again, and the revision went from %d to %d", last.Revision, head.Revision)
 		}
+	}
+	f.write(f.priced(f.set(id, "4")))
+	if head, _ := f.head(id); head.Revision == last.Revision {
+		t.Errorf("the cost tables were changed and the revision is still %d", head.Revision)
 	}
 	if now, _ := f.head(bystander); now != others {
 		t.Errorf("an unchanged rule set went from %+v to %+v", others, now)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
@@ -163,7 +164,7 @@ func (a *API) deleteRule(ctx context.Context, in *struct {
 	})
 }
 
-// edited returns a rule set with other rules. edit returns the index of the rule that
+// edited returns a rule set with other rules and the same cost tables. edit returns the index of the rule that
 // was sent, or -1.
 func edited(before *fluxgate.RuleSet, id string, edit func([]fluxgate.Rule) ([]fluxgate.Rule, int, error)) (*fluxgate.RuleSet, error) {
 	var all []fluxgate.Rule
@@ -174,7 +175,7 @@ func edited(before *fluxgate.RuleSet, id string, edit func([]fluxgate.Rule) ([]f
 	if err != nil {
 		return nil, err
 	}
-	set, err := fluxgate.NewRuleSet(id, all...)
+	set, err := rules.WithRules(before, id, all...)
 	return set, inside(err, sent)
 }
 
