@@ -45,8 +45,9 @@
 // its rule. Deleting the bands of a rule in effect is an invalid edit.
 //
 // Documents have the rules of a rule set, not its cost tables. Those are part of the
-// revision: a Put sets them, an edit of documents keeps them, and documents that exist
-// before the first revision have none.
+// revision: a Put sets them, an edit of documents keeps them. Documents that exist
+// before the first revision have none, and neither has what is imported after the
+// history has lost the current revision.
 //
 // API keys in plain text are replaced by their digests. Unknown fields are kept.
 // Documents that exist before the first revision become revision 1.
