@@ -179,11 +179,9 @@ func (e *Engine) apply(ctx context.Context, req *Request, set *RuleSet, found *m
 		}
 		demand := Demand{
 			Key:   Key{RuleSet: set.id, Rule: r.ID, ID: key},
-			Bands: r.bandsNow(), Cost: req.cost(), Shadow: r.shadow,
+			Bands: r.bandsNow(), Shadow: r.shadow,
 		}
-		if r.prices != nil {
-			demand.Cost, demand.Price = r.estimate(req, demand.Bands)
-		}
+		demand.Cost, demand.Price = r.costOf(req, demand.Bands)
 		if r.slots {
 			demand.Holder = newHolder()
 		}

@@ -33,11 +33,14 @@ func (s *RuleSet) pricesOf(measure string) map[string]*Price {
 // Measure is Cost with its default.
 func (r *Rule) Measure() string { return cmp.Or(r.Cost, MeasureRequests) }
 
-// estimate is what a request takes from a rule that does not count requests, and how
-// it is counted. It is at least 1, so that a request of unknown cost needs something
-// to be left, and at most what the smallest band holds, so that an estimate alone
-// never refuses a request for good.
-func (r *compiledRule) estimate(req *Request, bands []ExactBand) (int64, *Price) {
+// costOf is what a request takes from a rule, and how it is counted. An estimate is at
+// least 1, so that a request of unknown cost needs something to be left, and at most
+// what the smallest band holds, so that an estimate alone never refuses a request for
+// good.
+func (r *compiledRule) costOf(req *Request, bands []ExactBand) (int64, *Price) {
+	if r.prices == nil {
+		return req.cost(), nil
+	}
 	price := r.prices[anyModel]
 	cost, given := req.Costs[r.Cost]
 	if e := req.Estimate; e != nil {

@@ -38,7 +38,7 @@ func TestExplain_RandomRequests_NoRace(t *testing.T) {
 		for _, what := range []string{
 			"ok", "limited", "denied", "exempt", "no-rule", "missing-identity", "cost-too-high", "held", "one of several rules", "shadow",
 			"used in part", "counted by address", "another caller", "the same caller", "disabled", "path", "excluded-path", "method", "host", "header", "attribute",
-			"ip", "user", "api-key", "group", "ended", "reading", "no rule in one of several readings",
+			"ip", "user", "api-key", "group", "by measure", "ended", "reading", "no rule in one of several readings",
 		} {
 			if r.met[what] < pairs/200 {
 				t.Errorf("%q was met %d times in %d, so little was compared", what, r.met[what], pairs)
@@ -50,12 +50,17 @@ func TestExplain_RandomRequests_NoRace(t *testing.T) {
 // witness is a store that records the demands of its takes.
 type witness struct {
 	fluxgate.Store
-	taken []fluxgate.Key
+	taken []taken
+}
+
+type taken struct {
+	key  fluxgate.Key
+	cost int64
 }
 
 func (w *witness) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
 	for i := range demands {
-		w.taken = append(w.taken, demands[i].Key)
+		w.taken = append(w.taken, taken{demands[i].Key, demands[i].Cost})
 	}
 	return w.Store.Take(ctx, demands, out)
 }
@@ -107,7 +112,7 @@ func (r *realRequests) sameDecision(explained, decided *fluxgate.Decision) {
 // sameRules compares the verdicts with the demands of the take.
 func (r *realRequests) sameRules(verdicts []fluxgate.Verdict, readings int, d *fluxgate.Decision) {
 	denied, exempt := "", "" // the first rule that denies, and the last that allows
-	var keys []fluxgate.Key
+	var keys []taken
 	refused := "" // the rule that refuses a request without identity
 	enforced := 0
 	for i := range verdicts {
@@ -124,7 +129,10 @@ func (r *realRequests) sameRules(verdicts []fluxgate.Verdict, readings int, d *f
 			denied = cmp.Or(denied, v.Rule.ID)
 		case v.Rule.Action == fluxgate.ActionAllow || v.Rule.Action == fluxgate.ActionDeny:
 		case v.Key != fluxgate.Key{}:
-			keys = append(keys, v.Key)
+			keys = append(keys, taken{v.Key, v.Cost})
+			if v.Rule.Cost != "" && v.Cost > 1 {
+				r.met["by measure"]++
+			}
 			if shadow {
 				r.met["shadow"]++
 			} else {

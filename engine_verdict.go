@@ -25,6 +25,9 @@ type Verdict struct {
 	Identity []string
 	// Missing are the parts of the rule's key that the request does not have.
 	Missing []string
+	// Cost is what the request takes from the bands of Key, in the measure of the
+	// rule.
+	Cost int64
 }
 
 // IdentityResolved is the identity that the function of [WithIdentity] gave.
@@ -93,6 +96,8 @@ func (e *Engine) verdicts(set *RuleSet, req *Request) []Verdict {
 			v.Key, _ = e.keyOf(set, r, req)
 			if v.Key == (Key{}) {
 				v.Identity = nil
+			} else {
+				v.Cost, _ = r.costOf(req, r.bandsNow())
 			}
 		}
 	}

@@ -18,8 +18,20 @@ func (g ruleMaker) chance(percent int) bool { return g.IntN(100) < percent }
 func pick[T any](g ruleMaker, pool ...T) T { return pool[g.IntN(len(pool))] }
 
 func (g ruleMaker) engine(t *testing.T, store fluxgate.Store, o fluxgate.Observer, rules []fluxgate.Rule) *fluxgate.Engine {
-	return newEngine(t, store, ruleSet(t, rules...), fluxgate.WithObserver(o), fluxgate.WithMissingRule(g.chance(80)),
+	set, err := ruleSet(t, rules...).WithCostTables(g.tables())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newEngine(t, store, set, fluxgate.WithObserver(o), fluxgate.WithMissingRule(g.chance(80)),
 		fluxgate.WithWaiting(10*time.Minute, 1), fluxgate.WithPolicy(pick(g, fluxgate.Reject, fluxgate.WaitForRefill)))
+}
+
+// tables have weights that make costs of the size of the bands.
+func (g ruleMaker) tables() fluxgate.CostTables {
+	weights := func() fluxgate.Weights {
+		return fluxgate.Weights{Input: g.Int64N(900_000), CachedInput: g.Int64N(900_000), Output: g.Int64N(900_000), Reasoning: g.Int64N(900_000), MaxOutputTokens: g.Int64N(5)}
+	}
+	return fluxgate.CostTables{"usd": {"small": weights(), "*": weights()}}
 }
 
 func (g ruleMaker) rules() []fluxgate.Rule {
@@ -35,6 +47,7 @@ func (g ruleMaker) rule(number int) fluxgate.Rule {
 		ID: fmt.Sprint("r", number), Priority: g.IntN(4), Group: pick(g, "", "", "", "g", "h"), Disabled: g.chance(8),
 		Scope:             pick(g, fluxgate.ScopeGlobal, fluxgate.ScopeIP, fluxgate.ScopeUser, fluxgate.ScopeAPIKey, fluxgate.ScopeComposite, fluxgate.ScopeCustom),
 		OnMissingIdentity: pick(g, "", "", fluxgate.MissingIP, fluxgate.MissingAnonymous, fluxgate.MissingRefuse),
+		Cost:              pick(g, "", "", "", "", fluxgate.MeasureRequests, fluxgate.MeasureTokens, "usd", "images"),
 	}
 	if g.chance(15) {
 		r.Mode = fluxgate.ModeShadow
@@ -105,6 +118,12 @@ func (g ruleMaker) request() fluxgate.Request {
 	req := fluxgate.Request{
 		Path: pick(g, "/a/b", "/a/x", "/x/b", "/x//c/", "/", "/a/../x/b", "/x%2Fc", "/a/c/../%61"), Method: pick(g, "GET", "POST", "get", ""), Host: pick(g, "a.test", "b.TEST:80", "other"),
 		UserID: pick(g, "ann", "bob", ""), APIKey: pick(g, "key-1", "key-2", ""), Cost: pick[int64](g, 0, 0, 0, 1, 2, 5, 12),
+	}
+	if g.chance(30) {
+		req.Costs = map[string]int64{pick(g, "tokens", "usd", "images"): g.Int64N(15)}
+	}
+	if g.chance(30) {
+		req.Estimate = &fluxgate.Estimate{Model: pick(g, "small", "other"), InputTokens: g.Int64N(5), MaxOutputTokens: g.Int64N(5)}
 	}
 	if g.chance(80) {
 		req.IP = netip.MustParseAddr(pick(g, "192.0.2.1", "::ffff:192.0.2.1", "192.0.2.9", "2001:db8::1", "2001:db8::2"))

@@ -38,6 +38,8 @@ type Verdict struct {
 	Key      string   `json:"key,omitempty" doc:"The key of the bucket: a salted hash, bound to the rule."`
 	Identity []string `json:"identity,omitempty" nullable:"false" doc:"The parts of the request that name the bucket."`
 	Missing  []string `json:"missing,omitempty" nullable:"false" doc:"The parts that are missing in the request."`
+	Measure  string   `json:"measure,omitempty" doc:"What it counts. Absent for requests."`
+	Cost     int64    `json:"cost,omitempty" doc:"What the request asks of it. Absent for 1, and where only the state is asked for."`
 }
 
 // Bucket is what one caller has left under one rule.
@@ -70,6 +72,11 @@ func verdicts(engine *fluxgate.Engine, set *fluxgate.RuleSet, rules []fluxgate.V
 		}
 		if a := v.Rule.Action; a == fluxgate.ActionAllow || a == fluxgate.ActionDeny {
 			to.Action, to.Scope = string(a), ""
+		} else if m := v.Rule.Measure(); m != fluxgate.MeasureRequests {
+			to.Measure = m
+		}
+		if v.Cost > 1 {
+			to.Cost = v.Cost
 		}
 		all.Rules[i] = to
 	}

@@ -76,3 +76,40 @@ func TestCostTables_Validate(t *testing.T) {
 		}
 	}
 }
+
+// An explanation shows what each rule counts and what the request takes from it, by
+// its costs and its estimate.
+func TestExplain_Costs(t *testing.T) {
+	r := start(t)
+	r.create(t, mine, `{"id":"mine","costTables":{"usd":{"gpt-4o":{"input":2500000,"output":10000000},"*":{"input":5000000,"output":20000000}}},"rules":[
+		{"id":"calls","cost":"requests","bands":[{"capacity":100,"refill":"1h"}]},
+		{"id":"images","cost":"images","bands":[{"capacity":10,"refill":"1h"}]},
+		{"id":"money","cost":"usd","bands":[{"capacity":500000000,"refill":"1h"}]},
+		{"id":"tokens","cost":"tokens","bands":[{"capacity":200000,"refill":"1h"}]},
+		{"id":"blocked","cost":"tokens","action":"deny","path":"/blocked"}]}`)
+	for request, want := range map[string]string{
+		`{}`: "blocked::0 calls::0 images:images:0 money:usd:0 tokens:tokens:0",
+		`{"cost":3,"costs":{"images":2,"tokens":900}}`:                                               "blocked::0 calls::3 images:images:2 money:usd:0 tokens:tokens:900",
+		`{"estimate":{"model":"gpt-4o","inputTokens":1000,"maxOutputTokens":2000}}`:                  "blocked::0 calls::0 images:images:0 money:usd:22500 tokens:tokens:3000",
+		`{"estimate":{"model":"gpt-4o","inputTokens":1000,"maxOutputTokens":[100,2000]}}`:            "blocked::0 calls::0 images:images:0 money:usd:22500 tokens:tokens:3000",
+		`{"estimate":{"inputTokens":1000000,"maxOutputTokens":200000000},"costs":{"images":999999}}`: "blocked::0 calls::0 images:images:10 money:usd:500000000 tokens:tokens:200000",
+	} {
+		for _, path := range []string{"/explain", "/effective"} {
+			var e admin.Explanation
+			r.send(t, http.MethodPost, mine+path, request).want(t, http.StatusOK).into(t, &e)
+			var got []string
+			for _, v := range e.Rules {
+				got = append(got, fmt.Sprintf("%s:%s:%d", v.Rule, v.Measure, v.Cost))
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("%s of %s: %s, want %s", path, request, strings.Join(got, " "), want)
+			}
+		}
+	}
+	for _, request := range []string{
+		`{"costs":{"images":-1}}`, `{"costs":{"images":"1"}}`, `{"estimate":{"inputTokens":-1}}`, `{"estimate":{"maxOutputTokens":-1}}`,
+		`{"estimate":{"maxOutputTokens":[1,-1]}}`, `{"estimate":{"maxOutputTokens":"1"}}`, `{"estimate":{"tokens":1}}`,
+	} {
+		r.send(t, http.MethodPost, mine+"/explain", request).want(t, http.StatusUnprocessableEntity)
+	}
+}

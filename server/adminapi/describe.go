@@ -28,6 +28,7 @@ func describe(version string) huma.Config {
 	}
 	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	registry.RegisterTypeAlias(reflect.TypeFor[wire.Millis](), reflect.TypeFor[float64]())
+	registry.RegisterTypeAlias(reflect.TypeFor[wire.Maxima](), reflect.TypeFor[maxima]())
 	registry.RegisterTypeAlias(reflect.TypeFor[json.RawMessage](), reflect.TypeFor[any]())
 	return huma.Config{
 		OpenAPI: &huma.OpenAPI{
@@ -56,6 +57,18 @@ func describe(version string) huma.Config {
 		DefaultFormat: "application/json", RejectUnknownQueryParameters: true,
 		Transformers: []huma.Transformer{plainProblems},
 	}
+}
+
+// maxima is the schema of [wire.Maxima]: a number or a list of numbers.
+type maxima int64
+
+// Schema implements [huma.SchemaProvider].
+func (maxima) Schema(huma.Registry) *huma.Schema {
+	number := &huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: new(float64)}
+	number.PrecomputeMessages()
+	either := &huma.Schema{OneOf: []*huma.Schema{number, {Type: huma.TypeArray, Items: number}}}
+	either.PrecomputeMessages()
+	return either
 }
 
 // The groups of operations.

@@ -25,6 +25,11 @@ func (m maker) set(t testing.TB, id string) *fluxgate.RuleSet {
 	}
 	set, err := fluxgate.NewRuleSet(id, all...)
 	do(t, err)
+	weights := func() fluxgate.Weights {
+		return fluxgate.Weights{Input: m.Int64N(900_000), Output: m.Int64N(900_000), MaxOutputTokens: m.Int64N(5)}
+	}
+	set, err = set.WithCostTables(fluxgate.CostTables{"usd": {"small": weights(), "*": weights()}})
+	do(t, err)
 	return set
 }
 
@@ -34,6 +39,7 @@ func (m maker) rule(id string) fluxgate.Rule {
 		Scope:             pick(m, fluxgate.ScopeGlobal, fluxgate.ScopeIP, fluxgate.ScopeUser, fluxgate.ScopeAPIKey, fluxgate.ScopeComposite),
 		OnMissingIdentity: pick(m, "", "", fluxgate.MissingAnonymous, fluxgate.MissingRefuse),
 		Action:            pick(m, "", "", "", "", "", "", "", "", fluxgate.ActionAllow, fluxgate.ActionDeny),
+		Cost:              pick(m, "", "", "", "", fluxgate.MeasureTokens, "usd"),
 	}
 	if m.chance(15) {
 		r.Mode = fluxgate.ModeShadow
@@ -79,6 +85,12 @@ func (m maker) request(ruleSet string) *fluxgate.Request {
 	r := &fluxgate.Request{
 		RuleSet: ruleSet, Path: pick(m, "/a/b", "/a/x", "/x/b", "/"), Method: pick(m, "GET", "POST"),
 		UserID: pick(m, "ann", "bob", ""), APIKey: pick(m, "key-1", "key-2", ""), Cost: pick[int64](m, 0, 0, 1, 2, 5, 12),
+	}
+	if m.chance(20) {
+		r.Costs = map[string]int64{pick(m, "tokens", "usd"): m.Int64N(9)}
+	}
+	if m.chance(30) {
+		r.Estimate = &fluxgate.Estimate{Model: pick(m, "small", "other"), InputTokens: m.Int64N(5), MaxOutputTokens: m.Int64N(5)}
 	}
 	if m.chance(80) {
 		r.IP = netip.MustParseAddr(pick(m, "192.0.2.1", "192.0.2.9", "2001:db8::1"))

@@ -1,6 +1,7 @@
 package adminapi_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -49,7 +50,7 @@ func TestExplain_RealRequest_NoRace(t *testing.T) {
 	})
 	met.enough(t, sets*requests, map[string]int{
 		"compared": 100, "ok": 20, "limited": 5, "denied": 2, "exempt": 1, "no-rule": 2, "missing-identity": 2, "cost-too-high": 2,
-		"several rules": 10, "shadow": 5, "used in part": 20, "receipt": 20, "another rule of the group": 1, "disabled": 5, "explained again": 10, "peeked": 30,
+		"several rules": 10, "shadow": 5, "used in part": 20, "receipt": 20, "another rule of the group": 1, "disabled": 5, "explained again": 10, "peeked": 30, "by measure": 5,
 	})
 }
 
@@ -117,7 +118,7 @@ func (r *reality) compare() {
 		r.Errorf("the explanation is %+v, the decision %+v", explained, decided)
 	}
 	asked := r.sameRules(before, &d)
-	r.sameTokens(before.Decision, &d)
+	r.sameTokens(before, &d)
 	r.sameKeys(before, &d)
 	if asked {
 		r.sameBuckets(before, &d)
@@ -198,21 +199,30 @@ func (r *reality) sameRules(explained *admin.Explanation, d *fluxgate.Decision) 
 }
 
 // sameTokens compares the tokens in the explanation with those the decision left.
-func (r *reality) sameTokens(before *admin.Decision, d *fluxgate.Decision) {
-	i := 0
+func (r *reality) sameTokens(explained *admin.Explanation, d *fluxgate.Decision) {
+	takes := map[string]int64{}
+	for _, v := range explained.Rules {
+		if takes[v.Rule] = max(1, v.Cost); v.Key != "" && v.Measure == "" && takes[v.Rule] != max(1, r.req.Cost) {
+			r.Errorf("the request costs %d, and %d for %s", r.req.Cost, v.Cost, v.Rule)
+		}
+	}
+	i, before := 0, explained.Decision.Bands
 	for b := range d.Bands() {
-		if i >= len(before.Bands) {
-			r.Errorf("the explanation has only %d bands", len(before.Bands))
+		if i >= len(before) {
+			r.Errorf("the explanation has only %d bands", len(before))
 			return
 		}
-		was := &before.Bands[i]
+		was := &before[i]
 		i++
 		if was.Rule != b.Rule.ID || was.Label != b.Band.Label || was.Limit != b.Limit || was.Shadow != b.Shadow() || was.Status != b.Status.String() {
 			r.Errorf("band %s.%s of %d, %s, is %+v in the explanation", b.Rule.ID, b.Band.Label, b.Limit, b.Status, was)
 		}
 		taken := int64(0)
 		if d.Allowed && b.Status == fluxgate.OK {
-			taken = max(1, r.req.Cost)
+			taken = takes[b.Rule.ID]
+			if b.Rule.Cost != "" && taken > 1 {
+				r.met.add("by measure")
+			}
 		}
 		if was.Remaining-taken != b.Remaining {
 			r.Errorf("%s.%s had %d and %d were taken: %d are left", b.Rule.ID, b.Band.Label, was.Remaining, taken, b.Remaining)
@@ -240,9 +250,10 @@ func (r *reality) sameKeys(explained *admin.Explanation, d *fluxgate.Decision) {
 	}
 	r.met.add("receipt")
 	for i := range receipt.Takes {
-		key := receipt.Takes[i].Key
+		key, measure := receipt.Takes[i].Key, receipt.Takes[i].Measure()
 		named := slices.ContainsFunc(explained.Rules, func(v admin.Verdict) bool {
-			return v.Applies && v.Rule == key.Rule && v.Key == r.engine.ShowKey(key) && explained.RuleSet == key.RuleSet
+			return v.Applies && v.Rule == key.Rule && v.Key == r.engine.ShowKey(key) && explained.RuleSet == key.RuleSet &&
+				cmp.Or(v.Measure, fluxgate.MeasureRequests) == measure
 		})
 		if !named || !took[key.Rule] {
 			r.Errorf("taken from %v, which is not in the explanation", key)

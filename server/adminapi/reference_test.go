@@ -44,6 +44,7 @@ type (
 		Enum                 []any
 		Default              any
 		Items                *schema
+		OneOf                []*schema
 		Properties           map[string]*schema
 		AdditionalProperties any
 		Required             []string
@@ -160,6 +161,12 @@ func (s *schema) kind() string {
 			values = append(values, fmt.Sprintf("`%v`", v))
 		}
 		return strings.Join(values, ", ")
+	case len(s.OneOf) > 0:
+		var kinds []string
+		for _, one := range s.OneOf {
+			kinds = append(kinds, one.kind())
+		}
+		return strings.Join(kinds, " or ")
 	case s.Type == "array":
 		return "list of " + s.Items.kind()
 	case s.Type == "object" && s.AdditionalProperties != nil:
