@@ -84,7 +84,7 @@ func decodeWeights(o *object) Weights {
 	}
 	for _, name := range []string{"input", "output"} {
 		if o.get(name) == nil {
-			o.at(name).add(CodeRequired, "is required: what a million tokens cost, in millionths")
+			o.at(name).add(CodeRequired, "is required: what a million tokens cost, money in millionths")
 		}
 	}
 	if o.get("cachedInput") == nil {

@@ -271,6 +271,7 @@ var syntaxMessages = map[string]string{
 	"did not find expected key":                   "this does not fit the lines above: is the indentation right, or is a quote missing?",
 	"did not find expected '-' indicator":         "this does not fit the list above: is the indentation right?",
 	"did not find expected <document start>":      "this does not fit the lines above: is the indentation right?",
+	"did not find expected alphabetic or numeric": "a string that begins with * or & must be in quotes",
 	"did not find expected ',' or ']'":            "a comma or the closing ] is missing",
 	"did not find expected ',' or '}'":            "a comma or the closing } is missing",
 	"found unexpected end of stream":              "the closing quote is missing",

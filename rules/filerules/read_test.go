@@ -29,9 +29,11 @@ func one(t testing.TB, name, content string) *fluxgate.RuleSet {
 }
 
 // everyField is a rule set with every field set.
-const everyField = `{"id": "full", "rules": [
+const everyField = `{"id": "full", "costTables": {"usd": {
+	"gpt-4.1": {"input": 2500000, "cachedInput": 1250000, "output": 1E7, "reasoning": 12000000, "maxOutputTokens": 4000},
+	"*": {"input": 20000000, "cachedInput": 0, "output": 30000000}}}, "rules": [
 	{"_id": "all", "ruleSetId": "full", "paths": ["/a/*", "/b/**"], "methods": ["GET", "POST"], "limitScope": "COMPOSITE",
-	 "compositeKeyFields": ["ip", "header:X-Tenant", "attr:plan"], "priority": -3, "group": "g", "action": "limit", "enabled": false,
+	 "compositeKeyFields": ["ip", "header:X-Tenant", "attr:plan"], "cost": "usd", "priority": -3, "group": "g", "action": "limit", "enabled": false,
 	 "onLimitExceed": "WAIT_FOR_REFILL", "mode": "shadow", "onFailure": "closed", "onMissingIdentity": "refuse",
 	 "when": {"hosts": ["api.example.com", "*.example.org"], "excludePaths": ["/a/health"], "headers": {"X-A": ["1", "2"], "X.B": "no"},
 	          "attributes": {"tier": ["*"]}, "ips": ["10.0.0.0/8", "::1"], "users": ["null", "true", "~", "0755", "1e3", "a: b", "- c", "#d", "é\ud83d\ude00\u0007\/"],
