@@ -25,7 +25,8 @@ func newCheck() *cobra.Command {
 		Use: "check", Short: "Ask a server whether a request may pass", Args: noArgs,
 		Long: "Ask a server whether a request may pass, and take its tokens. With --peek nothing is taken.\nThe exit code is 0 if the request is allowed, 3 if it is refused.",
 		Example: `  fluxgate check --user ada --path /api/orders --method POST
-  fluxgate check --ip 192.0.2.7 --attribute tier=premium --peek --output json`,
+  fluxgate check --ip 192.0.2.7 --attribute tier=premium --peek --output json
+  fluxgate check --rule-set llm --user ada --costs tokens=900,usd=1200`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			req, err := f.request.read()
 			if err == nil {
@@ -41,7 +42,7 @@ func newCheck() *cobra.Command {
 	flags := cmd.Flags()
 	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for the answer, including the time that a rule holds the request")
 	f.request.flags(cmd, adminTarget(), "the rule set (default: the server's)")
-	flags.Int64Var(&f.request.request.Cost, "cost", 1, "how many tokens it takes")
+	f.request.costFlags(cmd)
 	flags.BoolVar(&f.request.request.Peek, "peek", false, "take nothing")
 	f.output.flag(cmd, asTable, asJSON, asYAML)
 	return cmd

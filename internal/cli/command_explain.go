@@ -30,6 +30,7 @@ func newExplain() *cobra.Command {
 every other rule does not apply. Nothing is taken.`,
 		Example: `  fluxgate explain --user ada --path /api/orders --method POST
   fluxgate explain --rule-set api-limits --ip 192.0.2.7 --attribute tier=premium --all
+  fluxgate explain --rule-set llm --model gpt-4o --input-tokens 6000 --max-output-tokens 10000
   fluxgate explain --user ada --output json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return from.runRequest(cmd, needDecisions, &request, func(ctx context.Context, operator admin.Operator, req *fluxgate.Request) error {
@@ -50,7 +51,7 @@ every other rule does not apply. Nothing is taken.`,
 	output.flag(cmd, asTable, asJSON, asYAML)
 	cmd.Flags().BoolVar(&all, "all", false, "also show the rules that do not apply, and why")
 	request.flags(cmd, &from, ruleSetHelp)
-	cmd.Flags().Int64Var(&request.request.Cost, "cost", 1, "how many tokens it would take")
+	request.costFlags(cmd)
 	return cmd
 }
 

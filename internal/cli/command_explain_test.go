@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/fluxgate/fluxgate/admin"
@@ -19,7 +18,8 @@ func TestExplain(t *testing.T) {
 			{command: "explain --user ada --path /api/orders --all --rule-set api-limits", stdout: verdict +
 				"RULE APPLIES WHY BUCKET\nhealth no path -\nbanned no user -\npremium no attribute tier KEY\nall yes counts all together, in shadow KEY\n" +
 				"keyed no path -\noff no disabled -\nper-user yes counts by userId KEY"},
-			{command: "explain --user ada --path /api/orders --cost 2", stdout: strings.Replace(verdict, "allowed (ok)", "refused (limited), try again in TIME", 1) +
+			{command: "explain --user ada --path /api/orders --cost 2", stdout: "refused (limited), try again in TIME\nRULE BAND COST LEFT OF FULL IN MODE\n" +
+				"all daily 2 96 100 TIME shadow\nper-user hourly 2 6 10 TIME enforce\nper-user 5-per-1h 2 1 5 TIME enforce\n\n" +
 				"RULE APPLIES WHY BUCKET\nall yes counts all together, in shadow KEY\nper-user yes counts by userId KEY\nrules of api-limits that do not apply: 5; --all shows why"},
 			{command: "explain --ip 192.0.2.7 --path /api/orders --attribute tier=premium --all", stdout: "allowed (ok)\nRULE BAND LEFT OF FULL IN MODE\n" +
 				"premium hourly 100 100 TIME enforce\nall daily 96 100 TIME shadow\n\nRULE APPLIES WHY BUCKET\nhealth no path -\nbanned no user -\n" +

@@ -101,10 +101,14 @@ func writeDiff(out io.Writer, title string, changes []rules.RuleDiff) {
 // summary counts the rules that differ.
 func summary(changes []rules.RuleDiff) string {
 	counts := map[rules.DiffKind]int{}
-	for i := range changes {
-		counts[changes[i].Change]++
-	}
 	var parts []string
+	for i := range changes {
+		if c := &changes[i]; c.Rule == rules.CostTables {
+			parts = append(parts, fmt.Sprintf("%s %s", c.Rule, c.Change))
+		} else {
+			counts[c.Change]++
+		}
+	}
 	for _, kind := range []rules.DiffKind{rules.DiffAdded, rules.DiffChanged, rules.DiffRemoved} {
 		if n := counts[kind]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, kind))

@@ -15,6 +15,7 @@ type requestFlags struct {
 	ip         string
 	headers    []string
 	attributes map[string]string
+	estimate   fluxgate.Estimate
 
 	identity *pflag.FlagSet // all but --rule-set
 }
@@ -35,6 +36,16 @@ func (f *requestFlags) flags(cmd *cobra.Command, from *target, ruleSetHelp strin
 	_ = cmd.RegisterFlagCompletionFunc("rule-set", from.completeRuleSets) // the flag exists
 }
 
+// costFlags adds what the request costs, by each measure.
+func (f *requestFlags) costFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.Int64Var(&f.request.Cost, "cost", 1, "what it costs under rules that count requests")
+	flags.StringToInt64Var(&f.request.Costs, "costs", nil, "what it costs under rules that count something else, such as usd=1200,images=2")
+	flags.StringVar(&f.estimate.Model, "model", "", "the language model, for an estimate by the cost tables")
+	flags.Int64Var(&f.estimate.InputTokens, "input-tokens", 0, "the tokens of the prompt, for an estimate")
+	flags.Int64Var(&f.estimate.MaxOutputTokens, "max-output-tokens", 0, "the most tokens of the answer, for an estimate (default: that of the model)")
+}
+
 // given reports whether any flag but --rule-set describes the request.
 func (f *requestFlags) given() bool {
 	given := false
@@ -51,8 +62,11 @@ func (f *requestFlags) read() (*fluxgate.Request, error) {
 			return nil, err
 		}
 	}
-	if req.Cost < 0 {
-		return nil, usage("--cost: must not be negative, got %d", req.Cost)
+	if err := f.checkCosts(); err != nil {
+		return nil, err
+	}
+	if f.estimate != (fluxgate.Estimate{}) {
+		req.Estimate = &f.estimate
 	}
 	if f.ip != "" {
 		ip, err := netip.ParseAddr(f.ip)
@@ -72,6 +86,23 @@ func (f *requestFlags) read() (*fluxgate.Request, error) {
 		req.Headers[name] = append(req.Headers[name], value)
 	}
 	return &req, nil
+}
+
+func (f *requestFlags) checkCosts() error {
+	type number struct {
+		flag  string
+		value int64
+	}
+	all := []number{{"cost", f.request.Cost}, {"input-tokens", f.estimate.InputTokens}, {"max-output-tokens", f.estimate.MaxOutputTokens}}
+	for measure, cost := range f.request.Costs {
+		all = append(all, number{"costs " + measure, cost})
+	}
+	for _, n := range all {
+		if n.value < 0 {
+			return usage("--%s: must not be negative, got %d", n.flag, n.value)
+		}
+	}
+	return nil
 }
 
 // checkRuleSet refuses what cannot be the id of a rule set.

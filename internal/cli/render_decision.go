@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -42,11 +43,12 @@ func writeDecision(out io.Writer, d *wire.Decision, held string) {
 // bandTable has a row for each band of a decision or a bucket.
 type bandTable struct{ table }
 
-// newBandTable shows debt, shadow rules and bucket keys only if there are any.
+// newBandTable shows measures, costs, debt, shadow rules and bucket keys only where
+// they are not the default.
 func newBandTable() *bandTable {
 	return &bandTable{table{
-		columns:  []string{"RULE", "BAND", "LEFT", "OWED", "OF", "FULL IN", "MODE", "BUCKET"},
-		optional: map[string]string{"OWED": "0", "MODE": string(fluxgate.ModeEnforce), "BUCKET": none},
+		columns:  []string{"RULE", "BAND", "COUNTS", "COST", "LEFT", "OWED", "OF", "FULL IN", "MODE", "BUCKET"},
+		optional: map[string]string{"COUNTS": fluxgate.MeasureRequests, "COST": "1", "OWED": "0", "MODE": string(fluxgate.ModeEnforce), "BUCKET": none},
 	}}
 }
 
@@ -59,7 +61,8 @@ func (t *bandTable) addBand(b *wire.Band, key string) {
 	if b.Status == fluxgate.Unavailable.String() {
 		left, full = unknown, unknown
 	}
-	t.add(b.Rule, b.Definition().Name(), left, b.Owed, b.Limit, full, mode, key)
+	measure, cost := cmp.Or(b.Measure, fluxgate.MeasureRequests), max(1, b.Cost)
+	t.add(b.Rule, b.Definition().Name(), measure, cost, left, b.Owed, b.Limit, full, mode, key)
 }
 
 // unknown is the cell of a number that the store did not return.

@@ -13,8 +13,9 @@ import (
 // without the times that the control plane sets, and without its id in every
 // rule. It is read as the same rule set again.
 type ruleSetDocument struct {
-	ID    string         `json:"id"`
-	Rules []ruleDocument `json:"rules"`
+	ID         string              `json:"id"`
+	CostTables fluxgate.CostTables `json:"costTables,omitempty"`
+	Rules      []ruleDocument      `json:"rules"`
 }
 
 // ruleDocument is a rule without defaults. Its own fields replace the embedded
@@ -38,7 +39,7 @@ type bandDocument struct {
 }
 
 func newRuleSetDocument(set *fluxgate.RuleSet) (*ruleSetDocument, error) {
-	doc := &ruleSetDocument{ID: set.ID(), Rules: []ruleDocument{}}
+	doc := &ruleSetDocument{ID: set.ID(), CostTables: set.CostTables(), Rules: []ruleDocument{}}
 	for r := range set.Rules() {
 		to := ruleDocument{Priority: r.Priority}
 		text, err := json.Marshal(r)
@@ -53,6 +54,9 @@ func newRuleSetDocument(set *fluxgate.RuleSet) (*ruleSetDocument, error) {
 		to.RuleSetID, to.CreatedAt, to.UpdatedAt = "", nil, nil
 		if to.LimitScope == fluxgate.ScopeGlobal {
 			to.LimitScope = ""
+		}
+		if to.Cost == fluxgate.MeasureRequests {
+			to.Cost = ""
 		}
 		if r.Disabled {
 			to.Enabled = new(bool)

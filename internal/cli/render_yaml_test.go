@@ -48,6 +48,9 @@ func TestYAMLText_RoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
+		if priced, err := set.WithCostTables(fluxgate.CostTables{"usd": {text: {Input: 1, Output: 2}, "*": {}}}); err == nil { // a valid name
+			set = priced
+		}
 		doc, err := newRuleSetDocument(set)
 		if err != nil {
 			t.Fatal(err)
@@ -98,6 +101,7 @@ func anyRule(random *rand.Rand, id string) fluxgate.Rule {
 	if r.Scope == fluxgate.ScopeComposite {
 		r.KeyFields = []string{"ip", "path"}
 	}
+	r.Cost = []string{"", fluxgate.MeasureRequests, fluxgate.MeasureTokens, "usd"}[random.IntN(4)]
 	r.Mode = []fluxgate.Mode{"", fluxgate.ModeEnforce, fluxgate.ModeShadow}[random.IntN(3)]
 	r.OnMissingIdentity = []fluxgate.OnMissingIdentity{"", fluxgate.MissingIP, fluxgate.MissingRefuse}[random.IntN(3)]
 	if one(4) {
@@ -146,7 +150,7 @@ func TestRuleSetDocument_Defaults(t *testing.T) {
 			if diff := rules.Diff(set, again[0]); len(diff) > 0 {
 				t.Fatalf("%+v\n%s", diff, out.String())
 			}
-			for _, without := range []string{"GLOBAL", "enabled: true", "enabled\": true", "priority: 0", "priority\": 0", "refillSeconds", "createdAt", "ruleSetId"} {
+			for _, without := range []string{"GLOBAL", "enabled: true", "enabled\": true", "priority: 0", "priority\": 0", "refillSeconds", "createdAt", "ruleSetId", "requests"} {
 				if strings.Contains(out.String(), without) {
 					t.Fatalf("it says %s:\n%s", without, out.String())
 				}

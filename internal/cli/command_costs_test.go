@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+const pricedRules = `id: llm
+costTables:
+  usd:
+    "*":
+      input: 15000000
+      cachedInput: 0
+      output: 75000000
+    gpt-4o:
+      input: 2500000
+      output: 10000000
+      maxOutputTokens: 16384
+rules:
+  - id: budget
+    limitScope: USER_ID
+    cost: usd
+    bands:
+      - label: month
+        kind: quota
+        capacity: 500000000
+        period: month
+  - id: calls
+    bands:
+      - label: minute
+        capacity: 600
+        refill: 1m
+`
+
+// Cost tables are applied, printed as they were written, and compared. A change of them
+// alone is a change.
+func TestRules_CostTables(t *testing.T) {
+	for name, at := range testTargets(t) {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			write(t, folder, "rules.yaml", pricedRules)
+			write(t, folder, "cheaper.yaml", strings.Replace(pricedRules, "2500000", "2000000", 1))
+			const change = "\n~ cost tables\n    costTables.usd.gpt-4o.input: 2500000 → 2000000"
+			at.runLines(t, folder, []line{
+				{command: "rules validate -f FOLDER/rules.yaml", stdout: "1 rule set, 2 rules: valid"},
+				{command: "rules apply --yes -f FOLDER/rules.yaml", stdout: `llm, new: cost tables added, 2 added
++ cost tables
+    costTables.usd["*"]: {"cachedInput":0,"input":15000000,"output":75000000}
+    costTables.usd.gpt-4o: {"input":2500000,"maxOutputTokens":16384,"output":10000000}
++ budget
+    limitScope: "USER_ID"
+    cost: "usd"
+    bands[month]: {"capacity":500000000,"kind":"quota","period":"month","timezone":"UTC"}
++ calls
+    bands[minute]: {"capacity":600,"refill":"1m"}
+llm: revision 1`},
+				{command: "rules get llm", stdout: pricedRules},
+				{command: "rules diff -f FOLDER/rules.yaml", stdout: "llm: unchanged (revision 1)"},
+				{command: "rules diff -f FOLDER/cheaper.yaml", code: exitDrift, stdout: "llm, revision 1: cost tables changed" + change},
+				{command: "rules apply --yes -f FOLDER/cheaper.yaml", stdout: "llm, revision 1: cost tables changed" + change + "\nllm: revision 2, was 1"},
+				{command: "rules diff llm", stdout: "llm, from revision 1 to revision 2: cost tables changed" + change},
+				{command: "rules restore llm 1 --yes", stdout: "llm, revision 2: cost tables changed\n~ cost tables\n    costTables.usd.gpt-4o.input: 2000000 → 2500000\nllm: revision 3, was 2"},
+				{command: "rules get llm", stdout: pricedRules},
+			})
+		})
+	}
+}
+
+// check takes and explain shows what a request costs by each measure.
+func TestCosts_Flags(t *testing.T) {
+	rules := write(t, t.TempDir(), "rules.yaml", pricedRules)
+	adminAddr, httpAddr := serveWith(t, "redis.enabled=false", "mongo.enabled=false", "rules.file="+rules)
+	const columns = "allowed (ok)\nRULE BAND COUNTS COST LEFT OF FULL IN\n"
+	explain := testTarget{flags: []string{"--rule-set", "llm", "--server", "http://" + adminAddr}}
+	check := testTarget{flags: []string{"--rule-set", "llm", "--server", "http://" + httpAddr}}
+	verdicts := "\n\nRULE APPLIES WHY BUCKET\nbudget yes counts by userId KEY\ncalls yes counts all together KEY"
+	explain.runLines(t, "", []line{
+		{command: "explain --user ada --model gpt-4o --input-tokens 6000 --max-output-tokens 10000",
+			stdout: columns + "budget month usd 115000 500000000 500000000 TIME\ncalls minute requests 1 600 600 TIME" + verdicts},
+		{command: "explain --user ada --model gpt-4o", stdout: columns + "budget month usd 163840 500000000 500000000 TIME\ncalls minute requests 1 600 600 TIME" + verdicts},
+		{command: "explain --user ada --input-tokens 2", stdout: columns + "budget month usd 30 500000000 500000000 TIME\ncalls minute requests 1 600 600 TIME" + verdicts},
+		{command: "explain --user ada --costs usd=1200,images=2 --cost 3",
+			stdout: columns + "budget month usd 1200 500000000 500000000 TIME\ncalls minute requests 3 600 600 TIME" + verdicts},
+	})
+	check.runLines(t, "", []line{
+		{command: "check --user ada --costs usd=100,images=2", stdout: columns + "budget month usd 100 499999900 500000000 TIME\ncalls minute requests 1 599 600 TIME"},
+		{command: "check --user ada --model gpt-4o --input-tokens 40 --max-output-tokens 10", stdout: columns + "budget month usd 200 499999700 500000000 TIME\ncalls minute requests 1 598 600 TIME"},
+	})
+	explain.runLines(t, "", []line{
+		{command: "bucket peek --user ada", stdout: "RULE BAND COUNTS LEFT OF FULL IN BUCKET\nbudget month usd 499999700 500000000 TIME KEY\ncalls minute requests 598 600 TIME KEY"},
+	})
+	for _, c := range []struct{ args, want string }{
+		{"explain --costs usd=-1", "--costs usd: must not be negative, got -1"},
+		{"explain --costs usd", "usd must be formatted as key=value"},
+		{"check --input-tokens -1", "--input-tokens: must not be negative, got -1"},
+		{"check --max-output-tokens -1", "--max-output-tokens: must not be negative, got -1"},
+	} {
+		if code, _, errs := call(t, strings.Fields(c.args)...); code != exitUsage || !strings.Contains(errs, c.want) {
+			t.Errorf("fluxgate %s: exit code %d\n%s", c.args, code, errs)
+		}
+	}
+}
