@@ -7,8 +7,8 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -79,53 +79,49 @@ func TestHold_ReleasedAtTheEnd(t *testing.T) {
 	}
 }
 
+// holding serves one request in a goroutine of a synctest bubble, with at most one at the
+// same time.
+func holding(t *testing.T, hold time.Duration, handler func(engine *fluxgate.Engine), options ...httplimit.Option) *fluxgate.Engine {
+	t.Helper()
+	engine := engineOver(t, fluxgate.Must(memstore.New(memstore.Config{})), oneAtOnce(hold))
+	limited := newLimit(t, engine, options...)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { handler(engine) }))
+	go limited.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	synctest.Wait()
+	return engine
+}
+
 // A slot that is lost while a request goes on is reported.
 func TestHold_Lost(t *testing.T) {
-	const hold = 150 * time.Millisecond
-	observer := new(recorder)
-	var engine *fluxgate.Engine
-	var address string
-	engine, address = slots(t, hold, func(_ http.ResponseWriter, r *http.Request) {
-		if err := engine.Reset(r.Context(), fluxgate.Key{RuleSet: "api"}); err != nil {
-			t.Error(err)
-		}
-		time.Sleep(hold) // until it is renewed
-	}, httplimit.WithObserver(observer))
-	response, err := http.Get(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	http.DefaultClient.CloseIdleConnections()
-	testenv.Eventually(t, "the loss is reported", func() bool {
+	synctest.Test(t, func(t *testing.T) {
+		observer := new(recorder)
+		holding(t, time.Minute, func(engine *fluxgate.Engine) {
+			if err := engine.Reset(t.Context(), fluxgate.Key{RuleSet: "api"}); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Minute) // until it is renewed
+		}, httplimit.WithObserver(observer))
+		time.Sleep(2 * time.Minute)
 		observer.mu.Lock()
 		defer observer.mu.Unlock()
-		return errors.Is(errors.Join(observer.errs...), fluxgate.ErrNotHeld)
+		if !errors.Is(errors.Join(observer.errs...), fluxgate.ErrNotHeld) {
+			t.Errorf("reported %v", observer.errs)
+		}
 	})
 }
 
 // A request that goes on for longer than the hold keeps its slot.
 func TestHold_RenewedWhileItStreams(t *testing.T) {
-	const hold = 150 * time.Millisecond
-	streaming, end := make(chan struct{}), make(chan struct{})
-	finish := sync.OnceFunc(func() { close(end) })
-	defer finish() // the server waits for it, also if the test fails
-	engine, address := slots(t, hold, func(http.ResponseWriter, *http.Request) {
-		close(streaming)
-		<-end
+	synctest.Test(t, func(t *testing.T) {
+		const hold = time.Minute
+		engine := holding(t, hold, func(*fluxgate.Engine) { time.Sleep(10 * hold) })
+		for began := time.Now(); time.Since(began) < 9*hold; time.Sleep(hold / 7) {
+			if freeSlots(t, engine) != 0 {
+				t.Fatalf("the slot is free %v after it was taken", time.Since(began))
+			}
+		}
+		time.Sleep(2 * hold)
+		if freeSlots(t, engine) != 1 {
+			t.Error("the slot is not free after the request has ended")
+		}
 	})
-	go func() {
-		if response, err := http.Get(address); err == nil {
-			_ = response.Body.Close()
-		}
-	}()
-	<-streaming
-	for began := time.Now(); time.Since(began) < 4*hold; {
-		if freeSlots(t, engine) != 0 {
-			t.Fatalf("the slot is free %v after it was taken", time.Since(began))
-		}
-	}
-	finish()
-	testenv.Eventually(t, "the slot is free", func() bool { return freeSlots(t, engine) == 1 })
-	http.DefaultClient.CloseIdleConnections()
 }
