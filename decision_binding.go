@@ -54,7 +54,7 @@ func (v *evaluation) bindRejected(d *Decision) {
 	longest := time.Duration(-1)
 	for i := range v.demands {
 		demand, result := &v.demands[i], &v.outcome.Results[i]
-		if demand.Shadow || result.Status == OK || result.Status == Unavailable {
+		if demand.Shadow || result.Status != Rejected && result.Status != TooCostly {
 			continue
 		}
 		for j := range result.Bands {

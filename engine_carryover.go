@@ -146,7 +146,7 @@ func (e *Engine) noteLevels(v *evaluation) {
 	}
 	for i := range v.demands {
 		r, result := v.rules[i], &v.outcome.Results[i]
-		if result.Status == Unavailable || r.shadow || e.onFailureOf(r) != FailLocal || e.carryover.has(v.demands[i].Key.ID) {
+		if result.Status == Unavailable || result.Source != FromStore || r.shadow || e.onFailureOf(r) != FailLocal || e.carryover.has(v.demands[i].Key.ID) {
 			continue
 		}
 		e.levels.SetLevel(&v.demands[i], result)

@@ -59,6 +59,9 @@ type Rule struct {
 	// OnFailure is what happens when the store cannot decide. Empty means the
 	// engine's default.
 	OnFailure OnFailure
+	// Consistency is whether answers may come from memory. Empty means
+	// ConsistencyAuto.
+	Consistency Consistency
 	// OnMissingIdentity is what happens to a request without the identity
 	// that Scope needs. Empty means MissingIP.
 	OnMissingIdentity OnMissingIdentity
@@ -161,6 +164,19 @@ const (
 	FailOpen OnFailure = "open"
 	// FailClosed refuses it.
 	FailClosed OnFailure = "closed"
+)
+
+// Consistency is whether answers of a rule may come from the memory of a gateway, where
+// the engine's store is one of package store/lease.
+type Consistency string
+
+// The consistencies.
+const (
+	// ConsistencyAuto lets a gateway refuse a request that cannot fit without asking
+	// the shared store.
+	ConsistencyAuto Consistency = "auto"
+	// ConsistencyStrict asks the shared store for every request.
+	ConsistencyStrict Consistency = "strict"
 )
 
 // OnMissingIdentity is what happens to a request without the identity that its

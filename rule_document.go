@@ -37,6 +37,7 @@ type RuleDocument struct {
 	OnLimitExceed     Policy            `json:"onLimitExceed,omitempty" enum:"REJECT,WAIT_FOR_REFILL" doc:"The default is the server's."`
 	Mode              Mode              `json:"mode,omitempty" enum:"enforce,shadow" doc:"The default is enforce."`
 	OnFailure         OnFailure         `json:"onFailure,omitempty" enum:"local,open,closed" doc:"What happens while the store cannot decide. The default is the server's."`
+	Consistency       Consistency       `json:"consistency,omitempty" enum:"auto,strict" doc:"strict asks the shared store for every request. The default is auto: a request that cannot fit is refused without asking it."`
 	OnMissingIdentity OnMissingIdentity `json:"onMissingIdentity,omitempty" enum:"ip,anonymous,refuse" doc:"What happens to a request without the identity that the scope asks for. The default is ip."`
 	Attributes        map[string]any    `json:"attributes,omitempty" doc:"Free: kept, and not interpreted."`
 	CreatedAt         *time.Time        `json:"createdAt,omitempty" doc:"Kept by the control plane."`
@@ -61,7 +62,7 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 	doc := RuleDocument{
 		ID: r.ID, RuleSetID: r.RuleSetID, LimitScope: r.Scope, KeyFields: r.KeyFields, Cost: r.Cost,
 		Priority: r.Priority, Group: r.Group, Action: r.Action, Enabled: !r.Disabled,
-		OnLimitExceed: r.OnLimitExceed, Mode: r.Mode, OnFailure: r.OnFailure,
+		OnLimitExceed: r.OnLimitExceed, Mode: r.Mode, OnFailure: r.OnFailure, Consistency: r.Consistency,
 		OnMissingIdentity: r.OnMissingIdentity, Attributes: r.Attributes,
 	}
 	doc.Path, doc.Paths = oneOrMany(r.Paths)

@@ -108,6 +108,7 @@ func decodeRule(o *object) Rule {
 		OnLimitExceed:     Policy(o.text("onLimitExceed")),
 		Mode:              Mode(o.text("mode")),
 		OnFailure:         OnFailure(o.text("onFailure")),
+		Consistency:       Consistency(o.text("consistency")),
 		OnMissingIdentity: OnMissingIdentity(o.text("onMissingIdentity")),
 		Attributes:        read(o, "attributes", "an object", is[map[string]any]),
 		CreatedAt:         o.moment("createdAt"),

@@ -81,6 +81,7 @@ func validateRule(r *Rule, in reporter) {
 	checkEnum(in.at("mode"), r.Mode, "", ModeEnforce, ModeShadow)
 	checkEnum(in.at("onLimitExceed"), r.OnLimitExceed, "", Reject, WaitForRefill)
 	checkEnum(in.at("onFailure"), r.OnFailure, "", FailLocal, FailOpen, FailClosed)
+	checkEnum(in.at("consistency"), r.Consistency, "", ConsistencyAuto, ConsistencyStrict)
 	checkEnum(in.at("onMissingIdentity"), r.OnMissingIdentity, "", MissingIP, MissingAnonymous, MissingRefuse)
 }
 

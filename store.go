@@ -95,6 +95,8 @@ type Demand struct {
 	// Price is how Cost was computed, nil for a number of requests. It is for the
 	// receipt; stores ignore it.
 	Price *Price
+	// Strict demands are always decided by the shared store.
+	Strict bool
 	// Shadow demands are measured and never reject.
 	Shadow bool
 	// Overdraft demands are debited in any case, also where the request is
@@ -169,6 +171,8 @@ const (
 	TooCostly
 	// Unavailable means that the store could not decide.
 	Unavailable
+	// NotAsked means that another demand of the request was known not to fit.
+	NotAsked
 )
 
 // String is the status in words.
@@ -179,7 +183,7 @@ func (s Status) String() string {
 	return "unknown"
 }
 
-var statusNames = [...]string{"ok", "rejected", "too costly", "unavailable"}
+var statusNames = [...]string{"ok", "rejected", "too costly", "unavailable", "not asked"}
 
 // ParseStatus reads what [Status.String] wrote.
 func ParseStatus(s string) (Status, bool) {

@@ -103,6 +103,9 @@ func (g *gate) appendStates(text []byte, rules *[maxEntries]*ruleNames, d *fluxg
 		if b.Shadow() {
 			continue
 		}
+		if b.Status == fluxgate.NotAsked {
+			return text, 0, false
+		}
 		if entries == maxEntries {
 			return text, 0, false
 		}

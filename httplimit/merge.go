@@ -15,7 +15,7 @@ func (v *headerValues) merge(h http.Header, d *fluxgate.Decision) {
 	entries := parseEntries(h[headerNames[stateHeader]], h[headerNames[policyHeader]])
 	binding := d.RuleID + "." + d.Band
 	for b := range d.Bands() {
-		if b.Shadow() || b.Status == fluxgate.Unavailable {
+		if b.Shadow() || b.Status == fluxgate.Unavailable || b.Status == fluxgate.NotAsked {
 			continue
 		}
 		name := b.Rule.ID + "." + b.Band.Name()

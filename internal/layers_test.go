@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"internal/wire"},
 	{"store/lease"},
 	{"store/resilient"},
-	{"store/redisstore", "store/memstore", "store/storetest", "clientip"},
+	{"store/redisstore", "store/memstore", "store/lease", "store/storetest", "clientip"},
 	{"store/bucketmath"},
 	{""}, // the root package: rules, engine, interfaces
 	{"internal/ideal", "internal/testenv/frontproxy"},

@@ -40,6 +40,7 @@ func compare(before, after *fluxgate.Rule) []FieldDiff {
 	text(&c, "onLimitExceed", before.OnLimitExceed, after.OnLimitExceed, "")
 	text(&c, "mode", before.Mode, after.Mode, fluxgate.ModeEnforce)
 	text(&c, "onFailure", before.OnFailure, after.OnFailure, "")
+	text(&c, "consistency", before.Consistency, after.Consistency, fluxgate.ConsistencyAuto)
 	text(&c, "onMissingIdentity", before.OnMissingIdentity, after.OnMissingIdentity, fluxgate.MissingIP)
 	c.tree("attributes", before.Attributes, after.Attributes)
 	return c

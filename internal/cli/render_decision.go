@@ -58,7 +58,7 @@ func (t *bandTable) addBand(b *wire.Band, key string) {
 		mode = fluxgate.ModeShadow
 	}
 	var left, full any = b.Remaining, ceil(b.FullAfterMs, time.Second)
-	if b.Status == fluxgate.Unavailable.String() {
+	if b.Status == fluxgate.Unavailable.String() || b.Status == fluxgate.NotAsked.String() {
 		left, full = unknown, unknown
 	}
 	measure, cost := cmp.Or(b.Measure, fluxgate.MeasureRequests), max(1, b.Cost)

@@ -37,7 +37,7 @@ type Band struct {
 	Shadow       bool   `json:"shadow,omitempty" doc:"The rule is in shadow mode."`
 	Measure      string `json:"measure,omitempty" doc:"What the rule counts. Absent for requests."`
 	Cost         int64  `json:"cost,omitempty" doc:"What the request asks of it. Absent for 1, and where only the state is asked for."`
-	Status       string `json:"status" doc:"The result: ok, rejected, too costly or unavailable."`
+	Status       string `json:"status" doc:"The result: ok, rejected, too costly, unavailable or not asked."`
 	Source       string `json:"source" doc:"Where the answer came from."`
 	Limit        int64  `json:"limit" doc:"The largest number of tokens, or of requests at the same time; in the fallback, its share of that."`
 	Remaining    int64  `json:"remaining" doc:"How many whole tokens are left, or slots are free."`

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
 
@@ -38,6 +39,30 @@ func conformance(t *testing.T, uri string) {
 		s := openStore(t, uri, Config{clock: func() int64 { return clock.Now().UnixMicro() }})
 		return storetest.Backend{Store: s, Advance: clock.Advance}
 	})
+}
+
+// leaseConformance runs the suite on a store that refuses from memory.
+func leaseConformance(t *testing.T, uri string) {
+	storetest.Run(t, func(t testing.TB) storetest.Backend {
+		clock, steady := storetest.NewClock(), storetest.NewClock()
+		s := openStore(t, uri, Config{clock: func() int64 { return clock.Now().UnixMicro() }})
+		return storetest.Backend{Store: lease.New(s, lease.Config{Now: steady.Now}), Advance: func(d time.Duration) {
+			clock.Advance(d)
+			steady.Advance(max(0, d)) // that of a gateway does not step back
+		}}
+	})
+}
+
+func TestConformance_LeaseStandalone(t *testing.T) {
+	leaseConformance(t, testenv.SharedStandalone(t).URI())
+}
+
+func TestConformance_LeaseSentinel(t *testing.T) {
+	leaseConformance(t, testenv.SharedSentinel(t).URI())
+}
+
+func TestConformance_LeaseCluster(t *testing.T) {
+	leaseConformance(t, testenv.SharedCluster(t).URI())
 }
 
 func TestConformance_Standalone(t *testing.T) {

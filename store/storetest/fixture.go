@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"crypto/rand"
+	"slices"
 	"testing"
 	"time"
 
@@ -51,6 +52,46 @@ func (f *fixture) take(demands ...fluxgate.Demand) *fluxgate.Outcome {
 	var out fluxgate.Outcome
 	if err := f.Store.Take(f.Context(), demands, &out); err != nil {
 		f.Fatalf("Take: %v", err)
+	}
+	if !slices.ContainsFunc(out.Results, fromMemory) {
+		return &out
+	}
+	return f.takeStrict(demands, &out)
+}
+
+func fromMemory(r fluxgate.Result) bool { return r.Source == fluxgate.FromNegativeCache }
+
+// takeStrict returns the outcome of the shared store for demands that were refused
+// from memory. It must refuse them too, and the numbers from memory are lower bounds.
+func (f *fixture) takeStrict(demands []fluxgate.Demand, known *fluxgate.Outcome) *fluxgate.Outcome {
+	f.Helper()
+	strict := slices.Clone(demands)
+	for i := range strict {
+		strict[i].Strict = true
+	}
+	var out fluxgate.Outcome
+	if err := f.Store.Take(f.Context(), strict, &out); err != nil {
+		f.Fatalf("Take: %v", err)
+	}
+	if slices.ContainsFunc(out.Results, fromMemory) {
+		f.Fatalf("strict demands are answered from memory: %+v", out.Results)
+	}
+	if known.Admission != fluxgate.NotAdmitted || out.Admission != fluxgate.NotAdmitted {
+		f.Fatalf("from memory the request is %+v, in the store %+v", known.Results, out.Results)
+	}
+	for i, r := range known.Results {
+		exact := &out.Results[i]
+		if r.Status == fluxgate.NotAsked {
+			continue
+		}
+		if demands[i].Shadow || r.Status != exact.Status || r.Granted != 0 || r.Wait > exact.Wait {
+			f.Fatalf("from memory a demand is %+v, in the store %+v", r, exact)
+		}
+		for j, b := range r.Bands {
+			if e := exact.Bands[j]; b.Wait > e.Wait || b.Remaining > e.Remaining || b.FullAfter > e.FullAfter {
+				f.Fatalf("from memory a band is %+v, in the store %+v", b, e)
+			}
+		}
 	}
 	return &out
 }

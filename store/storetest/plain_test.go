@@ -24,9 +24,11 @@ type plain struct {
 
 func openPlain(fault string) storetest.Backend {
 	clock := storetest.NewClock()
-	return storetest.Backend{Advance: clock.Advance, Store: &plain{
-		states: map[fluxgate.KeyID]bucket.State{}, generations: map[[2]string]byte{}, clock: clock, fault: fault,
-	}}
+	store := &plain{states: map[fluxgate.KeyID]bucket.State{}, generations: map[[2]string]byte{}, clock: clock, fault: fault}
+	if slices.Contains(memoryFaults, fault) {
+		return storetest.Backend{Advance: clock.Advance, Store: &forgetful{Store: store, clock: clock, fault: fault, known: map[fluxgate.KeyID]refused{}}}
+	}
+	return storetest.Backend{Advance: clock.Advance, Store: store}
 }
 
 func (p *plain) is(fault string) bool { return p.fault == fault }

@@ -59,7 +59,7 @@ func Checks() []Check {
 	for _, group := range [][]Check{
 		exactChecks, rejectionChecks, atomicChecks, expiryChecks, changeChecks,
 		identityChecks, clockChecks, costChecks, waitChecks, settleChecks, minChecks, overdraftChecks,
-		resetChecks, concurrencyChecks, kindChecks, holderChecks,
+		resetChecks, concurrencyChecks, kindChecks, holderChecks, memoryChecks,
 	} {
 		all = append(all, group...)
 	}

@@ -1,0 +1,99 @@
+package storetest_test
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store/storetest"
+)
+
+// memoryFaults are those of stores that refuse from memory.
+var memoryFaults = []string{
+	"refuses from memory what can wait", "refuses from memory what fits again", "refuses strict demands from memory",
+	"refuses from memory for shadow demands", "refuses from memory after a settlement", "refuses from memory after a reset",
+	"refuses from memory what costs less", "tells too long a wait from memory",
+}
+
+func init() {
+	for _, fault := range memoryFaults {
+		faults[fault] = "memory refuses only what the store would refuse"
+	}
+}
+
+// forgetful is a store that refuses from memory, with a fault.
+type forgetful struct {
+	fluxgate.Store
+	clock *storetest.Clock
+	fault string
+	known map[fluxgate.KeyID]refused
+}
+
+type refused struct {
+	at     time.Time
+	cost   int64
+	result fluxgate.Result
+}
+
+func (s *forgetful) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	for i := range demands {
+		if d := &demands[i]; s.refuses(d) {
+			out.Prepare(demands)
+			for j := range out.Results {
+				out.Results[j].Status, out.Results[j].Source = fluxgate.NotAsked, fluxgate.FromNegativeCache
+			}
+			known := s.known[d.Key.ID]
+			out.Results[i] = known.result
+			out.Results[i].Source = fluxgate.FromNegativeCache
+			passed := s.clock.Now().Sub(known.at)
+			if s.fault == "tells too long a wait from memory" {
+				passed = 0
+			}
+			out.Results[i].Wait -= passed
+			for j := range out.Results[i].Bands {
+				b := &out.Results[i].Bands[j]
+				b.Wait, b.FullAfter = max(0, b.Wait-passed), max(0, b.FullAfter-passed)
+			}
+			out.Decide(demands)
+			return nil
+		}
+	}
+	if err := s.Store.Take(ctx, demands, out); err != nil {
+		return err
+	}
+	for i := range demands {
+		id, result := demands[i].Key.ID, out.Results[i]
+		delete(s.known, id)
+		if result.Status == fluxgate.Rejected && !demands[i].Overdraft {
+			result.Bands = slices.Clone(result.Bands)
+			s.known[id] = refused{s.clock.Now(), demands[i].Cost, result}
+		}
+	}
+	return nil
+}
+
+func (s *forgetful) refuses(d *fluxgate.Demand) bool {
+	known, ok := s.known[d.Key.ID]
+	wait := known.result.Wait - s.clock.Now().Sub(known.at)
+	return ok && d.Min == 0 && !d.Overdraft && len(known.result.Bands) == len(d.Bands) &&
+		(d.Cost >= known.cost || s.fault == "refuses from memory what costs less") &&
+		(!d.Strict || s.fault == "refuses strict demands from memory") &&
+		(!d.Shadow || s.fault == "refuses from memory for shadow demands") &&
+		(wait > d.MaxWait || wait > 0 && s.fault == "refuses from memory what can wait" ||
+			d.MaxWait == 0 && s.fault == "refuses from memory what fits again")
+}
+
+func (s *forgetful) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
+	if s.fault != "refuses from memory after a settlement" {
+		clear(s.known)
+	}
+	return s.Store.Settle(ctx, receipt, actual)
+}
+
+func (s *forgetful) Reset(ctx context.Context, what fluxgate.Key) error {
+	if s.fault != "refuses from memory after a reset" {
+		clear(s.known)
+	}
+	return s.Store.Reset(ctx, what)
+}
