@@ -204,6 +204,27 @@ func TestEstimate_Invalid(t *testing.T) {
 	}
 }
 
+// A usage of other costs does not give tokens and money back, unless it says that they
+// were not used. An empty usage says so.
+func TestSettleUsage_WithoutTokens(t *testing.T) {
+	for name, c := range map[string]struct {
+		usage       fluxgate.Usage
+		tokens, usd int64
+	}{
+		"costs alone":       {fluxgate.Usage{Costs: map[string]int64{"images": 1}}, 700, 999_000},
+		"money alone":       {fluxgate.Usage{Costs: map[string]int64{"usd": 400}}, 700, 999_600},
+		"tokens of 0":       {fluxgate.Usage{Costs: map[string]int64{"tokens": 0}}, 1_000, 999_000},
+		"costs and tokens":  {fluxgate.Usage{OutputTokens: 100, Costs: map[string]int64{"usd": 400}}, 900, 999_600},
+		"nothing was used":  {fluxgate.Usage{}, 1_000, 1_000_000},
+		"no cost is listed": {fluxgate.Usage{Costs: map[string]int64{}}, 1_000, 1_000_000},
+	} {
+		g := newPricedGate(t, counting("tokens", 1_000), counting("usd", 1_000_000), counting("images", 10))
+		d := g.check(fluxgate.Request{Costs: map[string]int64{"tokens": 300, "usd": 1_000, "images": 4}})
+		g.settleUsage(d, c.usage)
+		g.wantLeft(name, map[string]int64{"tokens": c.tokens, "usd": c.usd})
+	}
+}
+
 // A fallback has a share of the bands, and its estimates are at most that.
 func TestEstimate_Fallback(t *testing.T) {
 	store := &faulty{Store: newStore(t, nil), fails: errors.New("away")}

@@ -29,7 +29,8 @@ type Estimate struct {
 	MaxOutputTokens int64
 }
 
-// Usage is what a request has used, known when it ends.
+// Usage is what a request has used, known when it ends. One with Costs and without
+// tokens says nothing of tokens. The zero value is a request that has used none.
 type Usage struct {
 	// InputTokens and OutputTokens are those of a language model: of the prompt and
 	// of the answer.
@@ -109,7 +110,8 @@ func (t *Taken) settledAt(u *Usage) int64 {
 	if cost, ok := u.Costs[t.Measure()]; ok {
 		return cost
 	}
-	if t.Price == nil || t.Price.Weights == nil {
+	costsAlone := len(u.Costs) > 0 && u.InputTokens == 0 && u.OutputTokens == 0
+	if t.Price == nil || t.Price.Weights == nil || costsAlone {
 		return t.Cost
 	}
 	return t.Price.Weights.cost(u)
