@@ -46,22 +46,23 @@ type Estimate struct {
 // several names for it, and follow any of them.
 type Maxima int64
 
-// UnmarshalJSON reads a number or a list of numbers.
+// UnmarshalJSON reads a number or a list of numbers. Its errors are those of the
+// numbers, to which the decoder adds the path. Negative numbers are refused with the request.
 func (m *Maxima) UnmarshalJSON(text []byte) error {
-	var all []int64
-	if len(text) > 0 && text[0] != '[' {
-		all = make([]int64, 1)
-		if err := json.Unmarshal(text, &all[0]); err != nil {
-			return errors.New("maxOutputTokens: must be a number or a list of numbers")
-		}
-	} else if err := json.Unmarshal(text, &all); err != nil {
-		return errors.New("maxOutputTokens: must be a number or a list of numbers")
+	all := make([]int64, 1)
+	target := any(&all[0])
+	if text[0] == '[' {
+		target = &all
 	}
-	if len(all) > 0 && slices.Min(all) < 0 {
-		return errors.New("maxOutputTokens: cannot be negative")
+	if err := json.Unmarshal(text, target); err != nil {
+		return err
 	}
-	for _, n := range all {
-		*m = max(*m, Maxima(n))
+	switch {
+	case len(all) == 0:
+	case slices.Min(all) < 0:
+		*m = -1
+	default:
+		*m = max(*m, Maxima(slices.Max(all)))
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func describe(err error) string {
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &kind) && kind.Field != "":
-		return fmt.Sprintf("%.64s: must be a %s", kind.Field, kindName(kind))
+		return fmt.Sprintf("%.64s: must be %s", kind.Field, kindName(kind))
 	case errors.As(err, &kind):
 		return "the body must be an object"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -156,15 +156,15 @@ func isFieldName(name string) bool {
 func kindName(err *json.UnmarshalTypeError) string {
 	switch err.Type.Kind().String() {
 	case "int64":
-		return "whole number"
+		return "a whole number"
 	case "bool":
 		return "true or false"
 	case "map", "struct":
-		return "object"
+		return "an object"
 	case "slice":
-		return "list"
+		return "a list"
 	}
-	return "string"
+	return "a string"
 }
 
 // writeJSON answers with JSON. net/http adds the length of a short answer.

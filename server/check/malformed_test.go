@@ -46,6 +46,24 @@ func TestBody_UnknownField(t *testing.T) {
 	}
 }
 
+// A value of a wrong type is reported with its place and the type that is expected.
+func TestBody_WrongType(t *testing.T) {
+	d := newDesk(t, newStore(t))
+	for body, want := range map[string]string{
+		`{"cost":"1"}`: "cost: must be a whole number", `{"peek":1}`: "peek: must be true or false", `{"userId":1}`: "userId: must be a string",
+		`{"costs":[]}`: "costs: must be an object", `{"estimate":"x"}`: "estimate: must be an object", `{"headers":{"a":"b"}}`: "headers: must be a list",
+		`{"estimate":{"inputTokens":1e3}}`:        "estimate.inputTokens: must be a whole number",
+		`{"estimate":{"maxOutputTokens":"16"}}`:   "estimate.maxOutputTokens: must be a whole number",
+		`{"estimate":{"maxOutputTokens":[1.5]}}`:  "estimate.maxOutputTokens: must be a whole number",
+		`{"estimate":{"maxOutputTokens":-1}}`:     "costs and estimate: invalid cost: it cannot be negative",
+		`{"estimate":{"maxOutputTokens":[-1,5]}}`: "costs and estimate: invalid cost: it cannot be negative",
+	} {
+		if a := d.post("/v1/check", body); a.Code != http.StatusBadRequest || !strings.Contains(a.Body.String(), `"detail":"`+want) {
+			t.Errorf("%s: %d %s, want %s", body, a.Code, a.Body, want)
+		}
+	}
+}
+
 // malformed is a body that is no good at all, of one of many kinds.
 func malformed(rng *rand.Rand, body string) string {
 	kinds := []func() string{
