@@ -266,10 +266,13 @@ func (e *Engine) chargeOf(ctx context.Context, u *localUse) (level Result, charg
 		take = c.Charge
 	}
 	// First a take of nothing, which may be repeated: the reply of a charge must not
-	// be lost. A partial grant is never debt.
+	// be lost. Each has its own timeout: the first answer after a freeze may come late.
+	// A partial grant is never debt.
 	for _, cost := range []int64{0, count} {
 		demands := []Demand{{Key: u.key, Bands: bands, Cost: cost, Min: min(cost, 1)}}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
 		err := take(ctx, demands, &out)
+		cancel()
 		switch {
 		case errors.Is(err, ErrNotSent) || err == nil && out.Results[0].Status == Unavailable:
 			return level, 0, 0, errNotCharged

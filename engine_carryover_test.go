@@ -23,6 +23,7 @@ type outage struct {
 	fails, takeFails atomic.Pointer[error]
 	takes            atomic.Int64
 	dead             atomic.Pointer[string] // a rule whose node is down
+	latency          atomic.Int64           // of Take, a time.Duration
 }
 
 // firstCharge is when a gateway has charged the store.
@@ -56,6 +57,9 @@ func (o *outage) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxg
 	}
 	if dead := o.dead.Load(); dead != nil && demands[0].Key.Rule == *dead {
 		return errNotSent
+	}
+	if time.Sleep(time.Duration(o.latency.Load())); ctx.Err() != nil {
+		return ctx.Err()
 	}
 	return o.Store.Take(ctx, demands, out)
 }
@@ -473,6 +477,22 @@ func TestCarryover_SentOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A store that has just answered the first take has the whole time for the charge: after
+// a freeze that answer may come late.
+func TestCarryover_SlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1, fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: 100, Period: "day"}}})
+		f.store.away(errNotSent)
+		f.gateways[0].admitted(40, fluxgate.Request{})
+		f.store.latency.Store(int64(900 * time.Millisecond))
+		f.store.away(nil)
+		time.Sleep(10 * time.Second)
+		if s := f.stats(); s.Charged != 40 || s.Uncharged != 0 || s.Pending != 0 {
+			t.Errorf("stats %+v, want 40 charged", s)
+		}
+	})
 }
 
 // Buckets under bands that changed are not charged.
