@@ -78,9 +78,12 @@ func eachObject(o *object, read func(name string, o *object)) {
 }
 
 func decodeWeights(o *object) Weights {
+	weight := func(name string) int64 {
+		return read(o, name, "a whole number (of money in millionths: 2.50 is 2500000)", wholeNumber)
+	}
 	w := Weights{
-		Input: o.integer("input"), CachedInput: o.integer("cachedInput"),
-		Output: o.integer("output"), Reasoning: o.integer("reasoning"), MaxOutputTokens: o.integer("maxOutputTokens"),
+		Input: weight("input"), CachedInput: weight("cachedInput"),
+		Output: weight("output"), Reasoning: weight("reasoning"), MaxOutputTokens: o.integer("maxOutputTokens"),
 	}
 	for _, name := range []string{"input", "output"} {
 		if o.get(name) == nil {

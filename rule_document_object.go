@@ -39,7 +39,9 @@ func (o *object) refuseUnknown() {
 			continue // a suggestion for each of many names would take long
 		}
 		hint := ""
-		if meant := spelling.Nearest(name, o.known, otherNames); meant != "" {
+		if name == "costTables" {
+			hint = ": it belongs beside the rules"
+		} else if meant := spelling.Nearest(name, o.known, otherNames); meant != "" {
 			hint = ": did you mean " + meant + "?"
 		}
 		o.at(name).add(CodeUnknownField, "is not a known field%s", hint)
