@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -253,6 +255,29 @@ func TestGateway_UpstreamFails(t *testing.T) {
 	got := g.get(request(200, `,"stream":true`))
 	g.wantError(got, http.StatusBadGateway, "server_error")
 	g.wantUsed("connection refused", 0, 0, 0)
+}
+
+// unavailable is a store that does not answer.
+type unavailable struct{ fluxgate.Store }
+
+func (unavailable) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error {
+	return errors.New("no answer")
+}
+
+// While the budgets cannot be read, the answer does not say that nothing is left.
+func TestGateway_StoreUnavailable(t *testing.T) {
+	set := fluxgate.Must(fluxgate.ParseRuleSet([]byte(`{"id":"llm","rules":[{"id":"tokens","cost":"tokens","onFailure":"closed","bands":[{"capacity":10,"refill":"1m"}]}]}`)))
+	memory := fluxgate.Must(memstore.New(memstore.Config{}))
+	engine := fluxgate.Must(fluxgate.New(unavailable{memory}, fluxgate.Static(set), fluxgate.WithRuleSet("llm")))
+	g := newGate(t, nil)
+	server := httptest.NewServer(fluxgate.Must(newGateway(engine, g.URL, "upstream-key", "red:red-key")))
+	defer server.Close()
+	g.url = server.URL
+	got := g.get(request(200, ""))
+	g.wantError(got, http.StatusServiceUnavailable, "server_error")
+	if left := got.header.Values("x-ratelimit-remaining-tokens"); len(left) > 0 {
+		t.Errorf("%s tokens remain", left)
+	}
 }
 
 // An answer without a usage is settled by its length. One with a usage that cannot be, or

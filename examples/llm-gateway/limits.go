@@ -13,11 +13,12 @@ import (
 )
 
 // setLimitHeaders sets x-ratelimit-limit-requests, -remaining-requests, -reset-requests
-// and the same for tokens. Of several bands they have the one with the least left.
+// and the same for tokens. Of several bands they have the one with the least left. What could not be
+// counted has no headers.
 func setLimitHeaders(h http.Header, d *fluxgate.Decision) {
 	tightest := map[string]fluxgate.BandStatus{}
 	for b := range d.Bands() {
-		if b.Shadow() || b.Band.Kind == fluxgate.Concurrency {
+		if b.Shadow() || b.Band.Kind == fluxgate.Concurrency || b.Status == fluxgate.Unavailable {
 			continue
 		}
 		measure := cmp.Or(b.Rule.Cost, fluxgate.MeasureRequests)
