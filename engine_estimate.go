@@ -25,6 +25,7 @@ func (s *RuleSet) pricesOf(measure string) map[string]*Price {
 		table = s.costTables.plainTokens()
 	}
 	for model, w := range table {
+		w.MaxOutputTokens = cmp.Or(w.MaxOutputTokens, table[anyModel].MaxOutputTokens)
 		prices[model] = &Price{measure, &w}
 	}
 	return prices

@@ -13,6 +13,7 @@ import (
 // prices are 2.50 dollars for a million tokens of the prompt, and 10 for a million of
 // the answer. Other models cost twice as much.
 var prices = fluxgate.CostTables{"usd": {
+	"tiny":  {Input: 1, CachedInput: 1, Output: 1, Reasoning: 1},
 	"small": {Input: 2_500_000, CachedInput: 1_250_000, Output: 10_000_000, Reasoning: 12_000_000, MaxOutputTokens: 4_000},
 	"*":     {Input: 5_000_000, CachedInput: 5_000_000, Output: 20_000_000, Reasoning: 20_000_000, MaxOutputTokens: 8_000},
 }}
@@ -83,6 +84,10 @@ func TestEstimate_DefaultMaximum(t *testing.T) {
 		if d := g.check(fluxgate.Request{Estimate: &fluxgate.Estimate{Model: model, InputTokens: 10}}); d.Remaining != 100_000-10-most {
 			t.Errorf("model %s: %d left of 100000", model, d.Remaining)
 		}
+	}
+	g := newPricedGate(t, counting("usd", 100)) // a millionth each: rounded up to one
+	if d := g.check(fluxgate.Request{Estimate: &fluxgate.Estimate{Model: "tiny", InputTokens: 992_001}}); d.Remaining != 98 {
+		t.Errorf("%d left of 100 for a model without a maximum of its own", d.Remaining)
 	}
 }
 

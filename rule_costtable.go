@@ -27,8 +27,8 @@ type Weights struct {
 	Output      int64 `json:"output" minimum:"0" doc:"A million tokens of the answer."`
 	Reasoning   int64 `json:"reasoning" minimum:"0" required:"false" doc:"A million tokens of the answer that the model has used for reasoning. The default is output."`
 	// MaxOutputTokens is the most that the model answers with. Estimates use it for
-	// requests that declare no maximum.
-	MaxOutputTokens int64 `json:"maxOutputTokens,omitempty" minimum:"0" doc:"The most tokens of an answer, for requests that declare no maximum."`
+	// requests that declare no maximum. 0 means that of "*".
+	MaxOutputTokens int64 `json:"maxOutputTokens,omitempty" minimum:"0" doc:"The most tokens of an answer, for requests that declare no maximum. The default is that of *."`
 }
 
 // MarshalJSON leaves out cachedInput and reasoning where they are the default, so that

@@ -65,7 +65,8 @@ func (v *View) step(bands []Band, i int, s Slot, stored bool) {
 		if to.Holders != nil {
 			used, to.First, to.Last = to.Holders.held(v.Now, b.Period.Microseconds())
 		} else {
-			used = s.Used
+			// The store may remember holders for longer than it holds their slots.
+			used, to.Last = s.Used, min(to.Last, v.Now+b.Period.Microseconds())
 		}
 	case b.Kind == Quota:
 		var begin int64
