@@ -2,7 +2,9 @@ package wire_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"net/textproto"
@@ -138,6 +140,7 @@ func TestRequest_RoundTrip(t *testing.T) {
 	sent := fluxgate.Request{
 		RuleSet: "set", IP: netip.MustParseAddr("2001:db8::1"), UserID: "u", APIKey: "k", Method: "GET", Path: "/a%2Fb", Host: "h",
 		Headers: map[string][]string{"X": {"1", "2"}}, Attributes: map[string]string{"a": "b"}, Cost: 5, Peek: true,
+		Costs: map[string]int64{"images": 2, "usd": math.MaxInt64}, Estimate: &fluxgate.Estimate{Model: "small", InputTokens: 7, MaxOutputTokens: math.MaxInt64},
 	}
 	text, err := json.Marshal(wire.FromRequest(&sent))
 	if err != nil {
@@ -151,7 +154,10 @@ func TestRequest_RoundTrip(t *testing.T) {
 	if err := w.To(&arrived); err != nil || !reflect.DeepEqual(sent, arrived) {
 		t.Errorf("%v\n%+v\n%+v", err, sent, arrived)
 	}
-	for _, bad := range []wire.Request{{RuleSet: "a b"}, {IP: "nowhere"}, {IP: "1.2.3.4:80"}, {Cost: -1}, {TimeoutMs: -1}, {Bytes: true, UserID: "Ā"}} {
+	for _, bad := range []wire.Request{
+		{RuleSet: "a b"}, {IP: "nowhere"}, {IP: "1.2.3.4:80"}, {Cost: -1}, {TimeoutMs: -1}, {Bytes: true, UserID: "Ā"},
+		{Costs: map[string]int64{"usd": -1}}, {Estimate: &wire.Estimate{InputTokens: -1}}, {Estimate: &wire.Estimate{MaxOutputTokens: -1}},
+	} {
 		if err := bad.To(&arrived); err == nil {
 			t.Errorf("%+v was taken", bad)
 		}
@@ -159,6 +165,47 @@ func TestRequest_RoundTrip(t *testing.T) {
 	mapped := wire.Request{IP: "::ffff:192.0.2.1"}
 	if err := mapped.To(&arrived); err != nil || arrived.IP != netip.MustParseAddr("192.0.2.1") {
 		t.Errorf("%v, %v", arrived.IP, err)
+	}
+}
+
+// Of several maxima the largest counts, also where the field is there twice.
+func TestMaxima_Largest(t *testing.T) {
+	for fields, want := range map[string]int64{
+		`"maxOutputTokens":4096`: 4096, `"maxOutputTokens":[16,4096]`: 4096, `"maxOutputTokens":[4096,16]`: 4096, `"maxOutputTokens":[ 1 , 4096 , 2 ]`: 4096,
+		`"maxOutputTokens":16,"maxOutputTokens":4096`: 4096, `"maxOutputTokens":4096,"maxOutputTokens":[16]`: 4096,
+		`"maxOutputTokens":[]`: 0, `"maxOutputTokens":0`: 0, `"maxOutputTokens":null`: 0, `"maxOutputTokens":[null,3]`: 3, `"model":"small"`: 0,
+		`"maxOutputTokens":[1,9223372036854775807]`: math.MaxInt64,
+	} {
+		var w wire.Request
+		var r fluxgate.Request
+		if err := json.Unmarshal([]byte(`{"estimate":{`+fields+`}}`), &w); err != nil {
+			t.Errorf("%s: %v", fields, err)
+			continue
+		}
+		if err := w.To(&r); err != nil || r.Estimate.MaxOutputTokens != want {
+			t.Errorf("%s: %+v, want %d, %v", fields, r.Estimate, want, err)
+		}
+	}
+}
+
+// Maxima that are no numbers or negative are refused, and the error names the field.
+func TestMaxima_Invalid(t *testing.T) {
+	for _, value := range []string{`"16"`, `1.5`, `true`, `{}`, `9223372036854775808`, `[1,9223372036854775808]`, `[1.5,2]`, `["16"]`, `[[16]]`} {
+		var w wire.Request
+		err := json.Unmarshal([]byte(`{"estimate":{"maxOutputTokens":`+value+`}}`), &w)
+		var kind *json.UnmarshalTypeError
+		if !errors.As(err, &kind) || kind.Field != "estimate.maxOutputTokens" {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+	for _, fields := range []string{`-1`, `[-1]`, `[-1,16]`, `[16,-1]`, `16,"maxOutputTokens":-1`} {
+		var w wire.Request
+		if err := json.Unmarshal([]byte(`{"estimate":{"maxOutputTokens":`+fields+`}}`), &w); err != nil {
+			t.Errorf("%s: %v", fields, err)
+		}
+		if err := w.To(new(fluxgate.Request)); !errors.Is(err, fluxgate.ErrCost) {
+			t.Errorf("%s: %v", fields, err)
+		}
 	}
 }
 
