@@ -227,7 +227,10 @@ func FuzzRedeem(f *testing.F) {
 
 func FuzzPayload(f *testing.F) {
 	f.Add(receipt.Encode(sample(f)))
+	f.Add(receipt.Encode(priced(f)))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		receipt.Decode(payload)
+		if r, err := receipt.Decode(payload); (r == nil) != (err != nil) {
+			t.Fatal(r, err)
+		}
 	})
 }
