@@ -58,7 +58,7 @@ func fullRules(id string) []fluxgate.Rule {
 		},
 		Priority: 10, Group: "plans", Action: fluxgate.ActionLimit,
 		OnLimitExceed: fluxgate.WaitForRefill, Mode: fluxgate.ModeShadow,
-		OnFailure: fluxgate.FailClosed, OnMissingIdentity: fluxgate.MissingRefuse,
+		OnFailure: fluxgate.FailClosed, Consistency: fluxgate.ConsistencyStrict, OnMissingIdentity: fluxgate.MissingRefuse,
 		Attributes: map[string]any{
 			"owner": "team <a> & \"b\"", "count": 9_007_199_254_740_991, "share": 0.25, "on": true, "none": nil,
 			"nested": map[string]any{"list": []any{"ü", -1, []any{}, map[string]any{"deep": "🙂"}}, "empty": map[string]any{}},
