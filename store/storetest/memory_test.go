@@ -3,6 +3,7 @@ package storetest_test
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -24,6 +25,7 @@ func init() {
 
 // forgetful is a store that refuses from memory, with a fault.
 type forgetful struct {
+	mu sync.Mutex
 	fluxgate.Store
 	clock *storetest.Clock
 	fault string
@@ -37,6 +39,8 @@ type refused struct {
 }
 
 func (s *forgetful) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i := range demands {
 		if d := &demands[i]; s.refuses(d) {
 			out.Prepare(demands)
@@ -85,6 +89,8 @@ func (s *forgetful) refuses(d *fluxgate.Demand) bool {
 }
 
 func (s *forgetful) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.fault != "refuses from memory after a settlement" {
 		clear(s.known)
 	}
@@ -92,6 +98,8 @@ func (s *forgetful) Settle(ctx context.Context, receipt *fluxgate.Receipt, actua
 }
 
 func (s *forgetful) Reset(ctx context.Context, what fluxgate.Key) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.fault != "refuses from memory after a reset" {
 		clear(s.known)
 	}
