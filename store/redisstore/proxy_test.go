@@ -39,6 +39,7 @@ func TestSend_LostReply(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // each has a server of its own, and mostly waits
 			srv := testenv.StartStandalone(t, testenv.Config{})
 			proxy := testenv.StartProxy(t, srv.Addr())
 			s, err := c.open(t.Context(), proxy.Addr(), Config{Timeout: 2 * time.Second, Refresh: time.Hour})

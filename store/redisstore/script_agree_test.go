@@ -566,12 +566,13 @@ func (a *agreement) compareValues() {
 
 // The script and internal/bucket give equal results for random calls.
 func TestScript_AgreesWithGo_NoRace(t *testing.T) {
-	server := testenv.StartStandalone(t, testenv.Config{})
-	t.Run("token buckets", func(t *testing.T) { agree(t, server, false) })
-	t.Run("all kinds", func(t *testing.T) { agree(t, server, true) })
+	t.Run("token buckets", func(t *testing.T) { agree(t, false) })
+	t.Run("all kinds", func(t *testing.T) { agree(t, true) })
 }
 
-func agree(t *testing.T, server *testenv.Server, mixed bool) {
+func agree(t *testing.T, mixed bool) {
+	t.Parallel() // each has a server of its own
+	server := testenv.StartStandalone(t, testenv.Config{})
 	a := &agreement{t: t, mixed: mixed, r: rand.New(rand.NewPCG(3, 4)), client: newScriptClient(t, server), done: map[string]int{}}
 	start, calls := time.Now(), 0
 	for a.steps < *agreeSteps {
