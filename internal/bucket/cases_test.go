@@ -258,3 +258,14 @@ func TestSettle_AfterRuleChange(t *testing.T) {
 		t.Errorf("charged %d tokens, want 2", -tokens)
 	}
 }
+
+// A change of the rate alone changes the largest debt: what a bucket owes is cut to it.
+func TestLevel_DebtAfterAChangeOfTheRate(t *testing.T) {
+	fast, slow := band(t, 1, 3, time.Second), band(t, 1, 1, time.Second)
+	if fast.Limit != slow.Limit || fast.Max <= slow.Max {
+		t.Fatalf("%+v and %+v: the test tests nothing", fast, slow)
+	}
+	if got := slow.Level(Slot{ID: 1, Used: fast.Max, Limit: fast.Limit}, 0, 0); got != slow.Max {
+		t.Errorf("%d units are used, at most %d can be", got, slow.Max)
+	}
+}

@@ -6,7 +6,7 @@ import "math/bits"
 // that are used. at is when the slot was written. A clock that has stepped
 // back counts as no time passed.
 func (b *Band) Level(s Slot, at, now int64) int64 {
-	used := s.Used
+	used := min(s.Used, b.Max) // a change of the rate alone changes the largest debt
 	if s.Limit != b.Limit {
 		used = b.carry(s)
 	}

@@ -61,6 +61,12 @@ func (p *plain) view(k fluxgate.Key, bands []fluxgate.ExactBand, now int64) *buc
 			}
 		}
 	}
+	if p.is("keeps the debt of another rate") {
+		seen = append([]fluxgate.ExactBand(nil), bands...)
+		for i := range seen {
+			seen[i].Max = bucket.MaxUnits
+		}
+	}
 	for i, slot := range state.Slots {
 		if slot.Steps == nil || i >= len(seen) {
 			continue

@@ -32,6 +32,7 @@ var faults = map[string]string{
 	"tells the time until full in seconds":      "I5 the time until full is exact",
 	"refills on rule change":                    "I6 a rule change is not a refill",
 	"rounds a rule change for the caller":       "I6 a rule change is not a refill",
+	"keeps the debt of another rate":            "I6 debt is cut to the largest of the new rate",
 	"drifts when versions alternate":            "I6 two versions of a rule may alternate",
 	"matches bands by position alone":           "I6 consumption follows a band that moves within its rule",
 	"lets spellings collide":                    "I7 keys that differ anywhere are different buckets",

@@ -14,6 +14,7 @@ var expiryChecks = []Check{
 
 var changeChecks = []Check{
 	{"I6 a rule change is not a refill", changeIsNoRefill},
+	{"I6 debt is cut to the largest of the new rate", debtOfAnotherRate},
 	{"I6 two versions of a rule may alternate", versionsAlternate},
 	{"I6 consumption follows a band that moves within its rule", consumptionFollowsLabel},
 }
@@ -76,6 +77,22 @@ func changeIsNoRefill(t testing.TB, b Backend) {
 		if n := f.drain(d); n != c.want {
 			t.Errorf("%s: %d more could be taken, want %d", c.name, n, c.want)
 		}
+	}
+}
+
+func debtOfAnotherRate(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	fast := f.demand(1, band("x", 1, 3, time.Second))
+	f.settle(1<<40, f.mustTake(fast), fast)
+	slow := fast
+	slow.Bands = f.bands(band("x", 1, 1, time.Second))
+	full := time.Duration(slow.Bands[0].Max/slow.Bands[0].Rate) * time.Microsecond
+	if got := f.peek(slow).Results[0].Bands[0].FullAfter; got != full {
+		t.Errorf("full after %v, want %v", got, full)
+	}
+	f.Advance(full)
+	if left := f.mustTake(slow).Results[0].Bands[0].Remaining; left != 0 {
+		t.Errorf("%d left, want 0", left)
 	}
 }
 

@@ -286,6 +286,8 @@ end
 local function level_of(state, list, i)
   local b, used, changed = list[i], state[3 * i + 1], false
   if state[3 * i] ~= b.id or state[3 * i + 2] ~= b.limit then used, changed = carried(state, list, i) end
+  -- A change of the rate alone changes the largest debt.
+  if used > b.limit and used > b.max then used = b.max end
   local written = state[2]
   if now > written then
     -- The product may pass 2^53 and be rounded; used is below, so the sign is right.
@@ -488,7 +490,7 @@ local function take_one(d)
     if #stored_value ~= 25 then return false end
     local b = list[1]
     local version, written, id, used, limit = unpack_from('<BI7I3I7I7', stored_value)
-    if version ~= VERSION or id ~= b.id or limit ~= b.limit or written > now then return false end
+    if version ~= VERSION or id ~= b.id or limit ~= b.limit or used > b.max or written > now then return false end
     local back = now - written
     if b.tick > 1 then back = b.edge - (written / b.tick - written / b.tick % 1) end
     level = used - back * b.rate
@@ -524,7 +526,7 @@ local function take_several(asked, d)
       for i = 1, bands do
         local b = list[i]
         local rate, limit, tick = b.rate, b.limit, b.tick
-        if state[p] ~= b.id or state[p + 2] ~= limit then return false end
+        if state[p] ~= b.id or state[p + 2] ~= limit or state[p + 1] > b.max then return false end
         local back = now - written
         if tick > 1 then back = b.edge - (written / tick - written / tick % 1) end
         local level = state[p + 1] - back * rate

@@ -162,6 +162,7 @@ function kinds.view_of(state, list, i, holder)
     changed = r[1] ~= kind or r[4] ~= b.limit or kind == WINDOW and r[LENGTH] ~= b.slot
   end
   if kind == BUCKET then
+    if used > b.max then used = b.max end -- a change of the rate alone changes it
     local written = state[2]
     if now > written then
       used = used - (b.edge - (written / b.tick - written / b.tick % 1)) * b.rate
