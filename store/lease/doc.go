@@ -7,8 +7,9 @@
 // more costly one, cannot fit, its own longest wait included, and for at most
 // [MaxAge]. The time runs from before the call to the store was sent: no clock is
 // compared with that of the store, and the next call is never late. Tokens that are
-// given back elsewhere are seen after at most MaxAge. What this process settles or
-// resets, and a change of the rule, is seen at once.
+// given back elsewhere, or by a settlement while the call is under way, are seen after
+// at most MaxAge. What this process settles or resets otherwise, and a change of the
+// rule, is seen at once.
 //
 // Such an answer has the source [fluxgate.FromNegativeCache]. Its numbers are lower
 // bounds, as far as this process knows: other gateways may take tokens meanwhile, and
