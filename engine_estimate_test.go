@@ -177,6 +177,9 @@ func TestSettleUsage_OnceAndKnown(t *testing.T) {
 			t.Errorf("a usage with %s: %v", name, err)
 		}
 	}
+	if _, err := g.SettleUsage(t.Context(), d.Receipt(), nil); !errors.Is(err, fluxgate.ErrCost) {
+		t.Errorf("no usage: %v", err)
+	}
 	g.settleUsage(d, fluxgate.Usage{InputTokens: 100})
 	g.wantLeft("settled", map[string]int64{"requests": 9, "tokens": 900, "images": 6})
 	if _, err := g.SettleUsage(t.Context(), d.Receipt(), &fluxgate.Usage{}); !errors.Is(err, fluxgate.ErrSettled) {
@@ -260,6 +263,17 @@ func TestCostTables_Invalid(t *testing.T) {
 		var invalid *fluxgate.ValidationError
 		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("a table %s: %v", name, err)
+		}
+	}
+}
+
+// A measure in another case is no other measure.
+func TestRule_MisspelledMeasure(t *testing.T) {
+	for cost, meant := range map[string]string{"Tokens": "tokens", "REQUESTS": "requests", "USD": "usd", "usd": "", "images": ""} {
+		_, err := fluxgate.ParseRuleSet([]byte(`{"id": "api", "costTables": {"usd": {"*": {"input": 1, "output": 1}}},
+			"rules": [{"id": "r", "cost": "` + cost + `", "bands": [{"capacity": 1, "refill": "1s"}]}]}`))
+		if meant == "" && err != nil || meant != "" && (err == nil || !strings.Contains(err.Error(), "rules[0].cost: is not a known measure: did you mean "+meant+"?")) {
+			t.Errorf("%s: %v", cost, err)
 		}
 	}
 }

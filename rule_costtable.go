@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // CostTables are the cost tables of a rule set, by measure.
@@ -153,6 +154,21 @@ func validateCostTables(tables CostTables, in reporter) {
 				in.add(CodeInvalidName, "is not a valid name")
 			}
 			w.validate(in)
+		}
+	}
+}
+
+// validateMeasures refuses a measure that differs from a known one in case alone: no
+// request would carry its costs, and each would count as 1.
+func validateMeasures(set *RuleSet, in reporter) {
+	known := slices.AppendSeq([]string{MeasureRequests, MeasureTokens}, maps.Keys(set.costTables))
+	for i := range set.rules {
+		cost := set.rules[i].Cost
+		if cost == "" || slices.Contains(known, cost) {
+			continue
+		}
+		if meant := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, cost) }); meant >= 0 {
+			in.at(i, "cost").add(CodeInvalidValue, "is not a known measure: did you mean %s?", known[meant])
 		}
 	}
 }

@@ -73,6 +73,7 @@ func newRuleSet(id string, rules []Rule, tables CostTables, found *problems) (*R
 	}
 	validate(id, set.rules, found)
 	validateCostTables(set.costTables, reporter{found: found}.at("costTables"))
+	validateMeasures(set, reporter{found: found}.at("rules"))
 	if err := found.err(id); err != nil {
 		return nil, err
 	}

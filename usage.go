@@ -86,6 +86,9 @@ func weightedSum(tokens, weights [4]int64) int64 {
 // Check returns an error that wraps ErrCost if the usage cannot be settled. Limiters
 // call it first.
 func (u *Usage) Check() error {
+	if u == nil {
+		return fmt.Errorf("%w: there is no usage", ErrCost)
+	}
 	if min(u.InputTokens, u.OutputTokens, u.CachedInputTokens, u.ReasoningTokens) < 0 || anyNegative(u.Costs) {
 		return errNegative
 	}
