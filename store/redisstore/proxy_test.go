@@ -65,19 +65,23 @@ func loseReplies(tr trial, srv *testenv.Server, proxy *testenv.Proxy) {
 	const rounds = 20
 	d := tr.demand(ample)
 	tr.taken(d) // the script is loaded
-	for lost := 0; lost < rounds; {
+	var sent, run int64
+	for run < rounds {
 		tr.untilPeeked(d) // a connection is open, or the take would wait for one
 		// The server runs the take, and the connection breaks before the reply
 		// arrives. A new one works, so that a retry would succeed.
 		proxy.SwallowReplies(true)
 		before := tr.stored(srv, d)
 		take := tr.takeAndLeave(d)
-		until(tr, "the server has run the take, or the breaker has opened", func() bool { return tr.stored(srv, d) != before || len(take.done) > 0 })
+		until(tr, "the server has run the take, or the take has failed", func() bool { return tr.stored(srv, d) != before || len(take.done) > 0 })
 		proxy.Cut()
 		switch err := <-take.done; {
 		case errors.Is(err, fluxgate.ErrNotSent): // a call for the fleet state was lost before
 		case errors.Is(err, ErrUnavailable):
-			lost++
+			sent++
+			if tr.stored(srv, d) != before {
+				run++
+			} // else a busy machine did not deliver it in time
 		default:
 			tr.Fatalf("a take whose reply is lost: %v, want ErrUnavailable", err)
 		}
@@ -86,8 +90,8 @@ func loseReplies(tr trial, srv *testenv.Server, proxy *testenv.Proxy) {
 	// Each run of a take takes a token. Calls are not counted: the store also
 	// refreshes the fleet state.
 	tr.untilPeeked(d)
-	if taken := tr.taken(d); taken != rounds {
-		tr.Errorf("%d takes were asked for once each; the server took %d tokens", rounds, taken)
+	if taken := tr.taken(d); taken < run || taken > sent {
+		tr.Errorf("%d takes were sent once each and %d were seen to run; the server took %d tokens", sent, run, taken)
 	}
 
 	// The same for a crowd, whose calls are shared.
