@@ -179,7 +179,7 @@ func (e *Engine) apply(ctx context.Context, req *Request, set *RuleSet, found *m
 		}
 		demand := Demand{
 			Key:   Key{RuleSet: set.id, Rule: r.ID, ID: key},
-			Bands: r.bandsNow(), Shadow: r.shadow, Strict: r.Consistency == ConsistencyStrict,
+			Bands: r.bandsNow(), Shadow: r.shadow, Consistency: r.Consistency,
 		}
 		demand.Cost, demand.Price = r.costOf(req, demand.Bands)
 		if r.slots {

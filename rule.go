@@ -173,8 +173,10 @@ type Consistency string
 // The consistencies.
 const (
 	// ConsistencyAuto lets a gateway refuse a request that cannot fit without asking
-	// the shared store.
+	// the shared store, and take tokens of a bucket with many requests ahead.
 	ConsistencyAuto Consistency = "auto"
+	// ConsistencyLeased takes tokens ahead from the first request on.
+	ConsistencyLeased Consistency = "leased"
 	// ConsistencyStrict asks the shared store for every request.
 	ConsistencyStrict Consistency = "strict"
 )

@@ -37,7 +37,7 @@ type RuleDocument struct {
 	OnLimitExceed     Policy            `json:"onLimitExceed,omitempty" enum:"REJECT,WAIT_FOR_REFILL" doc:"The default is the server's."`
 	Mode              Mode              `json:"mode,omitempty" enum:"enforce,shadow" doc:"The default is enforce."`
 	OnFailure         OnFailure         `json:"onFailure,omitempty" enum:"local,open,closed" doc:"What happens while the store cannot decide. The default is the server's."`
-	Consistency       Consistency       `json:"consistency,omitempty" enum:"auto,strict" doc:"strict asks the shared store for every request. The default is auto: a request that cannot fit is refused without asking it."`
+	Consistency       Consistency       `json:"consistency,omitempty" enum:"auto,strict,leased" doc:"strict asks the shared store for every request. The default is auto: a request that cannot fit is refused without asking it, and a gateway with many requests takes tokens ahead. leased takes tokens ahead from the first request on."`
 	OnMissingIdentity OnMissingIdentity `json:"onMissingIdentity,omitempty" enum:"ip,anonymous,refuse" doc:"What happens to a request without the identity that the scope asks for. The default is ip."`
 	Attributes        map[string]any    `json:"attributes,omitempty" doc:"Free: kept, and not interpreted."`
 	CreatedAt         *time.Time        `json:"createdAt,omitempty" doc:"Kept by the control plane."`

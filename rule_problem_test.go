@@ -71,10 +71,11 @@ func TestParseRuleSet_Codes(t *testing.T) {
 		`"id": 1, ` + band:                {Code: fluxgate.CodeWrongType, Path: fluxgate.Path{"rules", 0, "id"}},
 		`"id": "r", "colour": 1, ` + band: {Code: fluxgate.CodeUnknownField, Path: fluxgate.Path{"rules", 0, "colour"}},
 		`"id": "r", "_id": "q", ` + band:  {Code: fluxgate.CodeInconsistent, Path: fluxgate.Path{"rules", 0, "_id"}},
-		`"id": "r", "when": {"headers": {"a b": "c"}}, ` + band:                             {Code: fluxgate.CodeInvalidName, Path: fluxgate.Path{"rules", 0, "when", "headers", "a b"}},
-		`"id": "r", "when": {"headers": {"a": [1]}}, ` + band:                               {Code: fluxgate.CodeWrongType, Path: fluxgate.Path{"rules", 0, "when", "headers", "a", 0}},
-		`"id": "r", "bands": [{"capacity": 0, "refill": "1s"}]`:                             {Code: fluxgate.CodeOutOfRange, Path: fluxgate.Path{"rules", 0, "bands", 0, "capacity"}},
-		`"id": "r", "limitScope": "COMPOSITE", "compositeKeyFields": ["ip", "ip"], ` + band: {Code: fluxgate.CodeDuplicate, Path: fluxgate.Path{"rules", 0, "compositeKeyFields", 1}},
+		`"id": "r", "when": {"headers": {"a b": "c"}}, ` + band:                                                    {Code: fluxgate.CodeInvalidName, Path: fluxgate.Path{"rules", 0, "when", "headers", "a b"}},
+		`"id": "r", "when": {"headers": {"a": [1]}}, ` + band:                                                      {Code: fluxgate.CodeWrongType, Path: fluxgate.Path{"rules", 0, "when", "headers", "a", 0}},
+		`"id": "r", "bands": [{"capacity": 0, "refill": "1s"}]`:                                                    {Code: fluxgate.CodeOutOfRange, Path: fluxgate.Path{"rules", 0, "bands", 0, "capacity"}},
+		`"id": "r", "limitScope": "COMPOSITE", "compositeKeyFields": ["ip", "ip"], ` + band:                        {Code: fluxgate.CodeDuplicate, Path: fluxgate.Path{"rules", 0, "compositeKeyFields", 1}},
+		`"id": "r", "consistency": "leased", "bands": [{"kind": "sliding-window", "capacity": 9, "refill": "1s"}]`: {Code: fluxgate.CodeInvalidValue, Path: fluxgate.Path{"rules", 0, "consistency"}},
 	} {
 		_, err := fluxgate.ParseRuleSet([]byte(`{"id": "s", "rules": [{` + rule + `}]}`))
 		var invalid *fluxgate.ValidationError

@@ -81,7 +81,10 @@ func validateRule(r *Rule, in reporter) {
 	checkEnum(in.at("mode"), r.Mode, "", ModeEnforce, ModeShadow)
 	checkEnum(in.at("onLimitExceed"), r.OnLimitExceed, "", Reject, WaitForRefill)
 	checkEnum(in.at("onFailure"), r.OnFailure, "", FailLocal, FailOpen, FailClosed)
-	checkEnum(in.at("consistency"), r.Consistency, "", ConsistencyAuto, ConsistencyStrict)
+	checkEnum(in.at("consistency"), r.Consistency, "", ConsistencyAuto, ConsistencyStrict, ConsistencyLeased)
+	if r.Consistency == ConsistencyLeased && slices.ContainsFunc(r.Bands, func(b Band) bool { return b.Kind != "" && b.Kind != TokenBucket }) {
+		in.at("consistency").add(CodeInvalidValue, "cannot be leased: tokens are taken ahead from bands of kind %s only", TokenBucket)
+	}
 	checkEnum(in.at("onMissingIdentity"), r.OnMissingIdentity, "", MissingIP, MissingAnonymous, MissingRefuse)
 }
 

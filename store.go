@@ -95,8 +95,9 @@ type Demand struct {
 	// Price is how Cost was computed, nil for a number of requests. It is for the
 	// receipt; stores ignore it.
 	Price *Price
-	// Strict demands are always decided by the shared store.
-	Strict bool
+	// Consistency is whether the answer may come from the memory of the gateway. It is
+	// for stores that wrap another: see package store/lease.
+	Consistency Consistency
 	// Shadow demands are measured and never reject.
 	Shadow bool
 	// Overdraft demands are debited in any case, also where the request is

@@ -1,5 +1,5 @@
-// Package lease answers requests from memory where the answer of the shared store is
-// known, so that callers who are blocked cost it nothing.
+// Package lease answers requests from memory, so that busy buckets and blocked callers
+// cost the shared store little. It wraps any [fluxgate.Store].
 //
 // # Refusals
 //
@@ -16,6 +16,38 @@
 // the wait is that of the least cost that was refused.
 // Other demands of the request have the status [fluxgate.NotAsked].
 //
-// Demands that are strict, overdrafts, peeks, and bands of requests at the same time
-// are always decided by the store. A shadow demand never refuses.
+// # Leases
+//
+// A gateway takes a slice of a hot bucket ahead, and spends it in memory. The store is
+// debited when it grants the slice, so it never hands out too much. A bucket is hot
+// with 10 requests in a tenth of a second; a slice is what three quarters of that time
+// need, at most a quarter of the gateway's share of the capacity, and at least 10
+// tokens: smaller limits are not leased. The next slice is asked for when a quarter of
+// the last is left. A slice is asked for once: if the answer is lost, it is lost too.
+//
+// A bucket that has less than was asked for gives what it has, and is not asked again
+// for [Pause]: requests for which no slice has enough are refused from memory meanwhile.
+// Where less than a slice comes back in that time there is no pause, and the store
+// decides.
+//
+// Slices are spent within [Time] of the call that took them; what is left then is lost,
+// like the slices of a gateway that dies. In any interval T a band thus admits at most
+//
+//	capacity + rate · (T + Time)
+//
+// and a request may be refused although the store has tokens for it, for at most
+// [MaxPause] after the bucket had too few, or because other gateways hold them: at most
+// a third of the capacity, for at most Time.
+//
+// Such an answer has the source [fluxgate.FromLease]. Its receipt has the moment at
+// which the slice was taken, so that what is settled follows the rule of the store.
+//
+// A request stays all or nothing: if one of its demands is refused, what was spent for
+// it in memory returns to its slices.
+//
+// # What the store always decides
+//
+// Demands of rules with consistency strict, overdrafts, peeks, and requests at the same
+// time. A shadow demand never refuses. Leases are for token buckets and for demands
+// that do not wait.
 package lease

@@ -70,7 +70,7 @@ func (r *refusals) refuse(now time.Time, demands []fluxgate.Demand, out *fluxgat
 
 // of returns the refusal that a demand cannot fit because of, or nil.
 func (r *refusals) of(d *fluxgate.Demand, now time.Time) *refusal {
-	if d.Strict || d.Cost == 0 {
+	if d.Consistency == fluxgate.ConsistencyStrict || d.Cost == 0 {
 		return nil
 	}
 	known := r.slot(d.Key.ID).Load()

@@ -128,7 +128,7 @@ func TestRefusals_WhatIsAsked(t *testing.T) {
 		"with other bands":      {demand("a", 3, perMinute), demand("a", 3, other), true},
 		"that can wait":         {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.MaxWait = time.Minute }), true},
 		"that cannot wait long": {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.MaxWait = time.Second }), false},
-		"that is strict":        {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.Strict = true }), true},
+		"that is strict":        {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.Consistency = fluxgate.ConsistencyStrict }), true},
 		"in shadow mode":        {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.Shadow = true }), true},
 		"an overdraft":          {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.Overdraft = true }), true},
 		"that accepts less":     {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.Min = 1 }), true},

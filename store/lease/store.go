@@ -3,7 +3,8 @@ package lease
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -16,6 +17,9 @@ const MaxAge = time.Second
 type Config struct {
 	// Now returns the time. It must not step back. Nil means time.Now.
 	Now func() time.Time
+	// RefusalsOnly takes no leases: the store decides all requests but those that it
+	// is known to refuse.
+	RefusalsOnly bool
 }
 
 // Store answers from memory where it can, and otherwise calls the store that it
@@ -24,7 +28,12 @@ type Store struct {
 	fluxgate.Store
 	now      func() time.Time
 	refusals refusals
-	refused  atomic.Uint64
+	leases   *leases // nil if there are none
+	counts   counts
+
+	mu     sync.Mutex
+	closed bool
+	asks   sync.WaitGroup
 }
 
 var (
@@ -39,30 +48,84 @@ func New(store fluxgate.Store, config Config) *Store {
 	if s.now == nil {
 		s.now = time.Now
 	}
+	if !config.RefusalsOnly {
+		s.leases = &leases{start: s.now()}
+	}
 	return s
 }
 
-// Stats counts what the store has saved.
+// Stats counts what the store has saved since it was created.
 type Stats struct {
-	// Refused is how many calls were refused from memory.
+	// Refused is how many calls were refused because their buckets had refused before.
 	Refused uint64
+	// Paused is how many calls were refused because their bucket had less than a slice
+	// and was not asked again yet.
+	Paused uint64
+	// Spent is how many calls were admitted from slices.
+	Spent uint64
+	// Slices is how many slices the shared store has granted, Granted how many tokens
+	// they had, and Wasted how many of them were not spent in time.
+	Slices, Granted, Wasted int64
+	// Held is how many tokens can be spent now, of Buckets bucket sets.
+	Held, Buckets int64
 }
 
-// Stats returns the counts since the store was created.
-func (s *Store) Stats() Stats { return Stats{Refused: s.refused.Load()} }
+// Stats returns the counts.
+func (s *Store) Stats() Stats {
+	c := &s.counts
+	stats := Stats{
+		Refused: c.refused.Load(), Paused: c.paused.Load(), Spent: c.spent.Load(),
+		Slices: c.slices.Load(), Granted: c.granted.Load(),
+	}
+	s.eachLease(func(l *lease) {
+		if held := l.heldAt(s.now()); held > 0 {
+			stats.Held += held
+			stats.Buckets++
+		}
+	})
+	stats.Wasted = c.wasted.Load() // after those that have ended are counted
+	return stats
+}
 
-// Take implements [fluxgate.Store].
-func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
-	sent, generation := s.now(), s.refusals.generation.Load()
-	if ctx.Err() == nil && s.refusals.refuse(sent, demands, out) {
-		s.refused.Add(1)
-		return nil
+func (s *Store) eachLease(do func(*lease)) {
+	if s.leases == nil {
+		return
 	}
-	err := s.Store.Take(ctx, demands, out)
-	if err == nil {
-		s.refusals.note(sent, generation, demands, out)
+	for i := range s.leases.places {
+		if l := s.leases.places[i].Load(); l != nil {
+			do(l)
+		}
 	}
-	return err
+}
+
+// begin reports whether the store is open. If so, asks has one more.
+func (s *Store) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.asks.Add(1)
+	}
+	return !s.closed
+}
+
+// Close gives back what the slices have, as far as that is possible, and closes the
+// store that it wraps.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.asks.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var left []fluxgate.Taken
+	s.eachLease(func(l *lease) { left = append(left, l.end(s.now())...) })
+	for part := range slices.Chunk(left, fluxgate.MaxMatches) {
+		receipt := &fluxgate.Receipt{Takes: part}
+		if _, err := s.Store.Settle(ctx, receipt, receipt.Same(0)); err != nil {
+			break // they refill
+		}
+	}
+	return s.Store.Close()
 }
 
 // Settle implements [fluxgate.Store].

@@ -67,7 +67,7 @@ func (f *fixture) takeStrict(demands []fluxgate.Demand, known *fluxgate.Outcome)
 	f.Helper()
 	strict := slices.Clone(demands)
 	for i := range strict {
-		strict[i].Strict = true
+		strict[i].Consistency = fluxgate.ConsistencyStrict
 	}
 	var out fluxgate.Outcome
 	if err := f.Store.Take(f.Context(), strict, &out); err != nil {
@@ -125,10 +125,11 @@ func (f *fixture) mustReject(demands ...fluxgate.Demand) *fluxgate.Outcome {
 	return out
 }
 
-// drain takes one token at a time until rejected and returns how many.
+// drain takes one token at a time until rejected and returns how many the shared store
+// had.
 func (f *fixture) drain(d fluxgate.Demand) int64 {
 	f.Helper()
-	d.Cost = 1
+	d.Cost, d.Consistency = 1, fluxgate.ConsistencyStrict
 	for n := int64(0); ; n++ {
 		if !f.take(d).Admitted() {
 			return n

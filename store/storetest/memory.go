@@ -51,7 +51,10 @@ func (f *fixture) blockedRequest(r *rand.Rand, demands []fluxgate.Demand) []flux
 	}
 	for i := range asked {
 		d := &asked[i]
-		d.Cost, d.Strict, d.Shadow = 1+r.Int64N(3), r.IntN(6) == 0, r.IntN(6) == 0
+		d.Cost, d.Shadow = 1+r.Int64N(3), r.IntN(6) == 0
+		if r.IntN(6) == 0 {
+			d.Consistency = fluxgate.ConsistencyStrict
+		}
 		if r.IntN(4) == 0 {
 			d.MaxWait = time.Duration(r.Int64N(int64(2 * time.Second)))
 		}

@@ -82,7 +82,7 @@ func (s *forgetful) refuses(d *fluxgate.Demand) bool {
 	wait := known.result.Wait - s.clock.Now().Sub(known.at)
 	return ok && d.Min == 0 && !d.Overdraft && len(known.result.Bands) == len(d.Bands) &&
 		(d.Cost >= known.cost || s.fault == "refuses from memory what costs less") &&
-		(!d.Strict || s.fault == "refuses strict demands from memory") &&
+		(d.Consistency != fluxgate.ConsistencyStrict || s.fault == "refuses strict demands from memory") &&
 		(!d.Shadow || s.fault == "refuses from memory for shadow demands") &&
 		(wait > d.MaxWait || wait > 0 && s.fault == "refuses from memory what can wait" ||
 			d.MaxWait == 0 && s.fault == "refuses from memory what fits again")

@@ -1,0 +1,294 @@
+package lease
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/bucket"
+)
+
+const (
+	// Time is for how long tokens may be spent after they were taken from the store. It
+	// runs from before the call to the store was sent.
+	Time = 250 * time.Millisecond
+	// Pause is for how long a bucket that had less than was asked for is not asked
+	// again, on average: pauses vary by a quarter, so that gateways take turns.
+	Pause = 50 * time.Millisecond
+	// MaxPause is the longest pause.
+	MaxPause = Pause * 5 / 4
+
+	// margin is the part of Time in which nothing is spent: a request may take as long
+	// until its decision has an effect.
+	margin = 100 * time.Millisecond
+	// least is how many tokens are worth a slice, and how many requests in an epoch
+	// make a bucket hot.
+	least = 10
+	// holders is in how many parts the capacity is divided for each gateway: a slice is
+	// at most one of them.
+	holders = 4
+	// epoch is for how long demand is counted. A slice lasts for three quarters of it.
+	epoch = 100 * time.Millisecond
+)
+
+// lease is what a gateway has of one bucket set.
+type lease struct {
+	key        fluxgate.Key
+	bands      []fluxgate.ExactBand
+	generation uint64
+	capacity   int64 // the smallest of the bands
+	pauses     bool  // whether a pause regains enough for a slice
+	counts     *counts
+
+	mu       sync.Mutex
+	slices   [2]slice
+	asking   bool      // a call for the next slice is under way
+	askAfter time.Time // no slice is asked for before
+	// refuseUntil is when a pause ends. Requests that cost refuseCost or more are
+	// refused until then if no slice has enough.
+	refuseUntil time.Time
+	refuseCost  int64
+	// epoch is the number of the current one, and asked the tokens that requests have
+	// asked for in it and in the one before.
+	epoch int64
+	asked [2]int64
+	// known is the last answer of the store, and when the call for it was sent.
+	known     fluxgate.Result
+	knownSent time.Time
+}
+
+// slice are tokens that were taken from the store in one call.
+type slice struct {
+	left  int64
+	at    int64 // when, by the store's clock in microseconds
+	until time.Time
+}
+
+// leasable reports whether slices of a bucket set can be taken. The bounds are those of
+// token buckets.
+func leasable(bands []fluxgate.ExactBand) bool {
+	for i := range bands {
+		if bands[i].Kind != bucket.TokenBucket {
+			return false
+		}
+	}
+	return true
+}
+
+func newLease(d *fluxgate.Demand, generation uint64, counts *counts) *lease {
+	l := &lease{key: d.Key, bands: d.Bands, generation: generation, counts: counts, capacity: d.Bands[0].Capacity, pauses: true}
+	for i := range d.Bands {
+		b := &d.Bands[i]
+		l.capacity = min(l.capacity, b.Capacity)
+		l.pauses = l.pauses && b.Regained(Pause.Microseconds(), b.Unit) >= least
+	}
+	return l
+}
+
+// largest is the most that a slice of a bucket has.
+func largest(capacity int64, gateways int) int64 {
+	return capacity / int64(holders*max(1, gateways))
+}
+
+// verdict is how a demand is decided.
+type verdict uint8
+
+const (
+	byStore verdict = iota // the store decides
+	bySlice                // it was spent
+	byPause                // it is refused
+	andAsk                 // the store decides, and gives a slice
+)
+
+// spending is the answer of a lease to a demand.
+type spending struct {
+	verdict verdict
+	place   int   // the slice it was spent from
+	at      int64 // when that was taken from the store
+	next    int64 // the size of the slice to request from the store, 0 for none
+}
+
+// spend decides a demand from memory, or says what to ask the store for.
+func (l *lease) spend(now time.Time, current int64, d *fluxgate.Demand, gateways int) spending {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count(current, d.Cost)
+	s := spending{verdict: byStore}
+	for i := range l.slices {
+		// The one that ends first has to be spent first.
+		if l.live(i, now) >= d.Cost && (s.verdict == byStore || l.slices[i].until.Before(l.slices[s.place].until)) {
+			s.verdict, s.place, s.at = bySlice, i, l.slices[i].at
+		}
+	}
+	if s.verdict == bySlice {
+		l.slices[s.place].left -= d.Cost
+	}
+	size := l.size(gateways)
+	if d.Consistency != fluxgate.ConsistencyLeased && !l.hot() {
+		size = 0
+	}
+	if size >= least && !l.asking && !now.Before(l.askAfter) && l.held() <= size/4 {
+		l.asking, s.next = true, size
+	}
+	switch {
+	case s.verdict == bySlice:
+	case now.Before(l.refuseUntil) && d.Cost >= l.refuseCost:
+		s.verdict = byPause
+	case s.next > 0:
+		s.verdict = andAsk
+	}
+	return s
+}
+
+// live returns what is left of a slice, and nothing once it has ended.
+func (l *lease) live(i int, now time.Time) int64 {
+	s := &l.slices[i]
+	if s.left > 0 && !now.Before(s.until) {
+		l.waste(i)
+	}
+	return s.left
+}
+
+func (l *lease) waste(i int) {
+	l.counts.wasted.Add(l.slices[i].left)
+	l.slices[i].left = 0
+}
+
+func (l *lease) held() int64 { return l.slices[0].left + l.slices[1].left }
+
+// count counts the tokens that requests ask for.
+func (l *lease) count(current, cost int64) {
+	switch current - l.epoch {
+	case 0:
+	case 1:
+		l.asked = [2]int64{0, l.asked[0]}
+	default:
+		l.asked = [2]int64{}
+	}
+	l.epoch = current
+	l.asked[0] += cost
+}
+
+// hot reports whether recent demand is worth a slice.
+func (l *lease) hot() bool { return max(l.asked[0], l.asked[1]) >= least }
+
+// size is that of the next slice.
+func (l *lease) size(gateways int) int64 {
+	return min(largest(l.capacity, gateways), max(least, max(l.asked[0], l.asked[1])*3/4))
+}
+
+// giveBack returns what was spent for a request that another demand refuses.
+func (l *lease) giveBack(s *spending, cost int64, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if part := &l.slices[s.place]; part.at == s.at && now.Before(part.until) {
+		part.left += cost
+	} else {
+		l.counts.wasted.Add(cost)
+	}
+}
+
+// notAsked ends asking without an answer. It pauses if the store may have taken tokens.
+func (l *lease) notAsked(now time.Time, pause bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asking = false
+	if pause {
+		l.askAfter = now.Add(Pause)
+	}
+}
+
+// answered keeps what the store has granted beyond a cost.
+func (l *lease) answered(sent time.Time, asked, cost int64, result *fluxgate.Result) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asking = false
+	if result.Status == fluxgate.Unavailable {
+		l.askAfter = sent.Add(Pause)
+		return
+	}
+	l.learn(sent, result)
+	if more := result.Granted - cost; result.Granted > 0 && more > 0 {
+		place := 0
+		if l.slices[0].left > l.slices[1].left {
+			place = 1
+		}
+		l.waste(place)
+		l.slices[place] = slice{left: more, at: result.Now, until: sent.Add(Time - margin)}
+		l.counts.slices.Add(1)
+		l.counts.granted.Add(more)
+	}
+	short := result.Status == fluxgate.OK && result.Granted > 0 && result.Granted < cost+asked
+	if !l.pauses || !short && result.Status != fluxgate.Rejected {
+		return
+	}
+	l.refuseCost = 1 // nothing is left
+	if !short {
+		l.refuseCost = max(1, cost)
+	}
+	l.refuseUntil = sent.Add(MaxPause - rand.N(2*(MaxPause-Pause))) //nolint:gosec // no secret
+	l.askAfter = l.refuseUntil
+}
+
+// learn keeps an answer of the store.
+func (l *lease) learn(sent time.Time, result *fluxgate.Result) {
+	known := *result
+	known.Bands = slices.Clone(result.Bands)
+	l.known, l.knownSent = known, sent
+}
+
+// write writes the result of a demand that was decided from memory.
+func (l *lease) write(s *spending, now time.Time, d *fluxgate.Demand, result *fluxgate.Result) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	passed := now.Sub(l.knownSent)
+	result.Status, result.Source = fluxgate.OK, fluxgate.FromLease
+	result.Granted, result.Now = d.Cost, s.at
+	if s.verdict == byPause {
+		result.Status, result.Granted, result.Now = fluxgate.Rejected, 0, l.known.Now+passed.Microseconds()
+		result.Wait = max(time.Microsecond, l.refuseUntil.Sub(now))
+		if !bucket.Affordable(d.Bands, d.Cost) {
+			result.Status, result.Wait = fluxgate.TooCostly, 0
+		}
+	}
+	held := l.held()
+	for i := range result.Bands {
+		band := l.known.Bands[i]
+		band.Wait = 0
+		if band.Remaining < d.Cost {
+			band.Wait = result.Wait
+		}
+		band.Remaining = min(d.Bands[i].Capacity, band.Remaining+held)
+		band.FullAfter = max(0, band.FullAfter-passed)
+		result.Bands[i] = band
+	}
+}
+
+func (l *lease) heldAt(now time.Time) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.live(0, now) + l.live(1, now)
+}
+
+// unused reports whether another bucket may have the place.
+func (l *lease) unused(current int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return current-l.epoch > 2
+}
+
+// end makes the lease void, and returns what is left of it.
+func (l *lease) end(now time.Time) []fluxgate.Taken {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var left []fluxgate.Taken
+	for i := range l.slices {
+		if n := l.live(i, now); n > 0 {
+			left = append(left, fluxgate.Taken{Key: l.key, Bands: l.bands, Cost: n, Asked: n, Source: fluxgate.FromLease, At: l.slices[i].at})
+			l.waste(i)
+		}
+	}
+	return left
+}

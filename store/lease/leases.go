@@ -1,0 +1,72 @@
+package lease
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// leases are those of hot buckets. Buckets share its places by their ids, which are
+// hashes, so its size is fixed: a bucket whose place another hot one has is decided by
+// the store.
+type leases struct {
+	places [1 << 13]atomic.Pointer[lease]
+	// heat has, for buckets that have no lease, a part of the id, the number of the
+	// epoch and how many requests there were in it.
+	heat  [1 << 16]atomic.Uint64
+	start time.Time
+}
+
+// epoch returns the number of the current one.
+func (t *leases) epoch(now time.Time) int64 { return int64(now.Sub(t.start)/epoch) + 1 }
+
+// of returns the lease for a demand, or nil if there is none and the bucket is not hot.
+func (t *leases) of(d *fluxgate.Demand, current int64, generation uint64, gateways int, counts *counts) *lease {
+	if d.Consistency == fluxgate.ConsistencyStrict || d.Cost == 0 || d.Min > 0 || d.MaxWait > 0 || d.Overdraft || !leasable(d.Bands) {
+		return nil
+	}
+	place := &t.places[binary.LittleEndian.Uint16(d.Key.ID[:])%uint16(len(t.places))]
+	there := place.Load()
+	if there != nil && there.key.ID == d.Key.ID {
+		if there.generation == generation && sameBands(there.bands, d.Bands) {
+			return there
+		}
+	} else if d.Consistency != fluxgate.ConsistencyLeased && !t.hot(d.Key.ID, current) || there != nil && !there.unused(current) {
+		return nil
+	}
+	fresh := newLease(d, generation, counts)
+	if largest(fresh.capacity, gateways) < least || !place.CompareAndSwap(there, fresh) {
+		return nil
+	}
+	if there != nil {
+		there.end(time.Time{}) // what it holds is lost
+	}
+	return fresh
+}
+
+// sameBands compares the lists first, which are those of a rule and not changed.
+func sameBands(a, b []fluxgate.ExactBand) bool {
+	return len(a) == len(b) && (&a[0] == &b[0] || slices.Equal(a, b))
+}
+
+// hot counts a request and reports whether there are enough for a slice. Counts that
+// collide or are lost make a bucket hot later or sooner, which does no harm.
+func (t *leases) hot(id fluxgate.KeyID, current int64) bool {
+	cell := &t.heat[binary.LittleEndian.Uint16(id[:])]
+	name := uint64(binary.LittleEndian.Uint32(id[2:]))<<32 | uint64(uint16(current))<<16
+	n := uint64(1)
+	if count := cell.Load(); count&^0xffff == name {
+		n = min(0xffff, count&0xffff+1)
+	}
+	cell.Store(name | n)
+	return n >= least
+}
+
+// counts are those of [Stats].
+type counts struct {
+	refused, paused, spent  atomic.Uint64
+	slices, granted, wasted atomic.Int64
+}

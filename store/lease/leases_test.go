@@ -1,0 +1,300 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store/lease"
+	"github.com/fluxgate/fluxgate/store/memstore"
+)
+
+// fleet is a store in memory on virtual time, and gateways that share it.
+type fleet struct {
+	testing.TB
+	fluxgate.Store
+	latency time.Duration
+	fail    error // what the store answers
+	calls   int
+}
+
+// Take takes as long as a call to a server.
+func (f *fleet) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	f.calls++
+	time.Sleep(f.latency / 2)
+	defer time.Sleep(f.latency / 2)
+	if f.fail != nil {
+		return f.fail
+	}
+	return f.Store.Take(ctx, demands, out)
+}
+
+// onVirtualTime runs a test with a fleet whose calls take 2 ms.
+func onVirtualTime(t *testing.T, run func(f *fleet, gateway func() *lease.Store)) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fleet{TB: t, latency: 2 * time.Millisecond}
+		f.Store = fluxgate.Must(memstore.New(memstore.Config{}))
+		run(f, func() *lease.Store { return lease.New(f, lease.Config{}) })
+		synctest.Wait()
+	})
+}
+
+func (f *fleet) take(s fluxgate.Store, demands ...fluxgate.Demand) *fluxgate.Outcome {
+	f.Helper()
+	out := new(fluxgate.Outcome)
+	if err := s.Take(f.Context(), demands, out); err != nil {
+		f.Fatal(err)
+	}
+	return out
+}
+
+// load sends requests at an even rate and returns how many were admitted.
+func (f *fleet) load(s fluxgate.Store, d fluxgate.Demand, perSecond int, during time.Duration) (admitted int64) {
+	f.Helper()
+	step := time.Second / time.Duration(perSecond)
+	for end := time.Now().Add(during); time.Now().Before(end); {
+		begin := time.Now()
+		if f.take(s, d).Admitted() {
+			admitted++
+		}
+		time.Sleep(step - time.Since(begin)) // calls take time too
+	}
+	return admitted
+}
+
+// untilFresh sends requests until a new slice was granted.
+func (f *fleet) untilFresh(s *lease.Store, d fluxgate.Demand) {
+	f.load(s, d, 1_000, 300*time.Millisecond)
+	for n := s.Stats().Slices; s.Stats().Slices == n; {
+		f.load(s, d, 1_000, time.Millisecond)
+	}
+}
+
+// left is what the shared store has.
+func (f *fleet) left(d fluxgate.Demand) int64 {
+	f.Helper()
+	d.Cost = 0
+	out := new(fluxgate.Outcome)
+	if err := f.Peek(f.Context(), []fluxgate.Demand{d}, out); err != nil {
+		f.Fatal(err)
+	}
+	return out.Results[0].Bands[0].Remaining
+}
+
+// static never refills while a test runs: what is missing was taken.
+var static = fluxgate.Band{Capacity: 100_000, RefillTokens: 1, Refill: time.Hour}
+
+// A hot bucket is asked some times a second, and what was taken from it is what was
+// admitted and what the gateway holds.
+func TestLease_Spend(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d := gateway(), demand("a", 1, static)
+		admitted := f.load(s, d, 10_000, 2*time.Second)
+		stats := s.Stats()
+		if admitted < 19_500 || f.calls > 100 || f.calls < 20 {
+			t.Errorf("%d admitted with %d calls", admitted, f.calls)
+		}
+		if taken := static.Capacity - f.left(d); taken != admitted+stats.Held+stats.Wasted {
+			t.Errorf("%d were taken, %d admitted: %+v", taken, admitted, stats)
+		}
+		if stats.Wasted > 0 || stats.Buckets != 1 || stats.Granted/stats.Slices < 400 {
+			t.Errorf("steady demand: %+v", stats)
+		}
+	})
+}
+
+// A bucket with few requests is not leased, and a small limit never.
+func TestLease_Cold(t *testing.T) {
+	for name, c := range map[string]struct {
+		band        fluxgate.Band
+		consistency fluxgate.Consistency
+		perSecond   int
+		leased      bool
+	}{
+		"few requests":                      {static, "", 50, false},
+		"few requests of a leased rule":     {static, fluxgate.ConsistencyLeased, 50, true},
+		"many requests":                     {static, fluxgate.ConsistencyAuto, 500, true},
+		"many requests of a strict rule":    {static, fluxgate.ConsistencyStrict, 500, false},
+		"a small limit of a leased rule":    {fluxgate.PerMinute(39), fluxgate.ConsistencyLeased, 500, false},
+		"a sliding window":                  {fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 100_000, Refill: time.Minute}, fluxgate.ConsistencyLeased, 500, false},
+		"a large limit that regains little": {fluxgate.Band{Capacity: 40, RefillTokens: 1, Refill: time.Hour}, fluxgate.ConsistencyLeased, 500, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+				s, d := gateway(), demand("a", 1, c.band)
+				d.Consistency = c.consistency
+				f.load(s, d, c.perSecond, time.Second)
+				if leased := s.Stats().Slices > 0; leased != c.leased {
+					t.Errorf("leased %t: %+v", leased, s.Stats())
+				}
+			})
+		})
+	}
+}
+
+// Nothing is spent after the lease time, of which the last part is for the request.
+func TestLease_Expiry(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d := gateway(), demand("a", 1, static)
+		f.untilFresh(s, d)
+		time.Sleep(100 * time.Millisecond)
+		if r := f.take(s, d).Results[0]; r.Source != fluxgate.FromLease {
+			t.Errorf("within the lease time: %+v", r)
+		}
+		before, held := s.Stats().Wasted, s.Stats().Held
+		time.Sleep(lease.Time - 100*time.Millisecond)
+		if r := f.take(s, d).Results[0]; r.Source != fluxgate.FromStore || held < 10 {
+			t.Errorf("after the lease time, with %d: %+v", held, r)
+		}
+		if stats := s.Stats(); stats.Wasted-before != held {
+			t.Errorf("%d were held: %+v", held, stats)
+		}
+	})
+}
+
+// A request stays all or nothing: what was spent for it comes back if another demand
+// refuses it, or if there is no answer.
+func TestLease_AllOrNothing(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, hot, small := gateway(), demand("a", 1, static), demand("b", 1, fluxgate.PerHour(3))
+		f.untilFresh(s, hot)
+		before := s.Stats().Held
+		for i := range 6 {
+			if out := f.take(s, hot, small); out.Admitted() != (i < 3) {
+				t.Fatalf("request %d: %+v", i, out.Results)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if held := s.Stats().Held; held != before-3 {
+			t.Errorf("%d of %d are held after 3 requests that were admitted", held, before)
+		}
+		f.fail = errors.New("away")
+		other := demand("c", 1, fluxgate.PerHour(3))
+		if err := s.Take(t.Context(), []fluxgate.Demand{hot, other}, new(fluxgate.Outcome)); !errors.Is(err, f.fail) {
+			t.Errorf("the error is %v", err)
+		}
+		if held := s.Stats().Held; held != before-3 {
+			t.Errorf("%d of %d are held after a request without an answer", held, before)
+		}
+		// What is held is spent while the store is away.
+		if r := f.take(s, hot).Results[0]; r.Source != fluxgate.FromLease || r.Granted != 1 {
+			t.Errorf("while the store is away: %+v", r)
+		}
+	})
+}
+
+// A bucket that runs dry is asked 20 times a second, and everything it regains is spent.
+func TestLease_Saturated(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d := gateway(), demand("a", 1, fluxgate.PerSecond(1_000))
+		f.load(s, d, 5_000, time.Second) // it is empty then
+		f.calls = 0
+		admitted := f.load(s, d, 5_000, 2*time.Second)
+		stats := s.Stats()
+		if admitted < 1_940 || admitted > 2_000+int64(lease.Time/time.Millisecond) || f.calls > 2*30 || stats.Wasted > 0 {
+			t.Errorf("%d admitted with %d calls: %+v", admitted, f.calls, stats)
+		}
+		var paused *fluxgate.Result
+		for paused == nil {
+			if r := f.take(s, d).Results[0]; r.Status == fluxgate.Rejected && r.Source == fluxgate.FromLease {
+				paused = &r
+			}
+		}
+		if paused.Wait <= 0 || paused.Wait > lease.MaxPause || paused.Bands[0].Wait != paused.Wait || paused.Granted != 0 {
+			t.Errorf("a pause refuses with %+v", paused)
+		}
+		// Requests that can wait go to the store, and those of strict rules.
+		waiting, strict := d, d
+		waiting.MaxWait, strict.Consistency = time.Second, fluxgate.ConsistencyStrict
+		if out := f.take(s, waiting); !out.Admitted() || out.Results[0].Source != fluxgate.FromStore {
+			t.Errorf("a request that can wait: %+v", out.Results[0])
+		}
+		if r := f.take(s, strict).Results[0]; r.Source != fluxgate.FromStore {
+			t.Errorf("a request of a strict rule: %+v", r)
+		}
+	})
+}
+
+// A pause refuses neither other rules' requests nor for shadow rules.
+func TestLease_PauseOfShadowRule(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, shadow, other := gateway(), demand("a", 1, fluxgate.PerSecond(1_000)), demand("b", 1, static)
+		shadow.Shadow = true
+		rejected := 0
+		for range 10_000 {
+			out := f.take(s, shadow, other)
+			if !out.Admitted() || out.Results[1].Granted != 1 {
+				t.Fatalf("a shadow rule refuses: %+v", out.Results)
+			}
+			if out.Results[0].Status == fluxgate.Rejected {
+				rejected++
+			}
+			time.Sleep(200 * time.Microsecond)
+		}
+		if rejected < 5_000 || s.Stats().Paused > 0 {
+			t.Errorf("%d requests would have been rejected: %+v", rejected, s.Stats())
+		}
+	})
+}
+
+// A reset and a change of the rule void what is held.
+func TestLease_Void(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d := gateway(), demand("a", 1, static)
+		f.load(s, d, 1_000, 200*time.Millisecond)
+		if err := s.Reset(t.Context(), d.Key); err != nil {
+			t.Fatal(err)
+		}
+		if r := f.take(s, d).Results[0]; r.Source != fluxgate.FromStore {
+			t.Errorf("after a reset: %+v", r)
+		}
+		f.load(s, d, 1_000, 200*time.Millisecond)
+		changed := demand("a", 1, fluxgate.Band{Capacity: 200_000, RefillTokens: 1, Refill: time.Hour})
+		if r := f.take(s, changed).Results[0]; r.Source != fluxgate.FromStore {
+			t.Errorf("after a change of the rule: %+v", r)
+		}
+		if stats := s.Stats(); stats.Wasted == 0 {
+			t.Errorf("nothing was void: %+v", stats)
+		}
+	})
+}
+
+// A slice whose answer is lost is not asked for again at once: the store may have
+// granted it.
+func TestLease_LostAnswer(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d := gateway(), demand("a", 1, static)
+		d.Consistency = fluxgate.ConsistencyLeased
+		f.fail = errors.New("away")
+		for range 20 {
+			_ = s.Take(t.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome))
+		}
+		f.fail = nil
+		if r := f.take(s, d).Results[0]; r.Granted != 1 || s.Stats().Slices > 0 {
+			t.Errorf("within the pause: %+v, %+v", r, s.Stats())
+		}
+		time.Sleep(lease.Pause)
+		f.take(s, d)
+		if s.Stats().Slices != 1 {
+			t.Errorf("after the pause: %+v", s.Stats())
+		}
+	})
+}
+
+// A store that is closed gives back what it holds, as far as that is possible, and
+// asks for nothing more.
+func TestLease_Close(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d := gateway(), demand("a", 1, static)
+		admitted := f.load(s, d, 1_000, 200*time.Millisecond)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if taken := static.Capacity - f.left(d); taken != admitted {
+			t.Errorf("%d were taken, %d admitted", taken, admitted)
+		}
+	})
+}
