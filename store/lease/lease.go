@@ -44,19 +44,25 @@ type lease struct {
 
 	mu       sync.Mutex
 	slices   [2]slice
-	asking   bool      // a call for the next slice is under way
+	asking   *asking   // the call for the next slice that is under way, or nil
 	askAfter time.Time // no slice is asked for before
 	// refuseUntil is when a pause ends. Requests that cost refuseCost or more are
 	// refused until then if no slice has enough.
 	refuseUntil time.Time
 	refuseCost  int64
-	// epoch is the number of the current one, and asked the tokens that requests have
+	// epoch is the number of the current one, and wanted the tokens that requests have
 	// asked for in it and in the one before.
-	epoch int64
-	asked [2]int64
+	epoch  int64
+	wanted [2]int64
 	// known is the last answer of the store, and when the call for it was sent.
 	known     fluxgate.Result
 	knownSent time.Time
+}
+
+// asking is a call for a slice. Requests for which no slice has enough wait for it.
+type asking struct {
+	done chan struct{}
+	err  error // why there is no answer; to be read when done
 }
 
 // slice are tokens that were taken from the store in one call.
@@ -108,13 +114,18 @@ type spending struct {
 	place   int   // the slice it was spent from
 	at      int64 // when that was taken from the store
 	next    int64 // the size of the slice to request from the store, 0 for none
+	// asking is the call to wait for before the store decides, or nil.
+	asking *asking
 }
 
-// spend decides a demand from memory, or says what to ask the store for.
-func (l *lease) spend(now time.Time, current int64, d *fluxgate.Demand, gateways int) spending {
+// spend decides a demand from memory, or says what to ask the store for. It counts the
+// demand unless it is asked again.
+func (l *lease) spend(now time.Time, current int64, d *fluxgate.Demand, gateways int, again bool) spending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.count(current, d.Cost)
+	if !again {
+		l.count(current, d.Cost)
+	}
 	s := spending{verdict: byStore}
 	for i := range l.slices {
 		// The one that ends first has to be spent first.
@@ -129,8 +140,8 @@ func (l *lease) spend(now time.Time, current int64, d *fluxgate.Demand, gateways
 	if d.Consistency != fluxgate.ConsistencyLeased && !l.hot() {
 		size = 0
 	}
-	if size >= least && !l.asking && !now.Before(l.askAfter) && l.held() <= size/4 {
-		l.asking, s.next = true, size
+	if size >= least && l.asking == nil && !now.Before(l.askAfter) && l.held() <= size/4 {
+		l.asking, s.next = &asking{done: make(chan struct{})}, size
 	}
 	switch {
 	case s.verdict == bySlice:
@@ -138,6 +149,8 @@ func (l *lease) spend(now time.Time, current int64, d *fluxgate.Demand, gateways
 		s.verdict = byPause
 	case s.next > 0:
 		s.verdict = andAsk
+	default:
+		s.asking = l.asking
 	}
 	return s
 }
@@ -163,20 +176,20 @@ func (l *lease) count(current, cost int64) {
 	switch current - l.epoch {
 	case 0:
 	case 1:
-		l.asked = [2]int64{0, l.asked[0]}
+		l.wanted = [2]int64{0, l.wanted[0]}
 	default:
-		l.asked = [2]int64{}
+		l.wanted = [2]int64{}
 	}
 	l.epoch = current
-	l.asked[0] += cost
+	l.wanted[0] += cost
 }
 
 // hot reports whether recent demand is worth a slice.
-func (l *lease) hot() bool { return max(l.asked[0], l.asked[1]) >= least }
+func (l *lease) hot() bool { return max(l.wanted[0], l.wanted[1]) >= least }
 
 // size is that of the next slice.
 func (l *lease) size(gateways int) int64 {
-	return min(largest(l.capacity, gateways), max(least, max(l.asked[0], l.asked[1])*3/4))
+	return min(largest(l.capacity, gateways), max(least, max(l.wanted[0], l.wanted[1])*3/4))
 }
 
 // giveBack returns what was spent for a request that another demand refuses.
@@ -190,21 +203,34 @@ func (l *lease) giveBack(s *spending, cost int64, now time.Time) {
 	}
 }
 
-// notAsked ends asking without an answer. It pauses if the store may have taken tokens.
-func (l *lease) notAsked(now time.Time, pause bool) {
+// notAsked ends asking without an answer.
+func (l *lease) notAsked() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.asking = false
-	if pause {
-		l.askAfter = now.Add(Pause)
-	}
+	l.asked(nil)
+}
+
+// failed ends asking with an error. The store may have taken tokens: it is not asked
+// again for a while.
+func (l *lease) failed(sent time.Time, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.askAfter = sent.Add(Pause)
+	l.asked(err)
+}
+
+// asked wakes the requests that wait for the call.
+func (l *lease) asked(err error) {
+	l.asking.err = err
+	close(l.asking.done)
+	l.asking = nil
 }
 
 // answered keeps what the store has granted beyond a cost.
 func (l *lease) answered(sent time.Time, asked, cost int64, result *fluxgate.Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.asking = false
+	l.asked(nil)
 	if result.Status == fluxgate.Unavailable {
 		l.askAfter = sent.Add(Pause)
 		return

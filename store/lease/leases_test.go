@@ -3,6 +3,8 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,12 +20,12 @@ type fleet struct {
 	fluxgate.Store
 	latency time.Duration
 	fail    error // what the store answers
-	calls   int
+	calls   atomic.Int64
 }
 
 // Take takes as long as a call to a server.
 func (f *fleet) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
-	f.calls++
+	f.calls.Add(1)
 	time.Sleep(f.latency / 2)
 	defer time.Sleep(f.latency / 2)
 	if f.fail != nil {
@@ -94,8 +96,8 @@ func TestLease_Spend(t *testing.T) {
 		s, d := gateway(), demand("a", 1, static)
 		admitted := f.load(s, d, 10_000, 2*time.Second)
 		stats := s.Stats()
-		if admitted < 19_500 || f.calls > 100 || f.calls < 20 {
-			t.Errorf("%d admitted with %d calls", admitted, f.calls)
+		if admitted < 19_500 || f.calls.Load() > 100 || f.calls.Load() < 20 {
+			t.Errorf("%d admitted with %d calls", admitted, f.calls.Load())
 		}
 		if taken := static.Capacity - f.left(d); taken != admitted+stats.Held+stats.Wasted {
 			t.Errorf("%d were taken, %d admitted: %+v", taken, admitted, stats)
@@ -173,7 +175,7 @@ func TestLease_AllOrNothing(t *testing.T) {
 		}
 		f.fail = errors.New("away")
 		other := demand("c", 1, fluxgate.PerHour(3))
-		if err := s.Take(t.Context(), []fluxgate.Demand{hot, other}, new(fluxgate.Outcome)); !errors.Is(err, f.fail) {
+		if err := s.Take(f.Context(), []fluxgate.Demand{hot, other}, new(fluxgate.Outcome)); !errors.Is(err, f.fail) {
 			t.Errorf("the error is %v", err)
 		}
 		if held := s.Stats().Held; held != before-3 {
@@ -191,11 +193,11 @@ func TestLease_Saturated(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, d := gateway(), demand("a", 1, fluxgate.PerSecond(1_000))
 		f.load(s, d, 5_000, time.Second) // it is empty then
-		f.calls = 0
+		f.calls.Store(0)
 		admitted := f.load(s, d, 5_000, 2*time.Second)
 		stats := s.Stats()
-		if admitted < 1_940 || admitted > 2_000+int64(lease.Time/time.Millisecond) || f.calls > 2*30 || stats.Wasted > 0 {
-			t.Errorf("%d admitted with %d calls: %+v", admitted, f.calls, stats)
+		if admitted < 1_940 || admitted > 2_000+int64(lease.Time/time.Millisecond) || f.calls.Load() > 2*30 || stats.Wasted > 0 {
+			t.Errorf("%d admitted with %d calls: %+v", admitted, f.calls.Load(), stats)
 		}
 		var paused *fluxgate.Result
 		for paused == nil {
@@ -245,7 +247,7 @@ func TestLease_Void(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, d := gateway(), demand("a", 1, static)
 		f.load(s, d, 1_000, 200*time.Millisecond)
-		if err := s.Reset(t.Context(), d.Key); err != nil {
+		if err := s.Reset(f.Context(), d.Key); err != nil {
 			t.Fatal(err)
 		}
 		if r := f.take(s, d).Results[0]; r.Source != fluxgate.FromStore {
@@ -270,7 +272,7 @@ func TestLease_LostAnswer(t *testing.T) {
 		d.Consistency = fluxgate.ConsistencyLeased
 		f.fail = errors.New("away")
 		for range 20 {
-			_ = s.Take(t.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome))
+			_ = s.Take(f.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome))
 		}
 		f.fail = nil
 		if r := f.take(s, d).Results[0]; r.Granted != 1 || s.Stats().Slices > 0 {
@@ -295,6 +297,68 @@ func TestLease_Close(t *testing.T) {
 		}
 		if taken := static.Capacity - f.left(d); taken != admitted {
 			t.Errorf("%d were taken, %d admitted", taken, admitted)
+		}
+	})
+}
+
+// crowd sends requests at once and returns how long they took.
+func (f *fleet) crowd(s fluxgate.Store, request func(i int) []fluxgate.Demand) time.Duration {
+	start := time.Now()
+	var crowd sync.WaitGroup
+	for i := range 64 {
+		crowd.Go(func() { f.take(s, request(i)...) })
+	}
+	crowd.Wait()
+	return time.Since(start)
+}
+
+// Requests that arrive while a slice is under way wait for it.
+func TestLease_Crowd(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d := gateway(), demand("a", 1, static)
+		d.Consistency = fluxgate.ConsistencyLeased
+		took := f.crowd(s, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+		if stats := s.Stats(); took > 3*f.latency || f.calls.Load() > 20 || static.Capacity-f.left(d) != 64+stats.Held {
+			f.Errorf("64 requests took %v and %d calls: %+v", took, f.calls.Load(), stats)
+		}
+	})
+}
+
+// Requests that ask for a slice each do not wait for each other.
+func TestLease_CrowdOfTwoRules(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, a, b := gateway(), demand("a", 1, static), demand("b", 1, static)
+		a.Consistency, b.Consistency = fluxgate.ConsistencyLeased, fluxgate.ConsistencyLeased
+		took := f.crowd(s, func(i int) []fluxgate.Demand {
+			if i%2 == 0 {
+				return []fluxgate.Demand{a, b}
+			}
+			return []fluxgate.Demand{b, a}
+		})
+		taken := 2*static.Capacity - f.left(a) - f.left(b)
+		if stats := s.Stats(); took > 5*f.latency || taken != 2*64+stats.Held {
+			f.Errorf("64 requests took %v and %d tokens: %+v", took, taken, stats)
+		}
+	})
+}
+
+// Requests that wait for a slice get the error of a store that does not answer.
+func TestLease_CrowdWithoutAnswer(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d := gateway(), demand("a", 1, static)
+		d.Consistency = fluxgate.ConsistencyLeased
+		f.fail = errors.New("away")
+		var crowd sync.WaitGroup
+		for range 64 {
+			crowd.Go(func() {
+				if err := s.Take(f.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome)); !errors.Is(err, f.fail) {
+					t.Errorf("the error is %v", err)
+				}
+			})
+		}
+		crowd.Wait()
+		if f.calls.Load() != 1 {
+			t.Errorf("%d calls", f.calls.Load())
 		}
 	})
 }

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -28,7 +29,12 @@ func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 	if s.leases != nil && ctx.Err() == nil && fluxgate.CheckDemands(demands) == nil {
 		c := calls.Get().(*call)
 		defer calls.Put(c)
-		if s.plan(c, now, generation, demands) {
+		leased, err := s.plan(ctx, c, now, generation, demands)
+		if err != nil {
+			c.undo(now, demands, nil)
+			return err
+		}
+		if leased {
 			return s.takeLeased(ctx, c, now, generation, demands, out)
 		}
 	}
@@ -40,22 +46,44 @@ func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 }
 
 // plan spends what slices have, and reports whether a lease has a part in the request.
-func (s *Store) plan(c *call, now time.Time, generation uint64, demands []fluxgate.Demand) bool {
+func (s *Store) plan(ctx context.Context, c *call, now time.Time, generation uint64, demands []fluxgate.Demand) (leased bool, err error) {
 	c.leases, c.spendings, c.demands = c.leases[:0], c.spendings[:0], c.demands[:0]
-	current, gateways, leased := s.leases.epoch(now), s.Gateways(), false
+	current, gateways, asks := s.leases.epoch(now), s.Gateways(), false
 	for i := range demands {
 		d := &demands[i]
 		l, spent := s.leases.of(d, current, generation, gateways, &s.counts), spending{}
 		if l != nil {
-			spent = l.spend(now, current, d, gateways)
-			leased = leased || spent.verdict != byStore
+			spent = l.spend(now, current, d, gateways, false)
+			// Twice: the first slices of a bucket are smaller than a crowd. Not after this
+			// request has begun to ask itself, for which others may wait.
+			for waits := 0; spent.asking != nil && waits < 2 && !asks; waits++ {
+				if err := spent.asking.wait(ctx); err != nil {
+					return false, err
+				}
+				spent = l.spend(s.now(), current, d, gateways, true)
+			}
+			leased, asks = leased || spent.verdict != byStore, asks || spent.verdict == andAsk
 			if spent.verdict == bySlice && spent.next > 0 {
 				s.askAhead(l, spent.next)
 			}
 		}
 		c.leases, c.spendings = append(c.leases, l), append(c.spendings, spent)
 	}
-	return leased
+	return leased, nil
+}
+
+// wait waits until the call has ended. It returns the error of a store that did not
+// answer: it would not answer this request either.
+func (a *asking) wait(ctx context.Context) error {
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if errors.Is(a.err, context.Canceled) || errors.Is(a.err, context.DeadlineExceeded) {
+		return nil // the caller has left, which says nothing of the store
+	}
+	return a.err
 }
 
 // takeLeased decides a request of which leases decide a part.
@@ -63,7 +91,7 @@ func (s *Store) takeLeased(ctx context.Context, c *call, now time.Time, generati
 	for i := range demands {
 		if c.spendings[i].verdict == byPause && !demands[i].Shadow {
 			s.counts.paused.Add(1)
-			c.undo(now, demands)
+			c.undo(now, demands, nil)
 			c.refuse(now, demands, out)
 			return nil
 		}
@@ -82,7 +110,7 @@ func (s *Store) takeLeased(ctx context.Context, c *call, now time.Time, generati
 		s.counts.spent.Add(1)
 	} else {
 		if err := s.Store.Take(ctx, c.demands, &c.out); err != nil {
-			c.undo(now, demands)
+			c.undo(now, demands, err)
 			return err
 		}
 		s.refusals.note(now, generation, c.demands, &c.out)
@@ -91,14 +119,17 @@ func (s *Store) takeLeased(ctx context.Context, c *call, now time.Time, generati
 	return nil
 }
 
-// undo gives back what was spent for a request that is not admitted, and ends asking.
-func (c *call) undo(now time.Time, demands []fluxgate.Demand) {
-	for i := range demands {
-		switch spent := &c.spendings[i]; spent.verdict {
-		case bySlice:
+// undo gives back what was spent for a request that is not admitted, and ends asking,
+// with the error of a call that was sent.
+func (c *call) undo(now time.Time, demands []fluxgate.Demand, err error) {
+	for i := range c.spendings {
+		switch spent := &c.spendings[i]; {
+		case spent.verdict == bySlice:
 			c.leases[i].giveBack(spent, demands[i].Cost, now)
-		case andAsk:
-			c.leases[i].notAsked(now, len(c.demands) > 0)
+		case spent.verdict == andAsk && err == nil:
+			c.leases[i].notAsked()
+		case spent.verdict == andAsk:
+			c.leases[i].failed(now, err)
 		}
 	}
 }
@@ -137,7 +168,7 @@ func (c *call) merge(now time.Time, demands []fluxgate.Demand, out *fluxgate.Out
 		copy(bands, answer.Bands)
 		if spent.verdict == andAsk {
 			if answer.Status == fluxgate.OK && answer.Granted == 0 {
-				c.leases[i].notAsked(now, false) // another demand refuses
+				c.leases[i].notAsked() // another demand refuses
 			} else {
 				c.leases[i].answered(now, spent.next, d.Cost, answer)
 			}
@@ -156,18 +187,18 @@ func (c *call) merge(now time.Time, demands []fluxgate.Demand, out *fluxgate.Out
 // askAhead asks the store for the next slice while the last one is spent.
 func (s *Store) askAhead(l *lease, tokens int64) {
 	if !s.begin() {
-		l.notAsked(s.now(), false)
+		l.notAsked()
 		return
 	}
 	go func() {
 		defer s.asks.Done()
-		ctx, cancel := context.WithTimeout(context.Background(), margin)
+		ctx, cancel := context.WithTimeout(context.Background(), Time)
 		defer cancel()
 		sent := s.now()
 		var out fluxgate.Outcome
 		err := s.Store.Take(ctx, []fluxgate.Demand{{Key: l.key, Bands: l.bands, Cost: tokens, Min: 1}}, &out)
 		if err != nil {
-			l.notAsked(sent, true)
+			l.failed(sent, err)
 			return
 		}
 		if out.Results[0].Granted > 0 {
