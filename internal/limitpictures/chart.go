@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/fluxgate/fluxgate/internal/svg"
 )
 
 // chart is a curve over time above a row of requests.
@@ -22,27 +24,27 @@ func (c *chart) y(value float64) float64 { return c.bottom - (c.bottom-c.top)*va
 // axes draws the moments below, the values at the side, the capacity and the ends of
 // periods.
 func (c *chart) axes(name string, every float64, values ...float64) {
-	c.text(20, c.top-14, "soft", "start", name)
+	c.Text(20, c.top-14, "soft", "start", name)
 	end := c.marks + 8
 	for at := 0.0; at <= c.length; at += every {
-		c.line("grid", c.x(at), c.top, c.x(at), end)
-		c.text(c.x(at), end+17, "soft", "middle", fmt.Sprintf("%d:%02d", int(at)/60, int(at)%60))
+		c.Line("grid", c.x(at), c.top, c.x(at), end)
+		c.Text(c.x(at), end+17, "soft", "middle", fmt.Sprintf("%d:%02d", int(at)/60, int(at)%60))
 	}
-	c.line("grid", left, end, right, end)
-	c.line("grid", left, c.bottom, right, c.bottom)
+	c.Line("grid", left, end, right, end)
+	c.Line("grid", left, c.bottom, right, c.bottom)
 	for _, v := range values {
-		c.text(left-8, c.y(v)+5, "soft", "end", px(v))
+		c.Text(left-8, c.y(v)+5, "soft", "end", svg.Px(v))
 	}
 	limit := c.y(float64(c.band.Capacity))
-	c.line("limit", left, limit, right, limit)
+	c.Line("limit", left, limit, right, limit)
 	if limit > c.top {
-		c.text(left+6, limit-6, "", "start", "capacity")
+		c.Text(left+6, limit-6, "", "start", "capacity")
 	} else {
-		c.text(right, limit-6, "", "end", "capacity")
+		c.Text(right, limit-6, "", "end", "capacity")
 	}
 	for at := 60.0; c.band.Period != "" && at < c.length; at += 60 {
-		c.line("edge", c.x(at), c.top-18, c.x(at), end)
-		c.text(c.x(at)+6, c.top-6, "", "start", "period ends")
+		c.Line("edge", c.x(at), c.top-18, c.x(at), end)
+		c.Text(c.x(at)+6, c.top-6, "", "start", "period ends")
 	}
 }
 
@@ -58,14 +60,14 @@ func (c *chart) curve(values []level) {
 	points := func(least, most float64) string {
 		var b strings.Builder
 		for _, v := range kept {
-			fmt.Fprintf(&b, " %s,%s", px(c.x(v.at)), px(c.y(min(max(v.left, least), most))))
+			fmt.Fprintf(&b, " %s,%s", svg.Px(c.x(v.at)), svg.Px(c.y(min(max(v.left, least), most))))
 		}
 		return b.String()[1:]
 	}
 	limit := float64(c.band.Capacity)
-	c.add(`<polygon class="area" points="%s,%s %s %s,%[2]s"/>`, left, c.bottom, points(0, limit), right)
-	c.add(`<polygon class="above" points="%s"/>`, points(limit, c.most))
-	c.add(`<polyline class="curve" points="%s"/>`, points(0, c.most))
+	c.Add(`<polygon class="area" points="%s,%s %s %s,%[2]s"/>`, left, c.bottom, points(0, limit), right)
+	c.Add(`<polygon class="above" points="%s"/>`, points(limit, c.most))
+	c.Add(`<polyline class="curve" points="%s"/>`, points(0, c.most))
 }
 
 // straight reports whether b adds nothing to a curve from a to c.
@@ -95,14 +97,14 @@ func (c *chart) requests() {
 func (c *chart) retryAfter(value float64) {
 	a := c.answers[slices.IndexFunc(c.answers, func(a answer) bool { return !a.Allowed })]
 	from, to, y := c.x(a.at), c.x(a.at+a.RetryAfter.Seconds()), c.y(value)
-	c.line("no dotted", from, y, from, c.bottom)
-	c.add(`<path class="no" d="M%s %sH%sm-5-4l5 4l-5 4"/>`, from, y, to)
-	c.text(from-6, y+5, "", "end", fmt.Sprintf("Retry-After: %.0f s", math.Ceil(a.RetryAfter.Seconds())))
+	c.Line("no dotted", from, y, from, c.bottom)
+	c.Add(`<path class="no" d="M%s %sH%sm-5-4l5 4l-5 4"/>`, from, y, to)
+	c.Text(from-6, y+5, "", "end", fmt.Sprintf("Retry-After: %.0f s", math.Ceil(a.RetryAfter.Seconds())))
 }
 
 // busiestMinute shows the minute in which most requests were admitted.
 func (c *chart) busiestMinute() {
 	from, to := c.x(c.busiest()), c.x(c.busiest()+60)
-	c.add(`<path class="span" d="M%s %sv8m0-4H%sm0-4v8"/>`, from, c.bottom+10, to)
-	c.text((from+to)/2, c.bottom+32, "", "middle", fmt.Sprintf("most in 60 s: %d admitted", c.admitted(c.busiest())))
+	c.Add(`<path class="span" d="M%s %sv8m0-4H%sm0-4v8"/>`, from, c.bottom+10, to)
+	c.Text((from+to)/2, c.bottom+32, "", "middle", fmt.Sprintf("most in 60 s: %d admitted", c.admitted(c.busiest())))
 }

@@ -12,9 +12,9 @@ func levelPicture(title, numbers string, h *history) string {
 	c.curve(h.levels)
 	c.retryAfter(8.3)
 	c.busiestMinute()
-	c.text(20, c.bottom+32, "soft", "start", "requests")
+	c.Text(20, c.bottom+32, "soft", "start", "requests")
 	c.requests()
-	return c.end()
+	return c.End()
 }
 
 // edgePicture shows how many requests were admitted in the minute before each moment.
@@ -23,7 +23,7 @@ func edgePicture(title string, quota, window *history) string {
 	for i, h := range []*history{quota, window} {
 		top := 126 + 218*float64(i)
 		c := &chart{drawing: d, history: h, top: top, bottom: top + 70, most: 20, marks: top + 134}
-		c.text(20, top-36, "code", "start", []string{"kind: quota, period: minute", "kind: sliding-window, period: 1m"}[i])
+		c.Text(20, top-36, "code", "start", []string{"kind: quota, period: minute", "kind: sliding-window, period: 1m"}[i])
 		c.axes("admitted in the last 60 s", 30, 0, 10, 20)
 		var minute []level
 		for at := 0.0; at <= c.length; at += step {
@@ -31,11 +31,11 @@ func edgePicture(title string, quota, window *history) string {
 		}
 		c.curve(minute)
 		most := slices.MaxFunc(minute, func(a, b level) int { return int(a.left - b.left) })
-		c.text(c.x(most.at)+54, c.y(most.left)-6, "", "start", fmt.Sprintf("%.0f admitted in 60 s", most.left))
-		c.text(20, c.bottom+32, "soft", "start", "requests")
+		c.Text(c.x(most.at)+54, c.y(most.left)-6, "", "start", fmt.Sprintf("%.0f admitted in 60 s", most.left))
+		c.Text(20, c.bottom+32, "soft", "start", "requests")
 		c.requests()
 	}
-	return d.end()
+	return d.End()
 }
 
 // slotsPicture shows the free slots, and the requests that hold them.
@@ -46,7 +46,7 @@ func slotsPicture(title, numbers string, h *history) string {
 	c.retryAfter(2.3)
 	free := make([]float64, h.band.Capacity)
 	for slot := range free {
-		c.text(left-8, 215+30*float64(slot), "soft", "end", fmt.Sprint("slot ", slot+1))
+		c.Text(left-8, 215+30*float64(slot), "soft", "end", fmt.Sprint("slot ", slot+1))
 	}
 	for _, a := range h.answers {
 		if !a.Allowed {
@@ -55,18 +55,18 @@ func slotsPicture(title, numbers string, h *history) string {
 		slot := slices.IndexFunc(free, func(until float64) bool { return until <= a.at })
 		y, ends := 199+30*float64(slot), a.at+a.takes
 		free[slot] = ends
-		c.bar("yes", c.x(a.at), c.x(ends), y)
+		c.Bar("yes", c.x(a.at), c.x(ends), y)
 		for _, at := range a.renewed {
-			c.line("tick", c.x(at), y, c.x(at), y+22)
-			c.text(c.x(at)+6, y+16, "inside", "start", "renewed")
+			c.Line("tick", c.x(at), y, c.x(at), y+22)
+			c.Text(c.x(at)+6, y+16, "inside", "start", "renewed")
 		}
 		if a.killed {
 			free[slot] = a.at + h.band.Hold.Seconds()
-			c.text(c.x(ends)-6, y+16, "inside", "end", "killed")
-			c.bar("lost", c.x(ends), c.x(free[slot]), y)
-			c.text(c.x(ends)+8, y+16, "plain", "start", "lost until hold ends")
+			c.Text(c.x(ends)-6, y+16, "inside", "end", "killed")
+			c.Bar("lost", c.x(ends), c.x(free[slot]), y)
+			c.Text(c.x(ends)+8, y+16, "plain", "start", "lost until hold ends")
 		}
 	}
 	c.requests()
-	return c.end()
+	return c.End()
 }
