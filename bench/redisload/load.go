@@ -32,20 +32,26 @@ type Load struct {
 	P99       time.Duration
 }
 
-// Run has all callers decide for a while. decide is given the number of the
+// Run has [Callers] decide for a while. decide is given the number of the
 // caller and of its decision.
 func Run(t *testing.T, decide func(ctx context.Context, caller, n int) error) Load {
 	t.Helper()
-	latencies := make([][]time.Duration, Callers)
+	return RunFor(t, Callers, slice, decide)
+}
+
+// RunFor is [Run] with so many callers, for so long.
+func RunFor(t *testing.T, callers int, length time.Duration, decide func(ctx context.Context, caller, n int) error) Load {
+	t.Helper()
+	latencies := make([][]time.Duration, callers)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	start := time.Now()
 	var wg sync.WaitGroup
-	for caller := range Callers {
+	for caller := range callers {
 		wg.Go(func() {
 			for n := 0; ; n++ {
 				began := time.Now()
-				if began.Sub(start) > slice {
+				if began.Sub(start) > length {
 					return
 				}
 				if err := decide(ctx, caller, n); err != nil {

@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/fluxgate/fluxgate/bench/servers"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
@@ -65,29 +63,15 @@ descriptors:
   - { key: small, rate_limit: { unit: day, requests_per_unit: SMALL } }
 `
 
-// write fills rules in and writes them to a file.
-func write(file, rules string) error {
-	rules = strings.NewReplacer("PLENTY", strconv.Itoa(plenty), "SMALL", strconv.Itoa(small)).Replace(rules)
-	return os.WriteFile(file, []byte(rules), 0o600)
+// fill fills the numbers of rules in.
+func fill(rules string) string {
+	return strings.NewReplacer("PLENTY", strconv.Itoa(plenty), "SMALL", strconv.Itoa(small)).Replace(rules)
 }
 
-// startFluxgate runs the server of this tree with its defaults, but for the
-// time that Redis has: neither side may time out on a busy machine.
-func startFluxgate(t *testing.T) (*target, error) {
+func startFluxgate(t *testing.T) *target {
 	t.Helper()
-	folder := t.TempDir()
-	program, err := buildOurs(t.Context(), folder)
-	if err != nil {
-		return nil, err
-	}
-	rules := filepath.Join(folder, "rules.yaml")
-	if err := write(rules, fluxgateRules); err != nil {
-		return nil, err
-	}
-	redis, addr := testenv.StartStandalone(t, testenv.Config{}), testenv.FreeAddr(t)
-	err = start(t, "http://"+addr+"/readyz", nil, program, "serve",
-		"--set", "server.http="+addr, "--set", "server.admin=", "--set", "rules.file="+rules, "--set", "mongo.enabled=false",
-		"--set", "redis.uri="+redis.URI(), "--set", "redis.timeout=10s", "--set", "log.level=error")
+	redis := testenv.StartStandalone(t, testenv.Config{})
+	addr := servers.Fluxgate(t, redis, fill(fluxgateRules))
 	return &target{
 		name: "fluxgate", url: "http://" + addr + "/v1/check", redis: redis, counts: "psetex", read: readFluxgate,
 		body: func(limits int, small bool) string {
@@ -97,7 +81,7 @@ func startFluxgate(t *testing.T) (*target, error) {
 			}
 			return fmt.Sprintf(`{"userId":"USER","method":"GET","path":%q}`, path)
 		},
-	}, err
+	}
 }
 
 func readFluxgate(body []byte) (answer, error) {
@@ -119,41 +103,12 @@ func readFluxgate(body []byte) (answer, error) {
 	return a, nil
 }
 
-// startRatelimit runs envoyproxy/ratelimit at its best. Its 10 connections are
-// the default: with 4 or 64 it is not faster. Its window for pipelining is what
-// its README recommends, though that has an effect with a cluster only: one
-// server is asked for all that a request needs at once anyway. Its
-// statistics are not collected, and its cache of users over the limit stays off, since
-// there are none.
+// startRatelimit runs envoyproxy/ratelimit without its cache of callers over the limit,
+// since there are none.
 func startRatelimit(t *testing.T) (*target, error) {
 	t.Helper()
-	program, err := buildTheirs(t.Context())
-	if err != nil {
-		return nil, err
-	}
-	root := t.TempDir()
-	folder := filepath.Join(root, "figures", "config")
-	if err := os.MkdirAll(folder, 0o750); err != nil {
-		return nil, err
-	}
-	if err := write(filepath.Join(folder, "limits.yaml"), ratelimitRules); err != nil {
-		return nil, err
-	}
 	redis := testenv.StartStandalone(t, testenv.Config{})
-	environ := []string{
-		"RUNTIME_ROOT=" + root, "RUNTIME_SUBDIRECTORY=figures", "RUNTIME_WATCH_ROOT=false",
-		"BACKEND_TYPE=redis", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis.Addr(), "REDIS_POOL_SIZE=10",
-		"REDIS_PIPELINE_WINDOW=150us", "LOCAL_CACHE_SIZE_IN_BYTES=0", "USE_STATSD=false", "DISABLE_STATS=true", "LOG_LEVEL=error",
-	}
-	addr := testenv.FreeAddr(t)
-	for prefix, addr := range map[string]string{"": addr, "GRPC_": testenv.FreeAddr(t), "DEBUG_": testenv.FreeAddr(t)} {
-		host, port, err := net.SplitHostPort(addr)
-		if err != nil {
-			return nil, err
-		}
-		environ = append(environ, prefix+"HOST="+host, prefix+"PORT="+port)
-	}
-	err = start(t, "http://"+addr+"/healthcheck", environ, program)
+	addr, _, err := servers.Ratelimit(t, redis, fill(ratelimitRules), 0)
 	return &target{
 		name: "ratelimit", url: "http://" + addr + "/json", redis: redis, counts: "incrby", read: readRatelimit,
 		body: func(limits int, small bool) string {
