@@ -53,7 +53,7 @@ func redisRate(tb testing.TB, server *testenv.Server) contender {
 }
 
 // throttledLimiter decides by throttled/throttled. It may try as often as there are
-// callers to write a bucket that others write: after the 10 times of its default most
+// callers to write a bucket that others write: after the 10 times of its default many
 // requests of a hot key fail.
 func throttledLimiter(tb testing.TB, server *testenv.Server) contender {
 	tb.Helper()

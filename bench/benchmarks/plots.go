@@ -53,7 +53,7 @@ func (p plot) draw(r results) (string, error) {
 	groups := []struct {
 		title string
 		names []string
-	}{{"in the process", libraries}, {"over the network", serverNames}}
+	}{{"in the process", libraries}, {"by a server", serverNames}}
 	height := plotTop + 2*groupGap + rowHeight*float64(len(contenderNames)) + 6
 	d := svg.New(height, p.title)
 	tops := map[string]float64{}
