@@ -27,7 +27,7 @@ TEST := go test -race -shuffle=on -vet=off -p 4 -skip '$(NO_RACE)'
 SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal/chaos
 
 .DEFAULT_GOAL := help
-.PHONY: help check format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-admin figures-chaos benchmarks
+.PHONY: help check format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-admin figures-chaos figures-scale benchmarks
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -99,6 +99,9 @@ figures-admin: ## measure the admin API against its bars, a minute or two
 
 figures-chaos: ## measure what faults do to callers against its bars, minutes
 	@cd bench && go test ./figures/chaos -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
+
+figures-scale: ## measure what lets one Redis serve a fleet against its bars, minutes
+	@cd bench && go test ./figures/scale -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
 benchmarks: ## compare with other limiters and write docs/benchmarks, six minutes; the machine must be idle
 	@cd bench && go test ./benchmarks -run '^TestBenchmarks$$' -count=1 -timeout 30m -v -benchmarks

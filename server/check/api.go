@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -163,64 +162,4 @@ func (a *API) decide(ctx context.Context, asked *wire.Request, request *fluxgate
 		ctx = limited
 	}
 	return a.config.Limiter.Check(ctx, request)
-}
-
-// batch decides several requests concurrently, so that they share calls of the
-// store.
-func (a *API) batch(w http.ResponseWriter, r *http.Request) {
-	s := scratches.Get().(*scratch)
-	defer s.release()
-	var asked wire.Batch
-	if p := a.read(s, r, min(a.config.MaxBody*int64(a.config.MaxBatch), 1<<20), &asked); p != nil {
-		p.write(w, r)
-		return
-	}
-	if n := len(asked.Requests); n == 0 || n > a.config.MaxBatch {
-		badRequest("requests: must be 1 to %d, not %d", a.config.MaxBatch, n).write(w, r)
-		return
-	}
-	requests, who := make([]fluxgate.Request, len(asked.Requests)), access.From(r.Context())
-	for i := range asked.Requests {
-		if err := asked.Requests[i].To(&requests[i]); err != nil {
-			badRequest("requests[%d].%v", i, err).write(w, r)
-			return
-		}
-		if !a.allowed(who, asked.Requests[i].RuleSet) {
-			forbidden(fmt.Sprintf("requests[%d].ruleSet", i)).write(w, r)
-			return
-		}
-	}
-	decisions := make([]fluxgate.Decision, len(requests))
-	failures := make([]error, len(requests))
-	var all sync.WaitGroup
-	for i := range requests {
-		all.Go(func() { decisions[i], failures[i] = a.guarded(r.Context(), &asked.Requests[i], &requests[i]) })
-	}
-	all.Wait()
-	s.answer = append(s.answer[:0], `{"decisions":[`...)
-	for i := range decisions {
-		if i > 0 {
-			s.answer = append(s.answer, ',')
-		}
-		if err := failures[i]; err != nil {
-			s.answer = append(s.answer, `{"error":"`...)
-			s.answer = append(s.answer, a.failure(r, err).Detail...) // our own text, without characters to escape
-			s.answer = append(s.answer, `"}`...)
-			continue
-		}
-		s.answer = wire.Append(s.answer, &decisions[i], a.config.Issuer.Issue(decisions[i].Receipt()))
-	}
-	s.answer = append(s.answer, `]}`...)
-	writeJSON(w, s.answer)
-}
-
-// guarded is decide with a recover: on a goroutine of its own a panic would end
-// the process.
-func (a *API) guarded(ctx context.Context, asked *wire.Request, request *fluxgate.Request) (d fluxgate.Decision, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("deciding a request of a batch: panic: %v", p)
-		}
-	}()
-	return a.decide(ctx, asked, request)
 }

@@ -103,10 +103,10 @@ func TestCheck_NoDecision(t *testing.T) {
 	}{
 		"an error": {func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
 			return fluxgate.Decision{}, errors.New("redis://user:hush@h: away")
-		}, 500, `{"error":"The request could not be decided."}`, 1},
+		}, 500, `{"error":"The request could not be decided.","status":500}`, 1},
 		"no time": {func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
 			return fluxgate.Decision{}, fmt.Errorf("hush: %w", context.DeadlineExceeded)
-		}, 503, `{"error":"The request could not be decided in time."}`, 1},
+		}, 503, `{"error":"The request could not be decided in time.","status":503}`, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := deskOf(t, nil, broken{c.check})
@@ -124,7 +124,7 @@ func TestCheck_NoDecision(t *testing.T) {
 	t.Run("a panic in a batch", func(t *testing.T) {
 		d := deskOf(t, nil, broken{func(context.Context, *fluxgate.Request) (fluxgate.Decision, error) { panic("hush") }})
 		w := d.post("/v1/check:batch", `{"requests":[{},{}]}`)
-		want := `{"decisions":[{"error":"The request could not be decided."},{"error":"The request could not be decided."}]}`
+		want := `{"decisions":[{"error":"The request could not be decided.","status":500},{"error":"The request could not be decided.","status":500}]}`
 		if w.Code != 200 || w.Body.String() != want || len(d.failed) != 2 {
 			t.Errorf("%d %s, reported %v", w.Code, w.Body, d.failed)
 		}

@@ -1,0 +1,126 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/wire"
+	"github.com/fluxgate/fluxgate/server/access"
+)
+
+// batchEntry is one request of a batch and its answer.
+type batchEntry struct {
+	request  fluxgate.Request
+	decision fluxgate.Decision
+	invalid  *problem // it is not decided
+	err      error
+}
+
+// batch decides several requests concurrently, so that they share calls of the
+// store. An invalid request does not prevent the others from being decided.
+func (a *API) batch(w http.ResponseWriter, r *http.Request) {
+	s := scratches.Get().(*scratch)
+	defer s.release()
+	var asked wire.Batch
+	if p := a.read(s, r, min(a.config.MaxBody*int64(a.config.MaxBatch), 1<<20), &asked); p != nil {
+		p.write(w, r)
+		return
+	}
+	if n := len(asked.Requests); n == 0 || n > a.config.MaxBatch {
+		badRequest("requests: must be 1 to %d, not %d", a.config.MaxBatch, n).write(w, r)
+		return
+	}
+	entries := make([]batchEntry, len(asked.Requests))
+	decided := a.decideAll(r, asked.Requests, entries)
+	if strings.Contains(r.Header.Get("Accept"), wire.Lines) {
+		a.writeLines(w, r, s, entries, decided)
+		return
+	}
+	for range entries {
+		<-decided
+	}
+	s.answer = append(s.answer[:0], `{"decisions":[`...)
+	for i := range entries {
+		if i > 0 {
+			s.answer = append(s.answer, ',')
+		}
+		s.answer = a.appendEntry(s.answer, r, &entries[i])
+	}
+	s.answer = append(s.answer, `]}`...)
+	writeJSON(w, s.answer)
+}
+
+// decideAll starts to decide requests. The channel receives the index of each when
+// its entry has the answer.
+func (a *API) decideAll(r *http.Request, asked []wire.Request, entries []batchEntry) <-chan int {
+	decided, who := make(chan int, len(asked)), access.From(r.Context())
+	for i := range asked {
+		e := &entries[i]
+		if err := asked[i].To(&e.request); err != nil {
+			e.invalid = badRequest("%v", err)
+		} else if !a.allowed(who, asked[i].RuleSet) {
+			e.invalid = forbidden("ruleSet")
+		}
+		if e.invalid != nil {
+			decided <- i // has room for all
+			continue
+		}
+		go func() {
+			e.decision, e.err = a.guarded(r.Context(), &asked[i], &e.request)
+			decided <- i
+		}()
+	}
+	return decided
+}
+
+// writeLines answers with a line for each request as soon as it is decided: one that
+// is held does not delay the others.
+func (a *API) writeLines(w http.ResponseWriter, r *http.Request, s *scratch, entries []batchEntry, decided <-chan int) {
+	w.Header()["Content-Type"] = linesType
+	for left := len(entries); left > 0; left-- {
+		i := <-decided
+		s.answer = strconv.AppendInt(append(s.answer, `{"index":`...), int64(i), 10)
+		s.answer = a.appendEntry(append(s.answer, `,"decision":`...), r, &entries[i])
+		s.answer = append(s.answer, '}', '\n')
+		if len(decided) == 0 && left > 1 {
+			runtime.Gosched() // requests that shared a call of the store are decided together
+		}
+		if len(decided) == 0 || len(s.answer) > maxKept/2 {
+			_, _ = w.Write(s.answer) // the caller may have gone
+			s.answer = s.answer[:0]
+			if left > 1 {
+				_ = http.NewResponseController(w).Flush()
+			}
+		}
+	}
+}
+
+var linesType = []string{wire.Lines}
+
+// appendEntry writes the answer to one request of a batch.
+func (a *API) appendEntry(b []byte, r *http.Request, e *batchEntry) []byte {
+	p := e.invalid
+	if e.err != nil {
+		p = a.failure(r, e.err)
+	}
+	if p != nil {
+		return wire.AppendError(b, p.Status, p.Detail)
+	}
+	return wire.Append(b, &e.decision, a.config.Issuer.Issue(e.decision.Receipt()))
+}
+
+// guarded is decide with a recover: on a goroutine of its own a panic would end
+// the process.
+func (a *API) guarded(ctx context.Context, asked *wire.Request, request *fluxgate.Request) (d fluxgate.Decision, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("deciding a request of a batch: panic: %v", p)
+		}
+	}()
+	return a.decide(ctx, asked, request)
+}

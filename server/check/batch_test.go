@@ -1,0 +1,132 @@
+package check_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/internal/wire"
+)
+
+// A token gets an error for each request of a batch whose rule set it must not
+// check, and decisions for the others.
+func TestBatch_RuleSetsOfToken(t *testing.T) {
+	const body = `{"requests":[{"ruleSet":"others"},{"ruleSet":"api"},{},{"ruleSet":"others"}]}`
+	for token, want := range map[string][]int{"all": {0, 0, 0, 0}, "some": {0, 0, 0, 0}, "other": {0, 403, 403, 0}} {
+		var asked atomic.Int64
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/check:batch", strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+token)
+		guarded(t, "api", counting(&asked)).ServeHTTP(w, r)
+		var got struct{ Decisions []wire.Entry }
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK {
+			t.Fatalf("%s: %d %s, %v", token, w.Code, w.Body, err)
+		}
+		var statuses []int
+		allowed := int64(0)
+		for i := range got.Decisions {
+			e := &got.Decisions[i]
+			if statuses = append(statuses, e.Status); e.Allowed {
+				allowed++
+			}
+			if e.Allowed == (e.Status != 0) || strings.Contains(e.Error, "ruleSet: ") != (e.Status != 0) {
+				t.Errorf("%s: entry %d is %+v", token, i, e)
+			}
+		}
+		if !slices.Equal(statuses, want) || asked.Load() != allowed {
+			t.Errorf("%s: statuses %v, %d decided; want %v", token, statuses, asked.Load(), want)
+		}
+	}
+}
+
+// postLines asks a real server for an answer in lines, and returns a function that
+// reads the next one, "" at the end.
+func postLines(ctx context.Context, t *testing.T, url, body string) (next func() string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/check:batch", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", wire.Lines)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close(); http.DefaultClient.CloseIdleConnections() })
+	if got := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || got != wire.Lines {
+		t.Fatalf("%s %s", response.Status, got)
+	}
+	lines := bufio.NewScanner(response.Body)
+	return func() string {
+		lines.Scan()
+		return lines.Text()
+	}
+}
+
+// In lines every request has an answer, which is the decision or the error that it
+// has in a document.
+func TestBatch_Lines(t *testing.T) {
+	const body = `{"requests":[{"userId":"ann","peek":true},{"ip":"here"},{"path":"/blocked"},{"cost":-1},{"userId":"bob","cost":11}]}`
+	d := newDesk(t, newStore(t))
+	var want struct{ Decisions []json.RawMessage }
+	if err := json.Unmarshal(d.post("/v1/check:batch", body).Body.Bytes(), &want); err != nil {
+		t.Fatal(err)
+	}
+	next := postLines(t.Context(), t, serve(t, d, 30*time.Second).URL, body)
+	lines := make([]string, len(want.Decisions))
+	for i := range lines {
+		lines[i] = next()
+	}
+	slices.Sort(lines)
+	for i, line := range lines {
+		if want := fmt.Sprintf(`{"index":%d,"decision":%s}`, i, want.Decisions[i]); line != want {
+			t.Errorf("line %s\nwant %s", line, want)
+		}
+	}
+	if more := next(); more != "" {
+		t.Errorf("a line too many: %s", more)
+	}
+}
+
+// A request that a rule holds does not delay the others of its batch, and is given
+// up when the caller leaves.
+func TestBatch_LinesHeld(t *testing.T) {
+	left := make(chan struct{})
+	limiter := broken{func(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
+		if req.UserID == "held" {
+			<-ctx.Done()
+			close(left)
+			return fluxgate.Decision{}, ctx.Err()
+		}
+		return fluxgate.Decision{Allowed: true, Reason: fluxgate.ReasonNoRule}, nil
+	}}
+	server := serve(t, deskOf(t, nil, limiter), 30*time.Second)
+	ctx, leave := context.WithTimeout(t.Context(), 30*time.Second) // or a line that is not sent would block the test
+	defer leave()
+	next := postLines(ctx, t, server.URL, `{"requests":[{"userId":"held"},{"userId":"ann"},{"userId":"bob"}]}`)
+	lines := []string{next(), next()}
+	slices.Sort(lines)
+	for i, line := range lines {
+		if !strings.HasPrefix(line, fmt.Sprintf(`{"index":%d,"decision":{"allowed":true`, i+1)) {
+			t.Errorf("line %s", line)
+		}
+	}
+	leave()
+	testenv.Eventually(t, "the request is given up", func() bool {
+		select {
+		case <-left:
+			return true
+		default:
+			return false
+		}
+	})
+}
