@@ -20,6 +20,9 @@ type Config struct {
 	// RefusalsOnly takes no leases: the store decides all requests but those that it
 	// is known to refuse.
 	RefusalsOnly bool
+	// Go starts a call for the next slice beside the request. Nil means a goroutine. On
+	// virtual time, where no call takes time, it may call the function itself.
+	Go func(call func())
 }
 
 // Store answers from memory where it can, and otherwise calls the store that it
@@ -27,6 +30,7 @@ type Config struct {
 type Store struct {
 	fluxgate.Store
 	now      func() time.Time
+	start    func(call func())
 	refusals refusals
 	leases   *leases // nil if there are none
 	counts   counts
@@ -44,9 +48,12 @@ var (
 
 // New returns a store that wraps another.
 func New(store fluxgate.Store, config Config) *Store {
-	s := &Store{Store: store, now: config.Now}
+	s := &Store{Store: store, now: config.Now, start: config.Go}
 	if s.now == nil {
 		s.now = time.Now
+	}
+	if s.start == nil {
+		s.start = func(call func()) { go call() }
 	}
 	if !config.RefusalsOnly {
 		s.leases = &leases{start: s.now()}

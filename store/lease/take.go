@@ -190,7 +190,7 @@ func (s *Store) askAhead(l *lease, tokens int64) {
 		l.notAsked()
 		return
 	}
-	go func() {
+	s.start(func() {
 		defer s.asks.Done()
 		ctx, cancel := context.WithTimeout(context.Background(), Time)
 		defer cancel()
@@ -205,5 +205,5 @@ func (s *Store) askAhead(l *lease, tokens int64) {
 			s.refusals.drop(l.key.ID)
 		}
 		l.answered(sent, tokens, 0, &out.Results[0])
-	}()
+	})
 }
