@@ -72,11 +72,14 @@ type slice struct {
 	until time.Time
 }
 
-// leasable reports whether slices of a bucket set can be taken. The bounds are those of
+// leasable reports whether a demand can be met from a slice. The bounds are those of
 // token buckets.
-func leasable(bands []fluxgate.ExactBand) bool {
-	for i := range bands {
-		if bands[i].Kind != bucket.TokenBucket {
+func leasable(d *fluxgate.Demand) bool {
+	if d.Consistency == fluxgate.ConsistencyStrict || d.Cost == 0 || d.Min > 0 || d.MaxWait > 0 || d.Overdraft {
+		return false
+	}
+	for i := range d.Bands {
+		if d.Bands[i].Kind != bucket.TokenBucket {
 			return false
 		}
 	}
@@ -290,6 +293,13 @@ func (l *lease) write(s *spending, now time.Time, d *fluxgate.Demand, result *fl
 		band.FullAfter = max(0, band.FullAfter-passed)
 		result.Bands[i] = band
 	}
+}
+
+// holds reports whether a slice has enough for a cost.
+func (l *lease) holds(now time.Time, cost int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(l.live(0, now), l.live(1, now)) >= cost
 }
 
 func (l *lease) heldAt(now time.Time) int64 {

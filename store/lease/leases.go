@@ -23,15 +23,25 @@ type leases struct {
 // epoch returns the number of the current one.
 func (t *leases) epoch(now time.Time) int64 { return int64(now.Sub(t.start)/epoch) + 1 }
 
+func (t *leases) place(id fluxgate.KeyID) *atomic.Pointer[lease] {
+	return &t.places[binary.LittleEndian.Uint16(id[:])%uint16(len(t.places))]
+}
+
+// holds reports whether a slice has enough for a demand.
+func (t *leases) holds(d *fluxgate.Demand, generation uint64, now time.Time) bool {
+	l := t.place(d.Key.ID).Load()
+	return l != nil && leasable(d) && l.isOf(d, generation) && l.holds(now, d.Cost)
+}
+
 // of returns the lease for a demand, or nil if there is none and the bucket is not hot.
 func (t *leases) of(d *fluxgate.Demand, current int64, generation uint64, gateways int, counts *counts) *lease {
-	if d.Consistency == fluxgate.ConsistencyStrict || d.Cost == 0 || d.Min > 0 || d.MaxWait > 0 || d.Overdraft || !leasable(d.Bands) {
+	if !leasable(d) {
 		return nil
 	}
-	place := &t.places[binary.LittleEndian.Uint16(d.Key.ID[:])%uint16(len(t.places))]
+	place := t.place(d.Key.ID)
 	there := place.Load()
 	if there != nil && there.key.ID == d.Key.ID {
-		if there.generation == generation && sameBands(there.bands, d.Bands) {
+		if there.isOf(d, generation) {
 			return there
 		}
 	} else if d.Consistency != fluxgate.ConsistencyLeased && !t.hot(d.Key.ID, current) || there != nil && !there.unused(current) {
@@ -45,6 +55,11 @@ func (t *leases) of(d *fluxgate.Demand, current int64, generation uint64, gatewa
 		there.end(time.Time{}) // what it holds is lost
 	}
 	return fresh
+}
+
+// isOf reports whether a demand is for the bucket set of the lease, as it was then.
+func (l *lease) isOf(d *fluxgate.Demand, generation uint64) bool {
+	return l.key.ID == d.Key.ID && l.generation == generation && sameBands(l.bands, d.Bands)
 }
 
 // sameBands compares the lists first, which are those of a rule and not changed.

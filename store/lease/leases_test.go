@@ -157,6 +157,24 @@ func TestLease_Expiry(t *testing.T) {
 	})
 }
 
+// What is held is spent, whatever else the store has refused: a request that can wait,
+// one that costs more, or one of a strict rule.
+func TestLease_SpentAfterRefusals(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d := gateway(), demand("a", 1, static)
+		f.untilFresh(s, d)
+		rest, waiting := d, d
+		rest.Cost, rest.Consistency = f.left(d), fluxgate.ConsistencyStrict
+		waiting.MaxWait = time.Millisecond
+		if !f.take(s, rest).Admitted() || f.take(s, waiting).Admitted() {
+			t.Fatal("the store has tokens left")
+		}
+		if r := f.take(s, d).Results[0]; r.Source != fluxgate.FromLease || r.Granted != 1 {
+			t.Errorf("with %d held: %+v", s.Stats().Held, r)
+		}
+	})
+}
+
 // A request stays all or nothing: what was spent for it comes back if another demand
 // refuses it, or if there is no answer.
 func TestLease_AllOrNothing(t *testing.T) {

@@ -37,7 +37,7 @@ func (r *refusals) drop(id fluxgate.KeyID) { r.slot(id).Store(nil) }
 
 // refuse reports whether a bucket refuses the demands for certain, and writes the
 // outcome.
-func (r *refusals) refuse(now time.Time, demands []fluxgate.Demand, out *fluxgate.Outcome) bool {
+func (s *Store) refuse(now time.Time, demands []fluxgate.Demand, out *fluxgate.Outcome) bool {
 	var first *refusal // the one that refuses, whatever other requests change meanwhile
 	at := 0
 	for i := range demands {
@@ -45,7 +45,7 @@ func (r *refusals) refuse(now time.Time, demands []fluxgate.Demand, out *fluxgat
 			return false // it is debited in any case
 		}
 		if first == nil && !demands[i].Shadow {
-			first, at = r.of(&demands[i], now), i
+			first, at = s.refusedBy(&demands[i], now), i
 		}
 	}
 	if first == nil || fluxgate.CheckDemands(demands) != nil {
@@ -55,7 +55,7 @@ func (r *refusals) refuse(now time.Time, demands []fluxgate.Demand, out *fluxgat
 	for i := range demands {
 		result, known := &out.Results[i], first
 		if i != at {
-			known = r.of(&demands[i], now)
+			known = s.refusedBy(&demands[i], now)
 		}
 		if known != nil && !demands[i].Shadow {
 			known.write(&demands[i], now, result)
@@ -66,6 +66,17 @@ func (r *refusals) refuse(now time.Time, demands []fluxgate.Demand, out *fluxgat
 	}
 	out.Decide(demands)
 	return true
+}
+
+// refusedBy returns the refusal that a demand cannot fit because of, or nil. What is
+// held of the bucket is spent first: another request may have been refused meanwhile, one
+// that waits or costs more.
+func (s *Store) refusedBy(d *fluxgate.Demand, now time.Time) *refusal {
+	known := s.refusals.of(d, now)
+	if known != nil && s.leases != nil && s.leases.holds(d, known.generation, now) {
+		return nil
+	}
+	return known
 }
 
 // of returns the refusal that a demand cannot fit because of, or nil.

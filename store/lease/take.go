@@ -22,7 +22,7 @@ var calls = sync.Pool{New: func() any { return new(call) }}
 // Take implements [fluxgate.Store].
 func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
 	now, generation := s.now(), s.refusals.generation.Load()
-	if ctx.Err() == nil && s.refusals.refuse(now, demands, out) {
+	if ctx.Err() == nil && s.refuse(now, demands, out) {
 		s.counts.refused.Add(1)
 		return nil
 	}
