@@ -240,12 +240,7 @@ func (l *lease) answered(sent time.Time, asked, cost int64, result *fluxgate.Res
 	}
 	l.learn(sent, result)
 	if more := result.Granted - cost; result.Granted > 0 && more > 0 {
-		place := 0
-		if l.slices[0].left > l.slices[1].left {
-			place = 1
-		}
-		l.waste(place)
-		l.slices[place] = slice{left: more, at: result.Now, until: sent.Add(Time - margin)}
+		l.keep(sent, slice{left: more, at: result.Now, until: sent.Add(Time - margin)})
 		l.counts.slices.Add(1)
 		l.counts.granted.Add(more)
 	}
@@ -259,6 +254,20 @@ func (l *lease) answered(sent time.Time, asked, cost int64, result *fluxgate.Res
 	}
 	l.refuseUntil = sent.Add(MaxPause - rand.N(2*(MaxPause-Pause))) //nolint:gosec // no secret
 	l.askAfter = l.refuseUntil
+}
+
+// keep adds a slice. What is left of two others makes one, which ends with the first.
+func (l *lease) keep(now time.Time, s slice) {
+	place := 0
+	if first, second := &l.slices[0], &l.slices[1]; l.live(0, now) > 0 {
+		if place = 1; l.live(1, now) > 0 {
+			first.left, first.at = first.left+second.left, min(first.at, second.at)
+			if second.until.Before(first.until) {
+				first.until = second.until
+			}
+		}
+	}
+	l.slices[place] = s
 }
 
 // learn keeps an answer of the store.

@@ -108,6 +108,22 @@ func TestLease_Spend(t *testing.T) {
 	})
 }
 
+// What is left of two slices is not lost when the next one is granted.
+func TestLease_Remnants(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d := gateway(), demand("a", 1, fluxgate.Band{Capacity: 600, RefillTokens: 1, Refill: time.Hour})
+		f.latency = 0
+		for i := range 600 {
+			d.Cost = 1 + int64(i*i%7) // also more than a slice has left
+			f.take(s, d)
+			synctest.Wait()
+		}
+		if stats := s.Stats(); stats.Wasted > 0 || stats.Slices < 5 {
+			t.Errorf("within the lease time: %+v", stats)
+		}
+	})
+}
+
 // A bucket with few requests is not leased, and a small limit never.
 func TestLease_Cold(t *testing.T) {
 	for name, c := range map[string]struct {
