@@ -91,7 +91,7 @@ func newLease(d *fluxgate.Demand, generation uint64, counts *counts) *lease {
 	for i := range d.Bands {
 		b := &d.Bands[i]
 		l.capacity = min(l.capacity, b.Capacity)
-		l.pauses = l.pauses && b.Regained(Pause.Microseconds(), b.Unit) >= least
+		l.pauses = l.pauses && b.Regained(Pause.Microseconds(), 1) >= least
 	}
 	return l
 }

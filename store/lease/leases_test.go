@@ -254,6 +254,17 @@ func TestLease_Saturated(t *testing.T) {
 	})
 }
 
+// Where a pause would not regain a slice there is none: the store decides.
+func TestLease_NoPause(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d := gateway(), demand("a", 1, fluxgate.PerSecond(199))
+		f.load(s, d, 2_000, 3*time.Second)
+		if stats := s.Stats(); stats.Paused > 0 || stats.Spent == 0 || stats.Refused == 0 {
+			t.Errorf("a bucket that regains 9.95 tokens in a pause: %+v", stats)
+		}
+	})
+}
+
 // A pause refuses neither other rules' requests nor for shadow rules.
 func TestLease_PauseOfShadowRule(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
