@@ -50,10 +50,10 @@ type lease struct {
 	// refused until then if no slice has enough.
 	refuseUntil time.Time
 	refuseCost  int64
-	// epoch is the number of the current one, and wanted the tokens that requests have
-	// asked for in it and in the one before.
-	epoch  int64
-	wanted [2]int64
+	// epoch is the number of the current one. requests and wanted have how many requests
+	// there were in it and in the one before, and for how many tokens.
+	epoch            int64
+	requests, wanted [2]int64
 	// known is the last answer of the store, and when the call for it was sent.
 	known     fluxgate.Result
 	knownSent time.Time
@@ -73,7 +73,7 @@ type slice struct {
 }
 
 // leasable reports whether a demand can be met from a slice. The bounds are those of
-// token buckets.
+// token buckets. What no bucket can hold is refused by the store.
 func leasable(d *fluxgate.Demand) bool {
 	if d.Consistency == fluxgate.ConsistencyStrict || d.Cost == 0 || d.Min > 0 || d.MaxWait > 0 || d.Overdraft {
 		return false
@@ -83,17 +83,25 @@ func leasable(d *fluxgate.Demand) bool {
 			return false
 		}
 	}
-	return true
+	return bucket.Affordable(d.Bands, d.Cost)
 }
 
 func newLease(d *fluxgate.Demand, generation uint64, counts *counts) *lease {
-	l := &lease{key: d.Key, bands: d.Bands, generation: generation, counts: counts, capacity: d.Bands[0].Capacity, pauses: true}
+	l := &lease{key: d.Key, bands: d.Bands, generation: generation, counts: counts, capacity: capacity(d.Bands), pauses: true}
 	for i := range d.Bands {
 		b := &d.Bands[i]
-		l.capacity = min(l.capacity, b.Capacity)
 		l.pauses = l.pauses && b.Regained(Pause.Microseconds(), 1) >= least
 	}
 	return l
+}
+
+// capacity is what a bucket set has at most.
+func capacity(bands []fluxgate.ExactBand) int64 {
+	least := bands[0].Capacity
+	for i := range bands {
+		least = min(least, bands[i].Capacity)
+	}
+	return least
 }
 
 // largest is the most that a slice of a bucket has.
@@ -174,21 +182,23 @@ func (l *lease) waste(i int) {
 
 func (l *lease) held() int64 { return l.slices[0].left + l.slices[1].left }
 
-// count counts the tokens that requests ask for.
+// count counts a request. One that arrives after those of the next epoch belongs to
+// that: requests overtake each other.
 func (l *lease) count(current, cost int64) {
-	switch current - l.epoch {
-	case 0:
-	case 1:
-		l.wanted = [2]int64{0, l.wanted[0]}
+	switch passed := current - l.epoch; {
+	case passed <= 0:
+	case passed == 1:
+		l.requests, l.wanted = [2]int64{0, l.requests[0]}, [2]int64{0, l.wanted[0]}
 	default:
-		l.wanted = [2]int64{}
+		l.requests, l.wanted = [2]int64{}, [2]int64{}
 	}
-	l.epoch = current
-	l.wanted[0] += cost
+	l.epoch = max(l.epoch, current)
+	l.requests[0]++
+	l.wanted[0] = min(l.capacity, l.wanted[0]+cost) // no slice needs more
 }
 
-// hot reports whether recent demand is worth a slice.
-func (l *lease) hot() bool { return max(l.wanted[0], l.wanted[1]) >= least }
+// hot reports whether there are enough requests for a slice.
+func (l *lease) hot() bool { return max(l.requests[0], l.requests[1]) >= least }
 
 // size is that of the next slice.
 func (l *lease) size(gateways int) int64 {
@@ -287,9 +297,6 @@ func (l *lease) write(s *spending, now time.Time, d *fluxgate.Demand, result *fl
 	if s.verdict == byPause {
 		result.Status, result.Granted, result.Now = fluxgate.Rejected, 0, l.known.Now+passed.Microseconds()
 		result.Wait = max(time.Microsecond, l.refuseUntil.Sub(now))
-		if !bucket.Affordable(d.Bands, d.Cost) {
-			result.Status, result.Wait = fluxgate.TooCostly, 0
-		}
 	}
 	held := l.held()
 	for i := range result.Bands {

@@ -40,15 +40,18 @@ func (t *leases) of(d *fluxgate.Demand, current int64, generation uint64, gatewa
 	}
 	place := t.place(d.Key.ID)
 	there := place.Load()
-	if there != nil && there.key.ID == d.Key.ID {
-		if there.isOf(d, generation) {
-			return there
-		}
-	} else if d.Consistency != fluxgate.ConsistencyLeased && !t.hot(d.Key.ID, current) || there != nil && !there.unused(current) {
+	if there != nil && there.isOf(d, generation) {
+		return there
+	}
+	another := there == nil || there.key.ID != d.Key.ID
+	switch {
+	case largest(capacity(d.Bands), gateways) < least,
+		another && d.Consistency != fluxgate.ConsistencyLeased && !t.hot(d.Key.ID, current),
+		another && there != nil && !there.unused(current):
 		return nil
 	}
 	fresh := newLease(d, generation, counts)
-	if largest(fresh.capacity, gateways) < least || !place.CompareAndSwap(there, fresh) {
+	if !place.CompareAndSwap(there, fresh) {
 		return nil
 	}
 	if there != nil {

@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -151,6 +152,64 @@ func TestLease_Cold(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A bucket that was hot is leased again only when it has many requests, however much
+// they cost.
+func TestLease_ColdAgain(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d := gateway(), demand("a", 1, static)
+		f.load(s, d, 1_000, 200*time.Millisecond)
+		before := s.Stats()
+		time.Sleep(time.Second)
+		d.Cost = 100
+		f.load(s, d, 50, time.Second)
+		if stats := s.Stats(); before.Slices == 0 || stats.Slices != before.Slices {
+			t.Errorf("few requests that cost much: %+v, before %+v", stats, before)
+		}
+	})
+}
+
+// Requests that overtake each other at the end of an epoch are all counted.
+func TestLease_Overtaken(t *testing.T) {
+	w, late := newWorld(t), time.Duration(0)
+	s := lease.New(w, lease.Config{
+		Now: func() time.Time { return w.clock.Now().Add(-late) },
+		Go:  func(call func()) { call() },
+	})
+	d := demand("a", 1, static)
+	for i := range 2_000 {
+		w.take(s, d)
+		if i%100 == 0 {
+			late = time.Millisecond
+			w.take(s, d)
+			late = 0
+		}
+		w.clock.Advance(time.Millisecond)
+	}
+	if stats := s.Stats(); stats.Slices == 0 || stats.Granted/stats.Slices < 60 {
+		t.Errorf("slices of 3/4 of 100 requests: %+v", stats)
+	}
+}
+
+// A cost that no bucket has is refused by the store, and changes nothing.
+func TestLease_HostileCost(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d := gateway(), demand("a", 1, static)
+		hostile := d
+		hostile.Cost = math.MaxInt64
+		for range 500 {
+			if r := f.take(s, hostile).Results[0]; r.Status != fluxgate.TooCostly || r.Source != fluxgate.FromStore {
+				t.Fatalf("a cost of %d: %+v", hostile.Cost, r)
+			}
+			if !f.take(s, d).Admitted() {
+				t.Fatal("a request is refused")
+			}
+		}
+		if stats := s.Stats(); stats.Granted == 0 || stats.Granted/stats.Slices > 400 {
+			t.Errorf("the cost counts as demand: %+v", stats)
+		}
+	})
 }
 
 // Nothing is spent after the lease time, of which the last part is for the request.
