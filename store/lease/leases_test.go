@@ -346,6 +346,21 @@ func TestLease_PauseOfShadowRule(t *testing.T) {
 	})
 }
 
+// A pause does not keep an overdraft of the same request from the store.
+func TestLease_PauseAndOverdraft(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d, used := gateway(), demand("a", 1, fluxgate.PerSecond(1_000)), demand("b", 100, static)
+		used.Overdraft = true
+		f.load(s, d, 5_000, time.Second)
+		for s.Stats().Paused == 0 || f.take(s, d).Results[0].Source != fluxgate.FromLease {
+			time.Sleep(time.Millisecond)
+		}
+		if out := f.take(s, d, used); out.Results[1].Granted != 100 || f.left(used) != static.Capacity-100 {
+			t.Errorf("%d are left: %+v", f.left(used), out.Results)
+		}
+	})
+}
+
 // A reset and a change of the rule void what is held.
 func TestLease_Void(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,6 +63,9 @@ func (s *Store) plan(ctx context.Context, c *call, now time.Time, generation uin
 				}
 				spent = l.spend(s.now(), current, d, gateways, true)
 			}
+			if spent.verdict == byPause && slices.ContainsFunc(demands, isOverdraft) {
+				spent.verdict = byStore // which has to debit the overdraft in any case
+			}
 			leased, asks = leased || spent.verdict != byStore, asks || spent.verdict == andAsk
 			if spent.verdict == bySlice && spent.next > 0 {
 				s.askAhead(l, spent.next)
@@ -85,6 +89,8 @@ func (a *asking) wait(ctx context.Context) error {
 	}
 	return a.err
 }
+
+func isOverdraft(d fluxgate.Demand) bool { return d.Overdraft }
 
 // takeLeased decides a request of which leases decide a part.
 func (s *Store) takeLeased(ctx context.Context, c *call, now time.Time, generation uint64, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
