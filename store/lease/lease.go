@@ -44,6 +44,7 @@ type lease struct {
 
 	mu       sync.Mutex
 	slices   [2]slice
+	ended    bool      // what comes back is lost
 	asking   *asking   // the call for the next slice that is under way, or nil
 	askAfter time.Time // no slice is asked for before
 	// refuseUntil is when a pause ends. Requests that cost refuseCost or more are
@@ -209,7 +210,7 @@ func (l *lease) size(gateways int) int64 {
 func (l *lease) giveBack(s *spending, cost int64, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if part := &l.slices[s.place]; part.at == s.at && now.Before(part.until) {
+	if part := &l.slices[s.place]; part.at == s.at && now.Before(part.until) && !l.ended {
 		part.left += cost
 	} else {
 		l.counts.wasted.Add(cost)
@@ -268,6 +269,10 @@ func (l *lease) answered(sent time.Time, asked, cost int64, result *fluxgate.Res
 
 // keep adds a slice. What is left of two others makes one, which ends with the first.
 func (l *lease) keep(now time.Time, s slice) {
+	if l.ended {
+		l.counts.wasted.Add(s.left)
+		return
+	}
 	place := 0
 	if first, second := &l.slices[0], &l.slices[1]; l.live(0, now) > 0 {
 		if place = 1; l.live(1, now) > 0 {
@@ -335,6 +340,7 @@ func (l *lease) unused(current int64) bool {
 func (l *lease) end(now time.Time) []fluxgate.Taken {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.ended = true
 	var left []fluxgate.Taken
 	for i := range l.slices {
 		if n := l.live(i, now); n > 0 {

@@ -383,6 +383,28 @@ func TestLease_Void(t *testing.T) {
 	})
 }
 
+// A slice that is granted after a reset is lost too, and counted.
+func TestLease_VoidGrant(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d := gateway(), demand("a", 1, static)
+		f.untilFresh(s, d)
+		before := s.Stats()
+		for f.calls.Store(0); f.calls.Load() == 0; synctest.Wait() {
+			f.take(s, d)
+		}
+		if err := s.Reset(t.Context(), d.Key); err != nil {
+			t.Fatal(err)
+		}
+		f.take(s, d)
+		time.Sleep(f.latency)
+		synctest.Wait()
+		stats := s.Stats()
+		if stats.Slices != before.Slices+1 || stats.Held != 0 || stats.Granted != int64(stats.Spent)+stats.Wasted {
+			t.Errorf("after a reset: %+v, before %+v", stats, before)
+		}
+	})
+}
+
 // A slice whose answer is lost is not asked for again at once: the store may have
 // granted it.
 func TestLease_LostAnswer(t *testing.T) {
