@@ -10,16 +10,24 @@ import (
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
 
+// bounds are those that the package publishes.
+var bounds = storetest.Leases{Time: lease.Time, Pause: lease.MaxPause, Share: 3}
+
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(testing.TB) storetest.Backend {
 		clock, steady := storetest.NewClock(), storetest.NewClock()
 		store := fluxgate.Must(memstore.New(memstore.Config{Clock: clock.Now}))
+		gateway := func(testing.TB) fluxgate.Store {
+			return lease.New(store, lease.Config{Now: steady.Now, Go: func(call func()) { call() }})
+		}
 		return storetest.Backend{
-			Store: lease.New(store, lease.Config{Now: steady.Now}),
+			Store: gateway(t),
 			Advance: func(d time.Duration) {
 				clock.Advance(d)
 				steady.Advance(max(0, d)) // that of a gateway does not step back
 			},
+			Gateway: gateway,
+			Leases:  bounds,
 		}
 	})
 }

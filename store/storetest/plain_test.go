@@ -23,6 +23,9 @@ type plain struct {
 }
 
 func openPlain(fault string) storetest.Backend {
+	if _, ok := leaseFaults[fault]; ok {
+		return openLeasing(fault)
+	}
 	clock := storetest.NewClock()
 	store := &plain{states: map[fluxgate.KeyID]bucket.State{}, generations: map[[2]string]byte{}, clock: clock, fault: fault}
 	if slices.Contains(memoryFaults, fault) {

@@ -10,7 +10,8 @@
 //	}
 //
 // The suite moves the store's clock and never sleeps. Every check uses keys of
-// its own, so a backend may be opened once and shared.
+// its own, so a backend may be opened once and shared. A store that takes tokens ahead
+// says so in Backend.Leases, and is checked against the bounds that it publishes.
 package storetest
 
 import (
@@ -28,6 +29,24 @@ type Backend struct {
 	// Advance moves the store's clock, also back. Nothing else may move it
 	// while a check runs.
 	Advance func(time.Duration)
+	// Gateway opens another gateway to the same buckets, on the same clock. The suite
+	// does not close it. Nil means that Store serves as each gateway.
+	Gateway func(t testing.TB) fluxgate.Store
+	// Leases are the bounds of gateways that take tokens ahead. The zero value is that
+	// of gateways that do not.
+	Leases Leases
+}
+
+// Leases are the bounds of gateways that take tokens ahead and spend them in memory.
+type Leases struct {
+	// Time is for how long tokens may be spent after they were taken.
+	Time time.Duration
+	// Pause is for how long requests may be refused after a bucket had too few tokens,
+	// although it has enough again.
+	Pause time.Duration
+	// Share bounds what a gateway holds of one bucket: its capacity divided by Share.
+	// That is lost if the gateway dies.
+	Share int64
 }
 
 // Check is one property of every store.
@@ -59,7 +78,7 @@ func Checks() []Check {
 	for _, group := range [][]Check{
 		exactChecks, rejectionChecks, atomicChecks, expiryChecks, changeChecks,
 		identityChecks, clockChecks, costChecks, waitChecks, settleChecks, minChecks, overdraftChecks,
-		resetChecks, concurrencyChecks, kindChecks, holderChecks, memoryChecks,
+		resetChecks, concurrencyChecks, kindChecks, holderChecks, memoryChecks, leaseChecks,
 	} {
 		all = append(all, group...)
 	}
