@@ -450,7 +450,9 @@ func (f *fleet) crowd(s fluxgate.Store, request func(i int) []fluxgate.Demand) t
 		crowd.Go(func() { f.take(s, request(i)...) })
 	}
 	crowd.Wait()
-	return time.Since(start)
+	took := time.Since(start)
+	time.Sleep(2 * f.latency) // until the slices that are under way are granted
+	return took
 }
 
 // Requests that arrive while a slice is under way wait for it.
