@@ -99,7 +99,7 @@ func Open(t *testing.T, uri string) *redisstore.Store {
 
 // Take decides by rules of so many bands each. Bands of another number or first
 // kind have other keys.
-func Take(t *testing.T, store *redisstore.Store, rules int, bands ...fluxgate.Band) Takes {
+func Take(t *testing.T, store fluxgate.Store, rules int, bands ...fluxgate.Band) Takes {
 	t.Helper()
 	var exact []fluxgate.ExactBand
 	for i, b := range bands {

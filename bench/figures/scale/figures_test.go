@@ -20,7 +20,15 @@ func TestFigures(t *testing.T) {
 		t.Skip("figures are measured by make figures-scale")
 	}
 	report := figure.NewReport(os.Stdout)
-	t.Run("client", func(t *testing.T) { clientFigures(t, report) })
+	for _, group := range []struct {
+		name    string
+		measure func(t *testing.T, report *figure.Report)
+	}{
+		{"hot key", hotKeyFigures}, {"utilisation", utilisationFigures}, {"blocked", blockedFigures},
+		{"callers", callersFigures}, {"client", clientFigures}, {"buckets", bucketFigures},
+	} {
+		t.Run(group.name, func(t *testing.T) { group.measure(t, report) })
+	}
 	if report.ExitCode() != 0 {
 		t.Fail()
 	}

@@ -1,0 +1,106 @@
+package scale_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/bench/figure"
+	"github.com/fluxgate/fluxgate/bench/redisload"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+const zipfCallers = 1_000_000
+
+// callersFigures measure many callers: with a few that ask for most, and with none.
+func callersFigures(t *testing.T, report *figure.Report) {
+	server := testenv.StartStandalone(t, testenv.Config{})
+	leased, strict := openFleet(t, server.URI())
+	limits := []fluxgate.Demand{
+		demand(t, 0, fluxgate.PerSecond(10)), demand(t, 0, fluxgate.PerMinute(600)),
+		demand(t, 0, fluxgate.PerSecond(1_000)), demand(t, 0, fluxgate.PerSecond(100_000)),
+	}
+	keys := zipfKeys()
+	zipf := func(fleet []gateway) float64 {
+		takers := newTakers(fleet, redisload.Callers, limits[0])
+		return redisload.Run(t, func(ctx context.Context, i, n int) error {
+			c, key := &takers[i], keys[(i*7919+n)%len(keys)]
+			c.demands[0] = limits[key%4]
+			setKey(&c.demands[0], key)
+			_, err := c.take(ctx)
+			return err
+		}).PerSecond
+	}
+	report.AtLeast("scale-zipf-throughput", interleaved(t, "Zipf 1.1", 8, func() float64 { return zipf(leased) }, func() float64 { return zipf(strict) }), 2, "×")
+
+	cold := func(fleet []gateway) float64 {
+		takers := newTakers(fleet, redisload.Callers, demand(t, 0, fluxgate.PerHour(1_000)))
+		return 1 / redisload.Run(t, func(ctx context.Context, i, n int) error {
+			setKey(&takers[i].demands[0], zipfCallers+redisload.Place(i, n))
+			_, err := takers[i].take(ctx)
+			return err
+		}).PerSecond
+	}
+	report.AtMost("scale-cold-overhead", interleaved(t, "cold", 16, func() float64 { return cold(leased[:1]) }, func() float64 { return cold(strict[:1]) }), 1.05, "×")
+}
+
+// interleaved is the median ratio of two measurements that run by turns.
+func interleaved(t *testing.T, what string, rounds int, subject, control func() float64) float64 {
+	t.Helper()
+	var ratios []float64
+	for round := range rounds + 1 {
+		a, b := subject(), control()
+		t.Logf("%s: %.4g with leases, %.4g without", what, a, b)
+		if round > 0 { // the first creates the buckets
+			ratios = append(ratios, a/b)
+		}
+	}
+	return figure.MedianOf(ratios)
+}
+
+// zipfKeys are callers with frequencies by Zipf's law.
+func zipfKeys() []uint64 {
+	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 1)), 1.1, 1, zipfCallers-1)
+	keys := make([]uint64, 1<<21)
+	for i := range keys {
+		keys[i] = zipf.Uint64()
+	}
+	return keys
+}
+
+// bucketFigures measure a decision where there are many buckets.
+func bucketFigures(t *testing.T, report *figure.Report) {
+	const few, many = 1_000, 10_000_000
+	server := testenv.StartStandalone(t, testenv.Config{})
+	_, fleet := openFleet(t, server.URI())
+	// No bucket is full again, or empty, while this runs.
+	takers := newTakers(fleet[:1], redisload.Callers, demand(t, 0, fluxgate.Band{Capacity: 1_000_000, RefillTokens: 10, Refill: 24 * time.Hour}))
+	perDecision := func(keys uint64) float64 {
+		return figure.Median(5, func() float64 {
+			return 1e6 / redisload.Run(t, func(ctx context.Context, i, _ int) error {
+				setKey(&takers[i].demands[0], rand.Uint64N(keys))
+				_, err := takers[i].take(ctx)
+				return err
+			}).PerSecond
+		})
+	}
+	before := perDecision(few)
+	var wg sync.WaitGroup
+	for i := range takers {
+		wg.Go(func() {
+			for key := i; key < many && !t.Failed(); key += len(takers) {
+				setKey(&takers[i].demands[0], uint64(key))
+				if _, err := takers[i].take(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	after := perDecision(many)
+	report.Verdict("scale-10m-buckets", fmt.Sprintf("%.2f× (%.2f µs with 10,000,000 buckets, %.2f µs with 1,000)", after/before, after, before), "printed", true)
+}
