@@ -12,10 +12,13 @@ import (
 
 // call is a request of which a part is decided from memory.
 type call struct {
-	leases    []*lease // of each demand, nil where the store decides
-	spendings []spending
-	demands   []fluxgate.Demand // for the store
-	out       fluxgate.Outcome
+	demands    []fluxgate.Demand
+	now        time.Time // before the store is called
+	generation uint64
+	leases     []*lease // of each demand, nil where the store decides
+	spendings  []spending
+	asked      []fluxgate.Demand // of the store
+	answer     fluxgate.Outcome
 }
 
 var calls = sync.Pool{New: func() any { return new(call) }}
@@ -30,13 +33,14 @@ func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 	if s.leases != nil && ctx.Err() == nil && fluxgate.CheckDemands(demands) == nil {
 		c := calls.Get().(*call)
 		defer calls.Put(c)
-		leased, err := s.plan(ctx, c, now, generation, demands)
+		c.demands, c.now, c.generation = demands, now, generation
+		leased, err := s.plan(ctx, c)
 		if err != nil {
-			c.undo(now, demands, nil)
+			c.undo(nil)
 			return err
 		}
 		if leased {
-			return s.takeLeased(ctx, c, now, generation, demands, out)
+			return s.takeLeased(ctx, c, out)
 		}
 	}
 	err := s.Store.Take(ctx, demands, out)
@@ -47,23 +51,24 @@ func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 }
 
 // plan spends what slices have, and reports whether a lease has a part in the request.
-func (s *Store) plan(ctx context.Context, c *call, now time.Time, generation uint64, demands []fluxgate.Demand) (leased bool, err error) {
-	c.leases, c.spendings, c.demands = c.leases[:0], c.spendings[:0], c.demands[:0]
-	current, gateways, asks := s.leases.epoch(now), s.Gateways(), false
-	for i := range demands {
-		d := &demands[i]
-		l, spent := s.leases.of(d, current, generation, gateways, &s.counts), spending{}
+func (s *Store) plan(ctx context.Context, c *call) (leased bool, err error) {
+	c.leases, c.spendings, c.asked = c.leases[:0], c.spendings[:0], c.asked[:0]
+	current, gateways, asks := s.leases.epoch(c.now), s.Gateways(), false
+	for i := range c.demands {
+		d := &c.demands[i]
+		l, spent := s.leases.of(d, current, c.generation, gateways, &s.counts), spending{}
 		if l != nil {
-			spent = l.spend(now, current, d, gateways, false)
+			spent = l.spend(c.now, current, d, gateways, false)
 			// Twice: the first slices of a bucket are smaller than a crowd. Not after this
 			// request has begun to ask itself, for which others may wait.
 			for waits := 0; spent.asking != nil && waits < 2 && !asks; waits++ {
 				if err := spent.asking.wait(ctx); err != nil {
 					return false, err
 				}
-				spent = l.spend(s.now(), current, d, gateways, true)
+				c.now = s.now()
+				spent = l.spend(c.now, current, d, gateways, true)
 			}
-			if spent.verdict == byPause && slices.ContainsFunc(demands, isOverdraft) {
+			if spent.verdict == byPause && slices.ContainsFunc(c.demands, isOverdraft) {
 				spent.verdict = byStore // which has to debit the overdraft in any case
 			}
 			leased, asks = leased || spent.verdict != byStore, asks || spent.verdict == andAsk
@@ -93,82 +98,82 @@ func (a *asking) wait(ctx context.Context) error {
 func isOverdraft(d fluxgate.Demand) bool { return d.Overdraft }
 
 // takeLeased decides a request of which leases decide a part.
-func (s *Store) takeLeased(ctx context.Context, c *call, now time.Time, generation uint64, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
-	for i := range demands {
-		if c.spendings[i].verdict == byPause && !demands[i].Shadow {
+func (s *Store) takeLeased(ctx context.Context, c *call, out *fluxgate.Outcome) error {
+	for i := range c.demands {
+		if c.spendings[i].verdict == byPause && !c.demands[i].Shadow {
 			s.counts.paused.Add(1)
-			c.undo(now, demands, nil)
-			c.refuse(now, demands, out)
+			c.undo(nil)
+			c.refuse(out)
 			return nil
 		}
 	}
-	for i := range demands {
+	for i := range c.demands {
 		spent := &c.spendings[i]
 		if spent.verdict == byStore || spent.verdict == andAsk {
-			d := demands[i]
+			d := c.demands[i]
 			if spent.verdict == andAsk {
 				d.Min, d.Cost = d.Cost, d.Cost+spent.next
 			}
-			c.demands = append(c.demands, d)
+			c.asked = append(c.asked, d)
 		}
 	}
-	if len(c.demands) == 0 {
+	if len(c.asked) == 0 {
 		s.counts.spent.Add(1)
 	} else {
-		if err := s.Store.Take(ctx, c.demands, &c.out); err != nil {
-			c.undo(now, demands, err)
+		if err := s.Store.Take(ctx, c.asked, &c.answer); err != nil {
+			c.undo(err)
 			return err
 		}
-		s.refusals.note(now, generation, c.demands, &c.out)
+		s.refusals.note(c.now, c.generation, c.asked, &c.answer)
 	}
-	c.merge(now, demands, out)
+	c.merge(out)
 	return nil
 }
 
 // undo gives back what was spent for a request that is not admitted, and ends asking,
 // with the error of a call that was sent.
-func (c *call) undo(now time.Time, demands []fluxgate.Demand, err error) {
+func (c *call) undo(err error) {
 	for i := range c.spendings {
 		switch spent := &c.spendings[i]; {
 		case spent.verdict == bySlice:
-			c.leases[i].giveBack(spent, demands[i].Cost, now)
+			c.leases[i].giveBack(spent, c.demands[i].Cost, c.now)
 		case spent.verdict == andAsk && err == nil:
 			c.leases[i].notAsked()
 		case spent.verdict == andAsk:
-			c.leases[i].failed(now, err)
+			c.leases[i].failed(c.now, err)
 		}
 	}
 }
 
 // refuse writes the outcome of a request that a pause refuses.
-func (c *call) refuse(now time.Time, demands []fluxgate.Demand, out *fluxgate.Outcome) {
-	out.Prepare(demands)
-	for i := range demands {
+func (c *call) refuse(out *fluxgate.Outcome) {
+	out.Prepare(c.demands)
+	for i := range c.demands {
 		result := &out.Results[i]
 		if c.spendings[i].verdict == byPause {
-			c.leases[i].write(&c.spendings[i], now, &demands[i], result)
+			c.leases[i].write(&c.spendings[i], c.now, &c.demands[i], result)
 		} else {
 			result.Status, result.Source = fluxgate.NotAsked, fluxgate.FromLease
 		}
 	}
-	out.Decide(demands)
+	out.Decide(c.demands)
 }
 
 // merge writes the outcome of a request from the answers of the leases and of the store.
-func (c *call) merge(now time.Time, demands []fluxgate.Demand, out *fluxgate.Outcome) {
-	out.Prepare(demands)
-	refused := len(c.demands) > 0 && c.out.Admission == fluxgate.NotAdmitted
+func (c *call) merge(out *fluxgate.Outcome) {
+	out.Prepare(c.demands)
+	refused := len(c.asked) > 0 && c.answer.Admission == fluxgate.NotAdmitted
 	asked := 0
-	for i := range demands {
-		d, spent, result := &demands[i], &c.spendings[i], &out.Results[i]
+	for i := range c.demands {
+		d, spent, result := &c.demands[i], &c.spendings[i], &out.Results[i]
 		if spent.verdict == bySlice || spent.verdict == byPause {
-			c.leases[i].write(spent, now, d, result)
+			c.leases[i].write(spent, c.now, d, result)
 			if refused && spent.verdict == bySlice {
-				c.leases[i].giveBack(spent, d.Cost, now)
+				c.leases[i].giveBack(spent, d.Cost, c.now)
 			}
 			continue
 		}
-		answer := &c.out.Results[asked]
+		answer := &c.answer.Results[asked]
 		asked++
 		bands := result.Bands
 		copy(bands, answer.Bands)
@@ -176,7 +181,7 @@ func (c *call) merge(now time.Time, demands []fluxgate.Demand, out *fluxgate.Out
 			if answer.Status == fluxgate.OK && answer.Granted == 0 {
 				c.leases[i].notAsked() // another demand refuses
 			} else {
-				c.leases[i].answered(now, spent.next, d.Cost, answer)
+				c.leases[i].answered(c.now, spent.next, d.Cost, answer)
 			}
 			more := max(0, answer.Granted-d.Cost)
 			for j := range bands {
@@ -187,7 +192,7 @@ func (c *call) merge(now time.Time, demands []fluxgate.Demand, out *fluxgate.Out
 		*result = *answer
 		result.Bands = bands
 	}
-	out.Decide(demands)
+	out.Decide(c.demands)
 }
 
 // askAhead asks the store for the next slice while the last one is spent.
