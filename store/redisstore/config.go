@@ -48,7 +48,7 @@ type Config struct {
 	// gateways, such as its version: at most 1,024 bytes and no secrets. Nil means
 	// nothing.
 	About func() string
-	// Uncounted stores are not counted as gateways: for tools that only look.
+	// Uncounted stores count the gateways and are none: for tools of operators.
 	Uncounted bool
 	// Pool is the connections to each server.
 	Pool Pool

@@ -12,6 +12,9 @@
 // gateway with other settings does not start. A heartbeat of each gateway counts
 // them: see [Store.Gateways].
 //
+// Every decision is a call. Package store/lease wraps the store and answers busy and
+// blocked callers from memory.
+//
 // docs/redis.md has the key format, memory, the smallest ACL and what
 // persistence and failover cost in exactness.
 package redisstore

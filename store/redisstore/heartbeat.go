@@ -64,17 +64,17 @@ func (n *names) gateways() string { return n.prefix + "gateways" }
 // send writes a heartbeat, if it is time for one.
 func (h *heartbeat) send(ctx context.Context) {
 	s := h.store
-	if s.config.Uncounted {
-		return
-	}
 	if h.skip > 0 {
 		h.skip--
 		return
 	}
 	skip := s.Gateways() / fewGateways
 	lasts := time.Duration(beatsMissed*(skip+1)) * s.config.Refresh
-	about := ""
-	if s.config.About != nil {
+	about, most := "", maxGateways
+	switch {
+	case s.config.Uncounted:
+		most = 0 // nothing is added
+	case s.config.About != nil:
 		about = s.config.About()
 	}
 	if len(about) > maxAbout {
@@ -83,7 +83,7 @@ func (h *heartbeat) send(ctx context.Context) {
 	name := s.names.gateways()
 	var count int
 	err := s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) (err error) {
-		count, err = c.Eval(ctx, heartbeatScript, []string{name}, h.id, lasts.Milliseconds(), about, maxGateways).Int()
+		count, err = c.Eval(ctx, heartbeatScript, []string{name}, h.id, lasts.Milliseconds(), about, most).Int()
 		return err
 	})
 	if s.work.Context().Err() != nil {

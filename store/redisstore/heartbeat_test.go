@@ -35,8 +35,8 @@ func TestHeartbeat_Counts(t *testing.T) {
 			config := Config{Prefix: "beat-" + rand.Text(), Refresh: beating}
 			address := uri(t)
 			stores := []*Store{openStore(t, address, config), openStore(t, address, config), openStore(t, address, config)}
-			openStore(t, address, Config{Prefix: config.Prefix, Refresh: beating, Uncounted: true})
-			countsEventually(t, 3, stores...)
+			tool := openStore(t, address, Config{Prefix: config.Prefix, Refresh: beating, Uncounted: true})
+			countsEventually(t, 3, append(stores, tool)...)
 			if err := stores[2].Close(); err != nil {
 				t.Fatal(err)
 			}
