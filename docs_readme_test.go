@@ -40,7 +40,7 @@ func blocks(t *testing.T, language string) []string {
 func TestGettingStarted_GoBlocks(t *testing.T) {
 	plain := strings.NewReplacer("\t", "", `"testdata/rules.yaml"`, `"rules.yaml"`)
 	var examples strings.Builder
-	for _, name := range []string{"example_test.go", "rules/reload/example_test.go", "store/redisstore/example_test.go"} {
+	for _, name := range []string{"example_test.go", "rules/reload/example_test.go", "store/lease/example_test.go"} {
 		examples.WriteString(readFile(t, name))
 	}
 	for _, block := range blocks(t, "go") {

@@ -146,11 +146,17 @@ func (e *Engine) noteLevels(v *evaluation) {
 	}
 	for i := range v.demands {
 		r, result := v.rules[i], &v.outcome.Results[i]
-		if result.Status == Unavailable || result.Source != FromStore || r.shadow || e.onFailureOf(r) != FailLocal || e.carryover.has(v.demands[i].Key.ID) {
+		if !hasLevel(result) || r.shadow || e.onFailureOf(r) != FailLocal || e.carryover.has(v.demands[i].Key.ID) {
 			continue
 		}
 		e.levels.SetLevel(&v.demands[i], result)
 	}
+}
+
+// hasLevel reports whether a result has levels of the store. Those of a lease are from
+// its last slice: busy buckets have hardly any others.
+func hasLevel(r *Result) bool {
+	return (r.Source == FromStore || r.Source == FromLease) && r.Status != Unavailable && r.Status != NotAsked
 }
 
 // decideInStore calls the store with the demands of an evaluation. Those whose

@@ -28,6 +28,10 @@ type Verdict struct {
 	// Cost is what the request takes from the bands of Key, in the measure of the
 	// rule.
 	Cost int64
+	// FromMemory says in words which answers for Key may come from the memory of this
+	// process, and why others may not. It is empty if the store decides every request:
+	// see [MemoryReporter].
+	FromMemory string
 }
 
 // IdentityResolved is the identity that the function of [WithIdentity] gave.
@@ -98,10 +102,24 @@ func (e *Engine) verdicts(set *RuleSet, req *Request) []Verdict {
 				v.Identity = nil
 			} else {
 				v.Cost, _ = r.costOf(req, r.bandsNow())
+				v.FromMemory = e.fromMemory(r)
 			}
 		}
 	}
 	return verdicts
+}
+
+// fromMemory says which answers of a rule may come from memory.
+func (e *Engine) fromMemory(r *compiledRule) string {
+	store, ok := e.store.(MemoryReporter)
+	if !ok {
+		return ""
+	}
+	d := Demand{Bands: r.bandsNow(), Cost: 1, Shadow: r.shadow, Consistency: r.Consistency}
+	if e.maxWait > 0 && e.policyOf(r) == WaitForRefill {
+		d.MaxWait = e.maxWait
+	}
+	return store.FromMemory(&d)
 }
 
 // keyOf returns the key of a request under a limiting rule. It is zero if the

@@ -70,6 +70,14 @@ type Extender interface {
 	Extend(ctx context.Context, receipt *Receipt) (held bool, err error)
 }
 
+// MemoryReporter is a [Store] that answers some requests from the memory of this
+// process: see package store/lease.
+type MemoryReporter interface {
+	// FromMemory says in words which answers to a demand may come from memory, and why
+	// others may not.
+	FromMemory(d *Demand) string
+}
+
 // Demand is what one request wants of one bucket set.
 type Demand struct {
 	// Key names the bucket set. The ids of the keys in one call differ.

@@ -40,6 +40,8 @@ type Verdict struct {
 	Missing  []string `json:"missing,omitempty" nullable:"false" doc:"The parts that are missing in the request."`
 	Measure  string   `json:"measure,omitempty" doc:"What it counts. Absent for requests."`
 	Cost     int64    `json:"cost,omitempty" doc:"What the request asks of it. Absent for 1, and where only the state is asked for."`
+
+	FromMemory string `json:"fromMemory,omitempty" doc:"Which answers may come from the memory of the server, and why others may not. Absent if the store decides every request."`
 }
 
 // Bucket is what one caller has left under one rule.
@@ -69,6 +71,7 @@ func verdicts(engine *fluxgate.Engine, set *fluxgate.RuleSet, rules []fluxgate.V
 		to := Verdict{
 			Rule: v.Rule.ID, Applies: v.Applies, Why: string(v.Why), Detail: v.Detail, Shadow: v.Rule.Mode == fluxgate.ModeShadow,
 			Priority: v.Rule.Priority, Group: v.Rule.Group, Scope: string(v.Rule.Scope), Key: engine.ShowKey(v.Key), Identity: v.Identity, Missing: v.Missing,
+			FromMemory: v.FromMemory,
 		}
 		if a := v.Rule.Action; a == fluxgate.ActionAllow || a == fluxgate.ActionDeny {
 			to.Action, to.Scope = string(a), ""

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
@@ -18,6 +19,7 @@ import (
 type dataPlane struct {
 	engine atomic.Pointer[fluxgate.Engine]
 	redis  atomic.Pointer[redisstore.Store] // nil until Redis answers, or without it
+	leases atomic.Pointer[lease.Store]      // what wraps redis, nil if redis.leases is off
 	local  atomic.Pointer[memstore.Store]
 	// failure is why Redis could not be opened yet.
 	failure atomic.Pointer[error]
@@ -53,6 +55,14 @@ func (p *dataPlane) health(ctx context.Context) redisstore.Health {
 	return redisstore.Health{}
 }
 
+// leaseStats returns what was decided without Redis, zero until it answers.
+func (p *dataPlane) leaseStats() lease.Stats {
+	if store := p.leases.Load(); store != nil {
+		return store.Stats()
+	}
+	return lease.Stats{}
+}
+
 // servers returns how many servers share Redis, 1 until it answers.
 func (p *dataPlane) servers() int {
 	if store := p.redis.Load(); store != nil {
@@ -85,6 +95,9 @@ func (a *App) buildEngine(ctx context.Context) error {
 	a.plane.began.Store(&began)
 	a.metrics.WatchStore(a.plane.health)
 	a.metrics.WatchFallback(a.plane.fallbackStats, a.plane.servers)
+	if a.config.Redis.Leases != config.LeasesOff {
+		a.metrics.WatchLeases(a.plane.leaseStats)
+	}
 	if err := a.useStore(unavailableStore{salt: local.Salt()}, local); err != nil {
 		return err
 	}
@@ -156,7 +169,7 @@ func (a *App) openRedis(ctx context.Context) (*redisstore.Store, error) {
 	}
 	return redisstore.Open(ctx, string(uri), redisstore.Config{
 		Mode: redisstore.Mode(c.Mode), Prefix: c.Prefix, Timeout: c.Timeout, Shards: c.Shards, Secret: secret, Logger: a.log,
-		About: a.heartbeat, Uncounted: a.rules == nil, // a diagnosis is no gateway
+		About: a.heartbeat, Uncounted: len(a.listeners) == 0, // a tool of operators is no gateway
 		Pool: redisstore.Pool{Size: c.Pool.MaxTotal, MaxIdle: c.Pool.MaxIdle, MinIdle: c.Pool.MinIdle},
 	})
 }
@@ -169,11 +182,20 @@ func readSecret(file string) ([]byte, error) {
 	return config.ReadSecret(file)
 }
 
-func (a *App) useRedis(store *redisstore.Store, local fluxgate.Store) error {
+// useRedis builds the engine over Redis. When the server ends, leases are given back
+// before the connections are closed.
+func (a *App) useRedis(redis *redisstore.Store, local fluxgate.Store) error {
+	var store fluxgate.Store = redis
+	var leases *lease.Store
+	if a.config.Redis.Leases != config.LeasesOff {
+		leases = lease.New(redis, lease.Config{})
+		store = leases
+	}
 	if err := a.useStore(store, local); err != nil {
 		return errors.Join(err, store.Close())
 	}
-	a.plane.redis.Store(store)
+	a.plane.leases.Store(leases)
+	a.plane.redis.Store(redis)
 	a.onClose(store.Close)
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/mongorules"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 	"github.com/redis/go-redis/v9"
 )
@@ -92,6 +93,7 @@ func (d *diagnosis) redis(ctx context.Context) redis.UniversalClient {
 	defer func() { _ = store.Close() }()
 	d.add(Good, "scripts", "", "Redis runs the scripts")
 	d.add(Good, "fleet record", "", "this server agrees with the others")
+	d.leases()
 	h := store.Health(ctx)
 	for _, n := range h.Nodes {
 		if n.Err != nil {
@@ -130,6 +132,17 @@ func redisRemedy(err error) string {
 		return "check that Redis runs there and that this machine can reach it"
 	}
 	return "see docs/redis.md"
+}
+
+// leases says which answers come from memory, and what that costs.
+func (d *diagnosis) leases() {
+	c := &d.config.Redis
+	if c.Leases == config.LeasesOff {
+		d.add(Good, "leases", "", "off: Redis decides every request")
+		return
+	}
+	d.add(Good, "leases", "", "on: tokens of busy buckets are taken ahead for up to %v, refusals are repeated for up to %v, except by rules with consistency strict: docs/scaling.md",
+		lease.HoldTime(c.Timeout), lease.MaxAge)
 }
 
 func (d *diagnosis) version(addr, version string) {

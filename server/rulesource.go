@@ -134,6 +134,9 @@ func (r resetter) Reset(ctx context.Context, what fluxgate.Key) error {
 
 // ResetOnce implements [reload.OnceResetter].
 func (r resetter) ResetOnce(ctx context.Context, what fluxgate.Key, mark string) (bool, error) {
+	if store := r.app.plane.leases.Load(); store != nil {
+		return store.ResetOnce(ctx, what, mark)
+	}
 	if store := r.app.plane.redis.Load(); store != nil {
 		return store.ResetOnce(ctx, what, mark)
 	}

@@ -48,7 +48,7 @@ func (a *App) storeAttrs() []any {
 	case !a.config.Redis.Enabled:
 		return []any{"store", "memory"}
 	case store != nil:
-		return append([]any{"store", "redis"}, redisAttrs(store)...)
+		return append([]any{"store", "redis", "leases", a.config.Redis.Leases}, redisAttrs(store)...)
 	}
 	target, _ := a.config.Redis.Target() // checked at the start
 	return []any{"store", "redis (not connected)", "redisMode", a.config.Redis.Mode, "redisNodes", target.String()}

@@ -35,7 +35,7 @@ func TestServer_StartLog(t *testing.T) {
 	testenv.Eventually(t, "the start is logged", func() bool { return len(log.Lines("msg=started")) > 0 })
 	line := log.Lines("msg=started")[0]
 	for _, want := range []string{
-		"version=v1.2.3", "config=" + file, "store=redis", "redisMode=standalone", "redisNodes=" + redis.Addr(), "rules=file", "rulesAt=" + rules,
+		"version=v1.2.3", "config=" + file, "store=redis", "leases=auto", "redisMode=standalone", "redisNodes=" + redis.Addr(), "rules=file", "rulesAt=" + rules,
 		"reload=AUTO", "pollingInterval=100ms", "http=" + r.Addr("http"), "admin=" + r.Addr("admin"), "tls=false", "authentication=tokens", "memoryLimit=900MiB",
 	} {
 		if !strings.Contains(line, want) {

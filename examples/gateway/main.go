@@ -24,6 +24,7 @@ import (
 	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/rules/mongorules"
 	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 	"github.com/redis/go-redis/v9"
@@ -48,11 +49,13 @@ func main() {
 }
 
 func run(ctx context.Context, addr, redisAt, mongoAt, backend, proxies, copies string) error {
-	// Buckets in Redis; while it is away, this process has its share of each limit.
-	store, err := redisstore.Open(ctx, redisAt, redisstore.Config{})
+	// Buckets in Redis, busy ones in slices that are taken ahead; while Redis is away,
+	// this process has its share of each limit.
+	shared, err := redisstore.Open(ctx, redisAt, redisstore.Config{})
 	if err != nil {
 		return err
 	}
+	store := lease.New(shared, lease.Config{})
 	defer func() { _ = store.Close() }()
 	local, err := memstore.New(memstore.Config{})
 	if err != nil {

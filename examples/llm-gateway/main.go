@@ -20,6 +20,7 @@ import (
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
@@ -50,9 +51,11 @@ func run(ctx context.Context, addr, upstream, file, redisAt string) error {
 	memory := fluxgate.Must(memstore.New(memstore.Config{}))
 	var store fluxgate.Store = memory
 	if redisAt != "" {
-		if store, err = redisstore.Open(ctx, redisAt, redisstore.Config{}); err != nil {
+		shared, err := redisstore.Open(ctx, redisAt, redisstore.Config{})
+		if err != nil {
 			return err
 		}
+		store = lease.New(shared, lease.Config{})
 		options = append(options, fluxgate.WithAutoFallback(memory))
 	}
 	engine, err := fluxgate.New(store, rules, options...)

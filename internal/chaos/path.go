@@ -10,6 +10,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
@@ -43,7 +44,7 @@ func ruleSet(tb testing.TB) *fluxgate.RuleSet {
 	return set
 }
 
-// Gateway is a process with the middleware: middleware, engine, Redis store.
+// Gateway is a process with the middleware: middleware, engine, leases, Redis store.
 type Gateway struct {
 	store   *redisstore.Store
 	handler http.Handler
@@ -58,12 +59,13 @@ func StartGateway(tb testing.TB, uri string) *Gateway {
 	if g.store, err = redisstore.Open(tb.Context(), uri, g.config); err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = g.store.Close() })
+	leases := lease.New(g.store, lease.Config{})
+	tb.Cleanup(func() { _ = leases.Close() })
 	local, err := memstore.New(memstore.Config{})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	engine, err := fluxgate.New(g.store, fluxgate.Static(ruleSet(tb)), fluxgate.WithFallback(local, 1))
+	engine, err := fluxgate.New(leases, fluxgate.Static(ruleSet(tb)), fluxgate.WithFallback(local, 1))
 	if err != nil {
 		tb.Fatal(err)
 	}

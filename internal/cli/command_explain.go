@@ -81,6 +81,21 @@ func (e *explanation) write(out io.Writer) {
 	if e.Others > 0 {
 		printf(out, "rules of %s that do not apply: %d; --all shows why\n", printable.Line(e.RuleSet, maxCell), e.Others)
 	}
+	e.writeMemory(out)
+}
+
+// writeMemory writes which answers of the rules that apply may come from memory.
+func (e *explanation) writeMemory(out io.Writer) {
+	t := table{columns: []string{"RULE", "FROM MEMORY"}}
+	for i := range e.Rules {
+		if v := &e.Rules[i]; v.Applies && v.FromMemory != "" {
+			t.add(v.Rule, v.FromMemory)
+		}
+	}
+	if len(t.rows) > 0 {
+		printf(out, "\n")
+		t.write(out)
+	}
 }
 
 // whyNot is why a rule does not apply.

@@ -10,25 +10,27 @@ import (
 // explain shows the decision, the rules that apply and why the others do not.
 func TestExplain(t *testing.T) {
 	const verdict = "allowed (ok)\nRULE BAND LEFT OF FULL IN MODE\nall daily 96 100 TIME shadow\nper-user hourly 6 10 TIME enforce\nper-user 5-per-1h 1 5 TIME enforce\n\n"
+	const memory = "\n\nRULE FROM MEMORY\nall leases\nper-user refusals; no leases: capacity 5 is below 40"
 	tiered(t, func(t *testing.T, at testTarget, check func(args ...string)) {
 		check("--user", "ada", "--path", "/api/orders", "--cost", "4")
 		at.runLines(t, "", []line{
 			{command: "explain --user ada --path /api/orders", stdout: verdict +
-				"RULE APPLIES WHY BUCKET\nall yes counts all together, in shadow KEY\nper-user yes counts by userId KEY\nrules of api-limits that do not apply: 5; --all shows why"},
+				"RULE APPLIES WHY BUCKET\nall yes counts all together, in shadow KEY\nper-user yes counts by userId KEY\nrules of api-limits that do not apply: 5; --all shows why" + memory},
 			{command: "explain --user ada --path /api/orders --all --rule-set api-limits", stdout: verdict +
 				"RULE APPLIES WHY BUCKET\nhealth no path -\nbanned no user -\npremium no attribute tier KEY\nall yes counts all together, in shadow KEY\n" +
-				"keyed no path -\noff no disabled -\nper-user yes counts by userId KEY"},
+				"keyed no path -\noff no disabled -\nper-user yes counts by userId KEY" + memory},
 			{command: "explain --user ada --path /api/orders --cost 2", stdout: "refused (limited), try again in TIME\nRULE BAND COST LEFT OF FULL IN MODE\n" +
 				"all daily 2 96 100 TIME shadow\nper-user hourly 2 6 10 TIME enforce\nper-user 5-per-1h 2 1 5 TIME enforce\n\n" +
-				"RULE APPLIES WHY BUCKET\nall yes counts all together, in shadow KEY\nper-user yes counts by userId KEY\nrules of api-limits that do not apply: 5; --all shows why"},
+				"RULE APPLIES WHY BUCKET\nall yes counts all together, in shadow KEY\nper-user yes counts by userId KEY\nrules of api-limits that do not apply: 5; --all shows why" + memory},
 			{command: "explain --ip 192.0.2.7 --path /api/orders --attribute tier=premium --all", stdout: "allowed (ok)\nRULE BAND LEFT OF FULL IN MODE\n" +
 				"premium hourly 100 100 TIME enforce\nall daily 96 100 TIME shadow\n\nRULE APPLIES WHY BUCKET\nhealth no path -\nbanned no user -\n" +
-				"premium yes counts by ip, without userId KEY\nall yes counts all together, in shadow KEY\nkeyed no path -\noff no disabled -\nper-user no group, after premium KEY"},
+				"premium yes counts by ip, without userId KEY\nall yes counts all together, in shadow KEY\nkeyed no path -\noff no disabled -\nper-user no group, after premium KEY" +
+				"\n\nRULE FROM MEMORY\npremium refusals and leases\nall leases"},
 			{command: "explain --path /health --all", stdout: "allowed (exempt)\n\nRULE APPLIES WHY BUCKET\nhealth yes allows it -\nbanned no user -\n" +
 				"premium no path KEY\nall no ended, after health KEY\nkeyed no path -\noff no disabled -\nper-user no path KEY"},
 			{command: "explain --user eve", stdout: "refused (denied)\n\nRULE APPLIES WHY BUCKET\nbanned yes denies it -\nrules of api-limits that do not apply: 6; --all shows why"},
 			{command: "explain --path /keyed", stdout: "refused (missing-identity)\n\nRULE APPLIES WHY BUCKET\nall yes counts all together, in shadow KEY\n" +
-				"keyed yes refuses it without apiKey -\nrules of api-limits that do not apply: 5; --all shows why"},
+				"keyed yes refuses it without apiKey -\nrules of api-limits that do not apply: 5; --all shows why\n\nRULE FROM MEMORY\nall leases"},
 			{command: "explain --path /health -o yaml", stdout: "ruleSet: api-limits\nrules:\n  - rule: health\n    applies: true\n    action: allow\n    priority: 100\n" +
 				"decision:\n  allowed: true\n  reason: exempt\n  rule: health\n  remaining: 0\nnotApplying: 6"},
 			{command: "explain --rule-set nope", code: exitError, stderr: "see fluxgate rules list"},

@@ -33,7 +33,7 @@ func Defaults() Config {
 	return Config{
 		Redis: Redis{
 			Enabled: true, URI: "redis://localhost:6379", Mode: "auto", Timeout: 100 * time.Millisecond, Prefix: "fluxgate",
-			ClusterNodes: []URI{}, Shards: 64, Pool: Pool{MaxTotal: 50, MaxIdle: 10, MinIdle: 5},
+			ClusterNodes: []URI{}, Shards: 64, Leases: "auto", Pool: Pool{MaxTotal: 50, MaxIdle: 10, MinIdle: 5},
 		},
 		Mongo: Mongo{Enabled: true, URI: "mongodb://localhost:27017/fluxgate", Database: "fluxgate", Collection: "rate_limit_rules"},
 		Rules: Rules{Source: SourceAuto},

@@ -27,9 +27,16 @@ type Redis struct {
 	// Shards is the number of slots of a cluster that the keys are spread over.
 	// All servers must have the same.
 	Shards int `key:"shards" min:"1" max:"4096"`
+	// Leases is whether a server may answer from memory: auto repeats refusals and takes
+	// tokens of busy buckets ahead, except for rules with consistency strict; off asks
+	// Redis for every decision. See scaling.md.
+	Leases string `key:"leases" oneof:"auto off"`
 
 	Pool Pool `key:"pool"`
 }
+
+// LeasesOff is the value of redis.leases that asks Redis for every decision.
+const LeasesOff = "off"
 
 // Pool is the connection pool of each Redis server.
 type Pool struct {

@@ -21,6 +21,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules/memrules"
 	"github.com/fluxgate/fluxgate/rules/reload"
 	"github.com/fluxgate/fluxgate/server/telemetry"
+	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
@@ -163,6 +164,7 @@ func (w *world) watchEverything(tb testing.TB) {
 		Listener: "http", Limit: 10, Open: func() int64 { return 1 }, OverLimit: func() uint64 { return 0 }, Failed: func() uint64 { return 0 },
 	})
 	w.metrics.WatchFallback(w.engine.FallbackStats, func() int { return 1 })
+	w.metrics.WatchLeases(func() lease.Stats { return lease.Stats{} })
 	w.metrics.WatchStore(func(context.Context) redisstore.Health {
 		return redisstore.Health{Nodes: []redisstore.NodeHealth{{Addr: "127.0.0.1:6379", Latency: time.Millisecond}}}
 	})

@@ -17,6 +17,10 @@ func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metri
 	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 }
 
+func counter(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, labels...)
+}
+
 var (
 	descRevision = desc("rules_revision", "Revision of the rule set in effect.", "rule_set")
 	descRules    = desc("rules", "Rules of the rule set in effect.", "rule_set")

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -17,9 +16,6 @@ const MaxAge = time.Second
 type Config struct {
 	// Now returns the time. It must not step back. Nil means time.Now.
 	Now func() time.Time
-	// RefusalsOnly takes no leases: the store decides all requests but those that it
-	// is known to refuse.
-	RefusalsOnly bool
 	// Go starts a call for the next slice beside the request. Nil means a goroutine. On
 	// virtual time, where no call takes time, it may call the function itself.
 	Go func(call func())
@@ -32,19 +28,13 @@ type Store struct {
 	now      func() time.Time
 	start    func(call func())
 	refusals refusals
-	leases   *leases // nil if there are none
+	leases   *leases
 	counts   counts
 
 	mu     sync.Mutex
 	closed bool
 	asks   sync.WaitGroup
 }
-
-var (
-	_ fluxgate.Extender       = (*Store)(nil)
-	_ fluxgate.GatewayCounter = (*Store)(nil)
-	_ fluxgate.Charger        = (*Store)(nil)
-)
 
 // New returns a store that wraps another.
 func New(store fluxgate.Store, config Config) *Store {
@@ -55,9 +45,7 @@ func New(store fluxgate.Store, config Config) *Store {
 	if s.start == nil {
 		s.start = func(call func()) { go call() }
 	}
-	if !config.RefusalsOnly {
-		s.leases = &leases{start: s.now()}
-	}
+	s.leases = &leases{start: s.now()}
 	return s
 }
 
@@ -95,9 +83,6 @@ func (s *Store) Stats() Stats {
 }
 
 func (s *Store) eachLease(do func(*lease)) {
-	if s.leases == nil {
-		return
-	}
 	for i := range s.leases.places {
 		if l := s.leases.places[i].Load(); l != nil {
 			do(l)
@@ -151,28 +136,4 @@ func (s *Store) Reset(ctx context.Context, what fluxgate.Key) error {
 	err := s.Store.Reset(ctx, what)
 	s.refusals.generation.Add(1) // those of all buckets: resets are rare
 	return err
-}
-
-// Extend implements [fluxgate.Extender].
-func (s *Store) Extend(ctx context.Context, receipt *fluxgate.Receipt) (held bool, err error) {
-	if store, ok := s.Store.(fluxgate.Extender); ok {
-		return store.Extend(ctx, receipt)
-	}
-	return false, errors.New("the store cannot renew slots")
-}
-
-// Gateways implements [fluxgate.GatewayCounter].
-func (s *Store) Gateways() int {
-	if store, ok := s.Store.(fluxgate.GatewayCounter); ok {
-		return store.Gateways()
-	}
-	return 1
-}
-
-// Charge implements [fluxgate.Charger].
-func (s *Store) Charge(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
-	if store, ok := s.Store.(fluxgate.Charger); ok {
-		return store.Charge(ctx, demands, out)
-	}
-	return s.Store.Take(ctx, demands, out)
 }

@@ -1,0 +1,58 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/server/config"
+)
+
+// What is left of slices is given back before the connections to Redis are closed.
+func TestLeases_GivenBack(t *testing.T) {
+	redis := testenv.StartStandalone(t, testenv.Config{})
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	const capacity = 100_000
+	rules := fmt.Sprintf("id: api-limits\nrules: [{id: all, bands: [{capacity: %d, refillTokens: 1, refill: 1h}]}]\n", capacity)
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := func(prefix, leases string) *Operator {
+		c, err := config.Load(config.Sources{Set: []string{
+			"redis.uri=" + redis.URI(), "redis.prefix=" + prefix, "redis.leases=" + leases, "rules.file=" + file, "mongo.enabled=false",
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := NewOperator(t.Context(), c, false, Options{Logger: discard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	attempt := 0 // a slice may end before the server does, on a busy machine
+	testenv.Eventually(t, "slices that have not ended are given back", func() bool {
+		attempt++
+		prefix := fmt.Sprint("attempt-", attempt)
+		one := open(prefix, "auto")
+		for range 200 {
+			if d, err := one.app.plane.Check(t.Context(), new(fluxgate.Request)); err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+		}
+		held := one.app.plane.leaseStats().Held
+		if err := one.Close(); err != nil {
+			t.Fatal(err)
+		}
+		other := open(prefix, "off")
+		defer other.Close()
+		d, err := other.app.plane.Check(t.Context(), &fluxgate.Request{Peek: true})
+		if err != nil || d.Remaining > capacity-200 {
+			t.Fatalf("%d tokens are left, %v", d.Remaining, err)
+		}
+		return held > 0 && d.Remaining == capacity-200
+	})
+}

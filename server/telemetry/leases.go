@@ -1,0 +1,43 @@
+package telemetry
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fluxgate/fluxgate/store/lease"
+)
+
+var (
+	descSavedCalls    = desc("lease_saved_calls_total", "Decisions made without a call of the store, by what made them: slice, refusal or pause.", "by")
+	descSlices        = desc("lease_slices_total", "Slices of buckets that the store has granted.")
+	descGrantedTokens = desc("lease_granted_tokens_total", "Tokens of the slices that the store has granted.")
+	descWastedTokens  = desc("lease_wasted_tokens_total", "Tokens of slices that were not spent in time.")
+	descHeldTokens    = desc("lease_held_tokens", "Tokens of slices that can be spent now.")
+	descLeasedBuckets = desc("lease_buckets", "Buckets with tokens that can be spent now.")
+)
+
+// WatchLeases reports what was decided without the store.
+func (m *Metrics) WatchLeases(stats func() lease.Stats) {
+	m.registry.MustRegister(&leaseCollector{stats: stats})
+}
+
+type leaseCollector struct{ stats func() lease.Stats }
+
+// Describe implements [prometheus.Collector].
+func (c *leaseCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descSavedCalls, descSlices, descGrantedTokens, descWastedTokens, descHeldTokens, descLeasedBuckets} {
+		out <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *leaseCollector) Collect(out chan<- prometheus.Metric) {
+	s := c.stats()
+	out <- counter(descSavedCalls, float64(s.Spent), "slice")
+	out <- counter(descSavedCalls, float64(s.Refused), "refusal")
+	out <- counter(descSavedCalls, float64(s.Paused), "pause")
+	out <- counter(descSlices, float64(s.Slices))
+	out <- counter(descGrantedTokens, float64(s.Granted))
+	out <- counter(descWastedTokens, float64(s.Wasted))
+	out <- gauge(descHeldTokens, float64(s.Held))
+	out <- gauge(descLeasedBuckets, float64(s.Buckets))
+}

@@ -1,0 +1,33 @@
+package lease_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store/lease"
+	"github.com/fluxgate/fluxgate/store/redisstore"
+)
+
+// An engine over Redis that answers busy and blocked callers from memory.
+func ExampleNew() {
+	ctx := context.Background()
+	redis, err := redisstore.Open(ctx, "redis://localhost:6379", redisstore.Config{})
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	store := lease.New(redis, lease.Config{}) // closes redis too
+	defer store.Close()
+
+	set := fluxgate.Must(fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "all", Bands: []fluxgate.Band{fluxgate.PerSecond(10_000)}}))
+	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set)))
+	for range 1_000 {
+		if _, err := engine.Check(ctx, &fluxgate.Request{}); err != nil {
+			log.Print(err)
+			return
+		}
+	}
+	fmt.Println("decided without Redis:", store.Stats().Spent)
+}

@@ -1,0 +1,53 @@
+package lease
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// HoldTime returns for how long tokens can be held in memory where a decision takes up
+// to timeout: it is [Time], and more if the timeout is above 100 ms. The bound of a band
+// is its capacity + rate · (T + HoldTime) in any interval T.
+func HoldTime(timeout time.Duration) time.Duration {
+	return Time + max(0, timeout-margin)
+}
+
+var _ fluxgate.MemoryReporter = (*Store)(nil)
+
+// FromMemory implements [fluxgate.MemoryReporter].
+func (s *Store) FromMemory(d *fluxgate.Demand) string {
+	switch {
+	case d.Consistency == fluxgate.ConsistencyStrict:
+		return "none: consistency is strict"
+	case slices.ContainsFunc(d.Bands, isConcurrency):
+		return "none: a slot may be free at any moment"
+	}
+	switch why := s.whyNotLeased(d); {
+	case why == "" && d.Shadow:
+		return "leases"
+	case why == "":
+		return "refusals and leases"
+	case d.Shadow:
+		return "none: a shadow rule does not refuse; " + why
+	default:
+		return "refusals; no leases: " + why
+	}
+}
+
+// whyNotLeased returns what keeps slices of a bucket set from being taken, "" if nothing
+// does.
+func (s *Store) whyNotLeased(d *fluxgate.Demand) string {
+	most, gateways := capacity(d.Bands), max(1, s.Gateways())
+	switch {
+	case d.MaxWait > 0:
+		return "requests wait for tokens"
+	case !leasable(d):
+		return "not all bands are token buckets"
+	case largest(most, gateways) < least:
+		return fmt.Sprintf("capacity %d is below %d", most, least*holders*gateways)
+	}
+	return ""
+}

@@ -1,0 +1,119 @@
+package lease_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store/lease"
+	"github.com/fluxgate/fluxgate/store/memstore"
+)
+
+// engine returns an engine over a gateway.
+func (f *fleet) engine(gateway *lease.Store, option fluxgate.Option, rules ...fluxgate.Rule) *fluxgate.Engine {
+	f.Helper()
+	for i := range rules {
+		rules[i].ID = fmt.Sprint("rule-", i)
+	}
+	set := fluxgate.Must(fluxgate.NewRuleSet("api", rules...))
+	return fluxgate.Must(fluxgate.New(gateway, fluxgate.Static(set), option))
+}
+
+// check sends requests, one each millisecond, and returns their decisions.
+func (f *fleet) check(engine *fluxgate.Engine, requests int) (all []fluxgate.Decision) {
+	f.Helper()
+	for range requests {
+		d, err := engine.Check(f.Context(), &fluxgate.Request{})
+		if err != nil {
+			f.Fatal(err)
+		}
+		all = append(all, d)
+		time.Sleep(time.Millisecond)
+	}
+	return all
+}
+
+// An explanation says of a rule which answers may come from memory, and those do, and no
+// others.
+func TestStore_FromMemory(t *testing.T) {
+	bands := func(all ...fluxgate.Band) []fluxgate.Band { return all }
+	for want, rule := range map[string]fluxgate.Rule{
+		"refusals and leases": {Bands: bands(fluxgate.PerHour(100))},
+		"leases":              {Bands: bands(fluxgate.PerHour(100)), Mode: fluxgate.ModeShadow},
+		"refusals; no leases: capacity 39 is below 40":                 {Bands: bands(fluxgate.PerHour(100), fluxgate.PerDay(39))},
+		"refusals; no leases: not all bands are token buckets":         {Bands: bands(fluxgate.Band{Kind: fluxgate.Quota, Capacity: 100, Period: "day"})},
+		"refusals; no leases: requests wait for tokens":                {Bands: bands(fluxgate.PerHour(100)), OnLimitExceed: fluxgate.WaitForRefill},
+		"none: consistency is strict":                                  {Bands: bands(fluxgate.PerHour(100)), Consistency: fluxgate.ConsistencyStrict},
+		"none: a slot may be free at any moment":                       {Bands: bands(fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 50, Hold: time.Hour})},
+		"none: a shadow rule does not refuse; capacity 39 is below 40": {Bands: bands(fluxgate.PerHour(39)), Mode: fluxgate.ModeShadow},
+	} {
+		onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+			engine := f.engine(gateway(), fluxgate.WithWaiting(time.Second, 100), rule)
+			_, verdicts, err := engine.Effective(f.Context(), &fluxgate.Request{})
+			if err != nil || verdicts[0].FromMemory != want {
+				f.Errorf("%q, want %q (%v)", verdicts[0].FromMemory, want, err)
+			}
+			var leases, refusals bool
+			for _, d := range f.check(engine, 300) {
+				for b := range d.Bands() {
+					memory := b.Source == fluxgate.FromLease || b.Source == fluxgate.FromNegativeCache
+					leases = leases || memory && b.Status == fluxgate.OK
+					refusals = refusals || memory && !d.Allowed
+				}
+			}
+			allowed, _, _ := strings.Cut(want, ";")
+			if leases != strings.Contains(allowed, "leases") || refusals != strings.Contains(allowed, "refusals") {
+				f.Errorf("%s: from memory were admissions %v, refusals %v", want, leases, refusals)
+			}
+		})
+	}
+}
+
+// A slow decision holds tokens for longer.
+func TestHoldTime(t *testing.T) {
+	for timeout, want := range map[time.Duration]time.Duration{
+		20 * time.Millisecond: lease.Time, 100 * time.Millisecond: lease.Time, time.Second: lease.Time + 900*time.Millisecond,
+	} {
+		if got := lease.HoldTime(timeout); got != want {
+			t.Errorf("%v at a timeout of %v, want %v", got, timeout, want)
+		}
+	}
+}
+
+// The fallback begins at the level that the store has reported for the last slice, also
+// where another rule has refused the last request.
+func TestLease_FallbackLevel(t *testing.T) {
+	const capacity = 2_000
+	daily := fluxgate.Rule{Bands: []fluxgate.Band{fluxgate.PerDay(capacity)}}
+	for name, rules := range map[string][]fluxgate.Rule{
+		"one rule":  {daily},
+		"two rules": {daily, {Bands: []fluxgate.Band{fluxgate.PerSecond(500)}}},
+	} {
+		onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+			local := fluxgate.Must(memstore.New(memstore.Config{}))
+			engine := f.engine(gateway(), fluxgate.WithFallback(local, 1), rules...)
+			admitted := 0
+			check := func(requests int) (last fluxgate.Decision) {
+				for _, last = range f.check(engine, requests) {
+					if last.Allowed {
+						admitted++
+					}
+				}
+				return last
+			}
+			for last := check(1_500); len(rules) == 2 && (last.Allowed || last.Source != fluxgate.FromLease); {
+				last = check(1)
+			}
+			if admitted < capacity/3 || f.calls.Load() > 400 {
+				f.Errorf("%s: %d calls for %d tokens: the bucket is not leased", name, f.calls.Load(), admitted)
+			}
+			f.fail = fluxgate.ErrNotSent
+			check(4_000)
+			if admitted > capacity || admitted < capacity*9/10 {
+				f.Errorf("%s: %d of %d admitted", name, admitted, capacity)
+			}
+		})
+	}
+}
