@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -224,12 +225,14 @@ func (l *lease) notAsked() {
 	l.asked(nil)
 }
 
-// failed ends asking with an error. The store may have taken tokens: it is not asked
+// failed ends asking with an error. If the store may have taken tokens, it is not asked
 // again for a while.
 func (l *lease) failed(sent time.Time, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.askAfter = sent.Add(Pause)
+	if !errors.Is(err, fluxgate.ErrNotSent) {
+		l.askAfter = sent.Add(Pause)
+	}
 	l.asked(err)
 }
 

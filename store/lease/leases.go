@@ -51,6 +51,9 @@ func (t *leases) of(d *fluxgate.Demand, current int64, generation uint64, gatewa
 		return nil
 	}
 	fresh := newLease(d, generation, counts)
+	if another {
+		fresh.epoch, fresh.requests[0] = current, least-2 // the next request is worth a slice
+	}
 	if !place.CompareAndSwap(there, fresh) {
 		return nil
 	}

@@ -427,6 +427,39 @@ func TestLease_LostAnswer(t *testing.T) {
 	})
 }
 
+// A slice that was not asked for because the store is away is asked for again at once:
+// otherwise each request would ask the store when it is back.
+func TestLease_NotSent(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d := gateway(), demand("a", 1, static)
+		d.Consistency = fluxgate.ConsistencyLeased
+		f.fail = fluxgate.ErrNotSent
+		_ = s.Take(f.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome))
+		f.fail = nil
+		f.take(s, d)
+		if s.Stats().Slices != 1 {
+			t.Errorf("after a call that was not sent: %+v", s.Stats())
+		}
+	})
+}
+
+// A bucket that is hot is leased with its next request: those that made it hot are not
+// counted twice.
+func TestLease_FirstSlice(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, d := gateway(), demand("a", 1, static)
+		for range 11 {
+			if s.Stats().Slices > 0 {
+				t.Fatal("it is not hot yet")
+			}
+			f.take(s, d)
+		}
+		if s.Stats().Slices != 1 {
+			t.Errorf("after 11 requests: %+v", s.Stats())
+		}
+	})
+}
+
 // A store that is closed gives back what it holds, as far as that is possible, and
 // asks for nothing more.
 func TestLease_Close(t *testing.T) {
@@ -461,6 +494,7 @@ func TestLease_Crowd(t *testing.T) {
 		s, d := gateway(), demand("a", 1, static)
 		d.Consistency = fluxgate.ConsistencyLeased
 		took := f.crowd(s, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
+		time.Sleep(f.latency) // a slice may be under way
 		if stats := s.Stats(); took > 3*f.latency || f.calls.Load() > 20 || static.Capacity-f.left(d) != 64+stats.Held {
 			f.Errorf("64 requests took %v and %d calls: %+v", took, f.calls.Load(), stats)
 		}
