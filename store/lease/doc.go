@@ -30,14 +30,21 @@
 // Where less than a slice comes back in that time there is no pause, and the store
 // decides.
 //
+// A bucket that is not leased may have tokens that other gateways take before this one
+// asks. Then this one pauses too before it asks again, for at most half of the time in
+// which the bucket is full again. After that one request asks, and the others are
+// refused until it has the answer, for another pause at most. So a bucket from which
+// many gateways are refused costs the store about 20 calls a second for each of them.
+// A gateway that is alone does not pause.
+//
 // Slices are spent within [Time] of the call that took them; what is left then is lost,
 // like the slices of a gateway that dies. In any interval T a band thus admits at most
 //
 //	capacity + rate · (T + Time)
 //
 // and a request may be refused although the store has tokens for it, for at most
-// [MaxPause] after the bucket had too few, or because other gateways hold them: at most
-// a third of the capacity, for at most Time.
+// [MaxPause] after the bucket had too few and while a request asks it, or because other
+// gateways hold them: at most a third of the capacity, for at most Time.
 //
 // Such an answer has the source [fluxgate.FromLease]. Its receipt has the moment at
 // which the slice was taken, so that what is settled follows the rule of the store.

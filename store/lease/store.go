@@ -53,8 +53,8 @@ func New(store fluxgate.Store, config Config) *Store {
 type Stats struct {
 	// Refused is how many calls were refused because their buckets had refused before.
 	Refused uint64
-	// Paused is how many calls were refused because their bucket had less than a slice
-	// and was not asked again yet.
+	// Paused is how many calls were refused because their bucket had less than a slice,
+	// or other gateways took its tokens, and it was not asked again yet.
 	Paused uint64
 	// Spent is how many calls were admitted from slices.
 	Spent uint64

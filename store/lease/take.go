@@ -27,7 +27,6 @@ var calls = sync.Pool{New: func() any { return new(call) }}
 func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
 	now, generation := s.now(), s.refusals.generation.Load()
 	if ctx.Err() == nil && s.refuse(now, demands, out) {
-		s.counts.refused.Add(1)
 		return nil
 	}
 	if ctx.Err() == nil && fluxgate.CheckDemands(demands) == nil {
