@@ -27,7 +27,7 @@ TEST := go test -race -shuffle=on -vet=off -p 4 -skip '$(NO_RACE)'
 SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal/chaos
 
 .DEFAULT_GOAL := help
-.PHONY: help check format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-admin figures-chaos figures-scale benchmarks
+.PHONY: help check format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-admin figures-chaos figures-scale benchmarks simulate-fleet
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -105,6 +105,9 @@ figures-scale: ## measure what lets one Redis serve a fleet against its bars, mi
 
 benchmarks: ## compare with other limiters and write docs/benchmarks, six minutes; the machine must be idle
 	@cd bench && go test ./benchmarks -run '^TestBenchmarks$$' -count=1 -timeout 30m -v -benchmarks
+
+simulate-fleet: ## simulate up to 1,000 gateways on virtual time and write docs/scaling, ten minutes
+	@cd bench && GOGC=400 go test ./fleet -run '^TestSimulateFleet$$' -count=1 -timeout 60m -v -simulate
 
 $(GOLANGCI):
 	@mkdir -p bin
