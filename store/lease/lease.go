@@ -56,6 +56,8 @@ type lease struct {
 	// there were in it and in the one before, and for how many tokens.
 	epoch            int64
 	requests, wanted [2]int64
+	// reserved is what was spent for requests that another demand may still refuse.
+	reserved int64
 	// known is the last answer of the store, and when the call for it was sent.
 	known     fluxgate.Result
 	knownSent time.Time
@@ -127,19 +129,21 @@ type spending struct {
 	place   int   // the slice it was spent from
 	at      int64 // when that was taken from the store
 	next    int64 // the size of the slice to request from the store, 0 for none
+	joint   bool  // whether another demand of the request may refuse it
 	// asking is the call to wait for before the store decides, or nil.
 	asking *asking
 }
 
 // spend decides a demand from memory, or says what to ask the store for. It counts the
-// demand unless it is asked again.
-func (l *lease) spend(now time.Time, current int64, d *fluxgate.Demand, gateways int, again bool) spending {
+// demand unless it is asked again. A joint demand is counted when its request has been
+// decided: requests that other buckets refuse must not take slices of this one.
+func (l *lease) spend(now time.Time, current int64, d *fluxgate.Demand, gateways int, again, joint bool) spending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !again {
+	if !again && !joint {
 		l.count(current, d.Cost)
 	}
-	s := spending{verdict: byStore}
+	s := spending{verdict: byStore, joint: joint}
 	for i := range l.slices {
 		// The one that ends first has to be spent first.
 		if l.live(i, now) >= d.Cost && (s.verdict == byStore || l.slices[i].until.Before(l.slices[s.place].until)) {
@@ -148,12 +152,15 @@ func (l *lease) spend(now time.Time, current int64, d *fluxgate.Demand, gateways
 	}
 	if s.verdict == bySlice {
 		l.slices[s.place].left -= d.Cost
+		if joint {
+			l.reserved += d.Cost
+		}
 	}
 	size := l.size(gateways)
 	if d.Consistency != fluxgate.ConsistencyLeased && !l.hot() {
 		size = 0
 	}
-	if size >= least && l.asking == nil && !now.Before(l.askAfter) && l.held() <= size/4 {
+	if size >= least && l.asking == nil && !now.Before(l.askAfter) && l.held()+l.reserved <= size/4 {
 		l.asking, s.next = &asking{done: make(chan struct{})}, size
 	}
 	switch {
@@ -207,10 +214,26 @@ func (l *lease) size(gateways int) int64 {
 	return min(largest(l.capacity, gateways), max(least, max(l.wanted[0], l.wanted[1])*3/4))
 }
 
+// decided counts a joint demand that was admitted, or refused for itself.
+func (l *lease) decided(s *spending, current, cost int64) {
+	if !s.joint {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count(current, cost)
+	if s.verdict == bySlice {
+		l.reserved -= cost
+	}
+}
+
 // giveBack returns what was spent for a request that another demand refuses.
 func (l *lease) giveBack(s *spending, cost int64, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if s.joint {
+		l.reserved -= cost
+	}
 	if part := &l.slices[s.place]; part.at == s.at && now.Before(part.until) && !l.ended {
 		part.left += cost
 	} else {

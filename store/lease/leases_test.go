@@ -281,6 +281,40 @@ func TestLease_AllOrNothing(t *testing.T) {
 	})
 }
 
+// Requests that another bucket refuses take no tokens, however many they are and whatever
+// they cost: a caller over its own limit must not empty a bucket that others share.
+func TestLease_RefusedByAnother(t *testing.T) {
+	for _, cost := range []int64{1, 8} {
+		onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+			s, shared, own := gateway(), demand("a", 1, static), demand("b", 1, fluxgate.PerHour(1))
+			costly := shared
+			costly.Cost = cost
+			own.Consistency = fluxgate.ConsistencyStrict
+			f.take(s, own)
+			var crowd sync.WaitGroup
+			done := make(chan struct{})
+			for range 64 {
+				crowd.Go(func() {
+					for {
+						select {
+						case <-done:
+							return
+						default:
+							f.take(s, costly, own)
+						}
+					}
+				})
+			}
+			admitted := f.load(s, shared, 200, 2*time.Second)
+			close(done)
+			crowd.Wait()
+			if taken := static.Capacity - f.left(shared); taken > admitted*5/4 {
+				t.Errorf("cost %d: %d tokens were taken and %d admitted: %+v", cost, taken, admitted, s.Stats())
+			}
+		})
+	}
+}
+
 // A bucket that runs dry is asked 20 times a second, and everything it regains is spent.
 func TestLease_Saturated(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {

@@ -15,6 +15,7 @@ type call struct {
 	demands    []fluxgate.Demand
 	now        time.Time // before the store is called
 	generation uint64
+	epoch      int64
 	leases     []*lease // of each demand, nil where the store decides
 	spendings  []spending
 	asked      []fluxgate.Demand // of the store
@@ -29,22 +30,25 @@ func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 	if ctx.Err() == nil && s.refuse(now, demands, out) {
 		return nil
 	}
-	if ctx.Err() == nil && fluxgate.CheckDemands(demands) == nil {
-		c := calls.Get().(*call)
-		defer calls.Put(c)
-		c.demands, c.now, c.generation = demands, now, generation
-		leased, err := s.plan(ctx, c)
-		if err != nil {
-			c.undo(nil)
-			return err
-		}
-		if leased {
-			return s.takeLeased(ctx, c, out)
+	if ctx.Err() != nil || fluxgate.CheckDemands(demands) != nil {
+		return s.Store.Take(ctx, demands, out) // which says what is wrong
+	}
+	c := calls.Get().(*call)
+	defer calls.Put(c)
+	c.demands, c.now, c.generation = demands, now, generation
+	leased, err := s.plan(ctx, c)
+	switch {
+	case err != nil:
+		c.undo(nil)
+	case leased:
+		err = s.takeLeased(ctx, c, out)
+	default:
+		if err = s.Store.Take(ctx, demands, out); err == nil {
+			s.refusals.note(now, generation, demands, out)
 		}
 	}
-	err := s.Store.Take(ctx, demands, out)
 	if err == nil {
-		s.refusals.note(now, generation, demands, out)
+		c.decided(out)
 	}
 	return err
 }
@@ -52,12 +56,13 @@ func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 // plan spends what slices have, and reports whether a lease has a part in the request.
 func (s *Store) plan(ctx context.Context, c *call) (leased bool, err error) {
 	c.leases, c.spendings, c.asked = c.leases[:0], c.spendings[:0], c.asked[:0]
-	current, gateways, asks := s.leases.epoch(c.now), s.Gateways(), false
+	c.epoch = s.leases.epoch(c.now)
+	gateways, asks, joint := s.Gateways(), false, len(c.demands) > 1
 	for i := range c.demands {
 		d := &c.demands[i]
-		l, spent := s.leases.of(d, current, c.generation, gateways, &s.counts), spending{}
+		l, spent := s.leases.of(d, c.epoch, c.generation, gateways, &s.counts), spending{}
 		if l != nil {
-			spent = l.spend(c.now, current, d, gateways, false)
+			spent = l.spend(c.now, c.epoch, d, gateways, false, joint)
 			// Twice: the first slices of a bucket are smaller than a crowd. Not after this
 			// request has begun to ask itself, for which others may wait.
 			for waits := 0; spent.asking != nil && waits < 2 && !asks; waits++ {
@@ -65,7 +70,7 @@ func (s *Store) plan(ctx context.Context, c *call) (leased bool, err error) {
 					return false, err
 				}
 				c.now = s.now()
-				spent = l.spend(c.now, current, d, gateways, true)
+				spent = l.spend(c.now, c.epoch, d, gateways, true, joint)
 			}
 			if spent.verdict == byPause && slices.ContainsFunc(c.demands, isOverdraft) {
 				spent.verdict = byStore // which has to debit the overdraft in any case
@@ -192,6 +197,15 @@ func (c *call) merge(out *fluxgate.Outcome) {
 		result.Bands = bands
 	}
 	out.Decide(c.demands)
+}
+
+// decided counts the demands at their leases, except those that others refused.
+func (c *call) decided(out *fluxgate.Outcome) {
+	for i, l := range c.leases {
+		if l != nil && (out.Admission != fluxgate.NotAdmitted || out.Results[i].Status == fluxgate.Rejected) {
+			l.decided(&c.spendings[i], c.epoch, c.demands[i].Cost)
+		}
+	}
 }
 
 // askAhead asks the store for the next slice while the last one is spent.
