@@ -128,6 +128,7 @@ type spending struct {
 	verdict verdict
 	place   int   // the slice it was spent from
 	at      int64 // when that was taken from the store
+	until   time.Time
 	next    int64 // the size of the slice to request from the store, 0 for none
 	joint   bool  // whether another demand of the request may refuse it
 	// asking is the call to wait for before the store decides, or nil.
@@ -147,7 +148,7 @@ func (l *lease) spend(now time.Time, current int64, d *fluxgate.Demand, gateways
 	for i := range l.slices {
 		// The one that ends first has to be spent first.
 		if l.live(i, now) >= d.Cost && (s.verdict == byStore || l.slices[i].until.Before(l.slices[s.place].until)) {
-			s.verdict, s.place, s.at = bySlice, i, l.slices[i].at
+			s.verdict, s.place, s.at, s.until = bySlice, i, l.slices[i].at, l.slices[i].until
 		}
 	}
 	if s.verdict == bySlice {

@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -550,6 +551,33 @@ func TestLease_CrowdOfTwoRules(t *testing.T) {
 		if stats := s.Stats(); took > 5*f.latency || taken != 2*64+stats.Held {
 			f.Errorf("64 requests took %v and %d tokens: %+v", took, taken, stats)
 		}
+	})
+}
+
+// A request waits for the slices of all its rules together no longer than for one, and what
+// it has spent meanwhile is spent in time.
+func TestLease_CrowdOfSlowRules(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
+		s, held, slow := gateway(), demand("a", 1, static), make([]fluxgate.Demand, 4)
+		f.untilFresh(s, held)
+		time.Sleep(140 * time.Millisecond)
+		f.latency = 90 * time.Millisecond
+		var asks sync.WaitGroup
+		for i := range slow {
+			slow[i] = demand(fmt.Sprint(i), 1, static)
+			slow[i].Consistency = fluxgate.ConsistencyLeased
+			asks.Go(func() {
+				time.Sleep(time.Duration(i) * f.latency * 3 / 4)
+				f.take(s, slow[i])
+			})
+		}
+		time.Sleep(time.Millisecond)
+		begin := time.Now()
+		out := f.take(s, append([]fluxgate.Demand{held}, slow...)...)
+		if took := time.Since(begin); took > 3*f.latency || out.Results[0].Source != fluxgate.FromStore {
+			t.Errorf("it took %v: %+v", took, out.Results)
+		}
+		asks.Wait()
 	})
 }
 

@@ -57,7 +57,7 @@ func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 func (s *Store) plan(ctx context.Context, c *call) (leased bool, err error) {
 	c.leases, c.spendings, c.asked = c.leases[:0], c.spendings[:0], c.asked[:0]
 	c.epoch = s.leases.epoch(c.now)
-	gateways, asks, joint := s.Gateways(), false, len(c.demands) > 1
+	gateways, asks, joint, waits := s.Gateways(), false, len(c.demands) > 1, 0
 	for i := range c.demands {
 		d := &c.demands[i]
 		l, spent := s.leases.of(d, c.epoch, c.generation, gateways, &s.counts), spending{}
@@ -65,7 +65,7 @@ func (s *Store) plan(ctx context.Context, c *call) (leased bool, err error) {
 			spent = l.spend(c.now, c.epoch, d, gateways, false, joint)
 			// Twice: the first slices of a bucket are smaller than a crowd. Not after this
 			// request has begun to ask itself, for which others may wait.
-			for waits := 0; spent.asking != nil && waits < 2 && !asks; waits++ {
+			for ; spent.asking != nil && waits < 2 && !asks; waits++ {
 				if err := spent.asking.wait(ctx); err != nil {
 					return false, err
 				}
@@ -82,7 +82,19 @@ func (s *Store) plan(ctx context.Context, c *call) (leased bool, err error) {
 		}
 		c.leases, c.spendings = append(c.leases, l), append(c.spendings, spent)
 	}
+	c.dropEnded()
 	return leased, nil
+}
+
+// dropEnded lets the store decide demands that were met from slices which have ended
+// while the request waited for others.
+func (c *call) dropEnded() {
+	for i := range c.spendings {
+		if spent := &c.spendings[i]; spent.verdict == bySlice && !c.now.Before(spent.until) {
+			c.leases[i].giveBack(spent, c.demands[i].Cost, c.now)
+			spent.verdict = byStore
+		}
+	}
 }
 
 // wait waits until the call has ended. It returns the error of a store that did not
