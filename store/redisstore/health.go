@@ -54,8 +54,8 @@ type NodeHealth struct {
 }
 
 // Health returns the state of every server that holds buckets. A server is
-// queried at most once a second, however often Health is called, and not while
-// its breaker is open. It takes at most about the timeout of a decision.
+// queried at most once a second, however often Health is called, more often after a
+// call that failed, and not while its breaker is open. It takes at most about the timeout of a decision.
 func (s *Store) Health(ctx context.Context) Health {
 	h := Health{Mode: s.nodes.mode}
 	if trouble := s.fleet.trouble.Load(); trouble != nil {
@@ -127,9 +127,15 @@ func (s *Store) nodeHealth(ctx context.Context, l *nodeQueue, shards int) (n Nod
 	if n.Err = recent.err(); n.Err != nil {
 		n.Since = recent.since
 	}
-	text, latency, err := l.info.get(ctx, l)
+	age, failing := time.Second, l.failing()
+	if failing {
+		age = s.config.Timeout
+	}
+	text, latency, err := l.info.get(ctx, l, age)
 	if err != nil {
-		if n.Err == nil && recent.served == 0 { // otherwise decisions say more than one query
+		// Decisions say more than one query, but there may be few: a bucket that is
+		// decided without the server does not ask it again soon.
+		if n.Err == nil && (failing || recent.served == 0) {
 			n.Err = s.clean(err)
 		}
 		return n
@@ -149,7 +155,14 @@ func (s *Store) nodeHealth(ctx context.Context, l *nodeQueue, shards int) (n Nod
 	return n
 }
 
-// nodeInfo is what a node answered to INFO, for a second.
+// failing reports whether the last call failed.
+func (l *nodeQueue) failing() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.breaker.inRow > 0
+}
+
+// nodeInfo is what a node answered to INFO, for a while.
 type nodeInfo struct {
 	mu      sync.Mutex
 	at      time.Time
@@ -158,12 +171,12 @@ type nodeInfo struct {
 	err     error
 }
 
-// get returns the answer. A query has the time of a decision; concurrent callers
+// get returns an answer that is not older than age. A query has the time of a decision; concurrent callers
 // wait for the same one.
-func (i *nodeInfo) get(ctx context.Context, l *nodeQueue) (text string, latency time.Duration, err error) {
+func (i *nodeInfo) get(ctx context.Context, l *nodeQueue, age time.Duration) (text string, latency time.Duration, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if time.Since(i.at) > time.Second {
+	if time.Since(i.at) > age {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.store.config.Timeout)
 		defer cancel()
 		start := time.Now()

@@ -88,6 +88,28 @@ func TestHealth_DeadServer(t *testing.T) {
 	})
 }
 
+// One decision that has no answer is enough if the server does not answer a query either:
+// the next decision may come much later.
+func TestHealth_FrozenServer(t *testing.T) {
+	srv := testenv.StartStandalone(t, testenv.Config{})
+	tr := newTrial(t, srv.URI(), Config{Timeout: 100 * time.Millisecond}, srv)
+	d := tr.demand(ample)
+	tr.mustTake(d)
+	if h := tr.Health(t.Context()); !h.Healthy() {
+		t.Fatalf("%+v", h)
+	}
+	must(t, srv.Freeze())
+	if _, err := tr.take(d); err == nil {
+		t.Fatal("a frozen server has decided")
+	}
+	until(t, "the call has failed too", tr.nodes.queue(0).failing)
+	if h := tr.Health(t.Context()); h.Healthy() || h.Nodes[0].Open {
+		t.Errorf("%+v", h)
+	}
+	must(t, srv.Thaw())
+	until(t, "it is healthy", func() bool { h := tr.Health(t.Context()); return h.Healthy() })
+}
+
 func TestHealth_DeadClusterMaster(t *testing.T) {
 	cluster := testenv.StartCluster(t, testenv.Config{})
 	s := openStore(t, cluster.URI(), Config{})
