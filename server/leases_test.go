@@ -11,7 +11,7 @@ import (
 
 const leasedRules = `id: api-limits
 rules:
-  - {id: busy, limitScope: USER_ID, path: /orders, bands: [{label: all, capacity: 100000, refillTokens: 1, refill: 1h}]}
+  - {id: busy, limitScope: USER_ID, path: /orders, bands: [{label: all, capacity: 100000, refillTokens: 200, refill: 1s}]}
   - {id: small, limitScope: USER_ID, path: /small, bands: [{capacity: 1, refill: 1h}]}
   - {id: strict, limitScope: USER_ID, path: /strict, consistency: strict, bands: [{capacity: 1, refill: 1h}]}
 `

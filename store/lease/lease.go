@@ -40,7 +40,6 @@ type lease struct {
 	bands      []fluxgate.ExactBand
 	generation uint64
 	capacity   int64 // the smallest of the bands
-	pauses     bool  // whether a pause regains enough for a slice
 	counts     *counts
 
 	mu       sync.Mutex
@@ -91,12 +90,18 @@ func leasable(d *fluxgate.Demand) bool {
 }
 
 func newLease(d *fluxgate.Demand, generation uint64, counts *counts) *lease {
-	l := &lease{key: d.Key, bands: d.Bands, generation: generation, counts: counts, capacity: capacity(d.Bands), pauses: true}
-	for i := range d.Bands {
-		b := &d.Bands[i]
-		l.pauses = l.pauses && b.Regained(Pause.Microseconds(), 1) >= least
+	return &lease{key: d.Key, bands: d.Bands, generation: generation, counts: counts, capacity: capacity(d.Bands)}
+}
+
+// slow reports whether a pause regains less than a slice. What is lost of a slice then
+// comes back late, and the bucket admits so little that the store can decide it.
+func slow(bands []fluxgate.ExactBand) bool {
+	for i := range bands {
+		if bands[i].Regained(Pause.Microseconds(), 1) < least {
+			return true
+		}
 	}
-	return l
+	return false
 }
 
 // capacity is what a bucket set has at most.
@@ -283,7 +288,7 @@ func (l *lease) answered(sent time.Time, asked, cost int64, result *fluxgate.Res
 		l.counts.granted.Add(more)
 	}
 	short := result.Status == fluxgate.OK && result.Granted > 0 && result.Granted < cost+asked
-	if !l.pauses || !short && result.Status != fluxgate.Rejected {
+	if !short && result.Status != fluxgate.Rejected {
 		return
 	}
 	l.refuseCost = 1 // nothing is left

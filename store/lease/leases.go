@@ -45,7 +45,7 @@ func (t *leases) of(d *fluxgate.Demand, current int64, generation uint64, gatewa
 	}
 	another := there == nil || there.key.ID != d.Key.ID
 	switch {
-	case largest(capacity(d.Bands), gateways) < least,
+	case largest(capacity(d.Bands), gateways) < least, slow(d.Bands),
 		another && d.Consistency != fluxgate.ConsistencyLeased && !t.hot(d.Key.ID, current),
 		another && there != nil && !there.unused(current):
 		return nil

@@ -48,6 +48,8 @@ func (s *Store) whyNotLeased(d *fluxgate.Demand) string {
 		return "not all bands are token buckets"
 	case largest(most, gateways) < least:
 		return fmt.Sprintf("capacity %d is below %d", most, least*holders*gateways)
+	case slow(d.Bands):
+		return fmt.Sprintf("refills below %d a second", least*time.Second/Pause)
 	}
 	return ""
 }

@@ -105,7 +105,7 @@ func leasesAreSpent(t testing.TB, b Backend) {
 		{band("", 400, 400, time.Second), 1, false},
 		{band("", 400, 300, time.Second), 3, false},
 		{band("", 400, 400, time.Second), 2, true},
-		{band("", 150, 70, time.Second), 3, true},
+		{band("", 150, 200, time.Second), 3, true},
 	} {
 		f := newFleet(t, b, c.gateways)
 		f.saturate(rand.New(rand.NewPCG(uint64(c.gateways), 17)), f.demand(1, c.band), c.change)
