@@ -3,7 +3,6 @@ package client
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -77,7 +76,7 @@ func (c *Client) readBatch(ctx context.Context, b *call) (unwanted []*fluxgate.R
 		if !lines.Scan() {
 			break
 		}
-		if json.Unmarshal(lines.Bytes(), &got) != nil || got.Index < 0 || got.Index >= len(b.checks) {
+		if wire.ReadLine(lines.Bytes(), &got) != nil || got.Index < 0 || got.Index >= len(b.checks) {
 			return unwanted, errNotAnswer
 		}
 		if c.queue.answer(b.checks[got.Index], turn{entry: got.Entry}) && got.Entry.Receipt != "" {
