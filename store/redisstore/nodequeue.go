@@ -39,9 +39,10 @@ type nodeQueue struct {
 	lastStart time.Time
 	roundTrip time.Duration // of the network, about the shortest recent one
 	connected bool          // connections for a slow network were opened
+	gathering bool          // a call was started and has not taken its requests yet
 	armed     bool          // a timer will check the queue
 	idle      int           // goroutines that wait for work
-	work      chan call
+	work      chan bool     // tells one of them to make calls, or to end
 	breaker   breaker
 
 	recent recentDecisions
@@ -75,7 +76,7 @@ func (l *nodeQueue) submit(requests ...*shardRequest) {
 
 // pump starts as many calls for waiting requests as allowed. The lock is held.
 func (l *nodeQueue) pump() {
-	for len(l.queue) > 0 {
+	for len(l.queue) > 0 && !l.gathering {
 		if l.calls >= l.store.eager {
 			if l.calls >= l.store.most || time.Duration(l.keysOut)*keyTime >= l.roundTrip {
 				return // a call that ends will take the waiting requests
@@ -86,33 +87,23 @@ func (l *nodeQueue) pump() {
 				return
 			}
 		}
-		batch, keys := l.cut()
-		if len(batch) == 0 {
-			return
-		}
 		l.calls++
-		l.keysOut += keys
 		l.lastStart = time.Now()
+		l.gathering = true
 		if l.idle > 0 {
 			l.idle--
-			l.work <- call{batch, keys} // has room for all
+			l.work <- true // has room for all
 		} else {
-			go l.serve(call{batch, keys})
+			go l.serve()
 		}
 	}
 }
 
-// call is a batch in flight, and how many keys it has.
-type call struct {
-	batch []*shardRequest
-	keys  int
-}
-
 // serve makes calls. It stays alive when there are none, since a new goroutine
 // would spend a quarter of a call's time on growing its stack.
-func (l *nodeQueue) serve(c call) {
+func (l *nodeQueue) serve() {
 	for {
-		l.run(c.batch, c.keys)
+		l.run()
 		l.mu.Lock()
 		if l.idle >= eagerCalls {
 			l.mu.Unlock()
@@ -121,15 +112,18 @@ func (l *nodeQueue) serve(c call) {
 		l.idle++
 		l.mu.Unlock()
 		select {
-		case c = <-l.work:
-			if c.batch == nil {
+		case more := <-l.work:
+			if !more {
 				return // the node has left the cluster
 			}
 		case <-l.store.work.Context().Done():
 			l.mu.Lock()
 			select {
-			case c = <-l.work: // it got one meanwhile
+			case more := <-l.work: // it got one meanwhile
 				l.mu.Unlock()
+				if !more {
+					return
+				}
 			default:
 				l.idle--
 				l.mu.Unlock()
@@ -148,7 +142,7 @@ func (l *nodeQueue) end() bool {
 		return false
 	}
 	for ; l.idle > 0; l.idle-- {
-		l.work <- call{} // has room for all
+		l.work <- false // has room for all
 	}
 	return true
 }
@@ -196,7 +190,22 @@ func (l *nodeQueue) cut() (batch []*shardRequest, keys int) {
 }
 
 // run sends a batch and then, for as long as there is one waiting, the next.
-func (l *nodeQueue) run(batch []*shardRequest, keys int) {
+func (l *nodeQueue) run() {
+	// Requests that become ready together, such as those of a batch of the server,
+	// arrive one after the other. Let them share this call: the scheduler would
+	// run it before the second arrives.
+	runtime.Gosched()
+	l.mu.Lock()
+	l.gathering = false
+	batch, keys := l.cut()
+	if len(batch) == 0 {
+		l.calls--
+		l.mu.Unlock()
+		return
+	}
+	l.keysOut += keys
+	l.pump()
+	l.mu.Unlock()
 	for {
 		start := time.Now()
 		answeredAll := l.send(batch)

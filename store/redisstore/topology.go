@@ -82,7 +82,7 @@ func (t *topology) reach(addr string) *nodeQueue {
 	if t.closed {
 		return nil
 	}
-	l := &nodeQueue{store: t.store, addr: addr, work: make(chan call, mostCalls), loaded: logthrottle.New(time.Second), reopened: logthrottle.New(10 * time.Second)}
+	l := &nodeQueue{store: t.store, addr: addr, work: make(chan bool, mostCalls), loaded: logthrottle.New(time.Second), reopened: logthrottle.New(10 * time.Second)}
 	l.client.Store(t.target.connect(addr, t.store.config))
 	t.queues[addr] = l
 	return l
