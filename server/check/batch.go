@@ -71,6 +71,7 @@ func (a *API) decideAll(r *http.Request, asked []wire.Request, entries []batchEn
 			continue
 		}
 		go func() {
+			growStack()
 			e.decision, e.err = a.guarded(r.Context(), &asked[i], &e.request)
 			decided <- i
 		}()
@@ -123,4 +124,13 @@ func (a *API) guarded(ctx context.Context, asked *wire.Request, request *fluxgat
 		}
 	}()
 	return a.decide(ctx, asked, request)
+}
+
+// growStack makes the stack of a new goroutine large enough for a decision. It grows
+// once, while there is little to copy: on the way down it would grow three times.
+//
+//go:noinline
+func growStack() {
+	var room [10 << 10]byte
+	runtime.KeepAlive(&room)
 }
