@@ -71,8 +71,8 @@ func (c *Client) readBatch(ctx context.Context, b *call) (unwanted []*fluxgate.R
 	defer func() { _ = response.Body.Close() }()
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, maxAnswer)
+	var got wire.Line
 	for range b.checks {
-		var got wire.Line
 		if !lines.Scan() {
 			break
 		}
@@ -92,7 +92,11 @@ func (c *Client) readBatch(ctx context.Context, b *call) (unwanted []*fluxgate.R
 
 // joined is the body of a batch.
 func joined(checks []*pendingCheck) []byte {
-	body := []byte(batchStart)
+	size := len(batchStart) + len(checks) + 1
+	for _, p := range checks {
+		size += len(p.body)
+	}
+	body := append(make([]byte, 0, size), batchStart...)
 	for i, p := range checks {
 		if i > 0 {
 			body = append(body, ',')

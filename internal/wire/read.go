@@ -10,6 +10,7 @@ import (
 // encoding/json: it reads what [Append] writes, with the same fields in the same
 // order. It leaves everything else to encoding/json, with the same result.
 func ReadLine(text []byte, line *Line) error {
+	*line = Line{}                  // the caller may use it again
 	r := reader{rest: string(text)} // one copy: the texts of the answer share it
 	r.line(line)
 	if !r.failed && r.rest == "" {

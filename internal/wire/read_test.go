@@ -15,10 +15,13 @@ func written(index int, decision []byte) string {
 	return `{"index":` + strconv.Itoa(index) + `,"decision":` + string(decision) + `}`
 }
 
+// used is a line that was read before.
+var used = wire.Line{Index: 7, Entry: wire.Entry{Decision: wire.Decision{Rule: "former", Owed: 1, Bands: make([]wire.Band, 1)}, Error: "former", Status: 500}}
+
 // agree fails the test unless a line is read as encoding/json reads it.
 func agree(t *testing.T, text string) {
 	t.Helper()
-	got, want := wire.Line{Index: 7}, wire.Line{}
+	got, want := used, wire.Line{}
 	err, wantErr := wire.ReadLine([]byte(text), &got), json.Unmarshal([]byte(text), &want)
 	if (err == nil) != (wantErr == nil) {
 		t.Fatalf("%s: error %v, encoding/json has %v", text, err, wantErr)
