@@ -52,6 +52,9 @@ func StartDaemon(tb testing.TB, addr string, set ...string) *Daemon {
 			tb.Fatalf("the server ended:\n%s", d.Log())
 		}
 		_, err := d.get(tb.Context(), "http://"+d.Addr+"/healthz")
+		if err == nil { // the other address is opened after it
+			_, err = d.get(tb.Context(), "http://"+d.Admin+"/metrics")
+		}
 		return err == nil
 	})
 	return d
