@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,32 +21,38 @@ const zipfCallers = 1_000_000
 func callersFigures(t *testing.T, report *figure.Report) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	leased, strict := openFleet(t, server.URI())
+	// The plans of an API, a quarter of the callers each.
 	limits := []fluxgate.Demand{
-		demand(t, 0, fluxgate.PerSecond(10)), demand(t, 0, fluxgate.PerMinute(600)),
-		demand(t, 0, fluxgate.PerSecond(1_000)), demand(t, 0, fluxgate.PerSecond(100_000)),
+		demand(t, 0, fluxgate.PerMinute(100)), demand(t, 0, fluxgate.PerMinute(1_000)),
+		demand(t, 0, fluxgate.PerMinute(10_000)), demand(t, 0, fluxgate.PerSecond(1_000)),
 	}
 	keys := zipfKeys()
 	zipf := func(fleet []gateway) float64 {
 		takers := newTakers(fleet, redisload.Callers, limits[0])
-		return redisload.Run(t, func(ctx context.Context, i, n int) error {
+		var decisions atomic.Int64
+		before := calls(fleet)
+		load := redisload.Run(t, func(ctx context.Context, i, n int) error {
 			c, key := &takers[i], keys[(i*7919+n)%len(keys)]
 			c.demands[0] = limits[key%4]
 			setKey(&c.demands[0], key)
+			decisions.Add(1)
 			_, err := c.take(ctx)
 			return err
-		}).PerSecond
+		})
+		t.Logf("%.0f %% of the decisions asked the store", 100*float64(calls(fleet)-before)/float64(decisions.Load()))
+		return load.PerSecond
 	}
 	report.AtLeast("scale-zipf-throughput", interleaved(t, "Zipf 1.1", 8, func() float64 { return zipf(leased) }, func() float64 { return zipf(strict) }), 2, "×")
 
 	cold := func(fleet []gateway) float64 {
 		takers := newTakers(fleet, redisload.Callers, demand(t, 0, fluxgate.PerHour(1_000)))
-		return 1 / redisload.Run(t, func(ctx context.Context, i, n int) error {
+		return 1 / redisload.RunFor(t, redisload.Callers, 200*time.Millisecond, func(ctx context.Context, i, n int) error {
 			setKey(&takers[i].demands[0], zipfCallers+redisload.Place(i, n))
 			_, err := takers[i].take(ctx)
 			return err
 		}).PerSecond
 	}
-	report.AtMost("scale-cold-overhead", interleaved(t, "cold", 16, func() float64 { return cold(leased[:1]) }, func() float64 { return cold(strict[:1]) }), 1.05, "×")
+	report.AtMost("scale-cold-overhead", interleaved(t, "cold", 80, func() float64 { return cold(leased[:1]) }, func() float64 { return cold(strict[:1]) }), 1.05, "×")
 }
 
 // interleaved is the median ratio of two measurements that run by turns.
@@ -78,7 +85,7 @@ func bucketFigures(t *testing.T, report *figure.Report) {
 	server := testenv.StartStandalone(t, testenv.Config{})
 	_, fleet := openFleet(t, server.URI())
 	// No bucket is full again, or empty, while this runs.
-	takers := newTakers(fleet[:1], redisload.Callers, demand(t, 0, fluxgate.Band{Capacity: 1_000_000, RefillTokens: 10, Refill: 24 * time.Hour}))
+	takers := newTakers(fleet[:1], redisload.Callers, demand(t, 0, fluxgate.Band{Capacity: 1_000_000, RefillTokens: 100, Refill: 24 * time.Hour}))
 	perDecision := func(keys uint64) float64 {
 		return figure.Median(5, func() float64 {
 			return 1e6 / redisload.Run(t, func(ctx context.Context, i, _ int) error {
