@@ -78,10 +78,12 @@ func rules(t *testing.T) *fluxgate.RuleSet {
 // serve runs a server at an address.
 func serve(t *testing.T, addr string, handler http.Handler) *httptest.Server {
 	t.Helper()
-	listener, err := net.Listen("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var listener net.Listener
+	testenv.Eventually(t, "nobody probes whether the port is free", func() (free bool) {
+		var err error
+		listener, err = net.Listen("tcp", addr)
+		return err == nil
+	})
 	server := httptest.NewUnstartedServer(handler)
 	_ = server.Listener.Close()
 	server.Listener = listener
