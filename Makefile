@@ -108,7 +108,7 @@ figures-scale: ## measure what lets one Redis serve a fleet against its bars, mi
 benchmarks: ## compare with other limiters and write docs/benchmarks, six minutes; the machine must be idle
 	@cd bench && go test ./benchmarks -run '^TestBenchmarks$$' -count=1 -timeout 30m -v -benchmarks
 
-simulate-fleet: ## simulate up to 1,000 gateways on virtual time and write docs/scaling, ten minutes
+simulate-fleet: ## simulate up to 1,000 gateways on virtual time and write docs/scaling, a quarter of an hour
 	@cd bench && GOGC=400 go test ./fleet -run '^TestSimulateFleet$$' -count=1 -timeout 60m -v -simulate
 
 $(GOLANGCI):

@@ -18,7 +18,7 @@ const (
 	// rampUp is the time in which the gateways start, one after the other.
 	rampUp = 400 * time.Millisecond
 	// warmUp is not measured.
-	warmUp = 500 * time.Millisecond
+	warmUp = 750 * time.Millisecond
 	// span is the time in which the least utilisation is looked for.
 	span = 250 * time.Millisecond
 	// callers have a limit of callerLimit requests a second each.

@@ -20,12 +20,12 @@
 //
 // A gateway takes a slice of a hot bucket ahead, and spends it in memory. The store is
 // debited when it grants the slice, so it never hands out too much. A bucket is hot
-// with 10 requests in a tenth of a second; a slice is what three quarters of that time
-// need, at most a quarter of the gateway's share of the capacity, and at least 10
-// tokens: smaller limits are not leased. Nor are those that regain less than 10 tokens in
-// a [Pause], which is 200 a second: what is lost of a slice would be missed. The next
-// slice is asked for when a quarter of the last is left. A slice is asked for once: if
-// the answer is lost, it is lost too.
+// with 10 requests in a tenth of a second, and stays so with 7. A slice is what three
+// quarters of that time need, at most a quarter of the gateway's share of the capacity,
+// and at least 10 tokens: smaller limits are not leased. Nor are those that regain less
+// than 10 tokens in a [Pause], which is 200 a second: what is lost of a slice would be
+// missed. The next slice is asked for when a quarter of the last is left. A slice is asked
+// for once: if the answer is lost, it is lost too.
 //
 // A bucket that has less than was asked for gives what it has, and is not asked again
 // for [Pause]: requests for which no slice has enough are refused from memory meanwhile.

@@ -27,6 +27,10 @@ const (
 	// least is how many tokens are worth a slice, and how many requests in an epoch
 	// make a bucket hot.
 	least = 10
+	// still is how many requests in an epoch keep a bucket hot of which slices are taken:
+	// one of the least size lasts until it ends. Around one threshold half of the
+	// requests would ask the store.
+	still = 7
 	// holders is in how many parts the capacity is divided for each gateway: a slice is
 	// at most one of them.
 	holders = 4
@@ -141,13 +145,15 @@ type spending struct {
 }
 
 // spend decides a demand from memory, or says what to ask the store for. It counts the
-// demand unless it is asked again. A joint demand is counted when its request has been
-// decided: requests that other buckets refuse must not take slices of this one.
+// demand unless it is asked again.
 func (l *lease) spend(now time.Time, current int64, d *fluxgate.Demand, gateways int, again, joint bool) spending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !again && !joint {
-		l.count(current, d.Cost)
+	if !again {
+		l.count(current)
+		if !joint {
+			l.want(current, d.Cost)
+		}
 	}
 	s := spending{verdict: byStore, joint: joint}
 	for i := range l.slices {
@@ -163,7 +169,7 @@ func (l *lease) spend(now time.Time, current int64, d *fluxgate.Demand, gateways
 		}
 	}
 	size := l.size(gateways)
-	if d.Consistency != fluxgate.ConsistencyLeased && !l.hot() {
+	if d.Consistency != fluxgate.ConsistencyLeased && !l.hot(now) {
 		size = 0
 	}
 	if size >= least && l.asking == nil && !now.Before(l.askAfter) && l.held()+l.reserved <= size/4 {
@@ -199,7 +205,7 @@ func (l *lease) held() int64 { return l.slices[0].left + l.slices[1].left }
 
 // count counts a request. One that arrives after those of the next epoch belongs to
 // that: requests overtake each other.
-func (l *lease) count(current, cost int64) {
+func (l *lease) count(current int64) {
 	switch passed := current - l.epoch; {
 	case passed <= 0:
 	case passed == 1:
@@ -209,25 +215,41 @@ func (l *lease) count(current, cost int64) {
 	}
 	l.epoch = max(l.epoch, current)
 	l.requests[0]++
-	l.wanted[0] = min(l.capacity, l.wanted[0]+cost) // no slice needs more
+}
+
+// want counts the tokens of a request, in its epoch or in the one before the current.
+func (l *lease) want(current, cost int64) {
+	if ago := l.epoch - current; ago < 2 {
+		l.wanted[ago] = min(l.capacity, l.wanted[ago]+cost) // no slice needs more
+	}
 }
 
 // hot reports whether there are enough requests for a slice.
-func (l *lease) hot() bool { return max(l.requests[0], l.requests[1]) >= least }
+func (l *lease) hot(now time.Time) bool {
+	n := max(l.requests[0], l.requests[1])
+	return n >= least || n >= still && now.Sub(l.knownSent) < Time
+}
 
 // size is that of the next slice.
 func (l *lease) size(gateways int) int64 {
 	return min(largest(l.capacity, gateways), max(least, max(l.wanted[0], l.wanted[1])*3/4))
 }
 
-// decided counts a joint demand that was admitted, or refused for itself.
-func (l *lease) decided(s *spending, current, cost int64) {
+// decided ends a joint demand. Those that other buckets refuse must not take slices of
+// this one: they no longer count, and only what the others want makes a slice larger.
+func (l *lease) decided(s *spending, current, cost int64, refused bool) {
 	if !s.joint {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.count(current, cost)
+	if refused {
+		if ago := l.epoch - current; ago < 2 {
+			l.requests[ago]--
+		}
+		return
+	}
+	l.want(current, cost)
 	if s.verdict == bySlice {
 		l.reserved -= cost
 	}

@@ -55,6 +55,9 @@ func (t *leases) of(d *fluxgate.Demand, current int64, generation uint64, gatewa
 		fresh.epoch, fresh.requests[0] = current, least-2 // the next request is worth a slice
 	}
 	if !place.CompareAndSwap(there, fresh) {
+		if there = place.Load(); there.isOf(d, generation) {
+			return there // another request of a crowd was faster
+		}
 		return nil
 	}
 	if there != nil {

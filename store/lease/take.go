@@ -47,9 +47,7 @@ func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 			s.refusals.note(now, generation, demands, out)
 		}
 	}
-	if err == nil {
-		c.decided(out)
-	}
+	c.decided(out, err)
 	return err
 }
 
@@ -153,6 +151,7 @@ func (c *call) undo(err error) {
 		switch spent := &c.spendings[i]; {
 		case spent.verdict == bySlice:
 			c.leases[i].giveBack(spent, c.demands[i].Cost, c.now)
+			spent.verdict = byStore
 		case spent.verdict == andAsk && err == nil:
 			c.leases[i].notAsked()
 		case spent.verdict == andAsk:
@@ -211,11 +210,12 @@ func (c *call) merge(out *fluxgate.Outcome) {
 	out.Decide(c.demands)
 }
 
-// decided counts the demands at their leases, except those that others refused.
-func (c *call) decided(out *fluxgate.Outcome) {
+// decided ends the demands at their leases, and tells those that others refused.
+func (c *call) decided(out *fluxgate.Outcome, err error) {
 	for i, l := range c.leases {
-		if l != nil && (out.Admission != fluxgate.NotAdmitted || out.Results[i].Status == fluxgate.Rejected) {
-			l.decided(&c.spendings[i], c.epoch, c.demands[i].Cost)
+		if l != nil {
+			refused := err == nil && out.Admission == fluxgate.NotAdmitted && out.Results[i].Status != fluxgate.Rejected
+			l.decided(&c.spendings[i], c.epoch, c.demands[i].Cost, refused)
 		}
 	}
 }
