@@ -8,9 +8,9 @@ type Verdict struct {
 	Applies bool
 	// Why says what keeps the rule from applying. It is empty if it applies.
 	Why Why
-	// Detail is the name of the header or attribute as the rule spells it, or
-	// the id of the rule that came first in the group or ended the
-	// evaluation. It never holds a value that the caller sent.
+	// Detail is the name of the header or attribute as the rule spells it, the key
+	// of the first entry of the rule's descriptor that is missing or differs, or
+	// the id of the rule that came first in the group or ended the evaluation. It never holds a value that the caller sent.
 	Detail string
 
 	// Key names the bucket set that the request counts in under the rule,
@@ -57,6 +57,8 @@ const (
 	WhyHeader Why = "header"
 	// WhyAttribute means that an attribute is missing or has another value.
 	WhyAttribute Why = "attribute"
+	// WhyDescriptor means that it is for other descriptors.
+	WhyDescriptor Why = "descriptor"
 	// WhyIP means that it is for other networks.
 	WhyIP Why = "ip"
 	// WhyUser means that it is for other users.

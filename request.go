@@ -3,6 +3,8 @@ package fluxgate
 import (
 	"fmt"
 	"net/netip"
+
+	"github.com/fluxgate/fluxgate/internal/match"
 )
 
 // Request is what is known about a call. Every field is optional; all of them
@@ -24,6 +26,9 @@ type Request struct {
 	Headers map[string][]string
 	// Attributes are other known properties: tenant, plan, region.
 	Attributes map[string]string
+	// Descriptor is what Envoy tells of the call, in order. One with more than
+	// MaxDescriptor entries is matched by no rule that asks for a descriptor.
+	Descriptor []DescriptorEntry
 	// Cost is how many tokens the request takes under rules that count requests. 0
 	// means 1.
 	Cost int64
@@ -37,6 +42,12 @@ type Request struct {
 	// take. With Cost 0 it only reads the state.
 	Peek bool
 }
+
+// MaxDescriptor is how many entries the descriptor of a rule may have.
+const MaxDescriptor = match.MaxDescriptor
+
+// DescriptorEntry is one entry of a descriptor.
+type DescriptorEntry = match.DescriptorEntry
 
 // CheckCosts returns an error that wraps ErrCost if the request has costs that cannot
 // be. Limiters call it first.

@@ -91,10 +91,23 @@ type When struct {
 	// keeps only digests, so that no output of it shows a key.
 	Users   []string `json:"users,omitempty" nullable:"false" doc:"User ids."`
 	APIKeys []string `json:"apiKeys,omitempty" nullable:"false" doc:"API keys. They are kept as sha256: and 64 hexadecimal digits, and can be given so."`
+	// Descriptor is what the request's descriptor consists of: these entries in this
+	// order, and no others.
+	Descriptor []DescriptorMatch `json:"descriptor,omitempty" nullable:"false" doc:"What the descriptor of the request consists of: these entries in this order, and no others."`
+}
+
+// DescriptorMatch is what one entry of a descriptor must be.
+type DescriptorMatch struct {
+	Key string `json:"key" doc:"The key of the entry."`
+	// Value is the entry's value, or foo* for values that begin with foo. Empty means
+	// any.
+	Value string `json:"value,omitempty" doc:"The value of the entry, or foo* for values that begin with foo. Left out, or *, it is any."`
+	// Except are values, in the same forms, that do not match although Value does.
+	Except []string `json:"except,omitempty" nullable:"false" doc:"Values, in the same forms, that do not match although value does."`
 }
 
 func (w *When) isEmpty() bool {
-	return len(w.Hosts)+len(w.ExcludePaths)+len(w.Headers)+len(w.Attributes)+len(w.IPs)+len(w.Users)+len(w.APIKeys) == 0
+	return len(w.Descriptor)+len(w.Hosts)+len(w.ExcludePaths)+len(w.Headers)+len(w.Attributes)+len(w.IPs)+len(w.Users)+len(w.APIKeys) == 0
 }
 
 // Scope is whose bucket a rule counts in.
@@ -211,6 +224,11 @@ func (r Rule) clone() Rule {
 	r.When.IPs = slices.Clone(r.When.IPs)
 	r.When.Users = slices.Clone(r.When.Users)
 	r.When.APIKeys = digestAPIKeys(r.When.APIKeys)
+	r.When.Descriptor = slices.Clone(r.When.Descriptor)
+	for i := range r.When.Descriptor {
+		m := &r.When.Descriptor[i]
+		m.Except = slices.Clone(m.Except)
+	}
 	if scope, ok := scopeSpellings[r.Scope]; ok {
 		r.Scope = scope
 	}

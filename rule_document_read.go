@@ -133,6 +133,10 @@ func decodeWhen(o *object) When {
 		Users:        o.texts("users"),
 		APIKeys:      o.texts("apiKeys"),
 	}
+	for _, entry := range o.objects("descriptor", MaxDescriptor) {
+		w.Descriptor = append(w.Descriptor, DescriptorMatch{Key: entry.text("key"), Value: entry.text("value"), Except: entry.texts("except")})
+		entry.refuseUnknown()
+	}
 	for i, s := range o.texts("ips") {
 		prefix, err := parsePrefix(s)
 		if err != nil {

@@ -13,6 +13,7 @@ func TestWhen_EveryField(t *testing.T) {
 	samples := map[reflect.Type]func() any{
 		reflect.TypeFor[[]string]():            func() any { return []string{"a"} },
 		reflect.TypeFor[[]netip.Prefix]():      func() any { return []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} },
+		reflect.TypeFor[[]DescriptorMatch]():   func() any { return []DescriptorMatch{{"k", "v*", []string{"vw"}}} },
 		reflect.TypeFor[map[string][]string](): func() any { return map[string][]string{"a": {"b"}} },
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[When]()) {
@@ -29,6 +30,9 @@ func TestWhen_EveryField(t *testing.T) {
 		copied := r.clone()
 		if got := reflect.ValueOf(copied.When).FieldByIndex(f.Index); got.Pointer() == field.Pointer() {
 			t.Errorf("a clone shares %s with the rule it was made of", f.Name)
+		}
+		if d := r.When.Descriptor; len(d) > 0 && &d[0].Except[0] == &copied.When.Descriptor[0].Except[0] {
+			t.Error("a clone shares the exceptions of a descriptor with the rule it was made of")
 		}
 		text, err := json.Marshal(copied)
 		if err != nil {

@@ -74,10 +74,42 @@ func benchmarkMatchAnchored(b *testing.B, count int) {
 	}
 }
 
+// benchmarkMatchDescriptor has rules that differ in the values of two entries, and for
+// each value of the first a default, as in a configuration of envoyproxy/ratelimit.
+func benchmarkMatchDescriptor(b *testing.B, tenants, methods int) {
+	var rules []Rule
+	var descriptors [][]DescriptorEntry
+	for i := range tenants {
+		var known []string
+		tenant := fmt.Sprint("tenant-", i)
+		for j := range methods {
+			method := fmt.Sprint("method-", j)
+			known = append(known, method)
+			rules = append(rules, Rule{Descriptor: []DescriptorMatch{{Key: "tenant", Value: tenant}, {Key: "method", Value: method}}})
+			descriptors = append(descriptors, []DescriptorEntry{{"tenant", tenant}, {"method", method}})
+		}
+		rules = append(rules, Rule{Descriptor: []DescriptorMatch{{Key: "tenant", Value: tenant}, {Key: "method", Except: known}}})
+	}
+	m := mustCompile(b, rules)
+	shuffle(descriptors)
+	req := &Request{}
+	dst := make([]int32, 0, 64)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		req.Descriptor = descriptors[i%len(descriptors)]
+		if dst = m.Match(req, dst[:0]).Rules; len(dst) != 1 {
+			b.Fatalf("%v: %d rules", req.Descriptor, len(dst))
+		}
+	}
+}
+
 func BenchmarkMatch100(b *testing.B)           { benchmarkMatch(b, 100) }
 func BenchmarkMatch10000(b *testing.B)         { benchmarkMatch(b, 10_000) }
 func BenchmarkMatchAnchored100(b *testing.B)   { benchmarkMatchAnchored(b, 100) }
 func BenchmarkMatchAnchored10000(b *testing.B) { benchmarkMatchAnchored(b, 10_000) }
+
+func BenchmarkMatchDescriptor100(b *testing.B)   { benchmarkMatchDescriptor(b, 10, 10) }
+func BenchmarkMatchDescriptor10000(b *testing.B) { benchmarkMatchDescriptor(b, 100, 100) }
 
 // The cost of explaining every rule that does not apply.
 func BenchmarkExplain10000(b *testing.B) {

@@ -12,11 +12,12 @@ import (
 // conditions are what a rule asks for beside its paths. Whatever is empty holds for
 // every request.
 type conditions struct {
-	count      int      // how many there are; every attribute and header is one
+	count      int      // how many there are; every attribute and header is one, and so are all exceptions of a descriptor
 	methods    []string // upper case
 	users      valueSet
 	attributes []named
 	headers    []named
+	descriptor []entryCondition
 	hosts      hostSet
 	ips        addrRanges
 	apiKeys    map[digest]struct{}
@@ -34,7 +35,7 @@ type named struct {
 }
 
 // obstacle returns the first condition that does not hold, with its name if it is one of
-// several headers or attributes, or nothing if all hold.
+// several headers, attributes or entries of a descriptor, or nothing if all hold.
 func (c *conditions) obstacle(q *query) (obstacle Obstacle, name string) {
 	switch {
 	case c.exclude != nil && c.excludes(q):
@@ -53,6 +54,11 @@ func (c *conditions) obstacle(q *query) (obstacle Obstacle, name string) {
 		a := &c.attributes[i]
 		if value, given := q.req.Attributes[a.name]; !given || !a.accepts(value) {
 			return ObstacleAttribute, a.spelled
+		}
+	}
+	if len(c.descriptor) > 0 {
+		if name, other := c.otherDescriptor(q.req.Descriptor); other {
+			return ObstacleDescriptor, name
 		}
 	}
 	switch {
@@ -156,6 +162,11 @@ func compileConditions(r *Rule) (*conditions, []choice, error) {
 	c.ips = newAddrRanges(networks)
 	choices = appendNetworkChoice(choices, networks)
 
+	if c.descriptor, err = compileDescriptor(r.Descriptor); err != nil {
+		return nil, nil, err
+	}
+	choices = appendDescriptorChoice(choices, c.descriptor)
+
 	keys, err := parseAPIKeys(r.APIKeys)
 	if err != nil {
 		return nil, nil, err
@@ -182,6 +193,7 @@ func (c *conditions) countAll() int {
 	count := len(c.attributes) + len(c.headers)
 	for _, given := range []bool{
 		len(c.methods) > 0, !c.users.empty(), !c.hosts.empty(), c.ips != nil, c.apiKeys != nil, c.exclude != nil,
+		len(c.descriptor) > 0, slices.ContainsFunc(c.descriptor, func(e entryCondition) bool { return !e.except.empty() }),
 	} {
 		if given {
 			count++

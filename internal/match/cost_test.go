@@ -29,6 +29,7 @@ func TestMatch_Allocations(t *testing.T) {
 		Path: "/api/v1/items/42", Method: "GET", Host: "host-1.example.com", IP: netip.MustParseAddr("2001:db8::1"),
 		User: "user-1", APIKey: "key", Headers: map[string][]string{"X-Tier": {"gold", "silver"}},
 		Attributes: map[string]string{"tenant": "tenant-1"},
+		Descriptor: []DescriptorEntry{{"path", "/tenant-1/" + strings.Repeat("x", 5_000)}},
 	}
 	tests := []struct {
 		name   string
@@ -96,7 +97,48 @@ var anchorKinds = []struct {
 	{"IPv6 networks",
 		func(i int) Rule { return Rule{IPs: []netip.Prefix{netip.PrefixFrom(ipv6(i), 56)}} },
 		func(i int) Request { return Request{IP: ipv6(i)} }},
+	{"values of a descriptor",
+		func(i int) Rule {
+			return Rule{Descriptor: []DescriptorMatch{{Key: "generic_key", Value: "login"}, {Key: "tenant", Value: fmt.Sprint("t", i)}}}
+		},
+		func(i int) Request {
+			return descriptorOf(DescriptorEntry{"generic_key", "login"}, DescriptorEntry{"tenant", fmt.Sprint("t", i)})
+		}},
+	{"two values of a descriptor together",
+		func(i int) Rule {
+			return Rule{Descriptor: []DescriptorMatch{{Key: "tenant", Value: fmt.Sprint(i / 100)}, {Key: "method", Value: fmt.Sprint(i % 100)}, {Key: "ip"}}}
+		},
+		func(i int) Request {
+			return descriptorOf(DescriptorEntry{"tenant", fmt.Sprint(i / 100)}, DescriptorEntry{"method", fmt.Sprint(i % 100)}, DescriptorEntry{"ip", "x"})
+		}},
+	{"beginnings of values of a descriptor",
+		func(i int) Rule {
+			return Rule{Descriptor: []DescriptorMatch{{Key: "path", Value: fmt.Sprintf("/tenant-%d/*", i)}}}
+		},
+		func(i int) Request { return descriptorOf(DescriptorEntry{"path", fmt.Sprintf("/tenant-%d/items", i)}) }},
+	{"keys of a descriptor, with any value",
+		func(i int) Rule { return Rule{Descriptor: []DescriptorMatch{{Key: fmt.Sprintf("rule-%d-match-0", i)}}} },
+		func(i int) Request { return descriptorOf(DescriptorEntry{fmt.Sprintf("rule-%d-match-0", i), "x"}) }},
+	{"keys of a descriptor, with exceptions",
+		func(i int) Rule {
+			return Rule{Descriptor: []DescriptorMatch{{Key: fmt.Sprint("k", i), Except: []string{"y", "z*"}}}}
+		},
+		func(i int) Request { return descriptorOf(DescriptorEntry{fmt.Sprint("k", i), "x"}) }},
+	{"users, beside a descriptor that all share",
+		func(i int) Rule {
+			return Rule{Users: []string{fmt.Sprint("user/", i)}, Descriptor: []DescriptorMatch{{Key: "a"}}}
+		},
+		func(i int) Request {
+			return Request{User: fmt.Sprint("user/", i), Descriptor: []DescriptorEntry{{"a", "x"}}}
+		}},
+	{"descriptors, beside users that all share",
+		func(i int) Rule {
+			return Rule{Users: []string{"u"}, Descriptor: []DescriptorMatch{{Key: "b", Value: fmt.Sprint(i)}}}
+		},
+		func(i int) Request { return Request{User: "u", Descriptor: []DescriptorEntry{{"b", fmt.Sprint(i)}}} }},
 }
+
+func descriptorOf(entries ...DescriptorEntry) Request { return Request{Descriptor: entries} }
 
 func ipv4(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}) }
 func ipv6(i int) netip.Addr {
@@ -104,7 +146,7 @@ func ipv6(i int) netip.Addr {
 }
 
 func TestMatch_ManyRulesOfOnePath(t *testing.T) {
-	const count = 5000
+	const count = 10_000
 	for _, kind := range anchorKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			var rules []Rule
@@ -114,6 +156,9 @@ func TestMatch_ManyRulesOfOnePath(t *testing.T) {
 				rules = append(rules, rule)
 			}
 			m := mustCompile(t, rules)
+			if anchors := m.index.leaves[0].anchorCount; anchors != 1 {
+				t.Fatalf("a request has to look up %d anchors", anchors)
+			}
 			for i := 0; i < count; i += 97 {
 				req := kind.request(i)
 				req.Path = "/api/items"

@@ -12,8 +12,8 @@
 //  2. All patterns of all rules form one trie by segments. It is walked once for each
 //     reading, with the set of nodes that the path may have reached so far.
 //  3. Rules that share a pattern are indexed by the value of one of their
-//     conditions (a user, a tenant attribute, a network …), so that a request
-//     is compared only with the rules that have its own values.
+//     conditions (a user, a tenant attribute, a network, a descriptor …), so that a
+//     request is compared only with the rules that have its own values.
 //  4. All conditions of these few candidates are checked, and groups, shadow rules
 //     and final rules are evaluated in priority order.
 //  5. A rule that applies in any reading applies. [Matches] says separately whether a
@@ -34,7 +34,8 @@
 // The work is bounded by the length of the request: at most 24 readings, and one
 // step for each segment and node in reach, without recursion. What follows a "**" is
 // tried only near the end of the path. Only patterns with two or more "**" are tried at
-// every segment; a pattern may have at most four.
+// every segment; a pattern may have at most four. Of a descriptor no more entries are
+// read than rules ask for.
 //
 // # What is left to others
 //

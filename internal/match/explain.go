@@ -14,6 +14,7 @@ const (
 	ObstacleHost         Obstacle = "host"
 	ObstacleHeader       Obstacle = "header"
 	ObstacleAttribute    Obstacle = "attribute"
+	ObstacleDescriptor   Obstacle = "descriptor"
 	ObstacleIP           Obstacle = "ip"
 	ObstacleUser         Obstacle = "user"
 	ObstacleAPIKey       Obstacle = "api-key"
@@ -27,8 +28,9 @@ const (
 type Verdict struct {
 	// Obstacle is what keeps the rule from applying; empty if it applies.
 	Obstacle Obstacle
-	// Name is the header or attribute of an obstacle that is one, as the rule
-	// spells it.
+	// Name is the header, the attribute or the key in the descriptor of an obstacle
+	// that is one, as the rule spells it. A descriptor with entries that the rule does
+	// not ask for has none.
 	Name string
 	// By is the position of the rule that displaced this one or ended the
 	// evaluation, and -1 for every other obstacle.

@@ -18,6 +18,7 @@ func TestExplain_Obstacles(t *testing.T) {
 		Attributes: map[string][]string{"region": {"eu"}, "tenant": {"acme"}},
 		IPs:        []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 		Users:      []string{"ann"}, APIKeys: []string{"secret"},
+		Descriptor: []DescriptorMatch{{Key: "route", Value: "login"}, {Key: "client", Except: []string{"test*"}}},
 	}
 	tests := []struct {
 		name   string
@@ -33,6 +34,10 @@ func TestExplain_Obstacles(t *testing.T) {
 		{"a header that must only be there", func(r *Request) { delete(r.Headers, "X-Color") }, Verdict{ObstacleHeader, "x-color", -1}},
 		{"an attribute", func(r *Request) { r.Attributes["tenant"] = "other" }, Verdict{ObstacleAttribute, "tenant", -1}},
 		{"an attribute that is missing", func(r *Request) { delete(r.Attributes, "region") }, Verdict{ObstacleAttribute, "region", -1}},
+		{"a value of the descriptor", func(r *Request) { r.Descriptor[0].Value = "logout" }, Verdict{ObstacleDescriptor, "route", -1}},
+		{"a value that the descriptor must not have", func(r *Request) { r.Descriptor[1].Value = "test-1" }, Verdict{ObstacleDescriptor, "client", -1}},
+		{"an entry that the descriptor lacks", func(r *Request) { r.Descriptor = r.Descriptor[:1] }, Verdict{ObstacleDescriptor, "client", -1}},
+		{"an entry more", func(r *Request) { r.Descriptor = append(r.Descriptor, DescriptorEntry{"x", "y"}) }, Verdict{ObstacleDescriptor, "", -1}},
 		{"the address", func(r *Request) { r.IP = netip.MustParseAddr("11.0.0.1") }, Verdict{ObstacleIP, "", -1}},
 		{"the user", func(r *Request) { r.User = "bob" }, Verdict{ObstacleUser, "", -1}},
 		{"the API key", func(r *Request) { r.APIKey = "guess" }, Verdict{ObstacleAPIKey, "", -1}},
@@ -44,6 +49,7 @@ func TestExplain_Obstacles(t *testing.T) {
 				Path: "/api/items", Method: "GET", Host: "a.example.com:80", IP: netip.MustParseAddr("10.0.0.1"), User: "ann", APIKey: "secret",
 				Headers:    map[string][]string{"X-Color": {"red"}, "X-Tier": {"silver", "gold"}},
 				Attributes: map[string]string{"region": "eu", "tenant": "acme"},
+				Descriptor: []DescriptorEntry{{"route", "login"}, {"client", "web"}},
 			}
 			tt.change(&req)
 			if got := mustCompile(t, []Rule{rule}).Explain(&req).Rules[0]; got != tt.want {
@@ -114,7 +120,7 @@ func TestExplain_RemovedObstacles(t *testing.T) {
 	}
 	for _, o := range []Obstacle{
 		ObstaclePath, ObstacleExcludedPath, ObstacleMethod, ObstacleHost, ObstacleHeader, ObstacleAttribute,
-		ObstacleIP, ObstacleUser, ObstacleAPIKey,
+		ObstacleDescriptor, ObstacleIP, ObstacleUser, ObstacleAPIKey,
 	} {
 		if met[o] < 20 {
 			t.Errorf("%s was met %d times, so little was tried", o, met[o])
@@ -140,6 +146,8 @@ func takeAway(r *Rule, v Verdict) {
 	case ObstacleAttribute:
 		r.Attributes = maps.Clone(r.Attributes)
 		delete(r.Attributes, v.Name)
+	case ObstacleDescriptor:
+		r.Descriptor = nil
 	case ObstacleIP:
 		r.IPs = nil
 	case ObstacleUser:

@@ -16,6 +16,8 @@ type index struct {
 	anchors []anchor
 	values  hashTable // (anchor, value) → list
 	lists   []candidate
+	// descriptors has the rules that are filed under their descriptor.
+	descriptors descriptorTrie
 }
 
 type leaf struct {
@@ -50,6 +52,7 @@ type anchor struct {
 	anchorID
 	lower   string // of a header, as in named
 	longest int    // of hosts, as in hostSet
+	root    int32  // of descriptors
 }
 
 // anchorID identifies an anchor of a leaf.
@@ -70,6 +73,7 @@ const (
 	byHost
 	byIPv4
 	byIPv6
+	byDescriptor
 	byAPIKey
 )
 
@@ -134,6 +138,8 @@ func (x *index) appendAnchored(dst []candidate, id int32, q *query) []candidate 
 			bytes := network.Addr().As16()
 			dst = x.appendValue(dst, id, string(bytes[:]))
 		}
+	case byDescriptor:
+		dst = x.appendDescriptor(dst, a.root, q.req.Descriptor)
 	case byAPIKey:
 		if q.req.APIKey != "" {
 			sum := q.keyDigest()

@@ -84,6 +84,8 @@ type indexBuilder struct {
 	leaves  [][]int32  // by rule
 	index   index
 	entries []tableEntry
+
+	descriptors descriptorBuilder
 }
 
 // addLeaf files ascending rules at a new leaf and returns its number.
@@ -115,10 +117,15 @@ func (b *indexBuilder) addLeaf(rules []int32) int32 {
 		if !known {
 			id = int32(len(b.index.anchors))
 			numbers[v.anchorID] = id
-			b.index.anchors = append(b.index.anchors, anchor{anchorID: v.anchorID, lower: strings.ToLower(v.name)})
+			b.index.anchors = append(b.index.anchors, b.newAnchor(v.anchorID))
+		}
+		a := &b.index.anchors[id]
+		if v.kind == byDescriptor {
+			first := &b.rules[filed[v][0].rule()] // all of them have the same descriptor
+			b.descriptors.add(a.root, first.when.descriptor, b.addList(filed[v]))
+			continue
 		}
 		if v.kind == byHost {
-			a := &b.index.anchors[id]
 			a.longest = max(a.longest, suffixLength(v.value))
 		}
 		b.entries = append(b.entries, tableEntry{owner: id, text: v.value, value: b.addList(filed[v])})
@@ -126,6 +133,14 @@ func (b *indexBuilder) addLeaf(rules []int32) int32 {
 	p.anchorCount = int32(len(numbers))
 	b.index.leaves = append(b.index.leaves, p)
 	return number
+}
+
+func (b *indexBuilder) newAnchor(id anchorID) anchor {
+	a := anchor{anchorID: id, lower: strings.ToLower(id.name)}
+	if id.kind == byDescriptor {
+		a.root = b.descriptors.addNode()
+	}
+	return a
 }
 
 // countValues counts for every value how many of the rules hold with it.
@@ -181,6 +196,9 @@ func (b *indexBuilder) build() (index, error) {
 		return index{}, err
 	}
 	b.index.values = values
+	if b.index.descriptors, err = b.descriptors.build(); err != nil {
+		return index{}, err
+	}
 	b.index.lists = slices.Clip(b.index.lists)
 	return b.index, nil
 }

@@ -25,6 +25,13 @@ func TestMatch_Conditions(t *testing.T) {
 	attribute := func(name, value string) Request {
 		return Request{Attributes: map[string]string{name: value}}
 	}
+	descriptor := func(keysAndValues ...string) Request {
+		var r Request
+		for pair := range slices.Chunk(keysAndValues, 2) {
+			r.Descriptor = append(r.Descriptor, DescriptorEntry{pair[0], pair[1]})
+		}
+		return r
+	}
 	// SHA-256 of "secret".
 	const digestOfSecret = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
 
@@ -97,6 +104,23 @@ func TestMatch_Conditions(t *testing.T) {
 			[]Request{{APIKey: "secret"}}, []Request{{}, {APIKey: "sha256:" + digestOfSecret}}},
 		{"no API key is not one whose digest is that of nothing",
 			Rule{APIKeys: []string{"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}}, nil, []Request{{}}},
+		{"a descriptor has these entries, in this order, and no others", Rule{Descriptor: []DescriptorMatch{{Key: "a", Value: "1"}, {Key: "b", Value: "2"}}},
+			[]Request{descriptor("a", "1", "b", "2")},
+			[]Request{{}, descriptor("a", "1"), descriptor("b", "2"), descriptor("b", "2", "a", "1"), descriptor("a", "1", "b", "2", "c", "3"),
+				descriptor("a", "2", "b", "2"), descriptor("a", "1", "a", "1"), descriptor("A", "1", "b", "2"), descriptor("a", "", "b", "")}},
+		{"an entry without value has any", Rule{Descriptor: []DescriptorMatch{{Key: "a"}, {Key: "b", Value: "*"}}},
+			[]Request{descriptor("a", "1", "b", "2"), descriptor("a", "", "b", "*")}, []Request{descriptor("a", "1"), descriptor("a", "1", "c", "2")}},
+		{"a wildcard is what a value begins with", Rule{Descriptor: []DescriptorMatch{{Key: "a", Value: "foo*"}}},
+			[]Request{descriptor("a", "foo"), descriptor("a", "foobar"), descriptor("a", "foo*")}, []Request{descriptor("a", "fo"), descriptor("a", "Foo"), descriptor("a", "")}},
+		{"a value is not what others begin with", Rule{Descriptor: []DescriptorMatch{{Key: "a", Value: "foo"}}},
+			[]Request{descriptor("a", "foo")}, []Request{descriptor("a", "foobar"), descriptor("a", "foo*")}},
+		{"exceptions do not match", Rule{Descriptor: []DescriptorMatch{{Key: "a", Value: "f*", Except: []string{"foo", "fa*", "fab*", "f1", "f2", "f3", "f4"}}}},
+			[]Request{descriptor("a", "f"), descriptor("a", "foot"), descriptor("a", "fob")},
+			[]Request{descriptor("a", "foo"), descriptor("a", "fa"), descriptor("a", "fable"), descriptor("a", "f4"), descriptor("a", "x")}},
+		{"one entry may come twice", Rule{Descriptor: []DescriptorMatch{{Key: "a", Value: "1"}, {Key: "a", Value: "2"}}},
+			[]Request{descriptor("a", "1", "a", "2")}, []Request{descriptor("a", "2", "a", "1"), descriptor("a", "1")}},
+		{"a descriptor may be long", Rule{Descriptor: slices.Repeat([]DescriptorMatch{{Key: "a"}}, MaxDescriptor)},
+			[]Request{descriptor(slices.Repeat([]string{"a", "1"}, MaxDescriptor)...)}, []Request{descriptor(slices.Repeat([]string{"a", "1"}, 100_000)...)}},
 		{"all conditions must hold together", Rule{Paths: []string{"/a"}, Methods: []string{"GET"}, Users: []string{"u"}},
 			[]Request{{Path: "/a", Method: "GET", User: "u"}},
 			[]Request{{Path: "/a", Method: "GET"}, {Path: "/a", User: "u"}, {Path: "/b", Method: "GET", User: "u"}}},
@@ -231,6 +255,11 @@ func TestCompile_Errors(t *testing.T) {
 		{"a host that is too long", Rule{Hosts: []string{strings.Repeat("a.", 200)}}, `at most 252`},
 		{"no network", Rule{IPs: []netip.Prefix{{}}}, `"10.0.0.0/8"`},
 		{"a network across both families", Rule{IPs: []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.0/90")}}, `mixes IPv4 and IPv6`},
+		{"a descriptor without key", Rule{Descriptor: []DescriptorMatch{{Key: "a"}, {Value: "1"}}}, `descriptor: entry 2 has no key`},
+		{"a star inside a value", Rule{Descriptor: []DescriptorMatch{{Key: "a", Value: "f*o"}}}, `descriptor: entry 1: a star is possible only at the end`},
+		{"two stars", Rule{Descriptor: []DescriptorMatch{{Key: "a", Value: "f**"}}}, `a star is possible only at the end`},
+		{"a star inside an exception", Rule{Descriptor: []DescriptorMatch{{Key: "a", Except: []string{"b", "*c"}}}}, `descriptor: except of entry 1: a star`},
+		{"a descriptor that is too long", Rule{Descriptor: slices.Repeat([]DescriptorMatch{{Key: "a"}}, MaxDescriptor+1)}, `17 entries, at most 16`},
 		{"an empty API key", Rule{APIKeys: []string{""}}, `apiKeys: entry 1 is empty`},
 		{"a malformed digest", Rule{APIKeys: []string{"k", "sha256:abcd"}}, `apiKeys: entry 2 begins with "sha256:"`},
 	}

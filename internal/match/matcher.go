@@ -1,6 +1,7 @@
 package match
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -28,6 +29,8 @@ type Rule struct {
 	// IPs are networks. IPv4-mapped IPv6 counts as IPv4, here and in the request, so
 	// an IPv6 network never holds an IPv4 address.
 	IPs []netip.Prefix
+	// Descriptor is the request's descriptor: all its entries, in this order.
+	Descriptor []DescriptorMatch
 	// Users are user ids.
 	Users []string
 	// APIKeys are keys, or digests of keys as "sha256:" and 64 hexadecimal digits.
@@ -56,6 +59,8 @@ type Request struct {
 	// builds them, or lower-case ones, as gRPC does.
 	Headers    map[string][]string
 	Attributes map[string]string
+	// Descriptor is the request's, in order.
+	Descriptor []DescriptorEntry
 }
 
 // Matcher finds the rules that apply to a request. It does not change and may be
@@ -222,10 +227,10 @@ func (m *Matcher) Match(req *Request, dst []int32) Matches {
 	if m.hosts {
 		q.host = hostName(req.Host)
 	}
-	if !IsClean(req.Path) || hasUpper(q.host) {
+	q.path = cmp.Or(req.Path, "/") // what Envoy sends has no path
+	if !IsClean(q.path) || hasUpper(q.host) {
 		return m.matchReadings(&q, dst[:0])
 	}
-	q.path = req.Path
 	q.folded = m.fold(q.path)
 	found := Matches{Rules: m.match(&q, dst[:0]), Enforced: true, Final: true}
 	found.add(m.rules, found.Rules)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"net/textproto"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -42,7 +43,7 @@ func (q *oracleRequest) read(path string) {
 }
 
 // obstacle returns the first condition of a rule that does not hold, with its name if
-// it is one of several headers or attributes, or nothing if all hold.
+// it is one of several headers, attributes or entries, or nothing if all hold.
 func (q *oracleRequest) obstacle(r *Rule) (obstacle Obstacle, name string) {
 	onPath := q.onPath
 	if r.IgnoreCase {
@@ -67,6 +68,9 @@ func (q *oracleRequest) obstacle(r *Rule) (obstacle Obstacle, name string) {
 		if value, given := q.Attributes[name]; !given || !accepted(value, r.Attributes[name]) {
 			return ObstacleAttribute, name
 		}
+	}
+	if name, holds := q.hasDescriptor(r.Descriptor); !holds {
+		return ObstacleDescriptor, name
 	}
 	switch {
 	case len(r.IPs) > 0 && !slices.ContainsFunc(r.IPs, q.inNetwork):
@@ -144,6 +148,31 @@ func (q *oracleRequest) hasHeader(name string, values []string) bool {
 
 func accepted(value string, values []string) bool {
 	return slices.Contains(values, value) || value != "" && slices.Contains(values, "*")
+}
+
+// hasDescriptor returns the key of the first entry that is missing or differs.
+func (q *oracleRequest) hasDescriptor(want []DescriptorMatch) (name string, holds bool) {
+	if len(want) == 0 {
+		return "", true
+	}
+	for i, m := range want {
+		if i == len(q.Descriptor) || q.Descriptor[i].Key != m.Key {
+			return m.Key, false
+		}
+		like := func(form string) bool { return oracleForm(form).MatchString(q.Descriptor[i].Value) }
+		if !like(m.Value) || slices.ContainsFunc(m.Except, like) {
+			return m.Key, false
+		}
+	}
+	return "", len(q.Descriptor) == len(want)
+}
+
+// oracleForm is what a value in a descriptor must look like.
+func oracleForm(form string) *regexp.Regexp {
+	if form == "" {
+		form = "*"
+	}
+	return regexp.MustCompile("^(?s:" + strings.ReplaceAll(regexp.QuoteMeta(form), `\*`, ".*") + ")$")
 }
 
 func (q *oracleRequest) inNetwork(network netip.Prefix) bool {

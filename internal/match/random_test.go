@@ -142,6 +142,11 @@ func (g generator) rules() []Rule {
 	for i := range rules {
 		rules[i] = g.rule(crowded)
 	}
+	if g.chance(20) { // all of them descriptors and little else, as for Envoy
+		for i := range rules {
+			rules[i] = Rule{Descriptor: g.descriptorMatch(), Methods: rules[i].Methods, Group: rules[i].Group}
+		}
+	}
 	return rules
 }
 
@@ -189,6 +194,9 @@ func (g generator) rule(crowded bool) Rule {
 			r.APIKeys = append(r.APIKeys, key)
 		}
 	}
+	if g.chance(odds) {
+		r.Descriptor = g.descriptorMatch()
+	}
 	r.Group = g.one("", "", "g1", "g2", "g3")
 	r.Shadow = g.chance(25)
 	r.Final = g.chance(8)
@@ -201,6 +209,19 @@ func (g generator) named(names ...string) map[string][]string {
 		conditions[g.one(names...)] = g.some(6, append([]string{"*"}, poolValues...)...)
 	}
 	return conditions
+}
+
+func (g generator) descriptorMatch() []DescriptorMatch {
+	var matches []DescriptorMatch
+	forms := append([]string{"", "*", "g*", "gr*", "gre*", "green*", "p*"}, poolValues...)
+	for range 1 + g.IntN(3) {
+		m := DescriptorMatch{Key: g.one("k", "l"), Value: g.one(forms...)}
+		if g.chance(30) {
+			m.Except = g.some(6, slices.DeleteFunc(slices.Clone(forms), func(s string) bool { return s == "" })...)
+		}
+		matches = append(matches, m)
+	}
+	return matches
 }
 
 func (g generator) pattern() string {
@@ -251,6 +272,11 @@ func (g generator) request() Request {
 		req.Attributes = make(map[string]string)
 		for _, name := range g.some(2, "color", "shade") {
 			req.Attributes[name] = g.one(poolValues...)
+		}
+	}
+	if g.chance(80) {
+		for range 1 + g.IntN(3) {
+			req.Descriptor = append(req.Descriptor, DescriptorEntry{g.one("k", "l"), g.one(append(poolValues, "gr", "greens")...)})
 		}
 	}
 	return req

@@ -1,0 +1,147 @@
+package match
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MaxDescriptor is how many entries the descriptor of a rule may have. A request may
+// have more, and then no rule with a descriptor matches it.
+const MaxDescriptor = 16
+
+// DescriptorEntry is one entry of a request's descriptor.
+type DescriptorEntry struct {
+	Key   string `json:"key" doc:"The key of the entry."`
+	Value string `json:"value,omitempty" doc:"The value of the entry."`
+}
+
+// DescriptorMatch is what one entry of a descriptor must be.
+type DescriptorMatch struct {
+	Key string
+	// Value is the entry's value, or "foo*" for values that begin with foo. "" and "*"
+	// are any value, the empty one included.
+	Value string
+	// Except are values, in the same forms, that do not match although Value does.
+	Except []string
+}
+
+// entryCondition is the condition on one entry.
+type entryCondition struct {
+	key string
+	valueForm
+	except exceptions
+}
+
+// A valueForm is a value, or the beginning of values. Every value begins with "".
+type valueForm struct {
+	text  string
+	begin bool
+}
+
+func parseValueForm(s string) (valueForm, error) {
+	text, star := strings.CutSuffix(s, "*")
+	if strings.Contains(text, "*") {
+		return valueForm{}, errors.New(`a star is possible only at the end of a value, as in "foo*"`)
+	}
+	return valueForm{text: text, begin: star || s == ""}, nil
+}
+
+func (f *valueForm) accepts(value string) bool {
+	return value == f.text || f.begin && strings.HasPrefix(value, f.text)
+}
+
+// exceptions are the values that an entry must not have. The zero value is empty.
+type exceptions struct {
+	values, beginnings valueSet
+	lengths            []int // of the beginnings, ascending
+}
+
+func newExceptions(forms []valueForm) exceptions {
+	var values, beginnings []string
+	var lengths []int
+	for _, f := range forms {
+		if f.begin {
+			beginnings = append(beginnings, f.text)
+			lengths = append(lengths, len(f.text))
+		} else {
+			values = append(values, f.text)
+		}
+	}
+	slices.Sort(lengths)
+	return exceptions{newValueSet(values), newValueSet(beginnings), slices.Compact(lengths)}
+}
+
+func (x *exceptions) empty() bool { return x.values.empty() && x.beginnings.empty() }
+
+func (x *exceptions) has(value string) bool {
+	if x.values.has(value) {
+		return true
+	}
+	for _, length := range x.lengths {
+		if length > len(value) {
+			break
+		}
+		if x.beginnings.has(value[:length]) {
+			return true
+		}
+	}
+	return false
+}
+
+// otherDescriptor reports whether a request's descriptor is not the one that a rule asks
+// for, with the key of the first entry of the rule that is missing or differs. The name
+// is empty if the request has more entries than the rule.
+func (c *conditions) otherDescriptor(entries []DescriptorEntry) (name string, other bool) {
+	for i := range c.descriptor {
+		want := &c.descriptor[i]
+		if i >= len(entries) || entries[i].Key != want.key ||
+			!want.accepts(entries[i].Value) || want.except.has(entries[i].Value) {
+			return want.key, true
+		}
+	}
+	return "", len(entries) > len(c.descriptor)
+}
+
+func compileDescriptor(matches []DescriptorMatch) ([]entryCondition, error) {
+	if len(matches) > MaxDescriptor {
+		return nil, fmt.Errorf("descriptor: it has %d entries, at most %d are possible", len(matches), MaxDescriptor)
+	}
+	var compiled []entryCondition
+	for i, m := range matches {
+		if m.Key == "" {
+			return nil, fmt.Errorf("descriptor: entry %d has no key", i+1)
+		}
+		form, err := parseValueForm(m.Value)
+		if err != nil {
+			return nil, fmt.Errorf("descriptor: entry %d: %w", i+1, err)
+		}
+		var except []valueForm
+		for _, s := range m.Except {
+			f, err := parseValueForm(s)
+			if err != nil {
+				return nil, fmt.Errorf("descriptor: except of entry %d: %w", i+1, err)
+			}
+			except = append(except, f)
+		}
+		compiled = append(compiled, entryCondition{key: m.Key, valueForm: form, except: newExceptions(except)})
+	}
+	return compiled, nil
+}
+
+// appendDescriptorChoice adds the descriptor. Its value names the keys and the forms of
+// the values, so that rules which differ in nothing else are filed together.
+func appendDescriptorChoice(choices []choice, descriptor []entryCondition) []choice {
+	if len(descriptor) == 0 {
+		return choices
+	}
+	var name []byte
+	for i := range descriptor {
+		name = strconv.AppendQuote(name, descriptor[i].key)
+		name = strconv.AppendQuote(name, descriptor[i].text)
+		name = strconv.AppendBool(name, descriptor[i].begin)
+	}
+	return appendChoice(choices, anchorID{kind: byDescriptor}, []string{string(name)})
+}
