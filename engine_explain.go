@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/fluxgate/fluxgate/internal/match"
 )
@@ -63,6 +64,7 @@ func (e *Engine) Explain(ctx context.Context, req *Request) (Explanation, error)
 func (e *Engine) amendedCopy(ctx context.Context, req *Request) (*Request, *RuleSet, error) {
 	asked := *req
 	asked.Headers, asked.Attributes, asked.Costs = cloneValues(req.Headers), maps.Clone(req.Attributes), maps.Clone(req.Costs)
+	asked.Descriptor = slices.Clone(req.Descriptor)
 	if req.Estimate != nil {
 		estimate := *req.Estimate
 		asked.Estimate = &estimate

@@ -262,6 +262,11 @@ var parts = []struct {
 		r.Attributes = map[string]string{"tenant": "changed"}
 		return had
 	}},
+	{"descriptor", func(r *fluxgate.Request) bool {
+		had := len(r.Descriptor) > 0
+		r.Descriptor = append(slices.Clip(r.Descriptor), fluxgate.DescriptorEntry{Key: "added"})
+		return had
+	}},
 }
 
 func replace(value *string, with string) (had bool) {

@@ -111,15 +111,16 @@ func TestExplain_AmendsACopy(t *testing.T) {
 	})}, fluxgate.WithAmend(func(_ context.Context, req *fluxgate.Request) error {
 		req.Attributes["tenant"] = "acme"
 		req.Headers["X-Seen"][0] = "changed"
+		req.Descriptor[0].Value = "changed"
 		req.Path += "/added"
 		return nil
 	}))
-	req := fluxgate.Request{Path: "/a", Attributes: map[string]string{"region": "eu"}, Headers: map[string][]string{"X-Seen": {"no"}}}
+	req := fluxgate.Request{Path: "/a", Attributes: map[string]string{"region": "eu"}, Headers: map[string][]string{"X-Seen": {"no"}}, Descriptor: []fluxgate.DescriptorEntry{{Key: "k"}}}
 	x, err := g.Explain(t.Context(), &req)
 	if err != nil || !x.Rules[0].Applies {
 		t.Errorf("the rule does not apply: %q, %v", words(x.Rules), err)
 	}
-	if req.Path != "/a" || !maps.Equal(req.Attributes, map[string]string{"region": "eu"}) || req.Headers["X-Seen"][0] != "no" {
+	if req.Path != "/a" || !maps.Equal(req.Attributes, map[string]string{"region": "eu"}) || req.Headers["X-Seen"][0] != "no" || req.Descriptor[0].Value != "" {
 		t.Errorf("the request was changed to %+v", req)
 	}
 }

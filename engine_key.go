@@ -148,8 +148,30 @@ func (k *keyer) appendField(b []byte, f keyField, req *Request) (encoded []byte,
 		}
 		b = append(b, byte(f.kind))
 		return appendBytes(appendBytes(b, f.name), values[0]), true
+	case fieldDescriptor:
+		return appendDescriptor(b, req.Descriptor)
+	case fieldDescriptorEntry:
+		for i := range req.Descriptor {
+			if e := &req.Descriptor[i]; e.Key == f.name {
+				b = append(b, byte(f.kind))
+				return appendBytes(appendBytes(b, e.Key), e.Value), true
+			}
+		}
 	}
 	return b, false
+}
+
+// appendDescriptor appends all entries, after their number: where they end must not
+// depend on what follows.
+func appendDescriptor(b []byte, entries []DescriptorEntry) (encoded []byte, there bool) {
+	if len(entries) == 0 {
+		return b, false
+	}
+	b = binary.AppendUvarint(append(b, byte(fieldDescriptor)), uint64(len(entries)))
+	for i := range entries {
+		b = appendBytes(appendBytes(b, entries[i].Key), entries[i].Value)
+	}
+	return b, true
 }
 
 func (k *keyer) appendIP(b []byte, ip netip.Addr) (encoded []byte, there bool) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +45,15 @@ func TestKey_SharedBuckets(t *testing.T) {
 	byMethod := Rule{Scope: ScopeComposite, KeyFields: []string{"method"}}
 	pair := Rule{Scope: ScopeComposite, KeyFields: []string{"userId", "apiKey"}}
 	header := Rule{Scope: ScopeComposite, KeyFields: []string{"header:X-Tenant"}}
+	whole := Rule{Scope: ScopeComposite, KeyFields: []string{"descriptor"}}
+	entry := Rule{Scope: ScopeComposite, KeyFields: []string{"descriptor:b"}}
+	descriptor := func(keysAndValues ...string) Request {
+		var r Request
+		for pair := range slices.Chunk(keysAndValues, 2) {
+			r.Descriptor = append(r.Descriptor, DescriptorEntry{Key: pair[0], Value: pair[1]})
+		}
+		return r
+	}
 	custom := Rule{Scope: ScopeCustom, KeyFields: []string{"attr:tenant"}}
 	for _, c := range []struct {
 		name string
@@ -73,6 +83,12 @@ func TestKey_SharedBuckets(t *testing.T) {
 		{"a missing part is not an empty neighbour", pair, Request{UserID: "a"}, Request{APIKey: "a"}, false},
 		{"several lines of a header name nobody", header, Request{Headers: map[string][]string{"X-Tenant": {"a", "b"}}}, Request{Headers: map[string][]string{"X-Tenant": {"a", "c"}}}, true},
 		{"two lines of a header are not one", header, Request{Headers: map[string][]string{"X-Tenant": {"a", "b"}}}, Request{Headers: map[string][]string{"X-Tenant": {"ab"}}}, false},
+		{"the order of a descriptor counts", whole, descriptor("a", "1", "b", "2"), descriptor("b", "2", "a", "1"), false},
+		{"one descriptor is the same twice", whole, descriptor("a", "1"), descriptor("a", "1"), true},
+		{"an entry counts by its value alone", entry, descriptor("a", "1", "b", "2"), descriptor("b", "2"), true},
+		{"two values of an entry do not", entry, descriptor("b", "1"), descriptor("b", "2"), false},
+		{"of several entries with a key the first counts", entry, descriptor("b", "1", "b", "2"), descriptor("b", "1", "b", "3"), true},
+		{"an entry without value is not a missing one", entry, descriptor("b", ""), descriptor("a", ""), false},
 		{"an attribute counts by its value", custom, Request{Attributes: map[string]string{"tenant": "a"}}, Request{Attributes: map[string]string{"tenant": "b"}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -98,6 +114,39 @@ func TestKey_RuleRuleSetAndSalt(t *testing.T) {
 			t.Errorf("%s and %s share buckets", name, other)
 		}
 		seen[p] = name
+	}
+}
+
+// Different descriptors have different keys, also with another part behind them.
+func TestKey_Descriptors(t *testing.T) {
+	r := compiled(t, Rule{Scope: ScopeComposite, KeyFields: []string{"descriptor", "userId"}})
+	// The last user is encoded as an entry of the two before it and a missing user.
+	texts := []string{"", "a", "ab", "\x01a", "b", "\x05a", "a\x01b\x09\x02"}
+	descriptors := [][]DescriptorEntry{nil}
+	for _, key := range texts {
+		for _, value := range texts {
+			descriptors = append(descriptors, []DescriptorEntry{{Key: key, Value: value}})
+		}
+	}
+	single := descriptors[1:]
+	for _, first := range single {
+		for _, second := range single {
+			descriptors = append(descriptors, slices.Concat(first, second))
+		}
+	}
+	seen := map[string]Request{}
+	for _, d := range descriptors {
+		for _, user := range texts {
+			req := Request{Descriptor: d, UserID: user}
+			encoded, _ := (&keyer{}).encode(nil, r, &req)
+			if other, taken := seen[string(encoded)]; taken {
+				t.Fatalf("%q of %q and %q of %q are encoded the same", d, user, other.Descriptor, other.UserID)
+			}
+			seen[string(encoded)] = req
+		}
+	}
+	if want := (1 + 49 + 49*49) * len(texts); len(seen) != want {
+		t.Errorf("%d keys were compared, want %d", len(seen), want)
 	}
 }
 

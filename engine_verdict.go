@@ -19,8 +19,8 @@ type Verdict struct {
 	// function of [WithIdentity] failed.
 	Key Key
 	// Identity names what Key is present of, as rules spell it: ip, userId,
-	// apiKey, method, path, header:NAME, attr:NAME, or [IdentityResolved]. It
-	// is empty if all callers share a bucket. A rule that counts by address
+	// apiKey, method, path, header:NAME, attr:NAME, descriptor, descriptor:KEY,
+	// or [IdentityResolved]. It is empty if all callers share a bucket. A rule that counts by address
 	// because an identity is missing has ip here.
 	Identity []string
 	// Missing are the parts of the rule's key that the request does not have.

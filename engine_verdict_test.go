@@ -37,6 +37,7 @@ func TestVerdict_Conditions(t *testing.T) {
 			Headers: map[string][]string{"x-plan": {"gold"}}, Attributes: map[string][]string{"tenant": {"acme"}},
 			IPs:   []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
 			Users: []string{"ann"}, APIKeys: []string{"secret"},
+			Descriptor: []fluxgate.DescriptorMatch{{Key: "route", Value: "login"}, {Key: "client", Except: []string{"test*"}}},
 		}
 	})
 	for _, c := range []struct {
@@ -51,6 +52,8 @@ func TestVerdict_Conditions(t *testing.T) {
 		{fluxgate.WhyHost, "", func(r *fluxgate.Request) { r.Host = "www.example.com" }},
 		{fluxgate.WhyHeader, "x-plan", func(r *fluxgate.Request) { r.Headers = map[string][]string{"X-Plan": {"lead"}} }},
 		{fluxgate.WhyAttribute, "tenant", func(r *fluxgate.Request) { r.Attributes = map[string]string{"tenant": "other"} }},
+		{fluxgate.WhyDescriptor, "client", func(r *fluxgate.Request) { r.Descriptor[1].Value = "test-7" }},
+		{fluxgate.WhyDescriptor, "route", func(r *fluxgate.Request) { r.Descriptor = nil }},
 		{fluxgate.WhyIP, "", func(r *fluxgate.Request) { r.IP = netip.MustParseAddr("198.51.100.1") }},
 		{fluxgate.WhyUser, "", func(r *fluxgate.Request) { r.UserID = "bob" }},
 		{fluxgate.WhyAPIKey, "", func(r *fluxgate.Request) { r.APIKey = "guess" }},
@@ -60,6 +63,7 @@ func TestVerdict_Conditions(t *testing.T) {
 			req := fluxgate.Request{
 				Path: "/api/users", Method: "GET", Host: "api.example.com", IP: here, UserID: "ann", APIKey: "secret",
 				Headers: map[string][]string{"X-Plan": {"gold"}}, Attributes: map[string]string{"tenant": "acme"},
+				Descriptor: []fluxgate.DescriptorEntry{{Key: "route", Value: "login"}, {Key: "client", Value: "web"}},
 			}
 			c.change(&req)
 			set, verdicts, err := g.Effective(t.Context(), &req)
@@ -123,6 +127,7 @@ func TestVerdict_Identity(t *testing.T) {
 	full := fluxgate.Request{
 		IP: here, UserID: "ann", APIKey: "secret", Method: "GET", Path: "/a",
 		Headers: map[string][]string{"X-Plan": {"gold"}}, Attributes: map[string]string{"region": "eu"},
+		Descriptor: []fluxgate.DescriptorEntry{{Key: "route"}, {Key: "client", Value: "web"}},
 	}
 	nobody := fluxgate.Request{IP: here}
 	for _, c := range []struct {
@@ -139,6 +144,13 @@ func TestVerdict_Identity(t *testing.T) {
 		{"of an attribute", scope(fluxgate.ScopeCustom, "attr:region"), full, []string{"attr:region"}, nil, false},
 		{"of several parts, as the rule spells them", composite, full,
 			[]string{"userId", "header:x-plan", "attr:region", "method", "path"}, nil, false},
+		{"of the descriptor", scope(fluxgate.ScopeComposite, "descriptor"), full, []string{"descriptor"}, nil, false},
+		{"of entries of the descriptor", scope(fluxgate.ScopeComposite, "descriptor:client", "descriptor:route"), full,
+			[]string{"descriptor:client", "descriptor:route"}, nil, false},
+		{"of the address where entries of the descriptor are missing", scope(fluxgate.ScopeComposite, "descriptor:client", "descriptor:plan"), full,
+			[]string{"descriptor:client", "ip"}, []string{"descriptor:plan"}, false},
+		{"and there is none without descriptor where that is refused", missing(scope(fluxgate.ScopeComposite, "descriptor"), fluxgate.MissingRefuse), nobody,
+			nil, []string{"descriptor"}, true},
 		{"of the address where the user is missing", scope(fluxgate.ScopeUser), nobody, []string{"ip"}, []string{"userId"}, false},
 		{"of nothing where both are missing", scope(fluxgate.ScopeUser), fluxgate.Request{}, nil, []string{"userId"}, false},
 		{"of nothing where the address is missing", scope(fluxgate.ScopeIP), fluxgate.Request{}, nil, []string{"ip"}, false},

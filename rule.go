@@ -32,8 +32,9 @@ type Rule struct {
 	// Scope is whose bucket it is. Empty means ScopeGlobal.
 	Scope Scope
 	// KeyFields are the parts of a ScopeComposite key, in order (ip, userId,
-	// apiKey, method, path, header:NAME, attr:NAME), or the one attr:NAME of
-	// a ScopeCustom key.
+	// apiKey, method, path, header:NAME, attr:NAME, descriptor for all entries of
+	// the descriptor, descriptor:KEY for the value of its first entry with that
+	// key), or the one attr:NAME of a ScopeCustom key.
 	KeyFields []string
 	// Cost is the measure that the rule counts: MeasureTokens, or any name of which
 	// requests carry costs. Empty means MeasureRequests.

@@ -27,7 +27,7 @@ type RuleDocument struct {
 	Methods           []string          `json:"methods,omitempty" nullable:"false" doc:"Several methods instead of method."`
 	When              *When             `json:"when,omitempty" doc:"What else must hold."`
 	LimitScope        Scope             `json:"limitScope,omitempty" enum:"GLOBAL,IP,USER_ID,API_KEY,COMPOSITE,CUSTOM,PER_IP,PER_USER,PER_API_KEY" doc:"Whose bucket it is. The default is GLOBAL."`
-	KeyFields         []string          `json:"compositeKeyFields,omitempty" nullable:"false" doc:"The parts of a COMPOSITE or CUSTOM key: ip, userId, apiKey, method, path, header:NAME, attr:NAME."`
+	KeyFields         []string          `json:"compositeKeyFields,omitempty" nullable:"false" doc:"The parts of a COMPOSITE or CUSTOM key: ip, userId, apiKey, method, path, header:NAME, attr:NAME, descriptor, descriptor:KEY."`
 	Cost              string            `json:"cost,omitempty" doc:"What the rule counts: requests, tokens, or another measure of which requests carry costs, such as usd. The default is requests."`
 	Bands             []BandDocument    `json:"bands,omitempty" nullable:"false" doc:"1 to 16, which all must admit a request. None where the action is allow or deny."`
 	Priority          int               `json:"priority" required:"false" doc:"Higher first, ties by id."`

@@ -8,7 +8,7 @@ import (
 // maxKeyFields bounds the parts of a composite key.
 const maxKeyFields = 16
 
-const keyFieldForms = "ip, userId, apiKey, method, path, header:NAME, attr:NAME"
+const keyFieldForms = "ip, userId, apiKey, method, path, header:NAME, attr:NAME, descriptor, descriptor:KEY"
 
 // fieldKind is what a part of a key is made of. The numbers are part of the
 // encoding that is hashed: they never change.
@@ -25,12 +25,14 @@ const (
 	fieldAttribute
 	fieldResolved // by the user's function
 	fieldMissing
+	fieldDescriptor
+	fieldDescriptorEntry
 )
 
 // keyField is one part of a key.
 type keyField struct {
 	kind fieldKind
-	name string // of the header, canonical, or of the attribute
+	name string // of the header, canonical, or of the attribute; or the key of the entry
 	// lower is the header's name as gRPC and Envoy spell it.
 	lower string
 	// ignoreCase is set for the path of a rule that ignores case.
@@ -38,7 +40,9 @@ type keyField struct {
 }
 
 // plainFields are the entries of compositeKeyFields without a name.
-var plainFields = map[string]fieldKind{"ip": fieldIP, "userId": fieldUser, "apiKey": fieldAPIKey, "method": fieldMethod, "path": fieldPath}
+var plainFields = map[string]fieldKind{
+	"ip": fieldIP, "userId": fieldUser, "apiKey": fieldAPIKey, "method": fieldMethod, "path": fieldPath, "descriptor": fieldDescriptor,
+}
 
 // parseKeyField reads one entry of compositeKeyFields.
 func parseKeyField(s string) (keyField, bool) {
@@ -47,6 +51,9 @@ func parseKeyField(s string) (keyField, bool) {
 	}
 	if name, ok := strings.CutPrefix(s, "header:"); ok {
 		return keyField{kind: fieldHeader, name: textproto.CanonicalMIMEHeaderKey(name), lower: strings.ToLower(name)}, isToken(name)
+	}
+	if key, ok := strings.CutPrefix(s, "descriptor:"); ok {
+		return keyField{kind: fieldDescriptorEntry, name: key}, isIdentity(key)
 	}
 	name, ok := strings.CutPrefix(s, "attr:")
 	return keyField{kind: fieldAttribute, name: name}, ok && isIdentity(name)

@@ -59,7 +59,7 @@ func (g ruleMaker) rule(number int) fluxgate.Rule {
 	case fluxgate.ScopeCustom:
 		r.KeyFields = []string{"attr:tenant"}
 	case fluxgate.ScopeComposite:
-		fields := []string{"ip", "userId", "apiKey", "method", "path", "header:X-Plan", "attr:tenant"}
+		fields := []string{"ip", "userId", "apiKey", "method", "path", "header:X-Plan", "attr:tenant", "descriptor", "descriptor:tenant"}
 		g.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
 		r.KeyFields = fields[:1+g.IntN(3)]
 	}
@@ -104,6 +104,9 @@ func (g ruleMaker) narrow(r *fluxgate.Rule) {
 		r.When.Attributes = map[string][]string{"tenant": {pick(g, "acme", "*")}}
 	}
 	if g.chance(odds) {
+		r.When.Descriptor = []fluxgate.DescriptorMatch{{Key: "tenant", Value: pick(g, "acme", "a*", "")}}
+	}
+	if g.chance(odds) {
 		r.When.IPs = []netip.Prefix{netip.MustParsePrefix(pick(g, "192.0.2.0/31", "2001:db8::/32"))}
 	}
 	if g.chance(odds) {
@@ -133,6 +136,9 @@ func (g ruleMaker) request() fluxgate.Request {
 	}
 	if g.chance(60) {
 		req.Attributes = map[string]string{"tenant": pick(g, "acme", "other", "")}
+	}
+	if g.chance(60) {
+		req.Descriptor = []fluxgate.DescriptorEntry{{Key: pick(g, "tenant", "tenant", "other"), Value: pick(g, "acme", "other", "")}}
 	}
 	return req
 }

@@ -89,13 +89,14 @@ func TestParseRuleSet_Spellings(t *testing.T) {
 func TestRuleSet_JSON(t *testing.T) {
 	set, err := fluxgate.NewRuleSet("everything", fluxgate.Rule{
 		ID: "all", Paths: []string{"/a/*", "/b/**"}, Methods: []string{"GET", "POST"}, Scope: fluxgate.ScopeComposite,
-		KeyFields: []string{"ip", "header:X-Tenant", "attr:plan"}, Priority: -3, Group: "g", Action: fluxgate.ActionLimit,
+		KeyFields: []string{"ip", "header:X-Tenant", "attr:plan", "descriptor", "descriptor:a"}, Priority: -3, Group: "g", Action: fluxgate.ActionLimit,
 		Disabled: true, OnLimitExceed: fluxgate.WaitForRefill, Mode: fluxgate.ModeShadow, OnFailure: fluxgate.FailClosed,
 		OnMissingIdentity: fluxgate.MissingRefuse,
 		When: fluxgate.When{
 			Hosts: []string{"api.example.com", "*.example.org"}, ExcludePaths: []string{"/a/health"},
 			Headers: map[string][]string{"X-A": {"1", "2"}}, Attributes: map[string][]string{"tier": {"*"}},
 			IPs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Users: []string{"u"}, APIKeys: []string{"k"},
+			Descriptor: []fluxgate.DescriptorMatch{{Key: "a"}, {Key: "b", Value: "c"}, {Key: "d", Value: "e*", Except: []string{"ef", "eg*"}}},
 		},
 		Bands: []fluxgate.Band{{Label: "x", Capacity: 5, RefillTokens: 2, Refill: 1500 * time.Millisecond, Kind: fluxgate.TokenBucket}, {Capacity: 9, RefillTokens: 9, Refill: 48 * time.Hour},
 			{Kind: fluxgate.Quota, Capacity: 9, Period: "week", Timezone: "Europe/Berlin"}, {Kind: fluxgate.SlidingWindow, Label: "w", Capacity: 9, Refill: 1600 * time.Microsecond},

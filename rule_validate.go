@@ -19,7 +19,8 @@ const (
 	maxIDLength = 64
 	// maxListed bounds every list of a rule but the identity sets.
 	maxListed = 256
-	// maxIdentities bounds when.users, when.apiKeys and when.ips.
+	// maxIdentities bounds when.users, when.apiKeys, when.ips and the exceptions in
+	// when.descriptor.
 	maxIdentities = 10_000
 	// maxCrossing bounds the patterns with more than one **: a path is compared
 	// with them at each of its segments.
@@ -107,6 +108,7 @@ func validateWhen(w *When, in reporter) {
 	checkEach(in.at("ips"), w.IPs, maxIdentities, func(p netip.Prefix) string {
 		return unless(p.IsValid(), "must be a network such as 10.0.0.0/8")
 	})
+	validateDescriptor(w.Descriptor, in.at("descriptor"))
 	checkEach(in.at("users"), w.Users, maxIdentities, wrongIdentity)
 	checkEach(in.at("apiKeys"), w.APIKeys, maxIdentities, func(k string) string {
 		if digest, ok := strings.CutPrefix(k, digestPrefix); ok {

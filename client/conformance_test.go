@@ -98,6 +98,7 @@ func TestClient_GroupsActionsIdentities(t *testing.T) {
 	g := onRedis(t, []fluxgate.Rule{
 		plan("everyone", 0, 3, fluxgate.When{}),
 		plan("premium", 10, 5, fluxgate.When{Attributes: map[string][]string{"tier": {"premium"}}}),
+		plan("route", 15, 6, fluxgate.When{Descriptor: []fluxgate.DescriptorMatch{{Key: "route", Value: "a*", Except: []string{"ab"}}}}),
 		plan("acme", 20, 7, fluxgate.When{Users: []string{"acme"}}),
 		{ID: "monitor", Priority: 90, Action: fluxgate.ActionAllow, When: fluxgate.When{Headers: map[string][]string{"X-Probe": {"yes"}}}},
 		{ID: "blocked", Priority: 80, Action: fluxgate.ActionDeny, When: fluxgate.When{IPs: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}},
@@ -114,6 +115,8 @@ func TestClient_GroupsActionsIdentities(t *testing.T) {
 		{"another that is not UTF-8", fluxgate.Request{UserID: "\xfe"}, 3, answer{false, fluxgate.ReasonLimited, "everyone"}},
 		{"what JSON would make of them", fluxgate.Request{UserID: "\ufffd"}, 3, answer{false, fluxgate.ReasonLimited, "everyone"}},
 		{"premium", fluxgate.Request{UserID: "cat", Attributes: map[string]string{"tier": "premium"}}, 5, answer{false, fluxgate.ReasonLimited, "premium"}},
+		{"route", fluxgate.Request{UserID: "ray", Descriptor: []fluxgate.DescriptorEntry{{Key: "route", Value: "a\xff"}}}, 6, answer{false, fluxgate.ReasonLimited, "route"}},
+		{"another route", fluxgate.Request{UserID: "roy", Descriptor: []fluxgate.DescriptorEntry{{Key: "route", Value: "ab"}}}, 3, answer{false, fluxgate.ReasonLimited, "everyone"}},
 		{"acme", fluxgate.Request{UserID: "acme"}, 7, answer{false, fluxgate.ReasonLimited, "acme"}},
 		{"exempt", fluxgate.Request{UserID: "ann", Headers: map[string][]string{"X-Probe": {"yes"}}}, 9, answer{true, fluxgate.ReasonExempt, "monitor"}},
 		{"denied", fluxgate.Request{UserID: "dan", IP: here}, 0, answer{false, fluxgate.ReasonDenied, "blocked"}},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -78,6 +79,7 @@ func (c *comparison) when(before, after *fluxgate.When) {
 	c.list("when.excludePaths", before.ExcludePaths, after.ExcludePaths, shortList)
 	c.values("when.headers", before.Headers, after.Headers)
 	c.values("when.attributes", before.Attributes, after.Attributes)
+	c.descriptor(before.Descriptor, after.Descriptor)
 	// Identity lists may be long, and digests are unreadable: show only what
 	// was added and removed.
 	if !slices.Equal(before.IPs, after.IPs) {
@@ -85,6 +87,29 @@ func (c *comparison) when(before, after *fluxgate.When) {
 	}
 	c.list("when.users", before.Users, after.Users, 0)
 	c.list("when.apiKeys", before.APIKeys, after.APIKeys, 0)
+}
+
+// descriptor shows the exceptions alone if nothing else differs: there may be many.
+func (c *comparison) descriptor(before, after []fluxgate.DescriptorMatch) {
+	if !slices.EqualFunc(before, after, sameEntry) {
+		c.add("when.descriptor", rawEntries(before), rawEntries(after))
+		return
+	}
+	for i := range before {
+		c.list(fmt.Sprintf("when.descriptor[%d].except", i), before[i].Except, after[i].Except, shortList)
+	}
+}
+
+// sameEntry compares all but the exceptions. No value and * are the same.
+func sameEntry(a, b fluxgate.DescriptorMatch) bool {
+	return a.Key == b.Key && cmp.Or(a.Value, "*") == cmp.Or(b.Value, "*")
+}
+
+func rawEntries(list []fluxgate.DescriptorMatch) json.RawMessage {
+	if len(list) == 0 {
+		return nil
+	}
+	return raw(list)
 }
 
 func networks(w *fluxgate.When) []string {

@@ -52,33 +52,36 @@ func TestDiff_EveryField(t *testing.T) {
 		change func(r *fluxgate.Rule)
 		want   string
 	}{
-		"ID":                 {nil, ""}, // another id is another rule
-		"RuleSetID":          {nil, ""}, // always that of the rule set
-		"CreatedAt":          {func(r *fluxgate.Rule) { r.CreatedAt = time.Now() }, ""},
-		"UpdatedAt":          {func(r *fluxgate.Rule) { r.UpdatedAt = time.Now() }, ""},
-		"Paths":              {func(r *fluxgate.Rule) { r.Paths = []string{"/x", "/y"} }, `paths ["/x"] > ["/x","/y"]`},
-		"IgnoreCase":         {func(r *fluxgate.Rule) { r.IgnoreCase = true }, `ignoreCase false > true`},
-		"Methods":            {func(r *fluxgate.Rule) { r.Methods = []string{"GET"} }, `methods  > ["GET"]`},
-		"Scope":              {func(r *fluxgate.Rule) { r.Scope, r.KeyFields = "", nil }, `limitScope "COMPOSITE" > "GLOBAL" | compositeKeyFields ["ip","path"] > `},
-		"KeyFields":          {func(r *fluxgate.Rule) { r.KeyFields = []string{"path", "ip"} }, `compositeKeyFields ["ip","path"] > ["path","ip"]`},
-		"Cost":               {func(r *fluxgate.Rule) { r.Cost = fluxgate.MeasureTokens }, `cost "requests" > "tokens"`},
-		"Priority":           {func(r *fluxgate.Rule) { r.Priority = -1 }, `priority 0 > -1`},
-		"Group":              {func(r *fluxgate.Rule) { r.Group = "plan" }, `group  > "plan"`},
-		"Action":             {func(r *fluxgate.Rule) { r.Action = fluxgate.ActionDeny }, `action "limit" > "deny"`},
-		"Disabled":           {func(r *fluxgate.Rule) { r.Disabled = true }, `enabled true > false`},
-		"OnLimitExceed":      {func(r *fluxgate.Rule) { r.OnLimitExceed = fluxgate.Reject }, `onLimitExceed  > "REJECT"`},
-		"Mode":               {func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow }, `mode "enforce" > "shadow"`},
-		"OnFailure":          {func(r *fluxgate.Rule) { r.OnFailure = fluxgate.FailLocal }, `onFailure  > "local"`},
-		"Consistency":        {func(r *fluxgate.Rule) { r.Consistency = fluxgate.ConsistencyStrict }, `consistency "auto" > "strict"`},
-		"OnMissingIdentity":  {func(r *fluxgate.Rule) { r.OnMissingIdentity = fluxgate.MissingRefuse }, `onMissingIdentity "ip" > "refuse"`},
-		"Attributes":         {func(r *fluxgate.Rule) { r.Attributes = map[string]any{"owner": "<team>"} }, `attributes.owner  > "<team>"`},
-		"When.Hosts":         {func(r *fluxgate.Rule) { r.When.Hosts = []string{"a.example.com"} }, `when.hosts  > ["a.example.com"]`},
-		"When.ExcludePaths":  {func(r *fluxgate.Rule) { r.When.ExcludePaths = []string{"/x/y"} }, `when.excludePaths  > ["/x/y"]`},
-		"When.Headers":       {func(r *fluxgate.Rule) { r.When.Headers = map[string][]string{"X-A": {"1"}} }, `when.headers.X-A  > ["1"]`},
-		"When.Attributes":    {func(r *fluxgate.Rule) { r.When.Attributes = map[string][]string{"tier": {"*"}} }, `when.attributes.tier  > ["*"]`},
-		"When.IPs":           {func(r *fluxgate.Rule) { r.When.IPs = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }, `when.ips  > ["10.0.0.0/8"]`},
-		"When.Users":         {func(r *fluxgate.Rule) { r.When.Users = []string{"bob", "eve"} }, `when.users[-] ["ada"] >  | when.users[+]  > ["eve"]`},
-		"When.APIKeys":       {func(r *fluxgate.Rule) { r.When.APIKeys = []string{"foobar"} }, `when.apiKeys  > ["sha256:c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2"]`},
+		"ID":                {nil, ""}, // another id is another rule
+		"RuleSetID":         {nil, ""}, // always that of the rule set
+		"CreatedAt":         {func(r *fluxgate.Rule) { r.CreatedAt = time.Now() }, ""},
+		"UpdatedAt":         {func(r *fluxgate.Rule) { r.UpdatedAt = time.Now() }, ""},
+		"Paths":             {func(r *fluxgate.Rule) { r.Paths = []string{"/x", "/y"} }, `paths ["/x"] > ["/x","/y"]`},
+		"IgnoreCase":        {func(r *fluxgate.Rule) { r.IgnoreCase = true }, `ignoreCase false > true`},
+		"Methods":           {func(r *fluxgate.Rule) { r.Methods = []string{"GET"} }, `methods  > ["GET"]`},
+		"Scope":             {func(r *fluxgate.Rule) { r.Scope, r.KeyFields = "", nil }, `limitScope "COMPOSITE" > "GLOBAL" | compositeKeyFields ["ip","path"] > `},
+		"KeyFields":         {func(r *fluxgate.Rule) { r.KeyFields = []string{"path", "ip"} }, `compositeKeyFields ["ip","path"] > ["path","ip"]`},
+		"Cost":              {func(r *fluxgate.Rule) { r.Cost = fluxgate.MeasureTokens }, `cost "requests" > "tokens"`},
+		"Priority":          {func(r *fluxgate.Rule) { r.Priority = -1 }, `priority 0 > -1`},
+		"Group":             {func(r *fluxgate.Rule) { r.Group = "plan" }, `group  > "plan"`},
+		"Action":            {func(r *fluxgate.Rule) { r.Action = fluxgate.ActionDeny }, `action "limit" > "deny"`},
+		"Disabled":          {func(r *fluxgate.Rule) { r.Disabled = true }, `enabled true > false`},
+		"OnLimitExceed":     {func(r *fluxgate.Rule) { r.OnLimitExceed = fluxgate.Reject }, `onLimitExceed  > "REJECT"`},
+		"Mode":              {func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow }, `mode "enforce" > "shadow"`},
+		"OnFailure":         {func(r *fluxgate.Rule) { r.OnFailure = fluxgate.FailLocal }, `onFailure  > "local"`},
+		"Consistency":       {func(r *fluxgate.Rule) { r.Consistency = fluxgate.ConsistencyStrict }, `consistency "auto" > "strict"`},
+		"OnMissingIdentity": {func(r *fluxgate.Rule) { r.OnMissingIdentity = fluxgate.MissingRefuse }, `onMissingIdentity "ip" > "refuse"`},
+		"Attributes":        {func(r *fluxgate.Rule) { r.Attributes = map[string]any{"owner": "<team>"} }, `attributes.owner  > "<team>"`},
+		"When.Hosts":        {func(r *fluxgate.Rule) { r.When.Hosts = []string{"a.example.com"} }, `when.hosts  > ["a.example.com"]`},
+		"When.ExcludePaths": {func(r *fluxgate.Rule) { r.When.ExcludePaths = []string{"/x/y"} }, `when.excludePaths  > ["/x/y"]`},
+		"When.Headers":      {func(r *fluxgate.Rule) { r.When.Headers = map[string][]string{"X-A": {"1"}} }, `when.headers.X-A  > ["1"]`},
+		"When.Attributes":   {func(r *fluxgate.Rule) { r.When.Attributes = map[string][]string{"tier": {"*"}} }, `when.attributes.tier  > ["*"]`},
+		"When.IPs":          {func(r *fluxgate.Rule) { r.When.IPs = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }, `when.ips  > ["10.0.0.0/8"]`},
+		"When.Users":        {func(r *fluxgate.Rule) { r.When.Users = []string{"bob", "eve"} }, `when.users[-] ["ada"] >  | when.users[+]  > ["eve"]`},
+		"When.APIKeys":      {func(r *fluxgate.Rule) { r.When.APIKeys = []string{"foobar"} }, `when.apiKeys  > ["sha256:c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2"]`},
+		"When.Descriptor": {func(r *fluxgate.Rule) {
+			r.When.Descriptor = []fluxgate.DescriptorMatch{{Key: "b", Value: "2*", Except: []string{"21"}}, {Key: "a"}}
+		}, `when.descriptor  > [{"key":"b","value":"2*","except":["21"]},{"key":"a"}]`},
 		"Bands.Label":        {func(r *fluxgate.Rule) { r.Bands[0].Label = "h" }, `bands[h]  > {"capacity":2,"refill":"1h"} | bands[hourly] {"capacity":2,"refill":"1h"} > `},
 		"Bands.Capacity":     {func(r *fluxgate.Rule) { r.Bands[0].Capacity = 100 }, `bands[hourly].capacity 2 > 100`},
 		"Bands.RefillTokens": {func(r *fluxgate.Rule) { r.Bands[0].RefillTokens = 1 }, `bands[hourly].refillTokens  > 1`},
@@ -160,6 +163,14 @@ func TestDiff_SameMeaning(t *testing.T) {
 				r.When.Headers = map[string][]string{"X": {"2", "1"}}
 			}),
 		},
+		"any value of an entry, and another order of its exceptions": {
+			with(func(r *fluxgate.Rule) {
+				r.When.Descriptor = []fluxgate.DescriptorMatch{{Key: "a"}, {Key: "b", Except: []string{"1", "2"}}}
+			}),
+			with(func(r *fluxgate.Rule) {
+				r.When.Descriptor = []fluxgate.DescriptorMatch{{Key: "a", Value: "*"}, {Key: "b", Except: []string{"2", "1"}}}
+			}),
+		},
 		"a key and its digest": {
 			with(func(r *fluxgate.Rule) { r.When.APIKeys = []string{"foobar"} }),
 			with(func(r *fluxgate.Rule) {
@@ -180,6 +191,31 @@ func TestDiff_SameMeaning(t *testing.T) {
 		}
 		if got := rules.Diff(newSet(t, pair[1]), newSet(t, pair[0])); len(got) > 0 {
 			t.Errorf("%s, the other way: %s", name, shortly(got))
+		}
+	}
+}
+
+// Of a descriptor whose exceptions changed, only these are shown.
+func TestDiff_Exceptions(t *testing.T) {
+	with := func(except ...string) *fluxgate.RuleSet {
+		return newSet(t, fluxgate.Rule{ID: "a", Action: fluxgate.ActionDeny, When: fluxgate.When{
+			Descriptor: []fluxgate.DescriptorMatch{{Key: "k", Value: "v"}, {Key: "l", Except: except}},
+		}})
+	}
+	var many []string
+	for i := range 100 {
+		many = append(many, fmt.Sprint(i))
+	}
+	other := newSet(t, fluxgate.Rule{ID: "a", Action: fluxgate.ActionDeny, When: fluxgate.When{
+		Descriptor: []fluxgate.DescriptorMatch{{Key: "k", Value: "v"}, {Key: "m", Except: []string{"x"}}},
+	}})
+	for want, sets := range map[string][2]*fluxgate.RuleSet{
+		`changed a | when.descriptor [{"key":"k","value":"v"},{"key":"l","except":["x"]}] > [{"key":"k","value":"v"},{"key":"m","except":["x"]}]`: {with("x"), other},
+		`changed a | when.descriptor[1].except ["x"] > ["x","y*"]`:                                                                                {with("x"), with("x", "y*")},
+		`changed a | when.descriptor[1].except[-] ["0"] >  | when.descriptor[1].except[+]  > ["more"]`:                                            {with(many...), with(append(many[1:], "more")...)},
+	} {
+		if got := shortly(rules.Diff(sets[0], sets[1])); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func TestStamp_KeepsFields(t *testing.T) {
 	 "compositeKeyFields": ["ip", "header:X-T"], "cost": "usd", "priority": 3, "group": "g", "action": "limit", "enabled": false,
 	 "onLimitExceed": "WAIT_FOR_REFILL", "mode": "shadow", "onFailure": "closed", "onMissingIdentity": "refuse",
 	 "when": {"hosts": ["a.example.com"], "excludePaths": ["/a/b"], "headers": {"X-A": ["1"]}, "attributes": {"tier": ["*"]},
-	          "ips": ["10.0.0.0/8"], "users": ["u"], "apiKeys": ["k"]},
+	          "ips": ["10.0.0.0/8"], "users": ["u"], "apiKeys": ["k"], "descriptor": [{"key": "a", "value": "b*", "except": ["bc"]}]},
 	 "bands": [{"label": "x", "capacity": 5, "refillTokens": 2, "refill": "1500ms", "kind": "token-bucket"}, {"capacity": 1, "refillSeconds": 1}],
 	 "attributes": {"n": 1.50, "big": 12345678901234567890123, "tree": {"a": [null, {"b": -0}]}}},
 	{"id": "deny", "action": "deny", "priority": 9}]}`

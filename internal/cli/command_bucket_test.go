@@ -49,8 +49,13 @@ func tiered(t *testing.T, test func(t *testing.T, at testTarget, check func(args
 
 func startTiered(t *testing.T, settings []string) (address string, check func(args ...string)) {
 	t.Helper()
+	return startRules(t, settings, tieredRules)
+}
+
+func startRules(t *testing.T, settings []string, rules string) (address string, check func(args ...string)) {
+	t.Helper()
 	address, requests := serveWith(t, settings...)
-	file := write(t, t.TempDir(), "rules.yaml", tieredRules)
+	file := write(t, t.TempDir(), "rules.yaml", rules)
 	if code, _, errs := call(t, "rules", "apply", "--yes", "-f", file, "-s", "http://"+address); code != exitOK {
 		t.Fatal(errs)
 	}

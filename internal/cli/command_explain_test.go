@@ -42,3 +42,26 @@ func TestExplain(t *testing.T) {
 		}
 	})
 }
+
+// Commands that describe a request take its descriptor.
+func TestExplain_Descriptor(t *testing.T) {
+	address, check := startRules(t, inRedis(t), `id: api-limits
+rules:
+  - id: login
+    when: {descriptor: [{key: route, value: login}, {key: client}]}
+    limitScope: COMPOSITE
+    compositeKeyFields: [descriptor]
+    bands: [{label: hourly, capacity: 4, refill: 1h}]
+`)
+	at := testTarget{flags: []string{"-s", "http://" + address}, place: "at http://" + address}
+	check("--descriptor", "route=login", "--descriptor", "client=a=b")
+	const memory = "\n\nRULE FROM MEMORY\nlogin refusals; no leases: capacity 4 is below 40"
+	at.runLines(t, "", []line{
+		{command: "explain --descriptor route=login --descriptor client=a=b", stdout: "allowed (ok)\nRULE BAND LEFT OF FULL IN\nlogin hourly 3 4 TIME\n\n" +
+			"RULE APPLIES WHY BUCKET\nlogin yes counts by descriptor KEY" + memory},
+		{command: "explain --descriptor client=a=b --descriptor route=login --all", stdout: "allowed (no-rule)\n\nRULE APPLIES WHY BUCKET\nlogin no descriptor route KEY"},
+		{command: "bucket reset --rule-set api-limits --rule login --descriptor route=login --descriptor client=a=b --yes", stdout: "reset bucket KEY of rule login in api-limits: 4 of 4 tokens available"},
+		{command: "explain --descriptor route=login --descriptor client=a=b", stdout: "allowed (ok)\nRULE BAND LEFT OF FULL IN\nlogin hourly 4 4 TIME\n\n" +
+			"RULE APPLIES WHY BUCKET\nlogin yes counts by descriptor KEY" + memory},
+	})
+}

@@ -15,6 +15,7 @@ type requestFlags struct {
 	ip         string
 	headers    []string
 	attributes map[string]string
+	descriptor []string
 	estimate   fluxgate.Estimate
 
 	identity *pflag.FlagSet // all but --rule-set
@@ -31,6 +32,7 @@ func (f *requestFlags) flags(cmd *cobra.Command, from *target, ruleSetHelp strin
 	f.identity.StringVar(&f.request.Host, "host", "", "the host")
 	f.identity.StringArrayVar(&f.headers, "header", nil, "a header, such as X-Plan=gold")
 	f.identity.StringToStringVar(&f.attributes, "attribute", nil, "an attribute, such as tier=premium")
+	f.identity.StringArrayVar(&f.descriptor, "descriptor", nil, "an entry of the descriptor, such as remote_address=192.0.2.1; repeat it in order")
 	cmd.Flags().AddFlagSet(f.identity)
 	cmd.Flags().StringVar(&f.request.RuleSet, "rule-set", "", ruleSetHelp)
 	_ = cmd.RegisterFlagCompletionFunc("rule-set", from.completeRuleSets) // the flag exists
@@ -84,6 +86,16 @@ func (f *requestFlags) read() (*fluxgate.Request, error) {
 			req.Headers = map[string][]string{}
 		}
 		req.Headers[name] = append(req.Headers[name], value)
+	}
+	for _, entry := range f.descriptor {
+		key, value, ok := strings.Cut(entry, "=")
+		if !ok || key == "" {
+			return nil, usage("--descriptor: %q is not key=value", entry)
+		}
+		req.Descriptor = append(req.Descriptor, fluxgate.DescriptorEntry{Key: key, Value: value})
+	}
+	if len(req.Descriptor) > fluxgate.MaxDescriptor {
+		return nil, usage("--descriptor: %d entries, at most %d are possible", len(req.Descriptor), fluxgate.MaxDescriptor)
 	}
 	return &req, nil
 }

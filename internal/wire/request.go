@@ -14,19 +14,20 @@ import (
 
 // Request is a request to be decided.
 type Request struct {
-	RuleSet    string              `json:"ruleSet,omitempty" doc:"The rule set. The default is the server's."`
-	IP         string              `json:"ip,omitempty" doc:"The client's address."`
-	UserID     string              `json:"userId,omitempty" doc:"The user."`
-	APIKey     string              `json:"apiKey,omitempty" doc:"The API key."`
-	Method     string              `json:"method,omitempty" doc:"The HTTP method."`
-	Path       string              `json:"path,omitempty" maxLength:"8192" doc:"The path as it was sent, percent-encoded. A ? ends it; # and backslash must be escaped."`
-	Host       string              `json:"host,omitempty" doc:"The host, with or without port."`
-	Headers    map[string][]string `json:"headers,omitempty" doc:"Headers that rules may look at."`
-	Attributes map[string]string   `json:"attributes,omitempty" doc:"What else is known: tenant, plan, region."`
-	Cost       int64               `json:"cost,omitempty" minimum:"0" doc:"How many tokens the request takes. The default is 1."`
-	Costs      map[string]int64    `json:"costs,omitempty" doc:"What the request may cost at most under rules that count something else, by measure."`
-	Estimate   *Estimate           `json:"estimate,omitempty" doc:"What the request may use of a language model. The cost tables of the rule set make costs of it."`
-	Peek       bool                `json:"peek,omitempty" doc:"Takes nothing. With cost 0 it asks for the state alone."`
+	RuleSet    string                     `json:"ruleSet,omitempty" doc:"The rule set. The default is the server's."`
+	IP         string                     `json:"ip,omitempty" doc:"The client's address."`
+	UserID     string                     `json:"userId,omitempty" doc:"The user."`
+	APIKey     string                     `json:"apiKey,omitempty" doc:"The API key."`
+	Method     string                     `json:"method,omitempty" doc:"The HTTP method."`
+	Path       string                     `json:"path,omitempty" maxLength:"8192" doc:"The path as it was sent, percent-encoded. A ? ends it; # and backslash must be escaped."`
+	Host       string                     `json:"host,omitempty" doc:"The host, with or without port."`
+	Headers    map[string][]string        `json:"headers,omitempty" doc:"Headers that rules may look at."`
+	Attributes map[string]string          `json:"attributes,omitempty" doc:"What else is known: tenant, plan, region."`
+	Descriptor []fluxgate.DescriptorEntry `json:"descriptor,omitempty" nullable:"false" maxItems:"16" doc:"What Envoy tells of the call, in order."`
+	Cost       int64                      `json:"cost,omitempty" minimum:"0" doc:"How many tokens the request takes. The default is 1."`
+	Costs      map[string]int64           `json:"costs,omitempty" doc:"What the request may cost at most under rules that count something else, by measure."`
+	Estimate   *Estimate                  `json:"estimate,omitempty" doc:"What the request may use of a language model. The cost tables of the rule set make costs of it."`
+	Peek       bool                       `json:"peek,omitempty" doc:"Takes nothing. With cost 0 it asks for the state alone."`
 	// TimeoutMs is how long the caller waits for the answer. A request that
 	// would have to be held longer is rejected at once.
 	TimeoutMs Millis `json:"timeoutMs,omitempty" doc:"How long the caller waits for the answer."`
@@ -127,7 +128,7 @@ type Settlement struct {
 func FromRequest(r *fluxgate.Request) Request {
 	w := Request{
 		RuleSet: r.RuleSet, UserID: r.UserID, APIKey: r.APIKey, Method: r.Method, Path: r.Path, Host: r.Host,
-		Headers: r.Headers, Attributes: r.Attributes, Cost: r.Cost, Costs: r.Costs, Peek: r.Peek,
+		Headers: r.Headers, Attributes: r.Attributes, Descriptor: r.Descriptor, Cost: r.Cost, Costs: r.Costs, Peek: r.Peek,
 	}
 	if e := r.Estimate; e != nil {
 		w.Estimate = &Estimate{e.Model, e.InputTokens, Maxima(e.MaxOutputTokens)}
@@ -174,7 +175,7 @@ func (w *Request) To(r *fluxgate.Request) error {
 	}
 	*r = fluxgate.Request{
 		RuleSet: w.RuleSet, UserID: w.UserID, APIKey: w.APIKey, Method: w.Method, Path: w.Path, Host: w.Host,
-		Headers: w.Headers, Attributes: w.Attributes, Cost: w.Cost, Costs: w.Costs, Peek: w.Peek,
+		Headers: w.Headers, Attributes: w.Attributes, Descriptor: w.Descriptor, Cost: w.Cost, Costs: w.Costs, Peek: w.Peek,
 	}
 	if e := w.Estimate; e != nil {
 		r.Estimate = &fluxgate.Estimate{Model: e.Model, InputTokens: e.InputTokens, MaxOutputTokens: int64(e.MaxOutputTokens)}
@@ -182,6 +183,12 @@ func (w *Request) To(r *fluxgate.Request) error {
 	r.Headers = canonical(r.Headers)
 	if w.RuleSet != "" && !fluxgate.ValidID(w.RuleSet) {
 		return errors.New("ruleSet: not a valid id")
+	}
+	if len(w.Descriptor) > fluxgate.MaxDescriptor {
+		return fmt.Errorf("descriptor: has %d entries, at most %d are possible", len(w.Descriptor), fluxgate.MaxDescriptor)
+	}
+	if slices.ContainsFunc(w.Descriptor, func(e fluxgate.DescriptorEntry) bool { return e.Key == "" }) {
+		return errors.New("descriptor: an entry has no key")
 	}
 	if w.Cost < 0 {
 		return errors.New("cost: cannot be negative")

@@ -3,6 +3,8 @@ package wire
 import (
 	"errors"
 	"unicode/utf8"
+
+	"github.com/fluxgate/fluxgate"
 )
 
 // valid reports whether JSON can carry the texts as they are. It would replace
@@ -19,7 +21,7 @@ func (w *Request) valid() bool {
 
 var errNotUTF8 = errors.New("not UTF-8")
 
-// each replaces every text. Maps are replaced, not changed.
+// each replaces every text. Maps and lists are replaced, not changed.
 func (w *Request) each(change func(string) (string, error)) error {
 	var failed error
 	changed := func(text string) string {
@@ -49,6 +51,13 @@ func (w *Request) each(change func(string) (string, error)) error {
 			attributes[changed(name)] = changed(value)
 		}
 		w.Attributes = attributes
+	}
+	if len(w.Descriptor) > 0 {
+		descriptor := make([]fluxgate.DescriptorEntry, len(w.Descriptor))
+		for i, e := range w.Descriptor {
+			descriptor[i] = fluxgate.DescriptorEntry{Key: changed(e.Key), Value: changed(e.Value)}
+		}
+		w.Descriptor = descriptor
 	}
 	return failed
 }

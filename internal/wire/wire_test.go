@@ -140,7 +140,8 @@ func TestRequest_RoundTrip(t *testing.T) {
 	sent := fluxgate.Request{
 		RuleSet: "set", IP: netip.MustParseAddr("2001:db8::1"), UserID: "u", APIKey: "k", Method: "GET", Path: "/a%2Fb", Host: "h",
 		Headers: map[string][]string{"X": {"1", "2"}}, Attributes: map[string]string{"a": "b"}, Cost: 5, Peek: true,
-		Costs: map[string]int64{"images": 2, "usd": math.MaxInt64}, Estimate: &fluxgate.Estimate{Model: "small", InputTokens: 7, MaxOutputTokens: math.MaxInt64},
+		Descriptor: []fluxgate.DescriptorEntry{{Key: "b", Value: "1"}, {Key: "a"}, {Key: "b", Value: "1"}},
+		Costs:      map[string]int64{"images": 2, "usd": math.MaxInt64}, Estimate: &fluxgate.Estimate{Model: "small", InputTokens: 7, MaxOutputTokens: math.MaxInt64},
 	}
 	text, err := json.Marshal(wire.FromRequest(&sent))
 	if err != nil {
@@ -156,11 +157,16 @@ func TestRequest_RoundTrip(t *testing.T) {
 	}
 	for _, bad := range []wire.Request{
 		{RuleSet: "a b"}, {IP: "nowhere"}, {IP: "1.2.3.4:80"}, {Cost: -1}, {TimeoutMs: -1}, {Bytes: true, UserID: "Ā"},
+		{Descriptor: make([]fluxgate.DescriptorEntry, 1)}, {Descriptor: slices.Repeat([]fluxgate.DescriptorEntry{{Key: "k"}}, 17)},
 		{Costs: map[string]int64{"usd": -1}}, {Estimate: &wire.Estimate{InputTokens: -1}}, {Estimate: &wire.Estimate{MaxOutputTokens: -1}},
 	} {
 		if err := bad.To(&arrived); err == nil {
 			t.Errorf("%+v was taken", bad)
 		}
+	}
+	longest := wire.Request{Descriptor: slices.Repeat([]fluxgate.DescriptorEntry{{Key: "k"}}, 16)}
+	if err := longest.To(&arrived); err != nil {
+		t.Error(err)
 	}
 	mapped := wire.Request{IP: "::ffff:192.0.2.1"}
 	if err := mapped.To(&arrived); err != nil || arrived.IP != netip.MustParseAddr("192.0.2.1") {
@@ -223,6 +229,7 @@ func TestRequest_InvalidUTF8(t *testing.T) {
 		sent := fluxgate.Request{
 			UserID: text(), APIKey: text(), Method: text(), Path: text(), Host: text(),
 			Headers: map[string][]string{textproto.CanonicalMIMEHeaderKey(text()): {text(), text()}}, Attributes: map[string]string{text(): text()},
+			Descriptor: []fluxgate.DescriptorEntry{{Key: text(), Value: text()}},
 		}
 		before := fmt.Sprintf("%+v", sent)
 		w := wire.FromRequest(&sent)

@@ -33,9 +33,10 @@ const everyField = `{"id": "full", "costTables": {"usd": {
 	"gpt-4.1": {"input": 2500000, "cachedInput": 1250000, "output": 1E7, "reasoning": 12000000, "maxOutputTokens": 4000},
 	"*": {"input": 20000000, "cachedInput": 0, "output": 30000000}}}, "rules": [
 	{"_id": "all", "ruleSetId": "full", "paths": ["/a/*", "/b/**"], "methods": ["GET", "POST"], "limitScope": "COMPOSITE",
-	 "compositeKeyFields": ["ip", "header:X-Tenant", "attr:plan"], "cost": "usd", "priority": -3, "group": "g", "action": "limit", "enabled": false,
+	 "compositeKeyFields": ["ip", "header:X-Tenant", "attr:plan", "descriptor", "descriptor:a b"], "cost": "usd", "priority": -3, "group": "g", "action": "limit", "enabled": false,
 	 "onLimitExceed": "WAIT_FOR_REFILL", "mode": "shadow", "onFailure": "closed", "onMissingIdentity": "refuse",
 	 "when": {"hosts": ["api.example.com", "*.example.org"], "excludePaths": ["/a/health"], "headers": {"X-A": ["1", "2"], "X.B": "no"},
+	          "descriptor": [{"key": "a b", "value": "x*", "except": ["xy", "x: z*"]}, {"key": "c", "value": "404"}, {"key": "d"}],
 	          "attributes": {"tier": ["*"]}, "ips": ["10.0.0.0/8", "::1"], "users": ["null", "true", "~", "0755", "1e3", "a: b", "- c", "#d", "é\ud83d\ude00\u0007\/"],
 	          "apiKeys": ["k", "sha256:0000000000000000000000000000000000000000000000000000000000000000"]},
 	 "bands": [{"label": "x", "capacity": 5, "refillTokens": 2, "refill": "1500ms", "kind": "token-bucket"},

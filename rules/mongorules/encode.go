@@ -178,7 +178,7 @@ func rewrite(d document, revision int64) bson.M {
 
 // nestedFields are the known fields inside of a field.
 var nestedFields = map[string][]string{
-	"when":  {"hosts", "excludePaths", "headers", "attributes", "ips", "users", "apiKeys"},
+	"when":  {"hosts", "excludePaths", "headers", "attributes", "ips", "users", "apiKeys", "descriptor"},
 	"bands": {"label", "capacity", "refillTokens", "refillSeconds", "refill", "windowSeconds", "kind", "period", "timezone", "hold"},
 }
 

@@ -109,7 +109,8 @@ func anyRule(rng *rand.Rand) fluxgate.Rule {
 		r.Scope, r.KeyFields = fluxgate.ScopeComposite, []string{"ip", "header:" + pick("A", "B")}
 	}
 	if coin() {
-		r.When = fluxgate.When{Hosts: some("h", "i"), Users: some("u", "v"), Headers: map[string][]string{pick("X.Y", "$Z"): {"*"}}}
+		r.When = fluxgate.When{Hosts: some("h", "i"), Users: some("u", "v"), Headers: map[string][]string{pick("X.Y", "$Z"): {"*"}},
+			Descriptor: []fluxgate.DescriptorMatch{{Key: pick("a.b", "$c"), Value: pick("", "x*"), Except: some("xy", "xz*")}}}
 	}
 	if coin() {
 		r.Attributes = map[string]any{pick("a", "b.c"): float64(rng.IntN(3)), "t": []any{"x", nil, map[string]any{"": coin()}}}

@@ -106,6 +106,8 @@ var malformed = []struct{ name, document, place string }{
 	{"a header that is none", `{id: set, rules: [{$R, when: {headers: {"X Plan": [a]}}}]}`, `rules[0].when.headers["X Plan"]`},
 	{"half a digest", `{id: set, rules: [{$R, when: {apiKeys: ["sha256:abcd"]}}]}`, "rules[0].when.apiKeys[0]"},
 	{"a blank user", `{id: set, rules: [{$R, when: {users: [""]}}]}`, "rules[0].when.users[0]"},
+	{"a star inside a value", `{id: set, rules: [{$R, when: {descriptor: [{key: a}, {key: b, value: "c*d"}]}}]}`, "rules[0].when.descriptor[1].value"},
+	{"a descriptor as object", `{id: set, rules: [{$R, when: {descriptor: {a: b}}}]}`, "rules[0].when.descriptor"},
 	{"a moment that is none", `{id: set, rules: [{$R, createdAt: yesterday}]}`, "rules[0].createdAt"},
 	{"attributes as list", `{id: set, rules: [{$R, attributes: [1]}]}`, "rules[0].attributes"},
 }

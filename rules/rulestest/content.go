@@ -46,8 +46,9 @@ func fullRules(id string) []fluxgate.Rule {
 			Attributes: map[string][]string{"tier": {"premium"}},
 			IPs:        []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")},
 			Users:      []string{"ada", "日本語"}, APIKeys: []string{"sha256:" + digest},
+			Descriptor: []fluxgate.DescriptorMatch{{Key: "route", Value: "lo*", Except: []string{"login", "lost*"}}, {Key: "クライアント"}, {Key: "any", Value: "*"}},
 		},
-		Scope: fluxgate.ScopeComposite, KeyFields: []string{"ip", "header:X-Tenant"}, Cost: "usd",
+		Scope: fluxgate.ScopeComposite, KeyFields: []string{"ip", "header:X-Tenant", "descriptor", "descriptor:route"}, Cost: "usd",
 		Bands: []fluxgate.Band{
 			{Kind: fluxgate.TokenBucket, Label: "burst", Capacity: 20, RefillTokens: 7, Refill: 100 * time.Millisecond},
 			{Label: "per-day", Capacity: 1_000_000, Refill: 24 * time.Hour},

@@ -116,6 +116,32 @@ func TestExplain_Decision(t *testing.T) {
 	)
 }
 
+// A request may have a descriptor, which rules match and count by.
+func TestExplain_Descriptor(t *testing.T) {
+	r := start(t)
+	r.create(t, "/v1/rule-sets/envoy", `{"id":"envoy","rules":[
+		{"id":"login","when":{"descriptor":[{"key":"route","value":"login"},{"key":"client","except":["test*"]}]},
+		 "limitScope":"COMPOSITE","compositeKeyFields":["descriptor:client"],"bands":[{"label":"day","capacity":5,"refill":"24h"}]},
+		{"id":"plan","limitScope":"COMPOSITE","compositeKeyFields":["descriptor","descriptor:plan"],"bands":[{"label":"day","capacity":9,"refill":"24h"}]}]}`)
+	const known, test = `{"descriptor":[{"key":"route","value":"login"},{"key":"client","value":"web"}]}`, `{"descriptor":[{"key":"route","value":"login"},{"key":"client","value":"test-1"}]}`
+	wantLines(t, r.explain(t, "envoy", known).Rules,
+		"login true false 0 COMPOSITE by [descriptor:client] without []",
+		"plan true false 0 COMPOSITE by [descriptor] without [descriptor:plan]")
+	wantLines(t, r.explain(t, "envoy", test).Rules,
+		"login false descriptor client false 0 COMPOSITE by [descriptor:client] without []",
+		"plan true false 0 COMPOSITE by [descriptor] without [descriptor:plan]")
+	r.check(t, &fluxgate.Request{RuleSet: "envoy", Descriptor: []fluxgate.DescriptorEntry{{Key: "route", Value: "login"}, {Key: "client", Value: "web"}}, Cost: 2})
+	if got := r.peek(t, "envoy", `{"rules":["login"],"request":`+known+`}`); len(got) != 1 || got[0].Bands[0].Remaining != 3 {
+		t.Errorf("the buckets are %+v", got)
+	}
+	r.send(t, http.MethodPost, "/v1/rule-sets/envoy/buckets/reset", `{"rule":"login","request":`+known+`}`).want(t, http.StatusNoContent)
+	if got := r.peek(t, "envoy", `{"rules":["login"],"request":`+known+`}`); len(got) != 1 || got[0].Bands[0].Remaining != 5 {
+		t.Errorf("after a reset the buckets are %+v", got)
+	}
+	tooLong := `{"descriptor":[` + strings.Repeat(`{"key":"k"},`, 16) + `{"key":"k"}]}`
+	r.send(t, http.MethodPost, "/v1/rule-sets/envoy/explain", tooLong).want(t, http.StatusUnprocessableEntity)
+}
+
 // Decisions without a bucket are explained.
 func TestExplain_WithoutBucket(t *testing.T) {
 	r := onScene(t)

@@ -45,7 +45,7 @@ func (m maker) rule(id string) fluxgate.Rule {
 		r.Mode = fluxgate.ModeShadow
 	}
 	if r.Scope == fluxgate.ScopeComposite {
-		r.KeyFields = pick(m, []string{"ip", "userId"}, []string{"attr:tenant", "method"}, []string{"header:X-Plan", "apiKey"})
+		r.KeyFields = pick(m, []string{"ip", "userId"}, []string{"attr:tenant", "method"}, []string{"header:X-Plan", "apiKey"}, []string{"descriptor"})
 	}
 	if r.Action == "" {
 		r.Bands = m.bands()
@@ -59,6 +59,9 @@ func (m maker) rule(id string) fluxgate.Rule {
 	}
 	if m.chance(odds) {
 		r.When.Headers = map[string][]string{"X-Plan": {pick(m, "gold", "*")}}
+	}
+	if m.chance(odds) {
+		r.When.Descriptor = []fluxgate.DescriptorMatch{{Key: "tenant", Value: pick(m, "acme", "a*", "")}}
 	}
 	if m.chance(odds) {
 		r.When.IPs = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/31")}
@@ -100,6 +103,9 @@ func (m maker) request(ruleSet string) *fluxgate.Request {
 	}
 	if m.chance(60) {
 		r.Attributes = map[string]string{"tenant": pick(m, "acme", "other")}
+	}
+	if m.chance(60) {
+		r.Descriptor = []fluxgate.DescriptorEntry{{Key: "tenant", Value: pick(m, "acme", "other")}}
 	}
 	return r
 }

@@ -37,6 +37,8 @@ var rules = []fluxgate.Rule{
 	}},
 	{ID: "planned", Mode: fluxgate.ModeShadow, Bands: []fluxgate.Band{{Label: "day", Capacity: 3, Refill: 24 * time.Hour}}},
 	{ID: "per-key", Priority: 1, Paths: []string{"/keys"}, Scope: fluxgate.ScopeAPIKey, OnMissingIdentity: fluxgate.MissingRefuse, Bands: []fluxgate.Band{fluxgate.PerSecond(1)}},
+	{ID: "login", Priority: 1, When: fluxgate.When{Descriptor: []fluxgate.DescriptorMatch{{Key: "route", Value: "login"}, {Key: "remote_address"}}},
+		Scope: fluxgate.ScopeComposite, KeyFields: []string{"descriptor"}, Bands: []fluxgate.Band{fluxgate.PerMinute(2)}},
 	{ID: "blocked", Priority: 9, Action: fluxgate.ActionDeny, Paths: []string{"/blocked"}},
 	{ID: "friends", Priority: 9, Action: fluxgate.ActionAllow, Paths: []string{"/friends"}},
 }
