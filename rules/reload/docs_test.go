@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules/filerules"
+	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
 // blocks returns the fenced blocks of a language in a page.
@@ -77,6 +79,45 @@ func TestDocs_Rules(t *testing.T) {
 			if !regexp.MustCompile(`\b` + name[1] + `:`).MatchString(all) {
 				t.Errorf("docs/rules.md and docs/limits.md have no example of %s", name[1])
 			}
+		}
+	}
+}
+
+// Of the rules for descriptors in the documentation one applies to each request.
+func TestDocs_Descriptors(t *testing.T) {
+	shown := blocks(t, "rules.md", "yaml")
+	example := shown[slices.IndexFunc(shown, func(s string) bool { return strings.Contains(s, "descriptor:tenant") })]
+	sets, err := filerules.Parse("rules.yaml", []byte("id: docs\nrules:\n"+example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := fluxgate.Must(memstore.New(memstore.Config{}))
+	t.Cleanup(func() { _ = store.Close() })
+	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(sets...), fluxgate.WithRuleSet("docs")))
+	for descriptor, want := range map[string]string{
+		"generic_key=login,remote_address=192.0.2.7": "login-per-client",
+		"tenant=acme":              "tenant-acme",
+		"tenant=trial-7":           "tenant-trial",
+		"tenant=acme-2":            "tenant-other",
+		"tenant=":                  "tenant-other",
+		"remote_address=192.0.2.7": "",
+		"tenant=acme,tenant=acme":  "",
+		strings.Repeat("tenant=,", 16) + "tenant=": "",
+	} {
+		var req fluxgate.Request
+		for _, entry := range strings.Split(descriptor, ",") {
+			key, value, _ := strings.Cut(entry, "=")
+			req.Descriptor = append(req.Descriptor, fluxgate.DescriptorEntry{Key: key, Value: value})
+		}
+		_, verdicts, err := engine.Effective(t.Context(), &req)
+		var applying []string
+		for _, v := range verdicts {
+			if v.Applies {
+				applying = append(applying, v.Rule.ID)
+			}
+		}
+		if got := strings.Join(applying, " "); err != nil || got != want {
+			t.Errorf("%s is limited by %q, want %q (%v)", descriptor, got, want, err)
 		}
 	}
 }
