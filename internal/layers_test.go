@@ -24,6 +24,7 @@ var layers = [][]string{
 	{"httplimit", "grpclimit", "client", "admin"},
 	{"rules/reload"},
 	{"rules/rulestest"},
+	{"rules/envoyrules"},
 	{"rules/filerules", "rules/mongorules", "rules/redisrules", "rules/memrules"},
 	{"rules"},
 	{"internal/wire"},

@@ -60,6 +60,27 @@ func parse(name string, data []byte) *document {
 	return d
 }
 
+// parseWith parses a file by a function.
+func parseWith(parse func(string, []byte) ([]*fluxgate.RuleSet, error), name string, data []byte) *document {
+	d := &document{file: &yamltree.File{Name: name}}
+	sets, err := parse(name, data)
+	var known *Error
+	switch {
+	case errors.As(err, &known):
+		d.problems, d.causes = known.Problems, known.causes
+	case err != nil:
+		d.refuse(&yamltree.Node{}, nil, "", fluxgate.Problem{Code: fluxgate.CodeInvalidValue, Subject: name, Message: err.Error()})
+	}
+	for _, set := range sets {
+		revision, err := revisionOf(set)
+		if err != nil {
+			d.refuse(&yamltree.Node{}, nil, set.ID(), fluxgate.Problem{Code: fluxgate.CodeUnsupported, Message: err.Error()})
+		}
+		d.sets = append(d.sets, ruleSet{id: set.ID(), rules: set, revision: revision})
+	}
+	return d
+}
+
 // read adds the rule sets of one YAML or JSON document.
 func (d *document) read(root *yamltree.Node) {
 	several := root.Get("ruleSets")

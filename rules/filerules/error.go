@@ -25,6 +25,16 @@ type Error struct {
 	causes []error
 }
 
+// NewError returns an error with the problems of a file, for [Config.Parse]. The rule set
+// may be empty.
+func NewError(ruleSet string, problems []Problem) *Error {
+	cause := &fluxgate.ValidationError{RuleSetID: ruleSet}
+	for _, p := range problems {
+		cause.Problems = append(cause.Problems, fluxgate.Problem{Code: fluxgate.CodeInvalidValue, Subject: p.File, Message: p.Message})
+	}
+	return &Error{Problems: problems, causes: []error{cause}}
+}
+
 // Error returns a paragraph for each problem.
 func (e *Error) Error() string { return yamltree.Lines(e.Problems, e.more) }
 
@@ -39,13 +49,17 @@ func merge(documents []*document) error {
 	for _, d := range documents {
 		all := document{file: d.file, problems: slices.Clone(d.problems), causes: slices.Clone(d.causes)}
 		for _, s := range d.sets {
+			place, at := fluxgate.Path{"id"}, fmt.Sprintf("%s:%d:%d", d.file.Name, s.at.Line, s.at.Column)
+			if s.at.Line == 0 { // of another format
+				place, at = nil, d.file.Name
+			}
 			other, taken := first[s.id]
 			if !taken || s.id == "" {
-				first[s.id] = fmt.Sprintf("%s:%d:%d", d.file.Name, s.at.Line, s.at.Column)
+				first[s.id] = at
 				continue
 			}
 			all.refuse(&yamltree.Node{At: s.at}, s.path, s.id, fluxgate.Problem{
-				Code: fluxgate.CodeDuplicate, Path: fluxgate.Path{"id"}, Message: fmt.Sprintf("rule set %s is in %s already", yamltree.Quote(s.id), other),
+				Code: fluxgate.CodeDuplicate, Path: place, Message: fmt.Sprintf("rule set %s is in %s already", yamltree.Quote(s.id), other),
 			})
 		}
 		slices.SortStableFunc(all.problems, func(a, b Problem) int { return a.Line - b.Line })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 )
 
@@ -24,6 +25,9 @@ type Config struct {
 	// Settle is how long content must not change before it is used, because a
 	// file that is written in place is incomplete for a moment. 0 means 50ms.
 	Settle time.Duration
+	// Parse parses files of another format. Nil means [Parse]. Its error is best a
+	// [NewError].
+	Parse func(name string, data []byte) ([]*fluxgate.RuleSet, error)
 	// Logger gets warnings. Nil means slog.Default().
 	Logger *slog.Logger
 }

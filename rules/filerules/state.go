@@ -107,7 +107,7 @@ func (s *Source) build(now *snapshot) *state {
 			documents[i] = s.current.documents[key]
 		}
 		if documents[i] == nil {
-			documents[i] = parse(f.name, f.data)
+			documents[i] = s.parse(f.name, f.data)
 		}
 		next.documents[key] = documents[i]
 	}
@@ -125,6 +125,13 @@ func (s *Source) build(now *snapshot) *state {
 	}
 	next.remember(s.good)
 	return next
+}
+
+func (s *Source) parse(name string, data []byte) *document {
+	if s.config.Parse != nil {
+		return parseWith(s.config.Parse, name, data)
+	}
+	return parse(name, data)
 }
 
 // remember keeps the heads of deleted rule sets, up to maxGone.

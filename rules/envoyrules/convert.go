@@ -1,0 +1,348 @@
+package envoyrules
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/yamltree"
+)
+
+// Bounds of one domain: files are untrusted.
+const (
+	maxDescriptors = 20_000
+	maxExcept      = 100_000 // values under except, in all rules together
+	maxNotes       = 100
+)
+
+const tooManyExcept = "the rules need more than %d values under except: use fewer values and wildcards beside the same key without a value"
+
+// Note is a remark about a place of the configuration, such as
+// descriptors[3].rate_limit.unit.
+type Note struct {
+	Place   string
+	Message string
+}
+
+// String is the place and the message.
+func (n Note) String() string {
+	if n.Place == "" {
+		return n.Message
+	}
+	return n.Place + ": " + n.Message
+}
+
+// Error has everything for which a configuration is refused, at most 100 of it.
+type Error struct {
+	Domain   string
+	Problems []Note
+}
+
+// Error has a line for each problem.
+func (e *Error) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = p.String()
+	}
+	return fmt.Sprintf("domain %q: %s", e.Domain, strings.Join(lines, "\n"))
+}
+
+// Convert returns the rule set of a domain, and notes on what is different from
+// envoyproxy/ratelimit, at most 100. The error is an [*Error].
+func Convert(d *Domain, o Options) (*fluxgate.RuleSet, []Note, error) {
+	c := converter{options: o, names: map[string]bool{}}
+	set := c.domain(d)
+	if len(c.problems) > 0 {
+		return nil, c.notes, &Error{Domain: d.Domain, Problems: c.problems}
+	}
+	return set, c.notes, nil
+}
+
+type converter struct {
+	options Options
+	names   map[string]bool // of the limits in the domain
+	rules   []fluxgate.Rule
+	places  []string // of the rules' limits
+	findings
+	descriptors, excepted int
+	leftOut               bool // the branch is checked, and makes no rules
+}
+
+func (c *converter) note(place, format string, args ...any) {
+	if !c.leftOut {
+		c.findings.note(place, format, args...)
+	}
+}
+
+func (c *converter) domain(d *Domain) *fluxgate.RuleSet {
+	id := RuleSetID(d.Domain)
+	switch {
+	case d.Domain == "":
+		c.refuse("domain", "is required")
+		return nil
+	case id != d.Domain:
+		c.note("domain", "becomes the rule set %s", id)
+	}
+	c.collectNames(d.Descriptors)
+	c.level(d.Descriptors, nil, "descriptors")
+	if len(c.problems) > 0 {
+		return nil
+	}
+	set, err := fluxgate.NewRuleSet(id, c.rules...)
+	var invalid *fluxgate.ValidationError
+	if errors.As(err, &invalid) {
+		for _, p := range invalid.Problems {
+			place, inside := "domain", p.Path
+			if i, path := p.Path.Rule(); i >= 0 {
+				place, inside = c.places[i], path
+			}
+			c.refuse(place, "%s", fluxgate.Problem{Path: inside, Message: p.Message}.String())
+		}
+	}
+	return set
+}
+
+func (c *converter) collectNames(descriptors []Descriptor) {
+	for i := range descriptors {
+		if limit := descriptors[i].RateLimit; limit != nil && limit.Name != "" {
+			c.names[limit.Name] = true
+		}
+		c.collectNames(descriptors[i].Descriptors)
+	}
+}
+
+// entry is one step of the path to a limit.
+type entry struct {
+	match  fluxgate.DescriptorMatch
+	joined string // key_value, as envoyproxy/ratelimit compares it
+	shared bool   // all values are counted together
+}
+
+// level converts the descriptors below a path.
+func (c *converter) level(descriptors []Descriptor, path []entry, place string) {
+	c.descriptors += len(descriptors)
+	switch {
+	case len(descriptors) == 0:
+		return
+	case c.descriptors > maxDescriptors:
+		c.refuse(place, "the domain has more than %d descriptors", maxDescriptors)
+		return
+	case len(path) == fluxgate.MaxDescriptor:
+		c.refuse(place, "descriptors are nested deeper than %d levels", fluxgate.MaxDescriptor)
+		return
+	}
+	if !c.checkEntries(descriptors, place) {
+		return
+	}
+	found, ok := branches(descriptors, maxExcept)
+	if !ok {
+		c.refuse(place, tooManyExcept, maxExcept)
+	}
+	for i, b := range found {
+		d, place := &descriptors[i], fmt.Sprintf("%s[%d]", place, i)
+		if b.unreachable {
+			c.note(place, "is left out: it never matches, because the wildcard %s of descriptors[%d] comes first", yamltree.Quote(descriptors[b.by].Value), b.by)
+		}
+		enclosing := c.leftOut
+		c.leftOut = enclosing || b.unreachable
+		next := append(slices.Clip(path), entry{
+			match:  fluxgate.DescriptorMatch{Key: d.Key, Value: d.Value, Except: b.except},
+			joined: joined(d), shared: d.ShareThreshold,
+		})
+		if d.DetailedMetric || d.ValueToMetric {
+			c.note(place, "detailed_metric and value_to_metric have no effect: metrics have a label with the rule")
+		}
+		if d.RateLimit != nil {
+			c.checkLimit(d.RateLimit, place+".rate_limit")
+			c.limit(d, next, place)
+		}
+		c.level(d.Descriptors, next, place+".descriptors")
+		c.leftOut = enclosing
+	}
+}
+
+func joined(d *Descriptor) string {
+	if d.Value == "" {
+		return d.Key
+	}
+	return d.Key + "_" + d.Value
+}
+
+// checkEntries reports whether the keys and values of siblings are valid.
+func (c *converter) checkEntries(descriptors []Descriptor, place string) bool {
+	before := len(c.problems)
+	first := make(map[string]int, len(descriptors))
+	for i := range descriptors {
+		d, place := &descriptors[i], fmt.Sprintf("%s[%d]", place, i)
+		other, taken := first[joined(d)]
+		stars := strings.Count(d.Value, "*")
+		switch {
+		case d.Key == "":
+			c.refuse(place+".key", "is required")
+		case taken:
+			c.refuse(place, "has the same key and value as descriptors[%d]: both are %s", other, yamltree.Quote(joined(d)))
+		case strings.Contains(d.Key, "*"):
+			c.refuse(place+".key", "must not have a *: wildcards are for values")
+		case stars > 1 || stars == 1 && !isWildcard(d):
+			c.refuse(place+".value", "can have one * at its end only")
+		case d.ShareThreshold && !isWildcard(d):
+			c.refuse(place+".share_threshold", "is only possible with a value that ends in *")
+		}
+		first[joined(d)] = i
+	}
+	return len(c.problems) == before
+}
+
+func isWildcard(d *Descriptor) bool { return strings.HasSuffix(d.Value, "*") }
+
+// limit adds the rule of a descriptor with a limit.
+func (c *converter) limit(d *Descriptor, path []entry, place string) {
+	if c.leftOut {
+		return
+	}
+	r := fluxgate.Rule{Scope: fluxgate.ScopeComposite, KeyFields: []string{"descriptor"}}
+	elements := make([]string, len(path))
+	for i, e := range path {
+		elements[i] = e.joined
+		r.When.Descriptor = append(r.When.Descriptor, e.match)
+		c.excepted += len(e.match.Except)
+	}
+	if c.excepted > maxExcept {
+		c.refuse(place, tooManyExcept, maxExcept)
+		return
+	}
+	r.ID = ruleID(elements)
+	c.shareThreshold(&r, path, place)
+	c.amount(&r, d, place)
+	r.Attributes = attributes(d)
+	c.rules, c.places = append(c.rules, r), append(c.places, place)
+}
+
+// shareThreshold makes a rule count by the entries whose values are not shared.
+func (c *converter) shareThreshold(r *fluxgate.Rule, path []entry, place string) {
+	if !slices.ContainsFunc(path, func(e entry) bool { return e.shared }) {
+		return
+	}
+	r.Scope, r.KeyFields = fluxgate.ScopeGlobal, nil
+	for i, e := range path {
+		if e.shared || e.match.Value != "" && !strings.HasSuffix(e.match.Value, "*") {
+			continue // the same for all requests of the rule
+		}
+		if slices.ContainsFunc(path[:i], func(other entry) bool { return other.match.Key == e.match.Key }) {
+			c.refuse(place, "share_threshold is not possible on a path that has the key %s twice", yamltree.Quote(e.match.Key))
+		}
+		r.Scope, r.KeyFields = fluxgate.ScopeComposite, append(r.KeyFields, "descriptor:"+e.match.Key)
+	}
+}
+
+// amount sets what the rule does: its bands, action and mode.
+func (c *converter) amount(r *fluxgate.Rule, d *Descriptor, place string) {
+	limit := d.RateLimit
+	if d.ShadowMode || d.QuotaMode {
+		r.Mode = fluxgate.ModeShadow
+	}
+	switch u, known := units[strings.ToLower(limit.Unit)]; {
+	case limit.Unlimited:
+		r.Action, r.Mode, r.Scope, r.KeyFields = fluxgate.ActionAllow, "", "", nil
+	case limit.RequestsPerUnit == 0:
+		r.Action, r.Scope, r.KeyFields = fluxgate.ActionDeny, "", nil
+	case !known: // refused already
+	case c.options.TokenBuckets:
+		r.Bands = []fluxgate.Band{{Capacity: int64(limit.RequestsPerUnit), Refill: u.length}}
+	default:
+		if u.difference != "" {
+			c.note(place+".rate_limit.unit", "%s", u.difference)
+		}
+		r.Bands = []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: int64(limit.RequestsPerUnit), Period: u.period}}
+	}
+	if d.QuotaMode {
+		c.note(place+".quota_mode", "becomes mode shadow: requests above the limit pass and are counted")
+	}
+	if len(d.Metadata) > 0 {
+		c.note(place+".metadata", "is kept in the attributes of the rule, and not sent to the proxy")
+	}
+}
+
+// unit is a unit of time.
+type unit struct {
+	period     fluxgate.Period
+	length     time.Duration // in envoyproxy/ratelimit
+	difference string        // of the period to the unit
+}
+
+var units = map[string]unit{
+	"second": {period: "second", length: time.Second},
+	"minute": {period: "minute", length: time.Minute},
+	"hour":   {period: "hour", length: time.Hour},
+	"day":    {period: "day", length: 24 * time.Hour},
+	"week":   {"week", 7 * 24 * time.Hour, "begins on Monday in UTC, not on Thursday as in envoyproxy/ratelimit"},
+	"month":  {"month", 30 * 24 * time.Hour, "is the month of the calendar in UTC, not 30 days as in envoyproxy/ratelimit"},
+	"year":   {"year", 365 * 24 * time.Hour, "is the year of the calendar in UTC, not 365 days as in envoyproxy/ratelimit"},
+}
+
+// checkLimit refuses what envoyproxy/ratelimit refuses, and replaces.
+func (c *converter) checkLimit(limit *RateLimit, place string) {
+	_, known := units[strings.ToLower(limit.Unit)]
+	switch {
+	case limit.Unlimited && known:
+		c.refuse(place+".unit", "is not possible with unlimited")
+	case !limit.Unlimited && !known:
+		c.refuse(place+".unit", "must be second, minute, hour, day, week, month or year, not %s", yamltree.Quote(limit.Unit))
+	}
+	for i, name := range limit.Replaces {
+		place := fmt.Sprintf("%s.replaces[%d]", place, i)
+		switch {
+		case name == "":
+			c.refuse(place+".name", "is required")
+		case name == limit.Name:
+			c.refuse(place+".name", "must not be the name of the limit itself")
+		case !c.names[name]:
+			c.note(place, "has no effect: no limit of the domain has the name %s", yamltree.Quote(name))
+		case c.options.DropReplaces:
+			c.note(place, "is left out: the limit %s also applies if one call has descriptors for both", yamltree.Quote(name))
+		default:
+			c.refuse(place, "is not supported: a rule cannot depend on other descriptors of the call. Remove it, and the limit %s also applies", yamltree.Quote(name))
+		}
+	}
+}
+
+// attributes are what the rule has no fields for.
+func attributes(d *Descriptor) map[string]any {
+	a := map[string]any{}
+	if d.RateLimit.Name != "" {
+		a[AttributeName] = d.RateLimit.Name
+	}
+	if len(d.RateLimit.Replaces) > 0 {
+		a[AttributeReplaces] = d.RateLimit.Replaces
+	}
+	if d.QuotaMode {
+		a[AttributeQuotaMode] = true
+	}
+	if len(d.Metadata) > 0 {
+		a[AttributeMetadata] = d.Metadata
+	}
+	if len(a) == 0 {
+		return nil
+	}
+	return a
+}
+
+// findings are what was found in a configuration, bounded.
+type findings struct {
+	notes, problems []Note
+}
+
+func (f *findings) note(place, format string, args ...any) { add(&f.notes, place, format, args...) }
+
+func (f *findings) refuse(place, format string, args ...any) {
+	add(&f.problems, place, format, args...)
+}
+
+func add(to *[]Note, place, format string, args ...any) {
+	if len(*to) < maxNotes {
+		*to = append(*to, Note{Place: place, Message: fmt.Sprintf(format, args...)})
+	}
+}

@@ -1,0 +1,60 @@
+package envoyrules
+
+// Domain is the configuration of one domain. The fields are those of the YAML.
+type Domain struct {
+	Domain      string
+	Descriptors []Descriptor
+}
+
+// Descriptor is an entry of a descriptor, with the entries that can follow it.
+type Descriptor struct {
+	Key string
+	// Value is the value, or foo* for values that begin with foo. Empty means any.
+	Value string
+	// RateLimit is the limit of descriptors that end with this entry. Nil means none.
+	RateLimit   *RateLimit
+	Descriptors []Descriptor
+	// ShadowMode and QuotaMode let requests above the limit pass.
+	ShadowMode, QuotaMode bool
+	// DetailedMetric and ValueToMetric are about the names of statistics.
+	DetailedMetric, ValueToMetric bool
+	// ShareThreshold counts all values of a wildcard together.
+	ShareThreshold bool
+	// Metadata is user data about the limit.
+	Metadata map[string]any
+}
+
+// RateLimit is a limit.
+type RateLimit struct {
+	// Unit is second, minute, hour, day, week, month or year, in any case.
+	Unit            string
+	RequestsPerUnit uint32
+	// Unlimited descriptors have no unit and always pass.
+	Unlimited bool
+	// Name is what Replaces of other limits refer to.
+	Name     string
+	Replaces []string
+}
+
+// Attributes of the rules, with what has no field of its own.
+const (
+	// AttributeName is the name of the limit.
+	AttributeName = "envoy.name"
+	// AttributeReplaces are the names of the limits that it replaces.
+	AttributeReplaces = "envoy.replaces"
+	// AttributeQuotaMode is true for a limit with quota_mode.
+	AttributeQuotaMode = "envoy.quota_mode"
+	// AttributeMetadata is the metadata.
+	AttributeMetadata = "envoy.metadata"
+)
+
+// Options are how limits become rules.
+type Options struct {
+	// TokenBuckets makes buckets that regain their tokens evenly, instead of counters
+	// that begin anew with each unit.
+	TokenBuckets bool
+	// DropReplaces leaves replaces out with a note. Without it, a replaces that names a
+	// limit of the domain is refused: it is about several descriptors of one call, and a
+	// rule is about one.
+	DropReplaces bool
+}

@@ -1,0 +1,68 @@
+package envoyrules
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/yamltree"
+	"github.com/fluxgate/fluxgate/rules/filerules"
+)
+
+// Remark is a [Note] with file and line.
+type Remark = filerules.Problem
+
+// Parse converts the text of one file, which has one domain, and returns notes on what is
+// different from envoyproxy/ratelimit. The error is a [*filerules.Error] with the lines of
+// all problems.
+func Parse(name string, data []byte, o Options) (*fluxgate.RuleSet, []Remark, error) {
+	file, flaws := yamltree.Read(name, data, nil)
+	var problems []filerules.Problem
+	for _, f := range flaws {
+		problems = append(problems, file.Problem(f.At, "", f.Message))
+	}
+	switch {
+	case len(flaws) > 0:
+	case len(file.Documents) == 0:
+		problems = append(problems, file.Problem(yamltree.Position{}, "", "has no configuration: it must have a domain and descriptors"))
+	case len(file.Documents) > 1:
+		problems = append(problems, file.Problem(file.Documents[1].At, "", "a file can have one document: write the others to files of their own"))
+	}
+	if len(problems) > 0 {
+		return nil, nil, filerules.NewError("", problems)
+	}
+	return parse(file, file.Documents[0], o)
+}
+
+func parse(file *yamltree.File, root *yamltree.Node, o Options) (*fluxgate.RuleSet, []Remark, error) {
+	var r reader
+	domain := r.domain(root)
+	notes, refused := r.notes, r.problems
+	var set *fluxgate.RuleSet
+	if len(refused) == 0 {
+		var more []Note
+		var err error
+		set, more, err = Convert(domain, o)
+		notes = append(notes, more...)
+		var invalid *Error
+		if errors.As(err, &invalid) {
+			refused = invalid.Problems
+		}
+	}
+	if len(refused) > 0 {
+		return nil, nil, filerules.NewError(RuleSetID(domain.Domain), locate(file, root, refused))
+	}
+	// Without the lines around them: there may be many notes, and they are not errors.
+	return set, locate(&yamltree.File{Name: file.Name}, root, notes), nil
+}
+
+// locate returns notes with their lines, in the order of the file.
+func locate(file *yamltree.File, root *yamltree.Node, notes []Note) []filerules.Problem {
+	located := make([]filerules.Problem, len(notes))
+	for i, n := range notes {
+		located[i] = file.Problem(root.Locate(n.Place), n.Place, n.Message)
+	}
+	slices.SortStableFunc(located, func(a, b filerules.Problem) int { return cmp.Compare(a.Line, b.Line) })
+	return located
+}

@@ -1,0 +1,35 @@
+package envoyrules
+
+import (
+	"cmp"
+	"log/slog"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules/filerules"
+)
+
+// Open returns a source of a file, or of a folder of files with one domain each. Notes of
+// [Parse] are logged as warnings each time that a file has changed. config is that of
+// package filerules, whose Parse is replaced.
+func Open(path string, o Options, config filerules.Config) (*filerules.Source, error) {
+	log := cmp.Or(config.Logger, slog.Default())
+	config.Parse = Parser(o, func(n Remark) {
+		log.Warn("envoyproxy/ratelimit configuration: "+n.Message, "file", n.File, "line", n.Line, "place", n.Place)
+	})
+	return filerules.Open(path, config)
+}
+
+// Parser returns [Parse] in the form of [filerules.Config], with a function that gets the
+// notes.
+func Parser(o Options, note func(Remark)) func(name string, data []byte) ([]*fluxgate.RuleSet, error) {
+	return func(name string, data []byte) ([]*fluxgate.RuleSet, error) {
+		set, notes, err := Parse(name, data, o)
+		for _, n := range notes {
+			note(n)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return []*fluxgate.RuleSet{set}, nil
+	}
+}
