@@ -194,16 +194,19 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 	}
 	defer func() { _ = a.close() }()
 	version, err := a.source.Load(ctx, id)
+	key, path := d.config.RuleFiles()
 	switch {
-	case errors.Is(err, rules.ErrNotFound) && a.source.kind == config.SourceFile:
-		d.add(Wrong, "rules", "write one, or set another ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, d.config.Rules.File)
+	case errors.Is(err, rules.ErrNotFound) && !d.config.NeedsDefaultRuleSet():
+		d.add(Good, "rules", "", "the files in %s are valid", path)
+	case errors.Is(err, rules.ErrNotFound) && path != "":
+		d.add(Wrong, "rules", "write one, or set another ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, path)
 	case errors.Is(err, rules.ErrNotFound):
 		d.add(Wrong, "rules", "create one with fluxgate rules apply -f FILE, or set another ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, a.source.kind)
 	case err != nil && a.source.unavailable(ctx, id, err):
 		d.add(Wrong, "rules", sourceRemedy(a.source.kind, err)+"; running servers keep the last valid rules", "cannot read the rules in %s: %v", a.source.kind, err)
 		return
 	case errors.Is(err, fs.ErrNotExist):
-		d.add(Wrong, "rules", "write it, or correct rules.file", "%v", err)
+		d.add(Wrong, "rules", "write it, or correct "+key, "%v", err)
 	case err != nil:
 		d.add(Wrong, "rules", "correct the rules; running servers keep the last valid ones", "%v", err)
 	default:
@@ -224,7 +227,7 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 // does not answer, and not because it is invalid.
 func (s *ruleSource) unavailable(ctx context.Context, id string, err error) bool {
 	var invalid *fluxgate.ValidationError
-	if s.kind == config.SourceFile || errors.As(err, &invalid) {
+	if s.kind == config.SourceFile || s.kind == config.SourceEnvoyFiles || errors.As(err, &invalid) {
 		return false
 	}
 	_, failure := s.Revisions(ctx, []string{id})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/fluxgate/fluxgate/rules/reload"
@@ -57,7 +58,7 @@ type NodeHealth struct {
 
 // RulesHealth is the state of the rules.
 type RulesHealth struct {
-	Kind   string          `json:"kind"` // file, mongo or redis
+	Kind   string          `json:"kind"` // file, envoy-files, mongo or redis
 	Status string          `json:"status"`
 	Sets   []RuleSetHealth `json:"sets"`
 }
@@ -182,6 +183,7 @@ func (a *App) storeHealth(ctx context.Context) StoreHealth {
 
 func (a *App) rulesHealth() RulesHealth {
 	h := RulesHealth{Kind: a.source.kind, Status: statusUp, Sets: []RuleSetHealth{}}
+	needsDefault := a.config.NeedsDefaultRuleSet()
 	for _, s := range a.rules.Status() {
 		set := RuleSetHealth{ID: s.RuleSet, Revision: s.Revision, Rules: s.Rules, Source: s.Source, LoadedAt: s.LoadedAt, CheckedAt: s.CheckedAt}
 		if !s.CheckedAt.IsZero() {
@@ -195,15 +197,17 @@ func (a *App) rulesHealth() RulesHealth {
 			set.Error = "the source has not answered since the start; the copy on disk is in effect"
 			h.Status = statusDegraded
 		}
-		if s.Source == reload.FromNowhere && s.RuleSet != a.config.RateLimit.DefaultRuleSetID && s.Err == nil {
+		isDefault := s.RuleSet == a.config.RateLimit.DefaultRuleSetID
+		if s.Source == reload.FromNowhere && s.Err == nil && (!isDefault || !needsDefault) {
 			continue // an unknown id in a request
 		}
 		h.Sets = append(h.Sets, set)
 	}
-	for _, s := range h.Sets {
-		if s.ID == a.config.RateLimit.DefaultRuleSetID && s.Source == reload.FromNowhere {
-			h.Status = statusDown
-		}
+	serving := slices.ContainsFunc(h.Sets, func(s RuleSetHealth) bool {
+		return s.Source != reload.FromNowhere && (s.ID == a.config.RateLimit.DefaultRuleSetID || !needsDefault)
+	})
+	if len(h.Sets) > 0 && !serving {
+		h.Status = statusDown
 	}
 	return h
 }

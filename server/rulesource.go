@@ -8,6 +8,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/envoyrules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 	"github.com/fluxgate/fluxgate/rules/mongorules"
 	"github.com/fluxgate/fluxgate/rules/redisrules"
@@ -20,7 +21,7 @@ import (
 // ruleSource is the source of the rules.
 type ruleSource struct {
 	rules.Source
-	kind string // file, mongo or redis
+	kind string // file, envoy-files, mongo or redis
 }
 
 // openRules opens the source of the rules, and Redis for announcements.
@@ -45,8 +46,14 @@ func (a *App) buildRules(ctx context.Context) error {
 	if err := a.openRules(ctx); err != nil {
 		return err
 	}
+	ids := []string{c.RateLimit.DefaultRuleSetID}
+	if files, ok := a.source.Source.(*filerules.Source); ok && !c.NeedsDefaultRuleSet() {
+		if domains, err := files.IDs(ctx); err == nil { // else loading the default reports the error
+			ids = domains
+		}
+	}
 	reloading := reload.Config{
-		RuleSets: []string{c.RateLimit.DefaultRuleSetID}, Strategy: reload.Strategy(c.Reload.Strategy), Interval: c.Reload.PollingInterval,
+		RuleSets: ids, Strategy: reload.Strategy(c.Reload.Strategy), Interval: c.Reload.PollingInterval,
 		Jitter: c.Reload.Jitter, Redis: a.redis, Channel: c.Reload.Channel, Copies: c.Rules.Copies, Logger: a.log,
 		StartWithoutRules: true, // the source may be unavailable
 	}
@@ -105,6 +112,10 @@ func (a *App) openSource(ctx context.Context, client redis.UniversalClient) erro
 		source, err := filerules.Open(c.Rules.File, filerules.Config{Logger: a.log})
 		a.source.Source = source
 		return err
+	case config.SourceEnvoyFiles:
+		source, err := envoyrules.Open(c.Rules.EnvoyFiles, envoyrules.Options{}, filerules.Config{Logger: a.log})
+		a.source.Source = source
+		return err
 	case config.SourceMongo:
 		source, err := mongorules.Open(ctx, string(c.Mongo.URI), mongorules.Config{
 			Database: c.Mongo.Database, Collection: c.Mongo.Collection, Lease: c.Reload.PollingInterval, Logger: a.log,
@@ -120,7 +131,7 @@ func (a *App) openSource(ctx context.Context, client redis.UniversalClient) erro
 		a.source.Source = source
 		return err
 	}
-	return errors.New("no rule source: set rules.file, or enable mongo or redis")
+	return errors.New("no rule source: set rules.file or rules.envoy-files, or enable mongo or redis")
 }
 
 // resetter resets buckets in the current store.

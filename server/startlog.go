@@ -27,7 +27,7 @@ func (a *App) logStart() {
 	}
 	attrs = append(attrs, "http", a.Addr("http"), "admin", admin, "tls", a.certs != nil, "authentication", authentication(&c.Server), "memoryLimit", memoryLimit())
 	a.log.Info("started", attrs...)
-	if a.rulesHealth().Status == statusDown {
+	if a.rulesHealth().Status == statusDown && c.NeedsDefaultRuleSet() {
 		a.log.Error("default rule set not loaded: missing-rule-behavior decides its requests",
 			"ruleSet", c.RateLimit.DefaultRuleSetID, "missingRuleBehavior", string(c.RateLimit.MissingRuleBehavior))
 	}
@@ -61,10 +61,10 @@ func redisAttrs(store *redisstore.Store) []any {
 
 // rulesAt returns the location of the rules in their source.
 func rulesAt(c *config.Config) string {
-	switch c.RuleSource() {
-	case config.SourceFile:
-		return c.Rules.File
-	case config.SourceMongo:
+	if _, path := c.RuleFiles(); path != "" {
+		return path
+	}
+	if c.RuleSource() == config.SourceMongo {
 		return c.Mongo.URI.String() + " " + c.Mongo.Database + "." + c.Mongo.Collection
 	}
 	return c.Redis.Prefix

@@ -33,13 +33,13 @@ func (c *Config) Check() error {
 	return k.found.orNil()
 }
 
-// CheckRulesFile reports whether the rules.file exists, if rules come from a
-// file. A server starts without it, so it is not part of Check.
+// CheckRulesFile reports whether rules.file or rules.envoy-files exists, if rules come
+// from files. A server starts without it, so it is not part of Check.
 func (c *Config) CheckRulesFile() error {
 	k := &checker{Config: c}
-	if c.RuleSource() == SourceFile {
-		if _, err := os.Stat(c.Rules.File); err != nil {
-			k.refuse("rules.file", "names a file or folder that cannot be read: %v", err)
+	if key, path := c.RuleFiles(); path != "" {
+		if _, err := os.Stat(path); err != nil {
+			k.refuse(key, "names a file or folder that cannot be read: %v", err)
 		}
 	}
 	return k.found.orNil()
@@ -132,19 +132,25 @@ func (k *checker) mongo() {
 // ruleSource refuses settings that name no source of rules, or two.
 func (k *checker) ruleSource() {
 	r := &k.Rules
+	key, path := k.RuleFiles()
+	for _, other := range []struct{ source, key, path string }{
+		{SourceFile, "rules.file", r.File}, {SourceEnvoyFiles, "rules.envoy-files", r.EnvoyFiles},
+	} {
+		if other.path != "" && k.RuleSource() != other.source {
+			k.refuse(other.key, "is not used, since rules.source is %s: remove one of them", k.RuleSource())
+		}
+	}
 	switch {
-	case r.Source == SourceFile && r.File == "":
-		k.refuse("rules.source", "file needs rules.file")
-	case (r.Source == SourceMongo || r.Source == SourceRedis) && r.File != "":
-		k.refuse("rules.file", "is not used, since rules.source is %s: remove one of them", r.Source)
+	case key != "" && path == "":
+		k.refuse("rules.source", "%s needs %s", r.Source, key)
 	case r.Source == SourceMongo && !k.Mongo.Enabled:
 		k.refuse("rules.source", "mongo needs mongo.enabled")
 	case r.Source == SourceRedis && !k.Redis.Enabled:
 		k.refuse("rules.source", "redis needs redis.enabled")
-	case r.Source == SourceAuto && r.File != "" && k.Mongo.Enabled && k.isSet("mongo.enabled"):
-		k.refuse("rules.file", "is set, and so is mongo.enabled: choose one with rules.source")
+	case r.Source == SourceAuto && path != "" && k.Mongo.Enabled && k.isSet("mongo.enabled"):
+		k.refuse(key, "is set, and so is mongo.enabled: choose one with rules.source")
 	case k.RuleSource() == "":
-		k.refuse("rules.source", "there is no source of rules: set rules.file, mongo.enabled or redis.enabled")
+		k.refuse("rules.source", "there is no source of rules: set rules.file, rules.envoy-files, mongo.enabled or redis.enabled")
 	}
 }
 

@@ -116,10 +116,11 @@ func TestLoad_FitDefaults(t *testing.T) {
 // The source of rules is the one that the settings name.
 func TestRuleSource(t *testing.T) {
 	for want, set := range map[string][]string{
-		"mongo": nil,
-		"file":  {"rules.file=x.yaml"},
-		"redis": {"mongo.enabled=false"},
-		"":      {"mongo.enabled=false", "redis.enabled=false"},
+		"mongo":       nil,
+		"file":        {"rules.file=x.yaml"},
+		"redis":       {"mongo.enabled=false"},
+		"envoy-files": {"rules.envoy-files=x.yaml"},
+		"":            {"mongo.enabled=false", "redis.enabled=false"},
 	} {
 		c := load(t, config.Sources{Set: set})
 		if got := c.RuleSource(); got != want || (c.Check() == nil) != (want != "") {

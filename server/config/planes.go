@@ -52,7 +52,8 @@ type Pool struct {
 
 // Mongo is MongoDB as the control plane, which holds the rules.
 type Mongo struct {
-	// Enabled reads the rules from MongoDB, unless rules.file is set.
+	// Enabled reads the rules from MongoDB, unless rules.file or rules.envoy-files is
+	// set.
 	Enabled bool `key:"enabled"`
 	// URI is the address of MongoDB.
 	URI URI `key:"uri"`
@@ -66,22 +67,44 @@ type Mongo struct {
 
 // The values of rules.source.
 const (
-	SourceAuto  = "auto"
-	SourceFile  = "file"
-	SourceMongo = "mongo"
-	SourceRedis = "redis"
+	SourceAuto       = "auto"
+	SourceFile       = "file"
+	SourceEnvoyFiles = "envoy-files"
+	SourceMongo      = "mongo"
+	SourceRedis      = "redis"
 )
 
 // Rules is where the rules come from.
 type Rules struct {
-	// Source is where rules come from. auto is the file if rules.file is set,
-	// else MongoDB if it is enabled, else Redis.
-	Source string `key:"source" oneof:"auto file mongo redis"`
+	// Source is where rules come from. auto is the file if rules.file is set, else
+	// the files of rules.envoy-files, else MongoDB if it is enabled, else Redis.
+	Source string `key:"source" oneof:"auto file envoy-files mongo redis"`
 	// File is a file with rules, or a folder of such files.
 	File string `key:"file"`
+	// EnvoyFiles is a configuration file of envoyproxy/ratelimit, or a folder of
+	// such files. See envoy.md.
+	EnvoyFiles string `key:"envoy-files"`
 	// Copies is a folder for the last valid version of each rule set, to start
 	// from while the source is unavailable. Empty means that none are kept.
 	Copies string `key:"copies"`
+}
+
+// RuleFiles returns the key and the value of the setting that names the files with
+// rules, or nothing if rules are not in files.
+func (c *Config) RuleFiles() (key, path string) {
+	switch c.RuleSource() {
+	case SourceFile:
+		return "rules.file", c.Rules.File
+	case SourceEnvoyFiles:
+		return "rules.envoy-files", c.Rules.EnvoyFiles
+	}
+	return "", ""
+}
+
+// NeedsDefaultRuleSet reports whether the default rule set must exist. Envoy names the
+// domain in every call, so that files of envoyproxy/ratelimit need not have it.
+func (c *Config) NeedsDefaultRuleSet() bool {
+	return c.RuleSource() != SourceEnvoyFiles || c.isSet("ratelimit.default-rule-set-id")
 }
 
 // Reload is how changes of rules are detected.
@@ -104,14 +127,16 @@ type Reload struct {
 	ResetBucketsOnReload bool `key:"reset-buckets-on-reload"`
 }
 
-// RuleSource is where the rules come from: file, mongo or redis, or "" if no
-// source is configured.
+// RuleSource is where the rules come from: file, envoy-files, mongo or redis, or ""
+// if no source is configured.
 func (c *Config) RuleSource() string {
 	switch {
 	case c.Rules.Source != SourceAuto && c.Rules.Source != "":
 		return c.Rules.Source
 	case c.Rules.File != "":
 		return SourceFile
+	case c.Rules.EnvoyFiles != "":
+		return SourceEnvoyFiles
 	case c.Mongo.Enabled:
 		return SourceMongo
 	case c.Redis.Enabled:
