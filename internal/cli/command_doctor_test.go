@@ -164,3 +164,20 @@ func TestDoctor_Redis(t *testing.T) {
 		t.Errorf("the doctor does not see that this server disagrees: %d\n%s", code, out)
 	}
 }
+
+// The doctor reads files of envoyproxy/ratelimit. They need not have the default rule set.
+func TestDoctor_EnvoyFiles(t *testing.T) {
+	good := write(t, t.TempDir(), "a.yaml", "domain: a\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1}}]\n")
+	bad := write(t, t.TempDir(), "b.yaml", "domain: b\nlimits: []\n")
+	for file, want := range map[string]string{
+		good: "the files in " + good + " are valid", bad: bad + ":2:9: limits: unknown key", good + "x": "write it, or correct rules.envoy-files",
+	} {
+		_, out, _ := call(t, "doctor", "--set", "redis.enabled=false", "--set", "mongo.enabled=false", "--set", "rules.envoy-files="+file)
+		if !strings.Contains(out, want) {
+			t.Errorf("%s: doctor says\n%s\nwant %q", file, out, want)
+		}
+	}
+	if code, _, errs := call(t, "config", "check", "--set", "rules.envoy-files="+good+"x"); code != exitError || !strings.Contains(errs, "rules.envoy-files: names a file or folder that cannot be read") {
+		t.Errorf("config check: %d\n%s", code, errs)
+	}
+}

@@ -4,7 +4,7 @@ import "github.com/spf13/cobra"
 
 func newRules() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "rules", Short: "List, compare and change rules",
+		Use: "rules", Short: "List, compare, change and import rules",
 		Long: `List, compare and change rules, and show their history.
 
 With a server (--server, or FLUXGATE_ADMIN) roles are checked and changes are audited; with --direct the commands work
@@ -13,7 +13,7 @@ on the source that --config and --set name. Rules in files can be read here, and
   fluxgate rules diff -f rules/
   fluxgate rules apply -f rules/ --comment "more for premium"
   fluxgate rules history api-limits`,
-	}, newRulesList(), newRulesGet(), newRulesValidate(), newRulesDiff(), newRulesApply(), newRulesHistory(), newRulesRestore(), newRulesDelete())
+	}, newRulesList(), newRulesGet(), newRulesValidate(), newRulesDiff(), newRulesApply(), newRulesHistory(), newRulesRestore(), newRulesDelete(), newRulesImport())
 }
 
 // oneRuleSet is for commands that take the id of a rule set.

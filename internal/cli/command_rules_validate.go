@@ -35,7 +35,8 @@ In a folder all files count that end in .yaml, .yml or .json. Each error begins 
 file:line:column: message. The exit code is 1 if there is an error.`,
 		Example: `  fluxgate rules validate -f rules/
   fluxgate rules validate -f api-limits.yaml -f payments.yaml
-  fluxgate rules get api-limits | fluxgate rules validate -f -`,
+  fluxgate rules get api-limits | fluxgate rules validate -f -
+  fluxgate rules validate --from envoy-ratelimit -f ratelimit.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			sets, problems := files.read(cmd)
 			var misuse *usageError
@@ -63,6 +64,7 @@ file:line:column: message. The exit code is 1 if there is an error.`,
 		},
 	}
 	files.flag(cmd)
+	files.format.flag(cmd)
 	output.flag(cmd, asTable, asJSON, asYAML)
 	return cmd
 }

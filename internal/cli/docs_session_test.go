@@ -24,6 +24,7 @@ var sessions = []struct {
 	{"README.md", "First decision with the server", false},
 	{"docs/getting-started.md", "Run the server", false},
 	{"docs/getting-started.md", "Change rules in production", true},
+	{"docs/envoy.md", "Its configuration files", false},
 }
 
 // The documented sessions work; only addresses differ.
@@ -91,6 +92,7 @@ func runSession(t *testing.T, steps []sessionStep, replace ...string) {
 	address := strings.NewReplacer(append(replace,
 		"go build -o fluxgate ./cmd/fluxgate", "true", // done already
 		"examples/rules.yaml", root+"/examples/rules.yaml",
+		"examples/ratelimit.yaml", root+"/examples/ratelimit.yaml",
 		"fluxgate serve", "fluxgate serve --set server.http="+addr+" --set server.drain.delay=0s --set server.admin="+admin,
 		"fluxgate check", "fluxgate check --server http://"+addr,
 	)...)

@@ -12,15 +12,51 @@ import (
 	"strings"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/rules/envoyrules"
 	"github.com/fluxgate/fluxgate/rules/filerules"
 	"github.com/spf13/cobra"
 )
 
-// fileFlags name files with rules.
-type fileFlags struct{ names []string }
+// fileFlags name files with rules, and their format.
+type fileFlags struct {
+	names  []string
+	format fileFormat
+	envoy  envoyrules.Options
+}
 
 func (f *fileFlags) flag(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&f.names, "file", "f", nil, "a file or a folder with rules, or - for standard input; can be given several times")
+}
+
+// fileFormat is --from, the format of files. Empty means rules of FluxGate.
+type fileFormat string
+
+const envoyFormat = "envoy-ratelimit"
+
+func (f *fileFormat) flag(cmd *cobra.Command) {
+	cmd.Flags().Var(f, "from", "the format of the files: "+envoyFormat+" is the configuration of envoyproxy/ratelimit")
+}
+
+func (f *fileFormat) Set(format string) error {
+	if format != envoyFormat {
+		return fmt.Errorf("must be %s", envoyFormat)
+	}
+	*f = fileFormat(format)
+	return nil
+}
+
+func (f *fileFormat) String() string { return string(*f) }
+func (f *fileFormat) Type() string   { return "format" }
+
+// parseFunc parses the text of a file. Nil is that of package filerules.
+type parseFunc func(name string, data []byte) ([]*fluxgate.RuleSet, error)
+
+// parser returns the function that parses files. Notes on them go to standard error.
+func (f *fileFlags) parser(cmd *cobra.Command) parseFunc {
+	if f.format == "" {
+		return nil
+	}
+	return envoyrules.Parser(f.envoy, func(n envoyrules.Remark) { printf(cmd.ErrOrStderr(), "%s\n", n) })
 }
 
 // filesOnly is noArgs with a hint for a file without -f.
@@ -53,7 +89,7 @@ func (f *fileFlags) read(cmd *cobra.Command) (sets []*fluxgate.RuleSet, problems
 		if slices.Contains(f.names[:i], name) {
 			continue
 		}
-		found, err := readRules(cmd.Context(), name, cmd.InOrStdin())
+		found, err := readRules(cmd.Context(), name, cmd.InOrStdin(), f.parser(cmd))
 		if err != nil {
 			problems = append(problems, err)
 		}
@@ -72,11 +108,11 @@ func (f *fileFlags) read(cmd *cobra.Command) (sets []*fluxgate.RuleSet, problems
 // maxInput is how many bytes are read from standard input, as many as from a file.
 const maxInput = 16 << 20
 
-func readRules(ctx context.Context, name string, stdin io.Reader) ([]*fluxgate.RuleSet, error) {
+func readRules(ctx context.Context, name string, stdin io.Reader, parse parseFunc) ([]*fluxgate.RuleSet, error) {
 	if name == "-" {
-		return readStdin(stdin)
+		return readStdin(stdin, parse)
 	}
-	source, err := filerules.Open(name, filerules.Config{})
+	source, err := filerules.Open(name, filerules.Config{Parse: parse})
 	if err != nil {
 		return nil, &usageError{err}
 	}
@@ -98,7 +134,7 @@ func readRules(ctx context.Context, name string, stdin io.Reader) ([]*fluxgate.R
 	return sets, nil
 }
 
-func readStdin(stdin io.Reader) ([]*fluxgate.RuleSet, error) {
+func readStdin(stdin io.Reader, parse parseFunc) ([]*fluxgate.RuleSet, error) {
 	text, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
 	if err == nil && len(text) > maxInput {
 		err = errors.New("more than 16 MiB")
@@ -110,5 +146,8 @@ func readStdin(stdin io.Reader) ([]*fluxgate.RuleSet, error) {
 	if json.Valid(text) {
 		name = "stdin.json"
 	}
-	return filerules.Parse(name, text)
+	if parse == nil {
+		parse = filerules.Parse
+	}
+	return parse(name, text)
 }

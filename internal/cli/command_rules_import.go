@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/fluxgate/fluxgate/rules/envoyrules"
+	"github.com/spf13/cobra"
+)
+
+func newRulesImport() *cobra.Command {
+	files := fileFlags{envoy: envoyrules.Options{DropReplaces: true}}
+	cmd := &cobra.Command{
+		Use: "import --from FORMAT FILE...", Short: "Convert the configuration of another rate limiter to rules",
+		Long: `Convert the configuration of another rate limiter to rules. They are written to standard output as YAML, one rule set
+for each domain. What has no counterpart or counts differently is written to standard error, with file and line. If a
+file cannot be converted, its errors are written like those of rules validate, no rules are written, and the exit code
+is 1. No server is contacted.`,
+		Example: `  fluxgate rules import --from envoy-ratelimit ratelimit.yaml > rules.yaml
+  fluxgate rules import --from envoy-ratelimit --token-buckets config/ > rules.yaml`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if files.format == "" {
+				return usage("name the format: --from %s", envoyFormat)
+			}
+			if files.names = args; len(args) == 0 {
+				return usage("name the files: a file, a folder, or - for standard input")
+			}
+			sets, problems := files.read(cmd)
+			var misuse *usageError
+			switch err := errors.Join(problems...); {
+			case errors.As(err, &misuse):
+				return err
+			case err != nil:
+				printf(cmd.ErrOrStderr(), "%v\n", err)
+				return exitCode(exitError)
+			}
+			for i, set := range sets {
+				doc, err := newRuleSetDocument(set)
+				if err != nil {
+					return err
+				}
+				text, err := yamlText(doc)
+				if err != nil {
+					return err
+				}
+				if i > 0 {
+					text = "---\n" + text
+				}
+				printf(cmd.OutOrStdout(), "%s", text)
+			}
+			return nil
+		},
+	}
+	files.format.flag(cmd)
+	cmd.Flags().BoolVar(&files.envoy.TokenBuckets, "token-buckets", false, "buckets that refill evenly, instead of counters that begin anew with each unit")
+	return cmd
+}
