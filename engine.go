@@ -123,80 +123,107 @@ func (e *Engine) ruleSetIDOf(req *Request) string {
 
 // decide decides a request by one rule set.
 func (e *Engine) decide(ctx context.Context, req *Request, set *RuleSet) (Decision, error) {
+	v, p := (*evaluation)(nil), part{}
+	if err := e.demand(ctx, req, set, &v, &p); err != nil || p.decided {
+		return p.decision, err
+	}
+	return e.take(ctx, v, p.plan, p.applyResult)
+}
+
+// part is what one request adds to an evaluation.
+type part struct {
+	applyResult
+	plan plan
+	// decided is set if the decision needs no store: no rule limits, or one denies.
+	decided  bool
+	decision Decision
+	from, to int // of its demands
+}
+
+func (p *part) decide(d Decision) { p.decided, p.decision = true, d }
+
+// demand adds the demands of a request to an evaluation, which it creates if there is
+// none. A path with several readings is denied if one of them is, and exempt only if all
+// are: a caller must not evade a rule by a spelling that the router reads differently.
+func (e *Engine) demand(ctx context.Context, req *Request, set *RuleSet, v **evaluation, p *part) error {
 	if match.Refused(req.Path) || e.refuseAmbiguous && match.Ambiguous(req.Path) {
-		return Decision{Reason: ReasonBadPath}, nil
+		p.decide(Decision{Reason: ReasonBadPath})
+		return nil
 	}
 	var space [MaxMatches + 1]int32
 	asked := req.matching()
 	found := set.matcher.Match(&asked, space[:0])
 	if len(found.Rules) > MaxMatches {
-		return Decision{Reason: ReasonTooManyRules}, nil
+		p.decide(Decision{Reason: ReasonTooManyRules})
+		return nil
 	}
-	return e.apply(ctx, req, set, &found)
-}
-
-// apply decides by the rules that apply. A path with several readings is denied
-// if one of them is, and exempt only if all are: a caller must not evade a rule
-// by a spelling that the router reads differently.
-func (e *Engine) apply(ctx context.Context, req *Request, set *RuleSet, found *match.Matches) (Decision, error) {
 	var last *compiledRule // the last rule that allows
 	if found.Ends {
 		for _, i := range found.Rules {
 			switch r := &set.active[i]; {
 			case r.shadow || r.limits():
 			case r.Action == ActionDeny:
-				return Decision{Reason: ReasonDenied, RuleID: r.ID}, nil
+				p.decide(Decision{Reason: ReasonDenied, RuleID: r.ID})
+				return nil
 			default:
 				last = r
 			}
 		}
 	}
 	if !found.Enforced && !e.allowMissing || len(found.Rules) == 0 {
-		return e.noRule(), nil
+		p.decide(e.noRule())
+		return nil
 	}
-	result := applyResult{}
 	if found.Final {
-		result.exemptedBy = last.ID
+		p.exemptedBy = last.ID
 	}
-
-	plan := e.planOf(set)
-	v := newEvaluation(len(found.Rules))
-	v.peek = req.Peek
+	if *v == nil {
+		*v = newEvaluation(len(found.Rules))
+		(*v).peek = req.Peek
+	}
+	p.plan = e.planOf(set)
+	p.from = len((*v).demands)
 	for _, i := range found.Rules {
-		r := &set.active[i]
-		if !r.limits() {
-			continue
+		if r := &set.active[i]; r.limits() {
+			if err := e.demandOf(ctx, r, &p.plan[i], req, *v, p); err != nil || p.decided {
+				return err
+			}
 		}
-		key, ok, err := plan[i].key(&e.keyer, r, req)
-		if err != nil {
-			return Decision{}, err
-		}
-		if !ok && r.shadow {
-			continue
-		}
-		if !ok {
-			return Decision{Reason: ReasonMissingIdentity, RuleID: r.ID}, nil
-		}
-		demand := Demand{
-			Key:   Key{RuleSet: set.id, Rule: r.ID, ID: key},
-			Bands: r.bandsNow(), Shadow: r.shadow, Consistency: r.Consistency,
-		}
-		demand.Cost, demand.Price = r.costOf(req, demand.Bands)
-		if r.slots {
-			demand.Holder = newHolder()
-		}
-		if e.maxWait > 0 && e.policyOf(r) == WaitForRefill {
-			demand.MaxWait = e.patience(ctx)
-			result.waits = result.waits || !r.shadow
-		}
-		result.enforced = result.enforced || !r.shadow
-		v.rules = append(v.rules, r)
-		v.demands = append(v.demands, demand)
 	}
-	if len(v.demands) == 0 {
-		return e.unlimited(result.exemptedBy), nil
+	if p.to = len((*v).demands); p.to == p.from {
+		p.decide(e.unlimited(p.exemptedBy))
 	}
-	return e.take(ctx, v, plan, result)
+	return nil
+}
+
+// demandOf adds what a request demands of one rule.
+func (e *Engine) demandOf(ctx context.Context, r *compiledRule, planned *plannedRule, req *Request, v *evaluation, p *part) error {
+	key, ok, err := planned.key(&e.keyer, r, req)
+	switch {
+	case err != nil:
+		return err
+	case !ok && r.shadow:
+		return nil
+	case !ok:
+		p.decide(Decision{Reason: ReasonMissingIdentity, RuleID: r.ID})
+		return nil
+	}
+	demand := Demand{
+		Key:   Key{RuleSet: r.RuleSetID, Rule: r.ID, ID: key},
+		Bands: r.bandsNow(), Shadow: r.shadow, Consistency: r.Consistency, Overdraft: r.Overdraft,
+	}
+	demand.Cost, demand.Price = r.costOf(req, demand.Bands)
+	if r.slots {
+		demand.Holder = newHolder()
+	}
+	if e.maxWait > 0 && e.policyOf(r) == WaitForRefill && !r.Overdraft {
+		demand.MaxWait = e.patience(ctx)
+		p.waits = p.waits || !r.shadow
+	}
+	p.enforced = p.enforced || !r.shadow
+	v.rules = append(v.rules, r)
+	v.demands = append(v.demands, demand)
+	return nil
 }
 
 // applyResult is the combined result of the rules that apply.

@@ -91,7 +91,7 @@ func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan plan,
 	demands := make([]Demand, len(indices))
 	share := e.fallbackShare()
 	for k, i := range indices {
-		v.demands[i].Bands = plan[v.rules[i].index].localBands(v.rules[i], share)
+		v.demands[i].Bands = plan.of(v.rules[i]).localBands(v.rules[i], share)
 		if v.rules[i].prices != nil && v.demands[i].Cost > 0 {
 			v.demands[i].Cost = clampCost(v.demands[i].Cost, v.demands[i].Bands)
 		}

@@ -23,6 +23,14 @@ type plannedRule struct {
 	everyone *KeyID
 }
 
+// of returns what was computed for a rule of an evaluation.
+func (p plan) of(r *compiledRule) *plannedRule {
+	if r.own != nil {
+		return r.own
+	}
+	return &p[r.index]
+}
+
 // localBands are the bands of a rule at a share.
 type localBands struct {
 	share float64

@@ -80,6 +80,6 @@ func (w *waitSlots) count(v *evaluation, plan plan, change int) {
 // bucket is not one that all callers share.
 func (v *evaluation) hasWaitShare(i int, plan plan) bool {
 	d := &v.demands[i]
-	everyone := plan[v.rules[i].index].everyone
+	everyone := plan.of(v.rules[i]).everyone
 	return d.MaxWait > 0 && !d.Shadow && (everyone == nil || d.Key.ID != *everyone)
 }

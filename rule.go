@@ -67,6 +67,11 @@ type Rule struct {
 	// that Scope needs. Empty means MissingIP.
 	OnMissingIdentity OnMissingIdentity
 
+	// Overdraft debits requests in any case, also where they are refused: for what has
+	// been used already. Each band is debited up to its largest debt. A request is
+	// refused if nothing was left before, and one that costs nothing only asks for that.
+	Overdraft bool
+
 	// Attributes are user data: FluxGate stores them and does not interpret
 	// them.
 	Attributes map[string]any

@@ -39,6 +39,7 @@ type RuleDocument struct {
 	OnFailure         OnFailure         `json:"onFailure,omitempty" enum:"local,open,closed" doc:"What happens while the store cannot decide. The default is the server's."`
 	Consistency       Consistency       `json:"consistency,omitempty" enum:"auto,strict,leased" doc:"strict asks the shared store for every request. The default is auto: a request that cannot fit is refused without asking it, and a gateway with many requests takes tokens ahead. leased takes tokens ahead from the first request on."`
 	OnMissingIdentity OnMissingIdentity `json:"onMissingIdentity,omitempty" enum:"ip,anonymous,refuse" doc:"What happens to a request without the identity that the scope asks for. The default is ip."`
+	Overdraft         bool              `json:"overdraft,omitempty" doc:"Debit requests in any case, also where they are refused, up to the largest debt: for what has been used already. A request is refused if nothing was left before, and one that costs 0 only asks for that."`
 	Attributes        map[string]any    `json:"attributes,omitempty" doc:"Free: kept, and not interpreted."`
 	CreatedAt         *time.Time        `json:"createdAt,omitempty" doc:"Kept by the control plane."`
 	UpdatedAt         *time.Time        `json:"updatedAt,omitempty" doc:"Kept by the control plane."`
@@ -63,7 +64,7 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 		ID: r.ID, RuleSetID: r.RuleSetID, LimitScope: r.Scope, KeyFields: r.KeyFields, Cost: r.Cost,
 		Priority: r.Priority, Group: r.Group, Action: r.Action, Enabled: !r.Disabled,
 		OnLimitExceed: r.OnLimitExceed, Mode: r.Mode, OnFailure: r.OnFailure, Consistency: r.Consistency,
-		OnMissingIdentity: r.OnMissingIdentity, Attributes: r.Attributes,
+		OnMissingIdentity: r.OnMissingIdentity, Overdraft: r.Overdraft, Attributes: r.Attributes,
 	}
 	doc.Path, doc.Paths = oneOrMany(r.Paths)
 	doc.IgnoreCase = r.IgnoreCase

@@ -110,6 +110,7 @@ func decodeRule(o *object) Rule {
 		OnFailure:         OnFailure(o.text("onFailure")),
 		Consistency:       Consistency(o.text("consistency")),
 		OnMissingIdentity: OnMissingIdentity(o.text("onMissingIdentity")),
+		Overdraft:         o.boolean("overdraft", false),
 		Attributes:        read(o, "attributes", "an object", is[map[string]any]),
 		CreatedAt:         o.moment("createdAt"),
 		UpdatedAt:         o.moment("updatedAt"),

@@ -44,6 +44,8 @@ type compiledRule struct {
 	names  []string          // of the bands
 	fields []keyField
 	shadow bool
+	// own is the plan of a rule that is in no rule set: see [Request.Limit].
+	own *plannedRule
 }
 
 // NewRuleSet checks the rules and compiles them. If anything is wrong with

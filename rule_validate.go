@@ -86,6 +86,12 @@ func validateRule(r *Rule, in reporter) {
 	if r.Consistency == ConsistencyLeased && slices.ContainsFunc(r.Bands, func(b Band) bool { return b.Kind != "" && b.Kind != TokenBucket }) {
 		in.at("consistency").add(CodeInvalidValue, "cannot be leased: tokens are taken ahead from bands of kind %s only", TokenBucket)
 	}
+	if r.Overdraft && slices.ContainsFunc(r.Bands, func(b Band) bool { return b.Kind == Concurrency }) {
+		in.at("overdraft").add(CodeInconsistent, "is not possible with bands of kind %s", Concurrency)
+	}
+	if r.Overdraft && r.OnLimitExceed == WaitForRefill {
+		in.at("overdraft").add(CodeInconsistent, "is not possible with onLimitExceed %s: what has been used cannot wait", WaitForRefill)
+	}
 	checkEnum(in.at("onMissingIdentity"), r.OnMissingIdentity, "", MissingIP, MissingAnonymous, MissingRefuse)
 }
 

@@ -1,0 +1,211 @@
+package fluxgate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// CheckAll decides requests that belong together, such as the descriptors of one call of
+// Envoy: all of them take, or none does. Requests that count in the same bucket add up
+// there. It returns the decision for all of them, which has the receipt, and one for
+// each by its own rules: that one may be allowed although another request was not, and
+// so nothing was taken.
+//
+// All requests name the same rule set. One with Peek takes nothing and must have a Cost
+// of 0.
+func (e *Engine) CheckAll(ctx context.Context, reqs []Request) (Decision, []Decision, error) {
+	if len(reqs) == 0 {
+		return Decision{}, nil, fmt.Errorf("%w: there is no request", ErrDemand)
+	}
+	each := make([]Decision, len(reqs))
+	d, err := e.checkAll(ctx, reqs, each)
+	if e.observer != nil {
+		seen := d
+		e.observer.Decided(ctx, &reqs[0], &seen, err)
+	}
+	return d, each, err
+}
+
+func (e *Engine) checkAll(ctx context.Context, reqs []Request, each []Decision) (Decision, error) {
+	t := together{parts: make([]part, len(reqs)), v: newEvaluation(len(reqs))}
+	t.v.peek = true
+	var set *RuleSet
+	for i := range reqs {
+		of, err := e.ruleSetOf(ctx, &reqs[i])
+		switch {
+		case err != nil:
+			return Decision{}, err
+		case i > 0 && of != set:
+			return Decision{}, fmt.Errorf("%w: the requests are for different rule sets", ErrDemand)
+		case reqs[i].Peek && reqs[i].Cost != 0:
+			return Decision{}, fmt.Errorf("%w: a request that takes nothing has a cost", ErrDemand)
+		}
+		set = of
+		t.v.peek = t.v.peek && reqs[i].Peek
+	}
+	if set == nil {
+		for i := range each {
+			each[i] = e.noRuleSet()
+		}
+		return each[0], nil
+	}
+	for i := range reqs {
+		if err := e.addPart(ctx, &reqs[i], set, &t, &t.parts[i]); err != nil {
+			return Decision{}, err
+		}
+	}
+	d, err := e.takeTogether(ctx, &t)
+	if err != nil {
+		return Decision{}, err
+	}
+	for i := range t.parts {
+		each[i] = e.decisionOf(&t, &t.parts[i], &d)
+	}
+	return d, nil
+}
+
+// together is an evaluation of several requests.
+type together struct {
+	v     *evaluation
+	parts []part
+	// places are the demands of each part, by their positions in v: a part has those
+	// from its from up to its to.
+	places []int
+}
+
+// addPart adds the demands of a request, or of a request that is decided without them
+// none.
+func (e *Engine) addPart(ctx context.Context, req *Request, set *RuleSet, t *together, p *part) error {
+	var err error
+	before, places := len(t.v.demands), len(t.places)
+	if req.Limit != nil {
+		err = e.demandLimit(ctx, req, set, t.v, p)
+	} else {
+		err = e.demand(ctx, req, set, &t.v, p)
+	}
+	if err != nil {
+		return err
+	}
+	if !p.decided {
+		if t.join(p); len(t.v.demands) > MaxMatches {
+			p.decide(Decision{Reason: ReasonTooManyRules})
+		}
+	}
+	if p.decided {
+		t.v.demands, t.v.rules, t.places = t.v.demands[:before], t.v.rules[:before], t.places[:places]
+	}
+	return nil
+}
+
+// join adds up the demands of the last part that are for buckets of others.
+func (t *together) join(p *part) {
+	v, n, first := t.v, p.from, len(t.places)
+	for i := p.from; i < p.to; i++ {
+		at := slices.IndexFunc(v.demands[:p.from], func(d Demand) bool { return d.Key.ID == v.demands[i].Key.ID })
+		if at >= 0 {
+			cost := &v.demands[at].Cost
+			*cost += min(v.demands[i].Cost, math.MaxInt64-*cost)
+		} else {
+			at = n
+			v.demands[n], v.rules[n] = v.demands[i], v.rules[i]
+			n++
+		}
+		t.places = append(t.places, at)
+	}
+	v.demands, v.rules = v.demands[:n], v.rules[:n]
+	p.from, p.to = first, len(t.places)
+}
+
+// takeTogether takes for all parts. If one is refused without the store, only overdrafts
+// are taken.
+func (e *Engine) takeTogether(ctx context.Context, t *together) (Decision, error) {
+	var all applyResult
+	var refused *part
+	for i := range t.parts {
+		p := &t.parts[i]
+		all.enforced, all.waits = all.enforced || p.enforced, all.waits || p.waits
+		if p.decided && !p.decision.Allowed && refused == nil {
+			refused = p
+		}
+	}
+	if refused != nil {
+		return refused.decision, e.takeOverdrafts(ctx, t)
+	}
+	if len(t.v.demands) == 0 {
+		return t.parts[0].decision, nil
+	}
+	return e.take(ctx, t.v, t.plan(), all)
+}
+
+func (t *together) plan() plan {
+	for i := range t.parts {
+		if t.parts[i].plan != nil {
+			return t.parts[i].plan
+		}
+	}
+	return nil // all rules have their own
+}
+
+// takeOverdrafts debits what has been used by requests that are refused without the
+// store. The other demands are not asked for.
+func (e *Engine) takeOverdrafts(ctx context.Context, t *together) error {
+	v := t.v
+	v.outcome.Prepare(v.demands)
+	used := &evaluation{}
+	var places []int
+	for i := range v.demands {
+		v.outcome.Results[i].Status = NotAsked
+		if v.demands[i].Overdraft {
+			used.rules, used.demands = append(used.rules, v.rules[i]), append(used.demands, v.demands[i])
+			places = append(places, i)
+		}
+	}
+	if len(places) == 0 {
+		return nil
+	}
+	if _, err := e.take(ctx, used, t.plan(), applyResult{enforced: true}); err != nil {
+		return err
+	}
+	for k, i := range places {
+		v.outcome.Results[i] = used.outcome.Results[k]
+	}
+	return nil
+}
+
+// decisionOf is the decision for one part by its own rules. all is the decision for all
+// parts.
+func (e *Engine) decisionOf(t *together, p *part, all *Decision) Decision {
+	if p.decided {
+		return p.decision
+	}
+	own := newEvaluation(p.to - p.from)
+	own.peek = true // the receipt is that of all parts
+	rejected := false
+	for _, at := range t.places[p.from:p.to] {
+		rule, result := t.v.rules[at], t.v.outcome.Results[at]
+		if !all.Allowed && all.Reason == ReasonStoreFailure && all.RuleID == rule.ID {
+			return Decision{Reason: ReasonStoreFailure, RuleID: rule.ID, Degraded: true}
+		}
+		result.Granted = 0
+		rejected = rejected || !rule.shadow && (result.Status == Rejected || result.Status == TooCostly)
+		own.rules, own.demands = append(own.rules, rule), append(own.demands, t.v.demands[at])
+		own.outcome.Results = append(own.outcome.Results, result)
+	}
+	d := Decision{evaluation: own, Degraded: all.Degraded}
+	if rejected {
+		own.bindRejected(&d)
+		return d
+	}
+	if !p.enforced {
+		d = e.unlimited(p.exemptedBy)
+		d.evaluation = own
+		return d
+	}
+	d.Allowed, d.Reason = true, ReasonOK
+	if own.bindAllowed(&d); d.RuleID == "" && !all.Degraded {
+		d.Reason = ReasonOK // not asked, because another part is refused
+	}
+	return d
+}

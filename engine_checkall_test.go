@@ -1,0 +1,242 @@
+package fluxgate_test
+
+import (
+	"errors"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+func tier(name string, cost int64) fluxgate.Request {
+	return fluxgate.Request{Attributes: map[string]string{"tier": name}, Cost: cost}
+}
+
+func look(name string) fluxgate.Request {
+	req := tier(name, 0)
+	req.Peek = true
+	return req
+}
+
+func perTier(name string, band fluxgate.Band) fluxgate.Rule {
+	return fluxgate.Rule{ID: name, When: fluxgate.When{Attributes: map[string][]string{"tier": {name}}}, Bands: []fluxgate.Band{band}}
+}
+
+func (g *gate) checkAll(reqs ...fluxgate.Request) (fluxgate.Decision, []fluxgate.Decision) {
+	g.Helper()
+	d, each, err := g.CheckAll(g.Context(), reqs)
+	if err != nil {
+		g.Fatal(err)
+	}
+	return d, each
+}
+
+// What is left in the buckets of tiers.
+func (g *gate) tokens(names ...string) map[string]int64 {
+	g.Helper()
+	all := map[string]int64{}
+	for _, name := range names {
+		req := look(name)
+		d := g.check(req)
+		for b := range d.Bands() {
+			all[name] = b.Remaining - b.Owed
+		}
+	}
+	return all
+}
+
+// Requests that are checked together take together or not at all, and each has its own
+// decision.
+func TestCheckAll_AllOrNothing(t *testing.T) {
+	g := newGate(t, []fluxgate.Rule{perTier("small", fluxgate.PerHour(3)), perTier("large", fluxgate.PerHour(10))})
+	for range 3 {
+		d, each := g.checkAll(tier("small", 1), tier("large", 2), tier("unknown", 1))
+		if !d.Allowed || d.Receipt() == nil || !each[0].Allowed || each[0].Limit != 3 || each[1].Limit != 10 || each[2].Reason != fluxgate.ReasonNoRule {
+			t.Fatalf("decided %+v, each %+v", d, each)
+		}
+		if each[0].Receipt() != nil {
+			t.Error("the decision for one request has a receipt")
+		}
+	}
+	d, each := g.checkAll(tier("small", 1), tier("large", 2))
+	if d.Allowed || d.RuleID != "small" || each[0].Allowed || each[0].RetryAfter == 0 || !each[1].Allowed || each[1].RuleID != "large" || each[1].Remaining != 4 {
+		t.Errorf("decided %+v, each %+v", d, each)
+	}
+	if got, want := g.tokens("small", "large"), (map[string]int64{"small": 0, "large": 4}); !maps.Equal(got, want) {
+		t.Errorf("left are %v, want %v", got, want)
+	}
+}
+
+// Requests that count in the same bucket add up there.
+func TestCheckAll_SameBucket(t *testing.T) {
+	g := newGate(t, []fluxgate.Rule{perTier("small", fluxgate.PerHour(5))})
+	if d, each := g.checkAll(tier("small", 2), tier("small", 2)); !d.Allowed || each[0].Remaining != 1 || each[1].Remaining != 1 {
+		t.Errorf("decided %+v, each %+v", d, each)
+	}
+	if d, each := g.checkAll(tier("small", 1), tier("small", 1)); d.Allowed || each[0].Allowed || each[1].Allowed {
+		t.Errorf("decided %+v, each %+v", d, each)
+	}
+	if d, _ := g.checkAll(look("small"), look("small")); !d.Allowed || g.tokens("small")["small"] != 1 {
+		t.Errorf("a look took tokens: %+v", d)
+	}
+}
+
+// A request that is refused without the store keeps the others from taking, except from
+// overdrafts.
+func TestCheckAll_Denied(t *testing.T) {
+	deny := perTier("banned", fluxgate.Band{})
+	deny.Action, deny.Bands = fluxgate.ActionDeny, nil
+	used := perTier("used", fluxgate.PerHour(100))
+	used.Overdraft = true
+	g := newGate(t, []fluxgate.Rule{deny, used, perTier("small", fluxgate.PerHour(5))})
+	d, each := g.checkAll(tier("small", 1), tier("banned", 1), tier("used", 30))
+	if d.Allowed || d.Reason != fluxgate.ReasonDenied || !each[0].Allowed || each[1].Reason != fluxgate.ReasonDenied || !each[2].Allowed {
+		t.Errorf("decided %+v, each %+v", d, each)
+	}
+	if got, want := g.tokens("small", "used"), (map[string]int64{"small": 5, "used": 70}); !maps.Equal(got, want) {
+		t.Errorf("left are %v, want %v", got, want)
+	}
+}
+
+// An overdraft is debited whatever the other requests say, up to the largest debt. While
+// nothing is left a look is refused.
+func TestCheckAll_Overdraft(t *testing.T) {
+	used := perTier("used", fluxgate.PerHour(800))
+	used.Overdraft = true
+	g := newGate(t, []fluxgate.Rule{used, perTier("small", fluxgate.PerHour(1))})
+	g.checkAll(tier("small", 1))
+	if d, each := g.checkAll(tier("small", 1), tier("used", 1_200)); d.Allowed || each[0].Allowed || !each[1].Allowed {
+		t.Errorf("decided %+v, each %+v", d, each)
+	}
+	if got := g.tokens("used")["used"]; got != -400 {
+		t.Errorf("left are %d tokens, want a debt of 400", got)
+	}
+	if d, _ := g.checkAll(look("used")); d.Allowed {
+		t.Errorf("a look in debt is allowed: %+v", d)
+	}
+	if d, _ := g.checkAll(tier("used", 10)); d.Allowed || g.tokens("used")["used"] != -410 {
+		t.Errorf("a charge in debt: %+v, left are %v", d, g.tokens("used"))
+	}
+	if _, err := g.Refund(t.Context(), new(tier("used", 411))); err != nil {
+		t.Fatal(err)
+	}
+	if d, _ := g.checkAll(look("used")); !d.Allowed || d.Remaining != 1 {
+		t.Errorf("a look after a refund: %+v", d)
+	}
+	for range 2 {
+		g.checkAll(tier("used", 1_000_000))
+		if got := g.tokens("used")["used"]; got < -801 {
+			t.Errorf("left are %d tokens, want the largest debt, an hour of refill", got)
+		}
+	}
+}
+
+// A refund without receipt gives back at most what is used, whatever the kind of band.
+func TestRefund(t *testing.T) {
+	for name, band := range map[string]fluxgate.Band{
+		"token bucket": fluxgate.PerSecond(1_000), "quota": {Kind: fluxgate.Quota, Capacity: 1_000, Period: "day"},
+		"sliding window": {Kind: fluxgate.SlidingWindow, Capacity: 1_000, Refill: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGate(t, []fluxgate.Rule{perTier("a", band)})
+			g.checkAll(tier("a", 600))
+			for _, c := range []struct{ refund, left int64 }{{100, 500}, {1, 501}, {10_000, 1_000}} {
+				d, err := g.Refund(t.Context(), new(tier("a", c.refund)))
+				if got := g.tokens("a")["a"]; err != nil || got != c.left || d.Remaining != c.left || !d.Allowed {
+					t.Errorf("%d given back: %d left, want %d: %+v, %v", c.refund, got, c.left, d, err)
+				}
+			}
+			if g.admitted(1_100, tier("a", 1)) != 1_000 {
+				t.Error("a refund gave more than the capacity")
+			}
+		})
+	}
+	g := newGate(t, []fluxgate.Rule{perTier("a", fluxgate.PerHour(5))})
+	if d, err := g.Refund(t.Context(), new(tier("b", 1))); err != nil || d.Reason != fluxgate.ReasonNoRule {
+		t.Errorf("nothing to give back: %+v, %v", d, err)
+	}
+}
+
+// The limit of a request replaces the rules, and counts by the descriptor.
+func TestCheckAll_Limit(t *testing.T) {
+	deny := fluxgate.Rule{ID: "deny", Action: fluxgate.ActionDeny}
+	g := newGate(t, []fluxgate.Rule{deny})
+	req := func(value string, capacity int64) fluxgate.Request {
+		return fluxgate.Request{
+			Descriptor: []fluxgate.DescriptorEntry{{Key: "user", Value: value}},
+			Limit:      &fluxgate.Band{Kind: fluxgate.Quota, Capacity: capacity, Period: "hour"},
+		}
+	}
+	for range 2 {
+		if d, each := g.checkAll(req("ann", 2), req("bob", 5)); !d.Allowed || each[0].Limit != 2 || each[1].Limit != 5 || d.RuleID != fluxgate.RequestLimit {
+			t.Fatalf("decided %+v, each %+v", d, each)
+		}
+	}
+	if d, each := g.checkAll(req("ann", 2), req("bob", 5)); d.Allowed || each[0].Allowed || each[1].Remaining != 3 {
+		t.Errorf("decided %+v, each %+v", d, each)
+	}
+	if d, _ := g.checkAll(req("ann", 0)); d.Allowed {
+		t.Errorf("a limit of 0 admits: %+v", d)
+	}
+	if d, _ := g.checkAll(fluxgate.Request{}); d.Reason != fluxgate.ReasonDenied {
+		t.Errorf("without a limit: %+v", d)
+	}
+}
+
+// More rules than one request may have refuse the call, and take nothing.
+func TestCheckAll_TooMany(t *testing.T) {
+	rule := perTier("a", fluxgate.PerHour(1_000))
+	rule.Scope, rule.KeyFields = fluxgate.ScopeComposite, []string{"attr:id"}
+	rule.When.Attributes = nil
+	g := newGate(t, []fluxgate.Rule{rule})
+	var reqs []fluxgate.Request
+	for i := range fluxgate.MaxMatches + 1 {
+		reqs = append(reqs, fluxgate.Request{Attributes: map[string]string{"id": string(rune('a' + i))}})
+	}
+	if d, _ := g.checkAll(reqs[1:]...); !d.Allowed {
+		t.Errorf("%d buckets: %+v", fluxgate.MaxMatches, d)
+	}
+	d, each := g.checkAll(reqs...)
+	if d.Reason != fluxgate.ReasonTooManyRules || !each[0].Allowed || each[len(each)-1].Allowed {
+		t.Errorf("one more: %+v", d)
+	}
+	if d := g.check(reqs[0]); d.Remaining != 999 {
+		t.Errorf("a refused call took: %+v", d)
+	}
+}
+
+func TestCheckAll_Wrong(t *testing.T) {
+	g := newGate(t, []fluxgate.Rule{perTier("a", fluxgate.PerHour(5))})
+	withCost := look("a")
+	withCost.Cost = 1
+	other := tier("a", 1)
+	other.RuleSet = "other"
+	for name, reqs := range map[string][]fluxgate.Request{
+		"none": nil, "a look with a cost": {withCost}, "two rule sets": {tier("a", 1), other},
+	} {
+		if _, _, err := g.CheckAll(t.Context(), reqs); !errors.Is(err, fluxgate.ErrDemand) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, _, err := g.CheckAll(t.Context(), []fluxgate.Request{tier("a", -1)}); !errors.Is(err, fluxgate.ErrCost) {
+		t.Errorf("a negative cost: %v", err)
+	}
+}
+
+// While the store is away each request is decided by the failure mode of its rule.
+func TestCheckAll_StoreAway(t *testing.T) {
+	closed := perTier("closed", fluxgate.PerHour(5))
+	closed.OnFailure = fluxgate.FailClosed
+	open := perTier("open", fluxgate.PerHour(5))
+	open.OnFailure = fluxgate.FailOpen
+	g := newFailing(t, 0, []fluxgate.Rule{closed, open})
+	g.store.setFails(errAway)
+	d, each, err := g.CheckAll(t.Context(), []fluxgate.Request{tier("open", 1), tier("closed", 1)})
+	if err != nil || d.Allowed || !each[0].Allowed || each[1].Allowed || each[1].Reason != fluxgate.ReasonStoreFailure || !each[0].Degraded {
+		t.Errorf("decided %+v, each %+v, %v", d, each, err)
+	}
+	if _, err := g.Refund(t.Context(), new(tier("open", 1))); err == nil {
+		t.Error("a refund that failed is no error")
+	}
+}

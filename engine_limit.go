@@ -1,0 +1,46 @@
+package fluxgate
+
+import (
+	"context"
+	"fmt"
+)
+
+// RequestLimit is the id of the rule that a [Request.Limit] stands for. No rule of a rule
+// set can have it.
+const RequestLimit = "(request)"
+
+// demandLimit adds the demand of a request that has its own limit. It counts by the whole
+// descriptor.
+func (e *Engine) demandLimit(ctx context.Context, req *Request, set *RuleSet, v *evaluation, p *part) error {
+	if req.Limit.Capacity < 1 {
+		p.decide(Decision{Reason: ReasonLimited, RuleID: RequestLimit})
+		return nil
+	}
+	r, err := e.ownRule(set, *req.Limit)
+	if err != nil {
+		return fmt.Errorf("%w: the limit of the request: %w", ErrDemand, err)
+	}
+	p.from = len(v.demands)
+	if err := e.demandOf(ctx, r, r.own, req, v, p); err != nil {
+		return err
+	}
+	p.to = len(v.demands)
+	return nil
+}
+
+// ownRule is a rule of one band that is in no rule set. Its buckets are those of the rule
+// set.
+func (e *Engine) ownRule(set *RuleSet, band Band) (*compiledRule, error) {
+	exact, err := band.Exact(0)
+	if err != nil {
+		return nil, err
+	}
+	rule := &Rule{ID: RequestLimit, RuleSetID: set.id, Scope: ScopeComposite, KeyFields: []string{"descriptor"}, Bands: []Band{band}}
+	r := &compiledRule{Rule: rule, bands: []ExactBand{exact}, names: []string{band.Name()}, fields: compileFields(rule)}
+	r.slots = isConcurrency(exact)
+	if r.quotas, err = newQuotas(rule); err != nil {
+		return nil, err
+	}
+	r.own = &plannedRule{prefix: newKeyPrefix(e.store.Salt(), set.id, RequestLimit)}
+	return r, nil
+}

@@ -1,0 +1,82 @@
+package fluxgate
+
+import (
+	"context"
+	"fmt"
+)
+
+// Refund gives back the cost of a request under all rules that apply to it, without a
+// receipt. No bucket gets more than its capacity. What is handed out again this way comes
+// on top of the limit: without a receipt nothing shows that it was taken before. A
+// sliding window gets back only what was used in the last sixteenth of it, and slots of
+// requests at the same time are not released.
+//
+// The decision has the bands after the refund. While the store is unavailable it is an
+// error, and nothing is given back.
+func (e *Engine) Refund(ctx context.Context, req *Request) (Decision, error) {
+	set, err := e.ruleSetOf(ctx, req)
+	if err != nil {
+		return Decision{}, err
+	}
+	if set == nil {
+		return e.noRuleSet(), nil
+	}
+	t := together{v: newEvaluation(1)}
+	p := part{}
+	if err := e.addPart(ctx, req, set, &t, &p); err != nil || p.decided {
+		return p.decision, err
+	}
+	v := t.v
+	costs := make([]int64, len(v.demands))
+	for i := range v.demands {
+		v.demands[i].Overdraft, v.demands[i].MaxWait = false, 0
+		costs[i] = min(v.demands[i].Cost, capacityOf(v.demands[i].Bands))
+		v.demands[i].Cost = 0
+	}
+	v.peek = true
+	look := func() error { return e.store.Peek(ctx, v.demands, &v.outcome) }
+	if err := look(); err != nil {
+		return Decision{}, fmt.Errorf("giving back: %w", err)
+	}
+	receipt, actual := v.refund(costs)
+	settled, err := e.store.Settle(ctx, receipt, actual)
+	if e.observer != nil {
+		e.observer.Settled(ctx, MergeSettlements(settled), err)
+	}
+	if err == nil {
+		err = look()
+	}
+	if err != nil {
+		return Decision{}, fmt.Errorf("giving back: %w", err)
+	}
+	return e.decisionOf(&t, &p, &Decision{Allowed: true}), nil
+}
+
+// refund is a receipt for more than these costs, which were taken now, and the costs to
+// settle it at. What a bucket regains until then is taken from the rest.
+func (v *evaluation) refund(costs []int64) (*Receipt, []int64) {
+	receipt, actual := &Receipt{}, make([]int64, len(costs))
+	for i := range v.demands {
+		d, result := &v.demands[i], &v.outcome.Results[i]
+		rest := capacityOf(d.Bands)
+		taken := Taken{Key: d.Key, Bands: d.Bands, Cost: costs[i] + rest, Asked: costs[i] + rest, Source: FromStore, At: result.Now, Due: make([]int64, len(d.Bands))}
+		for j := range d.Bands {
+			taken.Due[j] = result.Now
+			if isQuota(d.Bands[j]) {
+				taken.Due[j] += result.Bands[j].FullAfter.Microseconds()
+			}
+		}
+		receipt.Takes, actual[i] = append(receipt.Takes, taken), rest
+	}
+	return receipt, actual
+}
+
+// capacityOf is the most that any of the bands holds, except slots.
+func capacityOf(bands []ExactBand) (most int64) {
+	for i := range bands {
+		if !isConcurrency(bands[i]) {
+			most = max(most, bands[i].Capacity)
+		}
+	}
+	return most
+}
