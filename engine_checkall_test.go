@@ -240,3 +240,23 @@ func TestCheckAll_StoreAway(t *testing.T) {
 		t.Error("a refund that failed is no error")
 	}
 }
+
+// The receipt of a charge that put a quota into debt gives all of it back.
+func TestCheckAll_OverdraftReceipt(t *testing.T) {
+	for name, band := range map[string]fluxgate.Band{
+		"token bucket": fluxgate.PerHour(800), "quota": {Kind: fluxgate.Quota, Capacity: 800, Period: "day"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			used := perTier("used", band)
+			used.Overdraft = true
+			g := newGate(t, []fluxgate.Rule{used})
+			d, _ := g.checkAll(tier("used", 1_200))
+			if _, err := g.Settle(t.Context(), d.Receipt(), 0); err != nil {
+				t.Fatal(err)
+			}
+			if got := g.tokens("used")["used"]; got != 800 {
+				t.Errorf("left are %d tokens, want 800", got)
+			}
+		})
+	}
+}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// RequestLimit is the id of the rule that a [Request.Limit] stands for. No rule of a rule
+// RequestLimit is the id of the rule that is made of a [Request.Limit]. No rule of a rule
 // set can have it.
 const RequestLimit = "(request)"
 

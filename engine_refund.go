@@ -61,10 +61,7 @@ func (v *evaluation) refund(costs []int64) (*Receipt, []int64) {
 		rest := capacityOf(d.Bands)
 		taken := Taken{Key: d.Key, Bands: d.Bands, Cost: costs[i] + rest, Asked: costs[i] + rest, Source: FromStore, At: result.Now, Due: make([]int64, len(d.Bands))}
 		for j := range d.Bands {
-			taken.Due[j] = result.Now
-			if isQuota(d.Bands[j]) {
-				taken.Due[j] += result.Bands[j].FullAfter.Microseconds()
-			}
+			taken.Due[j] = d.due(j, result)
 		}
 		receipt.Takes, actual[i] = append(receipt.Takes, taken), rest
 	}

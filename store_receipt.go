@@ -95,16 +95,25 @@ func NewReceipt(demands []Demand, out *Outcome) *Receipt {
 		if result.Wait > 0 || slices.ContainsFunc(d.Bands, isQuota) {
 			taken.Due = make([]int64, len(result.Bands))
 			for j := range result.Bands {
-				after := result.Bands[j].Wait
-				if isQuota(d.Bands[j]) {
-					after = result.Bands[j].FullAfter
-				}
-				taken.Due[j] = result.Now + after.Microseconds()
+				taken.Due[j] = d.due(j, result)
 			}
 		}
 		r.Takes = append(r.Takes, taken)
 	}
 	return r
+}
+
+// due is when the tokens of a band were due, and for a quota when its period ends. In debt
+// a quota is full only at the end of a later one.
+func (d *Demand) due(j int, r *Result) int64 {
+	band := &r.Bands[j]
+	switch {
+	case !isQuota(d.Bands[j]):
+		return r.Now + band.Wait.Microseconds()
+	case band.Owed > 0:
+		return d.Bands[j].EdgeAfter(r.Now)
+	}
+	return r.Now + band.FullAfter.Microseconds()
 }
 
 // Withdrawal is the receipt for what must be given back if the request is

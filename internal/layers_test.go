@@ -17,7 +17,7 @@ var layers = [][]string{
 	{"cmd", "internal/codesize", "internal/limitpictures"},
 	{"internal/cli"},
 	{"server"},
-	{"server/check", "server/forwardauth", "server/telemetry", "server/adminapi"},
+	{"server/check", "server/forwardauth", "server/telemetry", "server/adminapi", "server/rls"},
 	{"server/access", "server/audit"},
 	{"server/config", "server/receipt", "server/slots"},
 	{"httplimit/limittest", "internal/chaos"},

@@ -43,6 +43,7 @@ func compare(before, after *fluxgate.Rule) []FieldDiff {
 	text(&c, "onFailure", before.OnFailure, after.OnFailure, "")
 	text(&c, "consistency", before.Consistency, after.Consistency, fluxgate.ConsistencyAuto)
 	text(&c, "onMissingIdentity", before.OnMissingIdentity, after.OnMissingIdentity, fluxgate.MissingIP)
+	differ(&c, "overdraft", before.Overdraft, after.Overdraft)
 	c.tree("attributes", before.Attributes, after.Attributes)
 	return c
 }

@@ -69,6 +69,7 @@ func TestDiff_EveryField(t *testing.T) {
 		"OnLimitExceed":     {func(r *fluxgate.Rule) { r.OnLimitExceed = fluxgate.Reject }, `onLimitExceed  > "REJECT"`},
 		"Mode":              {func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow }, `mode "enforce" > "shadow"`},
 		"OnFailure":         {func(r *fluxgate.Rule) { r.OnFailure = fluxgate.FailLocal }, `onFailure  > "local"`},
+		"Overdraft":         {func(r *fluxgate.Rule) { r.Overdraft = true }, `overdraft false > true`},
 		"Consistency":       {func(r *fluxgate.Rule) { r.Consistency = fluxgate.ConsistencyStrict }, `consistency "auto" > "strict"`},
 		"OnMissingIdentity": {func(r *fluxgate.Rule) { r.OnMissingIdentity = fluxgate.MissingRefuse }, `onMissingIdentity "ip" > "refuse"`},
 		"Attributes":        {func(r *fluxgate.Rule) { r.Attributes = map[string]any{"owner": "<team>"} }, `attributes.owner  > "<team>"`},

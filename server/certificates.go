@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"sync"
@@ -86,13 +85,13 @@ func (c *certificates) load() error {
 	return nil
 }
 
-// listen returns a listener that uses the current certificate.
-func (c *certificates) listen(l net.Listener) net.Listener {
-	return tls.NewListener(l, &tls.Config{
+// config returns settings that use the current certificate.
+func (c *certificates) config() *tls.Config {
+	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		NextProtos:         []string{"h2", "http/1.1"},
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load(), nil },
-	})
+	}
 }
 
 // expires returns the expiry of the certificate.

@@ -32,6 +32,16 @@ func (p *dataPlane) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.
 	return p.engine.Load().Check(ctx, req)
 }
 
+// CheckAll implements the limiter of Envoy's service.
+func (p *dataPlane) CheckAll(ctx context.Context, reqs []fluxgate.Request) (fluxgate.Decision, []fluxgate.Decision, error) {
+	return p.engine.Load().CheckAll(ctx, reqs)
+}
+
+// Refund implements the limiter of Envoy's service.
+func (p *dataPlane) Refund(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
+	return p.engine.Load().Refund(ctx, req)
+}
+
 // Settle implements the limiter of all transports.
 func (p *dataPlane) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual int64) (fluxgate.Settlement, error) {
 	return p.engine.Load().Settle(ctx, receipt, actual)

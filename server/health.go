@@ -91,15 +91,23 @@ func (a *App) live(w http.ResponseWriter, _ *http.Request) {
 // ready answers readiness probes: rules are loaded and the server does not drain.
 // A server without its Redis is ready, since onFailure of the rules decides.
 func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
+	if reason := a.notReady(); reason != "" {
+		notReady(w, reason)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte("ready\n"))
+}
+
+// notReady returns why the server is not ready, empty if it is.
+func (a *App) notReady() string {
 	switch {
 	case a.draining.Load():
-		notReady(w, "draining")
+		return "draining"
 	case a.rulesHealth().Status == statusDown:
-		notReady(w, "no rules are loaded")
-	default:
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte("ready\n"))
+		return "no rules are loaded"
 	}
+	return ""
 }
 
 func notReady(w http.ResponseWriter, reason string) {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log"
@@ -51,6 +52,11 @@ func (a *App) openListeners(ctx context.Context) error {
 	if err := a.listen(ctx, "http", c.HTTP); err != nil {
 		return err
 	}
+	if c.GRPC != "" {
+		if err := a.listenGRPC(ctx); err != nil {
+			return err
+		}
+	}
 	if c.Admin == "" {
 		return nil
 	}
@@ -61,7 +67,10 @@ func (a *App) openListeners(ctx context.Context) error {
 func (a *App) buildHandlers(context.Context) error {
 	for _, l := range a.listeners {
 		build := a.public
-		if l.name == "admin" {
+		switch l.name {
+		case "grpc":
+			continue // its services wait for the start
+		case "admin":
 			build = a.admin
 		}
 		var err error
@@ -72,33 +81,48 @@ func (a *App) buildHandlers(context.Context) error {
 	return nil
 }
 
-func (a *App) listen(ctx context.Context, name, addr string) error {
+// accept opens an address for a bounded number of connections.
+func (a *App) accept(ctx context.Context, name, addr string) (*limitListener, error) {
 	var lc net.ListenConfig
 	accepting, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return fmt.Errorf("listening for %s: %w (server.%s sets the address)", name, err, name)
+		return nil, fmt.Errorf("listening for %s: %w (server.%s sets the address)", name, err, name)
 	}
 	limited := newLimitListener(accepting, name, a.connectionLimit(name), a.log)
 	a.metrics.WatchConnections(telemetry.Connections{
 		Listener: name, Limit: limited.limit, Open: limited.open.Load, OverLimit: limited.overLimit.Load, Failed: limited.failed.Load,
 	})
-	accepting = limited
+	return limited, nil
+}
+
+func (a *App) listen(ctx context.Context, name, addr string) error {
+	limited, err := a.accept(ctx, name, addr)
+	if err != nil {
+		return err
+	}
+	var accepting net.Listener = limited
 	if a.certs != nil {
-		accepting = a.certs.listen(accepting)
+		accepting = tls.NewListener(accepting, a.certs.config())
 	}
 	t := &a.config.Server.Timeouts
 	l := &listener{name: name, net: accepting}
-	l.server = &http.Server{
+	server := &http.Server{
 		Handler:           a.closeWhileDraining(refuseOverLimit(a.whenStarted(l))),
 		ConnContext:       markOverLimit,
 		ReadHeaderTimeout: t.ReadHeader, ReadTimeout: t.Read, WriteTimeout: t.Write, IdleTimeout: t.Idle,
 		MaxHeaderBytes: 32 << 10,
 		ErrorLog:       log.New(&logWriter{a.log}, "", 0),
 	}
-	a.listeners = append(a.listeners, l)
-	go func() { a.served <- l.server.Serve(l.net) }()
-	a.onClose(func() error { _ = l.server.Close(); return nil }) // Shutdown may have closed it
+	l.server = server
+	a.serve(l, server.Serve)
 	return nil
+}
+
+// serve adds a listener and serves it.
+func (a *App) serve(l *listener, serve func(net.Listener) error) {
+	a.listeners = append(a.listeners, l)
+	go func() { a.served <- serve(l.net) }()
+	a.onClose(func() error { _ = l.server.Close(); return nil }) // Shutdown may have closed it
 }
 
 // startPatience is how long a request waits for the start of the server. It is

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -21,11 +22,7 @@ func (a *App) logStart() {
 	if c.Reload.Enabled {
 		attrs = append(attrs, "pollingInterval", c.Reload.PollingInterval.String())
 	}
-	admin := a.Addr("admin")
-	if admin == "" {
-		admin = "off"
-	}
-	attrs = append(attrs, "http", a.Addr("http"), "admin", admin, "tls", a.certs != nil, "authentication", authentication(&c.Server), "memoryLimit", memoryLimit())
+	attrs = append(attrs, "http", a.Addr("http"), "grpc", cmp.Or(a.Addr("grpc"), "off"), "admin", cmp.Or(a.Addr("admin"), "off"), "tls", a.certs != nil, "authentication", authentication(&c.Server), "memoryLimit", memoryLimit())
 	a.log.Info("started", attrs...)
 	if a.rulesHealth().Status == statusDown && c.NeedsDefaultRuleSet() {
 		a.log.Error("default rule set not loaded: missing-rule-behavior decides its requests",

@@ -146,7 +146,7 @@ func (v *View) fits(b *Band, i int, most int64) int64 {
 		if level-b.Limit <= most {
 			return steps.End - v.Now
 		}
-		return max(steps.End, b.edgeAfter(steps.End)) - v.Now
+		return max(steps.End, b.EdgeAfter(steps.End)) - v.Now
 	}
 	if b.Kind == Concurrency {
 		return max(1, min(steps.First-v.Now, holdersRetry))
@@ -163,8 +163,8 @@ func (v *View) fits(b *Band, i int, most int64) int64 {
 // time.
 const holdersRetry = 1_000_000
 
-// edgeAfter is the end of the period that begins at a moment.
-func (b *Band) edgeAfter(moment int64) int64 {
+// EdgeAfter is, for a quota, the end of the period that begins at a moment.
+func (b *Band) EdgeAfter(moment int64) int64 {
 	_, end := b.period(moment)
 	return end
 }

@@ -68,7 +68,7 @@ func fullRules(id string) []fluxgate.Rule {
 		UpdatedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 	}, {
 		ID: id + ".b", Paths: []string{"/one"}, Methods: []string{"DELETE"}, Priority: -3, Disabled: true,
-		Scope: fluxgate.ScopeCustom, KeyFields: []string{"attr:tenant"}, Bands: []fluxgate.Band{fluxgate.PerSecond(1)},
+		Scope: fluxgate.ScopeCustom, KeyFields: []string{"attr:tenant"}, Bands: []fluxgate.Band{fluxgate.PerSecond(1)}, Overdraft: true,
 	}, {
 		ID: id + ".c", Action: fluxgate.ActionDeny,
 	}}

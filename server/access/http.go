@@ -32,12 +32,8 @@ func (g *Guard) only(role config.Role, allowed func(*Identity, config.Role) bool
 		return next // the identity would cost a check two allocations
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, err := g.Identify(r)
-		if err != nil {
-			status, detail := g.Challenge(w.Header(), r, err)
-			if !errors.Is(err, ErrIssuerUnavailable) { // logged already
-				g.logRefused(r, detail)
-			}
+		who, status, detail := g.Authenticate(w.Header(), r)
+		if who == nil {
 			refuse(w, r, status, detail)
 			return
 		}
@@ -48,6 +44,20 @@ func (g *Guard) only(role config.Role, allowed func(*Identity, config.Role) bool
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// Authenticate returns the identity of the caller, or nil with the answer to it, whose
+// headers it sets. Refused callers are logged.
+func (g *Guard) Authenticate(header http.Header, r *http.Request) (who *Identity, status int, detail string) {
+	who, err := g.Identify(r)
+	if err == nil {
+		return who, http.StatusOK, ""
+	}
+	status, detail = g.Challenge(header, r, err)
+	if !errors.Is(err, ErrIssuerUnavailable) { // logged already
+		g.logRefused(r, detail)
+	}
+	return nil, status, detail
 }
 
 // logRefused logs refused callers, at most once a minute, so that a mistake with

@@ -61,9 +61,6 @@ func (k *checker) tls() {
 
 func (k *checker) forwardAuth() {
 	f := &k.ForwardAuth
-	if k.Server.GRPC != "" {
-		k.refuse("server.grpc", "is not supported by this version: leave it empty")
-	}
 	if s := f.DenyStatus; s != 401 && s != 403 && s != 429 {
 		k.refuse("forward-auth.deny-status", "must be 401, 403 or 429, not %d", s)
 	}

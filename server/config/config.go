@@ -22,6 +22,7 @@ type Config struct {
 	Settle        Settle        `key:"settle"`
 	Server        Server        `key:"server"`
 	ForwardAuth   ForwardAuth   `key:"forward-auth"`
+	Envoy         Envoy         `key:"envoy"`
 	Log           Log           `key:"log"`
 	Telemetry     Telemetry     `key:"telemetry"`
 

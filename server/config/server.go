@@ -12,8 +12,7 @@ type Server struct {
 	// machine passes on. Any other name is refused, since a web page could have
 	// resolved its own name to this machine. Forward-auth accepts any name.
 	HTTPHosts []string `key:"http-hosts" is:"host"`
-	// GRPC is the address of Envoy's rate limit service, which this version does
-	// not support: leave it empty.
+	// GRPC is the address of Envoy's rate limit service. Empty disables it.
 	GRPC string `key:"grpc"`
 	// Admin is the address of the admin API. Empty disables it; an address that is
 	// not on loopback needs auth.
@@ -33,9 +32,9 @@ type Server struct {
 	Audit    Audit    `key:"audit"`
 	Timeouts Timeouts `key:"timeouts"`
 
-	// MaxConnections is the maximum number of connections of http, and less if the
-	// process may open fewer than twice as many files. Requests on more connections
-	// get 503.
+	// MaxConnections is the maximum number of connections of http, and of grpc, and
+	// less if the process may open fewer than twice as many files. Requests on more
+	// connections get 503, and grpc closes them.
 	MaxConnections int `key:"max-connections" min:"10" max:"1000000"`
 	// MaxBody is the maximum size of a request body in bytes.
 	MaxBody int64 `key:"max-body" min:"1024" max:"16777216"`
@@ -104,6 +103,15 @@ type ForwardAuth struct {
 	UserHeader string `key:"user-header" is:"header"`
 	// APIKeyHeader is the header with the API key of a client. Empty means none.
 	APIKeyHeader string `key:"api-key-header" is:"header"`
+}
+
+// Envoy is Envoy's rate limit service, which listens on server.grpc.
+type Envoy struct {
+	// ResponseHeaders adds X-RateLimit headers and Retry-After to responses. Envoy can
+	// add its own: see enable_x_ratelimit_headers.
+	ResponseHeaders bool `key:"response-headers"`
+	// Reflection lets tools such as grpcurl list the services.
+	Reflection bool `key:"reflection"`
 }
 
 // Log is the server's log.

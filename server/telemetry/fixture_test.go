@@ -15,6 +15,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 	"github.com/fluxgate/fluxgate/rules"
@@ -154,6 +158,12 @@ func (w *world) exercise(tb testing.TB) {
 
 	routed := w.metrics.Route("POST /v1/check", http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("{}")) }))
 	routed.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/check", nil))
+	for _, err := range []error{nil, status.Error(codes.Unavailable, "what the caller wrote")} {
+		_, got := w.metrics.Call(tb.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/service/Call"}, func(context.Context, any) (any, error) { return "answer", err })
+		if !errors.Is(got, err) {
+			tb.Fatal(got)
+		}
+	}
 }
 
 // watchEverything adds what is known of a store with one healthy server.

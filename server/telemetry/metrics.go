@@ -44,6 +44,8 @@ type Metrics struct {
 
 	requests                     *prometheus.CounterVec
 	requestSeconds               *prometheus.HistogramVec
+	calls                        *prometheus.CounterVec
+	callSeconds                  *prometheus.HistogramVec
 	seconds, waits               prometheus.Histogram
 	waiting                      prometheus.Gauge
 	peeks, storeFailed, degraded prometheus.Counter
@@ -55,6 +57,9 @@ var _ fluxgate.Observer = (*Metrics)(nil)
 // liveHeap is go_gc_heap_live_bytes, what the heap had after the last collection.
 // Unlike the size of the heap, which varies with the collections, it shows a leak.
 var liveHeap = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)}
+
+// answerSeconds are the bounds of the time to answer.
+var answerSeconds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
 // New creates metrics in a registry of their own.
 func New(config Config) *Metrics {
@@ -74,8 +79,15 @@ func New(config Config) *Metrics {
 		}, []string{"route", "method", "code"}),
 		requestSeconds: create.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "fluxgate_http_request_duration_seconds", Help: "Time to answer an HTTP request, by route.",
-			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+			Buckets: answerSeconds,
 		}, []string{"route"}),
+		calls: create.NewCounterVec(prometheus.CounterOpts{
+			Name: "fluxgate_grpc_calls_total", Help: "gRPC calls by method and code.",
+		}, []string{"method", "code"}),
+		callSeconds: create.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "fluxgate_grpc_call_duration_seconds", Help: "Time to answer a gRPC call, by method.",
+			Buckets: answerSeconds,
+		}, []string{"method"}),
 		// From a decision in memory to the longest that a caller waits. The
 		// default timeout of Redis is one of the bounds.
 		seconds: create.NewHistogram(prometheus.HistogramOpts{

@@ -51,6 +51,9 @@ func TestMetrics_Outcomes(t *testing.T) {
 		`fluxgate_wait_seconds_count`:                                              1,
 		`fluxgate_decision_duration_seconds_count`:                                 20, // all but the error, the peek included
 		`fluxgate_http_requests_total{code="200",method="POST",route="/v1/check"}`: 1,
+		`fluxgate_grpc_calls_total{code="OK",method="/service/Call"}`:              1,
+		`fluxgate_grpc_calls_total{code="Unavailable",method="/service/Call"}`:     1,
+		`fluxgate_grpc_call_duration_seconds_count{method="/service/Call"}`:        2,
 		`fluxgate_rules_revision{rule_set="api"}`:                                  1,
 		`fluxgate_rules{rule_set="api"}`:                                           8,
 	} {

@@ -79,11 +79,17 @@ func (t *tracedLimiter) Check(ctx context.Context, req *fluxgate.Request) (fluxg
 	if !span.IsRecording() {
 		return d, err
 	}
-	outcome := outcomeOf(&d, err)
+	describe(span, t.ruleSet, req, &d, err)
+	return d, err
+}
+
+// describe adds what was decided to a span. ruleSet is that of requests that name none.
+func describe(span trace.Span, ruleSet string, req *fluxgate.Request, d *fluxgate.Decision, err error) {
+	outcome := outcomeOf(d, err)
 	set := labelUnknown
 	if ruleSetExists(outcome) {
 		if set = req.RuleSet; set == "" {
-			set = t.ruleSet
+			set = ruleSet
 		}
 	}
 	span.SetAttributes(attribute.String("fluxgate.rule_set", set), attribute.String("fluxgate.outcome", outcome),
@@ -92,7 +98,7 @@ func (t *tracedLimiter) Check(ctx context.Context, req *fluxgate.Request) (fluxg
 		span.SetAttributes(attribute.String("fluxgate.rule", d.RuleID))
 	}
 	if d.Band != "" {
-		span.SetAttributes(attribute.String("fluxgate.source", sourceOf(&d)))
+		span.SetAttributes(attribute.String("fluxgate.source", sourceOf(d)))
 	}
 	if d.Degraded {
 		span.SetAttributes(attribute.Bool("fluxgate.degraded", true))
@@ -100,7 +106,6 @@ func (t *tracedLimiter) Check(ctx context.Context, req *fluxgate.Request) (fluxg
 	if outcome == outcomeError {
 		span.SetStatus(codes.Error, "") // without the text, which a hook may have written
 	}
-	return d, err
 }
 
 // Settle implements [fluxgate.Limiter].

@@ -1,0 +1,245 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"github.com/fluxgate/fluxgate/rules/envoyrules"
+	"github.com/fluxgate/fluxgate/server/access"
+	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/rls"
+)
+
+const (
+	// maxMessage bounds a call. Envoy repeats a header of up to 60 KiB in every descriptor
+	// that uses it, and lets requests pass whose call is refused.
+	maxMessage = 1 << 20
+	// maxCalls bounds the calls of a connection at the same time.
+	maxCalls = 1_000
+	// maxArrival bounds how long a call may take to arrive.
+	maxArrival = 5 * time.Second
+	// connectionAge is after which time connections are closed, so that clients find
+	// servers that were added.
+	connectionAge = 30 * time.Minute
+	// streamPatience is how long the end waits for streams of health and reflection,
+	// which have no end of their own.
+	streamPatience = time.Second
+)
+
+// listenGRPC serves Envoy's rate limit service.
+func (a *App) listenGRPC(ctx context.Context) error {
+	accepting, err := a.accept(ctx, "grpc", a.config.Server.GRPC)
+	if err != nil {
+		return err
+	}
+	service, err := rls.New(rls.Config{
+		Limiter: a.tracing.Together(a.metrics.Together(a.plane)), RuleSet: envoyrules.RuleSetID, ResponseHeaders: a.config.Envoy.ResponseHeaders,
+		May: func(ctx context.Context, ruleSet string) bool {
+			return a.guard.Open() || access.From(ctx).May(config.RoleCheck, ruleSet)
+		},
+		Failed: func(ctx context.Context, err error) {
+			a.log.ErrorContext(ctx, "call failed without a decision", "error", err)
+		},
+	})
+	if err != nil {
+		return errors.Join(err, accepting.Close())
+	}
+	g := &grpcServer{app: a}
+	g.Server = grpc.NewServer(g.options()...)
+	service.Register(g.Server)
+	healthpb.RegisterHealthServer(g.Server, &grpcHealth{app: a})
+	if a.config.Envoy.Reflection {
+		reflection.Register(g.Server)
+	}
+	a.serve(&listener{name: "grpc", net: closeOverLimit{accepting}, server: g}, g.serve)
+	return nil
+}
+
+// grpcServer is a gRPC server that ends as one of HTTP does.
+type grpcServer struct {
+	*grpc.Server
+	app   *App
+	calls atomic.Int64 // under way, without streams
+}
+
+func (g *grpcServer) options() []grpc.ServerOption {
+	a := g.app
+	options := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(rls.Codec()),
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxCalls), grpc.MaxHeaderListSize(16 << 10),
+		grpc.ConnectionTimeout(a.config.Server.Timeouts.ReadHeader),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle: a.config.Server.Timeouts.Idle, MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: time.Minute,
+			Time: time.Minute, Timeout: 10 * time.Second,
+		}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.InTapHandle(boundArrival),
+		grpc.ChainUnaryInterceptor(arrived, g.count, a.metrics.Call, a.tracing.Call, a.whenCalled),
+		grpc.ChainStreamInterceptor(a.whenStreamed),
+	}
+	if a.certs != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(a.certs.config())))
+	}
+	return options
+}
+
+func (g *grpcServer) serve(l net.Listener) error {
+	if err := g.Serve(l); err != nil {
+		return err
+	}
+	return http.ErrServerClosed
+}
+
+// Shutdown tells clients to leave and waits until their calls have ended.
+func (g *grpcServer) Shutdown(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		g.GracefulStop()
+		close(done)
+	}()
+	for began := time.Now(); ; {
+		select {
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("%d calls are under way: %w", g.calls.Load(), ctx.Err())
+		case <-time.After(10 * time.Millisecond):
+			if time.Since(began) > streamPatience && g.calls.Load() == 0 {
+				g.Stop()
+			}
+		}
+	}
+}
+
+// Close ends all calls.
+func (g *grpcServer) Close() error {
+	g.Stop()
+	return nil
+}
+
+func (g *grpcServer) count(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	g.calls.Add(1)
+	defer g.calls.Add(-1)
+	return next(ctx, req)
+}
+
+type arrivalKey struct{}
+
+// boundArrival ends a call whose message does not arrive in time.
+func boundArrival(ctx context.Context, call *tap.Info) (context.Context, error) {
+	if call.FullMethodName != rls.Method {
+		return ctx, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	return context.WithValue(ctx, arrivalKey{}, time.AfterFunc(maxArrival, cancel)), nil
+}
+
+// arrived ends what boundArrival began.
+func arrived(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if timer, ok := ctx.Value(arrivalKey{}).(*time.Timer); ok {
+		timer.Stop()
+	}
+	return next(ctx, req)
+}
+
+// whenCalled waits for the start of the server and authenticates the caller.
+func (a *App) whenCalled(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if info.FullMethod == healthpb.Health_Check_FullMethodName {
+		return next(ctx, req) // as /readyz
+	}
+	ctx, err := a.admit(ctx, info.FullMethod)
+	if err != nil {
+		return nil, err
+	}
+	return next(ctx, req)
+}
+
+// whenStreamed authenticates the caller of a stream.
+func (a *App) whenStreamed(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if info.FullMethod != healthpb.Health_Watch_FullMethodName {
+		if _, err := a.admit(stream.Context(), info.FullMethod); err != nil {
+			return err
+		}
+	}
+	return next(service, stream)
+}
+
+// admit returns the context of a call with the identity of the caller.
+func (a *App) admit(ctx context.Context, method string) (context.Context, error) {
+	if err := a.waitForStart(ctx); err != nil {
+		return nil, err
+	}
+	if a.guard.Open() {
+		return ctx, nil
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	r := (&http.Request{Pattern: method, Header: http.Header{}}).WithContext(ctx)
+	if values := md.Get("authorization"); len(values) > 0 {
+		r.Header["Authorization"] = values
+	}
+	if p, ok := peer.FromContext(ctx); ok {
+		r.RemoteAddr = p.Addr.String()
+		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
+			r.TLS = &info.State
+		}
+	}
+	who, code, detail := a.guard.Authenticate(http.Header{}, r)
+	switch {
+	case who == nil && code == http.StatusServiceUnavailable:
+		return nil, status.Error(codes.Unavailable, detail)
+	case who == nil:
+		return nil, status.Error(codes.Unauthenticated, detail)
+	case !who.MayAny(config.RoleCheck):
+		return nil, status.Error(codes.PermissionDenied, "The role check is needed, which "+who.Name+" does not have.")
+	}
+	return access.With(ctx, who), nil
+}
+
+func (a *App) waitForStart(ctx context.Context) error {
+	select {
+	case <-a.started:
+		return nil
+	default:
+	}
+	select {
+	case <-a.started:
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	case <-time.After(startPatience):
+		return status.Error(codes.Unavailable, "the server is starting")
+	}
+}
+
+// closeOverLimit closes connections over the limit: gRPC has no answer to them.
+type closeOverLimit struct{ *limitListener }
+
+// Accept implements [net.Listener].
+func (l closeOverLimit) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.limitListener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if limited, ok := conn.(*limitedConn); !ok || !limited.overLimit {
+			return conn, nil
+		}
+		_ = conn.Close()
+	}
+}

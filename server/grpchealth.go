@@ -1,0 +1,61 @@
+package server
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+)
+
+// maxWatchers bounds the streams of health.
+const maxWatchers = 100
+
+// grpcHealth is the health service of gRPC: ready, as /readyz, or not.
+type grpcHealth struct {
+	healthpb.UnimplementedHealthServer
+	app      *App
+	watchers atomic.Int64
+}
+
+func (h *grpcHealth) status() healthpb.HealthCheckResponse_ServingStatus {
+	select {
+	case <-h.app.started:
+		if h.app.notReady() == "" {
+			return healthpb.HealthCheckResponse_SERVING
+		}
+	default:
+	}
+	return healthpb.HealthCheckResponse_NOT_SERVING
+}
+
+// Check implements the health service. All services have the same state.
+func (h *grpcHealth) Check(context.Context, *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
+	return &healthpb.HealthCheckResponse{Status: h.status()}, nil
+}
+
+// Watch implements the health service.
+func (h *grpcHealth) Watch(_ *healthpb.HealthCheckRequest, stream grpc.ServerStreamingServer[healthpb.HealthCheckResponse]) error {
+	defer h.watchers.Add(-1)
+	if h.watchers.Add(1) > maxWatchers {
+		return status.Error(codes.ResourceExhausted, "too many streams of health")
+	}
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for last := healthpb.HealthCheckResponse_UNKNOWN; ; {
+		if now := h.status(); now != last {
+			last = now
+			if err := stream.Send(&healthpb.HealthCheckResponse{Status: now}); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-stream.Context().Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package rls
+
+import (
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+)
+
+// Codec is the codec of protobuf, and decodes calls of the service itself. A server that
+// has the service needs it: see [google.golang.org/grpc.ForceServerCodecV2].
+func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2(proto.Name)} }
+
+type codec struct{ encoding.CodecV2 }
+
+// Unmarshal implements [encoding.CodecV2].
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	r, ok := v.(*request)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer buffer.Free()
+	return r.decode(buffer.ReadOnlyData())
+}
