@@ -1,12 +1,12 @@
 package httplimit
 
 import (
-	"context"
 	"errors"
 	"log"
 	"net/http"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/middleware"
 )
 
 // Observer gets the result of each request of a middleware: one call for each,
@@ -26,9 +26,6 @@ type Observer interface {
 
 // logFailure writes a failure where net/http writes its own.
 func logFailure(r *http.Request, err error) {
-	if errors.Is(err, context.Canceled) {
-		return // the client has gone
-	}
 	logf := log.Printf
 	if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.ErrorLog != nil {
 		logf = server.ErrorLog.Printf
@@ -39,3 +36,7 @@ func logFailure(r *http.Request, err error) {
 		logf("httplimit: it panicked here:\n%s", p.Stack)
 	}
 }
+
+// PanicError is a panic in a function that was passed to the middleware: its Value
+// and Stack. It wraps [fluxgate.ErrHook].
+type PanicError = middleware.PanicError

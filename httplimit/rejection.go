@@ -4,12 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/middleware"
 )
 
 // StatusClientClosedRequest is the status of a request whose client has gone, for
@@ -75,7 +74,7 @@ func (rejection *Rejection) Write(w http.ResponseWriter, r *http.Request) {
 // refuse answers a request that does not pass, with the user's function if there
 // is one. If that panics the answer is 500, or is aborted if it has begun.
 func (g *gate) refuse(w http.ResponseWriter, r *http.Request, rejection *Rejection) {
-	if seconds := ceilSeconds(rejection.Decision.RetryAfter); seconds > 0 {
+	if seconds := middleware.CeilSeconds(rejection.Decision.RetryAfter); seconds > 0 {
 		w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
 	}
 	if g.reject == nil {
@@ -83,11 +82,11 @@ func (g *gate) refuse(w http.ResponseWriter, r *http.Request, rejection *Rejecti
 		return
 	}
 	watched := &watchedWriter{ResponseWriter: w}
-	err := guard(func() { g.reject(watched, r, rejection) })
+	err := g.Guard(func() { g.reject(watched, r, rejection) })
 	if err == nil {
 		return
 	}
-	g.report(r, err)
+	g.Report(r, err)
 	if watched.begun {
 		panic(http.ErrAbortHandler)
 	}
@@ -120,12 +119,12 @@ func (w *watchedWriter) Unwrap() http.ResponseWriter {
 func failure(err error, r *http.Request) *Rejection {
 	status, detail := http.StatusInternalServerError, ""
 	if errors.Is(err, ErrRepeatedHeader) {
-		status, detail = http.StatusBadRequest, "A header that names the caller was sent more than once."
+		status, detail = http.StatusBadRequest, middleware.RepeatedHeaderDetail
 	}
 	if end := r.Context().Err(); end != nil && errors.Is(err, end) {
 		status = StatusClientClosedRequest
 		if errors.Is(end, context.DeadlineExceeded) {
-			status, detail = http.StatusServiceUnavailable, "The request ran out of time before it was let in."
+			status, detail = http.StatusServiceUnavailable, middleware.DeadlineDetail
 		}
 	}
 	return &Rejection{Problem: plain(status, detail, ""), Err: err}
@@ -133,85 +132,26 @@ func failure(err error, r *http.Request) *Rejection {
 
 // rejection returns the answer to a decision.
 func rejection(d *fluxgate.Decision) *Rejection {
-	var p Problem
-	switch d.Reason {
-	case fluxgate.ReasonDenied:
-		p = plain(http.StatusForbidden, "A rule denies this request.", d.Reason)
-	case fluxgate.ReasonBadPath:
-		p = plain(http.StatusBadRequest, "The path is too long or can be read in more than one way: send it without #, backslash, %2F, dot segments and empty segments.", d.Reason)
-	case fluxgate.ReasonTooManyRules:
-		p = plain(http.StatusForbidden, "More rules apply to this request than can be counted.", d.Reason)
-	case fluxgate.ReasonMissingIdentity:
-		p = plain(http.StatusForbidden, "The request does not say who it is from, and a rule asks for it.", d.Reason)
-	case fluxgate.ReasonNoRule:
-		p = plain(http.StatusForbidden, "No rule lets this request pass.", d.Reason)
-	case fluxgate.ReasonNoRuleSet:
-		p = plain(http.StatusServiceUnavailable, "There are no rules to decide this request by.", d.Reason)
-	case fluxgate.ReasonStoreFailure:
-		p = plain(http.StatusServiceUnavailable, "The request cannot be counted right now.", d.Reason)
-	default:
-		p = Problem{
-			Type: quotaExceeded, Title: quotaExceededTitle, Status: http.StatusTooManyRequests,
-			Detail: exceeded(d), Reason: d.Reason, ViolatedPolicies: violated(d),
-		}
+	status, ok := statuses[d.Reason]
+	p := plain(status, middleware.Detail(d), d.Reason)
+	if !ok {
+		p.Type, p.Title, p.Status, p.ViolatedPolicies = quotaExceeded, quotaExceededTitle, http.StatusTooManyRequests, middleware.Violated(d)
 	}
 	return &Rejection{Problem: p, Decision: *d}
+}
+
+// statuses are those of reasons other than an exceeded quota.
+var statuses = map[fluxgate.Reason]int{
+	fluxgate.ReasonDenied:          http.StatusForbidden,
+	fluxgate.ReasonBadPath:         http.StatusBadRequest,
+	fluxgate.ReasonTooManyRules:    http.StatusForbidden,
+	fluxgate.ReasonMissingIdentity: http.StatusForbidden,
+	fluxgate.ReasonNoRule:          http.StatusForbidden,
+	fluxgate.ReasonNoRuleSet:       http.StatusServiceUnavailable,
+	fluxgate.ReasonStoreFailure:    http.StatusServiceUnavailable,
 }
 
 // plain returns a problem without a type.
 func plain(status int, detail string, reason fluxgate.Reason) Problem {
 	return Problem{Title: http.StatusText(status), Status: status, Detail: detail, Reason: reason}
-}
-
-// exceeded describes which policy a request exceeds.
-func exceeded(d *fluxgate.Decision) string {
-	if d.Band == "" {
-		return ""
-	}
-	cost := int64(1)
-	for b := range d.Bands() {
-		if b.Rule.ID == d.RuleID && !b.Shadow() {
-			cost = b.Cost
-		}
-	}
-	if d.Reason == fluxgate.ReasonCostTooHigh {
-		return fmt.Sprintf("The request costs %d, and %s.%s never has more than %d: it cannot pass.", cost, d.RuleID, d.Band, d.Limit)
-	}
-	detail := fmt.Sprintf("%s.%s has %d of %d left, and the request costs %d.", d.RuleID, d.Band, d.Remaining, d.Limit, cost)
-	if d.Owed > 0 {
-		detail = fmt.Sprintf("%s.%s owes %s, and the request costs %d.", d.RuleID, d.Band, tokens(d.Owed), cost)
-	}
-	if seconds := ceilSeconds(d.RetryAfter); seconds > 0 {
-		detail += fmt.Sprintf(" Try again in %ds.", seconds)
-	}
-	return detail
-}
-
-func tokens(n int64) string {
-	if n == 1 {
-		return "1 token"
-	}
-	return fmt.Sprintf("%d tokens", n)
-}
-
-// violated returns the policies that a request exceeds, the binding one first.
-func violated(d *fluxgate.Decision) []string {
-	if d.Band == "" {
-		return nil
-	}
-	names := []string{d.RuleID + "." + d.Band}
-	for b := range d.Bands() {
-		exceeds := b.Status == fluxgate.Rejected && b.Wait > 0 ||
-			b.Status == fluxgate.TooCostly && b.Cost > b.Limit
-		if b.Shadow() || !exceeds {
-			continue
-		}
-		if name := b.Rule.ID + "." + b.Band.Name(); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-		if len(names) == maxEntries {
-			break
-		}
-	}
-	return names
 }

@@ -22,6 +22,7 @@ var layers = [][]string{
 	{"server/config", "server/receipt", "server/slots"},
 	{"httplimit/limittest", "internal/chaos"},
 	{"httplimit", "grpclimit", "client", "admin"},
+	{"internal/middleware"},
 	{"rules/reload"},
 	{"rules/rulestest"},
 	{"rules/envoyrules"},

@@ -1,8 +1,7 @@
-package httplimit
+package middleware
 
 import (
 	"fmt"
-	"net/http"
 	"runtime/debug"
 
 	"github.com/fluxgate/fluxgate"
@@ -23,21 +22,20 @@ func (e *PanicError) Error() string { return fmt.Sprintf("%v: panic: %v", fluxga
 // Unwrap returns [fluxgate.ErrHook].
 func (e *PanicError) Unwrap() error { return fluxgate.ErrHook }
 
-// recoverHook turns a panic into an error, except [http.ErrAbortHandler], which
-// aborts the answer.
-func recoverHook(err *error) {
+// recoverHook turns a panic into an error, except one with the value Abort.
+func (g *Gate[R]) recoverHook(err *error) {
 	switch p := recover(); p {
 	case nil:
-	case http.ErrAbortHandler:
+	case g.Abort:
 		panic(p)
 	default:
 		*err = &PanicError{Value: p, Stack: debug.Stack()}
 	}
 }
 
-// guard calls a user's function.
-func guard(f func()) (err error) {
-	defer recoverHook(&err)
+// Guard calls a user's function.
+func (g *Gate[R]) Guard(f func()) (err error) {
+	defer g.recoverHook(&err)
 	f()
 	return nil
 }

@@ -1,9 +1,8 @@
-package httplimit
+package middleware
 
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync"
 	"time"
 
@@ -13,12 +12,13 @@ import (
 // releaseTimeout bounds renewing and releasing slots.
 const releaseTimeout = 2 * time.Second
 
-// hold renews the slots of a request under way, three times in each hold, until the
+// Hold renews the slots of a request under way, three times in each hold, until the
 // returned function is called: it releases them. A handler that settles the request
 // itself has released them already. A slot that was lost is reported.
-func (g *gate) hold(r *http.Request, d *fluxgate.Decision, cost int64, hold time.Duration) (end func()) {
-	receipt, limiter := d.Receipt(), g.limiter
-	ctx, stop := context.WithCancel(context.WithoutCancel(r.Context()))
+func (g *Gate[R]) Hold(ctx context.Context, r R, d *fluxgate.Decision, cost int64, hold time.Duration) (end func()) {
+	receipt, limiter := d.Receipt(), g.Limiter
+	request := context.WithoutCancel(ctx)
+	ctx, stop := context.WithCancel(request)
 	var renewing sync.WaitGroup
 	var renewed error // why it ended before the request did
 	renewing.Go(func() {
@@ -36,14 +36,14 @@ func (g *gate) hold(r *http.Request, d *fluxgate.Decision, cost int64, hold time
 				return
 			}
 			if err != nil && ctx.Err() == nil {
-				g.report(r, err)
+				g.Report(r, err)
 			}
 		}
 	})
 	return func() {
 		stop()
 		renewing.Wait()
-		err := within(context.WithoutCancel(r.Context()), func(ctx context.Context) error {
+		err := within(request, func(ctx context.Context) error {
 			_, err := limiter.Settle(ctx, receipt, cost)
 			return err
 		})
@@ -51,7 +51,7 @@ func (g *gate) hold(r *http.Request, d *fluxgate.Decision, cost int64, hold time
 			return
 		}
 		if err = errors.Join(renewed, err); err != nil {
-			g.report(r, err)
+			g.Report(r, err)
 		}
 	}
 }

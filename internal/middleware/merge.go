@@ -1,7 +1,6 @@
-package httplimit
+package middleware
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 
@@ -11,8 +10,8 @@ import (
 // merge writes the lists if there are too many entries, or if an outer limiter has
 // written some. The outer limiter's entries come first; the binding one of this
 // decision is always included.
-func (v *headerValues) merge(h http.Header, d *fluxgate.Decision) {
-	entries := parseEntries(h[headerNames[stateHeader]], h[headerNames[policyHeader]])
+func (v headerValues) merge(h map[string][]string, d *fluxgate.Decision) {
+	entries := parseEntries(h[v.names[stateHeader]], h[v.names[policyHeader]])
 	binding := d.RuleID + "." + d.Band
 	for b := range d.Bands() {
 		if b.Shadow() || b.Status == fluxgate.Unavailable || b.Status == fluxgate.NotAsked {

@@ -1,4 +1,4 @@
-package httplimit
+package middleware
 
 import (
 	"hash/maphash"
@@ -79,7 +79,7 @@ func policyOf(name, measure string, limit int64, b *fluxgate.Band) string {
 func window(b *fluxgate.Band) int64 {
 	high, low := bits.Mul64(uint64(b.Capacity), uint64(b.Refill))
 	full, _ := bits.Div64(high, low, uint64(b.Tokens()))
-	return ceilSeconds(time.Duration(full))
+	return CeilSeconds(time.Duration(full))
 }
 
 // quote makes a structured field's string of a name. Names of rules and bands

@@ -1,7 +1,6 @@
-package httplimit
+package middleware
 
 import (
-	"net/http"
 	"strconv"
 	"time"
 
@@ -18,9 +17,29 @@ const (
 	headerCount
 )
 
-// headerNames are as net/http spells them.
-var headerNames = [headerCount]string{
-	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "Ratelimit", "Ratelimit-Policy",
+// The names as net/http spells them, and as gRPC does.
+var (
+	canonicalNames = [headerCount]string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "Ratelimit", "Ratelimit-Policy"}
+	lowerNames     = [headerCount]string{"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "ratelimit", "ratelimit-policy"}
+)
+
+// Headers writes the rate limit headers of decisions.
+type Headers struct {
+	// X and IETF are which of them are written.
+	X, IETF bool
+
+	names *[headerCount]string
+	rules *nameCache
+}
+
+// NewHeaders returns Headers that are all written, under canonical names as in
+// net/http, or under names in lower case as in gRPC.
+func NewHeaders(lower bool) Headers {
+	names := &canonicalNames
+	if lower {
+		names = &lowerNames
+	}
+	return Headers{X: true, IETF: true, names: names, rules: newNameCache()}
 }
 
 const (
@@ -30,16 +49,16 @@ const (
 	maxInteger = 999_999_999_999_999
 )
 
-// setHeaders sets the headers of a decision with a band. It runs for every
-// request: all values share one string, and all lists of values one array.
-func (g *gate) setHeaders(h http.Header, d *fluxgate.Decision) {
-	if d.Band == "" || !g.xHeaders && !g.ietfHeaders {
+// Set sets the headers of a decision with a band. It runs for every request: all
+// values share one string, and all lists of values one array.
+func (w *Headers) Set(h map[string][]string, d *fluxgate.Decision) {
+	if d.Band == "" || !w.X && !w.IETF {
 		return
 	}
 	var space [512]byte
 	text := space[:0]
 	var ends [headerCount]int // of the values in the text
-	if g.xHeaders && (!d.Allowed || tightest(h, d)) {
+	if w.X && (!d.Allowed || w.tightest(h, d)) {
 		text = strconv.AppendInt(text, d.Limit, 10)
 		ends[limitHeader] = len(text)
 		text = strconv.AppendInt(text, d.Remaining, 10)
@@ -51,11 +70,11 @@ func (g *gate) setHeaders(h http.Header, d *fluxgate.Decision) {
 	}
 	var policy string
 	merge := false
-	if g.ietfHeaders {
+	if w.IETF {
 		var rules [maxEntries]*ruleNames
-		states, count, fits := g.appendStates(text, &rules, d)
+		states, count, fits := w.appendStates(text, &rules, d)
 		switch {
-		case !fits || len(h[headerNames[stateHeader]]) > 0:
+		case !fits || len(h[w.names[stateHeader]]) > 0:
 			merge = true
 		case count == 1:
 			text, policy = states, rules[0].policies
@@ -67,7 +86,7 @@ func (g *gate) setHeaders(h http.Header, d *fluxgate.Decision) {
 		}
 	}
 
-	all, values, start := string(text), new(headerValues), 0
+	all, values, start := string(text), headerValues{w.names, new([headerCount]string)}, 0
 	for i, end := range ends {
 		if end > start {
 			values.set(h, i, all[start:end])
@@ -82,18 +101,18 @@ func (g *gate) setHeaders(h http.Header, d *fluxgate.Decision) {
 	}
 }
 
-// headerValues is the array of all lists of values.
-type headerValues [headerCount]string
+// headerValues are the headers of one decision. All lists of values share an array.
+type headerValues struct{ names, values *[headerCount]string }
 
-func (v *headerValues) set(h http.Header, i int, value string) {
-	v[i] = value
-	h[headerNames[i]] = v[i : i+1 : i+1]
+func (v headerValues) set(h map[string][]string, i int, value string) {
+	v.values[i] = value
+	h[v.names[i]] = v.values[i : i+1 : i+1]
 }
 
 // appendStates appends the RateLimit list and finds the rules of the
 // RateLimit-Policy list. It reports failure if there are too many entries, or if
 // the bands are not those of the rules because the fallback decided.
-func (g *gate) appendStates(text []byte, rules *[maxEntries]*ruleNames, d *fluxgate.Decision) (_ []byte, count int, ok bool) {
+func (w *Headers) appendStates(text []byte, rules *[maxEntries]*ruleNames, d *fluxgate.Decision) (_ []byte, count int, ok bool) {
 	if d.Degraded {
 		return text, 0, false
 	}
@@ -111,7 +130,7 @@ func (g *gate) appendStates(text []byte, rules *[maxEntries]*ruleNames, d *fluxg
 		}
 		if b.Rule != last {
 			last, position = b.Rule, 0
-			rules[count] = g.names.of(b.Rule)
+			rules[count] = w.rules.of(b.Rule)
 			count++
 		}
 		if entries > 0 {
@@ -135,7 +154,7 @@ func appendState(text []byte, b *fluxgate.BandStatus, d *fluxgate.Decision) []by
 	if d.RetryAfter > 0 {
 		window = min(window, d.RetryAfter)
 	}
-	return strconv.AppendInt(text, ceilSeconds(window), 10)
+	return strconv.AppendInt(text, CeilSeconds(window), 10)
 }
 
 func appendPolicies(text []byte, rules []*ruleNames) []byte {
@@ -150,8 +169,8 @@ func appendPolicies(text []byte, rules []*ruleNames) []byte {
 
 // tightest reports whether a decision leaves a smaller share than the headers of
 // an outer limiter.
-func tightest(h http.Header, d *fluxgate.Decision) bool {
-	limit, remaining := h[headerNames[limitHeader]], h[headerNames[remainingHeader]]
+func (w *Headers) tightest(h map[string][]string, d *fluxgate.Decision) bool {
+	limit, remaining := h[w.names[limitHeader]], h[w.names[remainingHeader]]
 	if len(limit) != 1 || len(remaining) != 1 {
 		return true
 	}
@@ -163,8 +182,8 @@ func tightest(h http.Header, d *fluxgate.Decision) bool {
 	return float64(d.Remaining)*float64(of) < float64(left)*float64(d.Limit)
 }
 
-// ceilSeconds returns a time in whole seconds, rounded up.
-func ceilSeconds(d time.Duration) int64 {
+// CeilSeconds returns a time in whole seconds, rounded up.
+func CeilSeconds(d time.Duration) int64 {
 	return int64((d + time.Second - 1) / time.Second)
 }
 

@@ -1,0 +1,4 @@
+// Package middleware is what httplimit and grpclimit share: a [Gate] describes,
+// decides and holds the requests of a transport, [Headers] writes the rate limit
+// headers, and an [Admission] settles the cost of a request from its context.
+package middleware
