@@ -125,3 +125,20 @@ func TestHold_RenewedWhileItStreams(t *testing.T) {
 		}
 	})
 }
+
+// A request that costs nothing takes no slot, and has none to renew.
+func TestHold_ZeroCost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		observer := new(recorder)
+		holding(t, time.Minute, func(engine *fluxgate.Engine) {
+			if freeSlots(t, engine) != 1 {
+				t.Error("it holds a slot")
+			}
+			time.Sleep(time.Minute)
+		}, httplimit.WithObserver(observer), httplimit.WithCostFunc(func(*http.Request) int64 { return 0 }))
+		time.Sleep(2 * time.Minute)
+		if len(observer.errs) > 0 {
+			t.Errorf("reported %v", observer.errs)
+		}
+	})
+}

@@ -60,9 +60,7 @@ func (g *gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		g.refuse(w, r, rejected)
 		return
 	}
-	if hold, ok := d.Hold(); ok {
-		defer g.Hold(r.Context(), r, &d, max(1, req.Cost), hold)() // also if next panics
-	}
+	defer g.Hold(r.Context(), r, &d, req.Cost)() // also if next panics
 	if !g.Settling {
 		middleware.Release(req)
 		next.ServeHTTP(w, r)

@@ -14,10 +14,24 @@ const releaseTimeout = 2 * time.Second
 
 // Hold renews the slots of a request under way, three times in each hold, until the
 // returned function is called: it releases them. A handler that settles the request
-// itself has released them already. A slot that was lost is reported.
-func (g *Gate[R]) Hold(ctx context.Context, r R, d *fluxgate.Decision, cost int64, hold time.Duration) (end func()) {
-	receipt, limiter := d.Receipt(), g.Limiter
-	request := context.WithoutCancel(ctx)
+// itself has released them already. A slot that was lost is reported. If the request
+// holds no slots, the function does nothing.
+func (g *Gate[R]) Hold(ctx context.Context, r R, d *fluxgate.Decision, cost int64) (end func()) {
+	hold, ok := d.Hold()
+	if !ok {
+		return noSlots
+	}
+	receipt := d.Receipt()
+	if receipt == nil { // a peek takes none
+		return noSlots
+	}
+	return g.renew(ctx, r, receipt, max(1, cost), hold)
+}
+
+func noSlots() {}
+
+func (g *Gate[R]) renew(ctx context.Context, r R, receipt *fluxgate.Receipt, cost int64, hold time.Duration) (end func()) {
+	limiter, request := g.Limiter, context.WithoutCancel(ctx)
 	ctx, stop := context.WithCancel(request)
 	var renewing sync.WaitGroup
 	var renewed error // why it ended before the request did
