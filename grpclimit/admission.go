@@ -1,0 +1,41 @@
+package grpclimit
+
+import (
+	"context"
+	"iter"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/middleware"
+)
+
+// ErrNoAdmission is returned for a context that is not of an interceptor.
+var ErrNoAdmission = middleware.ErrNoAdmission
+
+// Admission is the decision of one interceptor to pass a call on. It is in the
+// call's context. Its methods are Decision, RuleSet, Settle and SettleUsage.
+type Admission = middleware.Admission
+
+// FromContext returns the admission of the innermost interceptor that has decided
+// the call.
+func FromContext(ctx context.Context) (*Admission, bool) { return middleware.FromContext(ctx) }
+
+// All returns the admissions of all interceptors, the innermost first.
+func All(ctx context.Context) iter.Seq[*Admission] { return middleware.All(ctx) }
+
+// Settle corrects the tokens taken for a call to its actual cost, under rules that
+// count requests: the difference is given back or charged. It works once; after
+// that the error is fluxgate.ErrSettled. If nothing was taken it does nothing.
+// Settling does not end with ctx, since the client may have gone. It takes at most a
+// second.
+//
+// It settles the admission that [FromContext] finds. If there is none the error is
+// ErrNoAdmission.
+func Settle(ctx context.Context, actual int64) (fluxgate.Settlement, error) {
+	return middleware.Settle(ctx, actual)
+}
+
+// SettleUsage is [Settle] for all rules, with what the call has used. It returns the
+// settlements by measure.
+func SettleUsage(ctx context.Context, usage *fluxgate.Usage) (map[string]fluxgate.Settlement, error) {
+	return middleware.SettleUsage(ctx, usage)
+}

@@ -1,0 +1,183 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/grpclimit"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// slots is a rule that admits so many calls at the same time.
+func slots(n int64, hold time.Duration) []fluxgate.Rule {
+	return []fluxgate.Rule{{ID: "slots", Bands: []fluxgate.Band{{Kind: fluxgate.Concurrency, Capacity: n, Hold: hold}}}}
+}
+
+// recovering are interceptors that recover panics of handlers, as services have them.
+func recovering() []grpc.ServerOption {
+	recovered := func(err *error) {
+		if p := recover(); p != nil {
+			*err = status.Error(codes.Internal, "recovered")
+		}
+	}
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
+			defer recovered(&err)
+			return handler(ctx, req)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+			defer recovered(&err)
+			return handler(srv, ss)
+		}),
+	}
+}
+
+// A slot is held while the handler runs, and released when it ends, however it ends.
+func TestHold_ReleasedAtTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(ctx context.Context) error
+		want codes.Code
+	}{
+		"it returns":          {func(context.Context) error { return nil }, codes.OK},
+		"it fails":            {func(context.Context) error { return status.Error(codes.NotFound, "no") }, codes.NotFound},
+		"it panics":           {func(context.Context) error { panic("of the handler") }, codes.Internal},
+		"it settles itself":   {func(ctx context.Context) error { _, err := grpclimit.Settle(ctx, 0); return err }, codes.OK},
+		"its client has left": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, codes.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, method string) {
+				engine, entered, goOn := engineOver(t, realStore(), slots(1, time.Hour)), make(chan struct{}), make(chan struct{})
+				service := &echo{hook: func(ctx context.Context, _ grpc.ServerStream) error {
+					entered <- struct{}{}
+					<-goOn
+					return c.end(ctx)
+				}}
+				conn := serve(t, service, append(recovering(), behind(newLimit(t, engine, grpclimit.WithSettling(true)))...)...)
+				for range 3 {
+					ctx, leave := context.WithCancel(t.Context())
+					answered := make(chan answer, 1)
+					go func() { answered <- invoke(ctx, conn, method, "hello") }()
+					<-entered
+					if a := invoke(t.Context(), conn, method, "another"); a.code() != codes.ResourceExhausted {
+						t.Errorf("another call at the same time: %v", a.err)
+					}
+					goOn <- struct{}{}
+					if c.want == codes.Canceled {
+						leave()
+					}
+					if a := <-answered; a.code() != c.want {
+						t.Errorf("%v, want %v", a.err, c.want)
+					}
+					leave()
+					testenv.Eventually(t, "the slot is free", func() bool { return left(t, engine) == 1 })
+				}
+			})
+		})
+	}
+}
+
+// A message holds a slot until the handler asks for the next one, and the stream
+// itself holds none.
+func TestHold_Messages(t *testing.T) {
+	engine := engineOver(t, realStore(), slots(1, time.Hour))
+	for name, end := range map[string]func(){"it returns": func() {}, "it panics": func() { panic("of the handler") }} {
+		t.Run(name, func(t *testing.T) {
+			service := &echo{hook: func(_ context.Context, ss grpc.ServerStream) error {
+				free := []int64{left(t, engine)}
+				for range 3 {
+					if err := ss.RecvMsg(new(wrapperspb.StringValue)); err != nil {
+						t.Error(err)
+					}
+					free = append(free, left(t, engine))
+				}
+				if free[0] != 1 || free[1] != 0 || free[3] != 0 {
+					t.Errorf("free slots %v", free)
+				}
+				end()
+				return nil
+			}}
+			conn := serve(t, service, append(recovering(), behind(newLimit(t, engine, received))...)...)
+			invoke(t.Context(), conn, bidi, "a", "b", "c")
+			testenv.Eventually(t, "the slot is free", func() bool { return left(t, engine) == 1 })
+		})
+	}
+	t.Run("sent", func(t *testing.T) {
+		if a := invoke(t.Context(), limited(t, new(echo), engine, sent), bidi, "a", "b", "c"); a.err != nil || left(t, engine) != 1 {
+			t.Errorf("%v, %d free slots", a.err, left(t, engine))
+		}
+	})
+}
+
+// fakeStream is a stream of a synctest bubble, in which there are no connections.
+type fakeStream struct {
+	grpc.ServerStream
+	ctx     context.Context
+	receive func() error
+}
+
+func (s *fakeStream) Context() context.Context    { return s.ctx }
+func (s *fakeStream) SetHeader(metadata.MD) error { return nil }
+func (s *fakeStream) RecvMsg(any) error           { return s.receive() }
+func (s *fakeStream) SendMsg(any) error           { return nil }
+
+// A message that a goroutine of the handler still receives when the stream has ended
+// keeps no slot.
+func TestHold_LateMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := engineOver(t, realStore(), slots(1, time.Hour))
+		late := &fakeStream{ctx: t.Context(), receive: func() error { time.Sleep(time.Second); return nil }}
+		err := newLimit(t, engine, received).Stream(nil, late, &grpc.StreamServerInfo{FullMethod: bidi}, func(_ any, ss grpc.ServerStream) error {
+			go func() {
+				if err := ss.RecvMsg(nil); err == nil || left(t, engine) == 1 {
+					return
+				}
+				t.Error("the late message holds a slot")
+			}()
+			return io.ErrUnexpectedEOF
+		})
+		time.Sleep(time.Minute)
+		if !errors.Is(err, io.ErrUnexpectedEOF) || left(t, engine) != 1 {
+			t.Errorf("%v, %d free slots", err, left(t, engine))
+		}
+	})
+}
+
+// A call that goes on for longer than the hold keeps its slot, of any kind.
+func TestHold_Renewed(t *testing.T) {
+	const hold = time.Minute
+	for name, run := range map[string]func(*grpclimit.Interceptors, func()){
+		"unary": func(i *grpclimit.Interceptors, work func()) {
+			_, _ = i.Unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unary}, func(context.Context, any) (any, error) { work(); return nil, nil })
+		},
+		"a stream": func(i *grpclimit.Interceptors, work func()) {
+			_ = i.Stream(nil, &fakeStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: bidi}, func(any, grpc.ServerStream) error { work(); return nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				engine := engineOver(t, realStore(), slots(1, hold))
+				go run(newLimit(t, engine), func() { time.Sleep(10 * hold) })
+				synctest.Wait()
+				for began := time.Now(); time.Since(began) < 9*hold; time.Sleep(hold / 7) {
+					if left(t, engine) != 0 {
+						t.Fatalf("the slot is free %v after it was taken", time.Since(began))
+					}
+				}
+				time.Sleep(2 * hold)
+				if left(t, engine) != 1 {
+					t.Error("the slot is not free after the call has ended")
+				}
+			})
+		})
+	}
+}
