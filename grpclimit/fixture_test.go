@@ -234,9 +234,9 @@ func each(t *testing.T, test func(t *testing.T, method string)) {
 	}
 }
 
-func newEngine(t testing.TB, rules []fluxgate.Rule, options ...fluxgate.Option) *fluxgate.Engine {
+func newEngine(t testing.TB, rules []fluxgate.Rule) *fluxgate.Engine {
 	t.Helper()
-	return engineOver(t, newStore(), rules, options...)
+	return engineOver(t, newStore(), rules)
 }
 
 // newStore returns a store in memory with a fixed clock.

@@ -18,9 +18,9 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// slots is a rule that admits so many calls at the same time.
-func slots(n int64, hold time.Duration) []fluxgate.Rule {
-	return []fluxgate.Rule{{ID: "slots", Bands: []fluxgate.Band{{Kind: fluxgate.Concurrency, Capacity: n, Hold: hold}}}}
+// oneAtOnce is a rule that admits one call at the same time.
+func oneAtOnce(hold time.Duration) []fluxgate.Rule {
+	return []fluxgate.Rule{{ID: "slots", Bands: []fluxgate.Band{{Kind: fluxgate.Concurrency, Capacity: 1, Hold: hold}}}}
 }
 
 // recovering are interceptors that recover panics of handlers, as services have them.
@@ -56,7 +56,7 @@ func TestHold_ReleasedAtTheEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, method string) {
-				engine, entered, goOn := engineOver(t, realStore(), slots(1, time.Hour)), make(chan struct{}), make(chan struct{})
+				engine, entered, goOn := engineOver(t, realStore(), oneAtOnce(time.Hour)), make(chan struct{}), make(chan struct{})
 				service := &echo{hook: func(ctx context.Context, _ grpc.ServerStream) error {
 					entered <- struct{}{}
 					<-goOn
@@ -89,7 +89,7 @@ func TestHold_ReleasedAtTheEnd(t *testing.T) {
 // A message holds a slot until the handler asks for the next one, and the stream
 // itself holds none.
 func TestHold_Messages(t *testing.T) {
-	engine := engineOver(t, realStore(), slots(1, time.Hour))
+	engine := engineOver(t, realStore(), oneAtOnce(time.Hour))
 	for name, end := range map[string]func(){"it returns": func() {}, "it panics": func() { panic("of the handler") }} {
 		t.Run(name, func(t *testing.T) {
 			service := &echo{hook: func(_ context.Context, ss grpc.ServerStream) error {
@@ -134,7 +134,7 @@ func (s *fakeStream) SendMsg(any) error           { return nil }
 // keeps no slot.
 func TestHold_LateMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := engineOver(t, realStore(), slots(1, time.Hour))
+		engine := engineOver(t, realStore(), oneAtOnce(time.Hour))
 		late := &fakeStream{ctx: t.Context(), receive: func() error { time.Sleep(time.Second); return nil }}
 		err := newLimit(t, engine, received).Stream(nil, late, &grpc.StreamServerInfo{FullMethod: bidi}, func(_ any, ss grpc.ServerStream) error {
 			go func() {
@@ -165,7 +165,7 @@ func TestHold_Renewed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				engine := engineOver(t, realStore(), slots(1, hold))
+				engine := engineOver(t, realStore(), oneAtOnce(hold))
 				go run(newLimit(t, engine), func() { time.Sleep(10 * hold) })
 				synctest.Wait()
 				for began := time.Now(); time.Since(began) < 9*hold; time.Sleep(hold / 7) {

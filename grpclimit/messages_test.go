@@ -108,7 +108,7 @@ func TestMessages_HandlerGoesOn(t *testing.T) {
 		"it returns nothing":     func(grpc.ServerStream, error) error { return nil },
 		"it returns another":     func(grpc.ServerStream, error) error { return errors.New("of the handler") },
 		"it returns what it got": func(_ grpc.ServerStream, refused error) error { return refused },
-		"it waits for its end":   func(ss grpc.ServerStream, _ error) error { <-ss.Context().Done(); return nil },
+		"it waits for its end":   func(ss grpc.ServerStream, _ error) error { <-ss.Context().Done(); return ss.Context().Err() },
 		"it receives once more":  func(ss grpc.ServerStream, refused error) error { return same(receive(ss), refused) },
 		"it sends once more":     func(ss grpc.ServerStream, refused error) error { return same(send(ss), refused) },
 	} {
