@@ -130,24 +130,31 @@ func (s *fakeStream) SetHeader(metadata.MD) error { return nil }
 func (s *fakeStream) RecvMsg(any) error           { return s.receive() }
 func (s *fakeStream) SendMsg(any) error           { return nil }
 
-// A message that a goroutine of the handler still receives when the stream has ended
-// keeps no slot.
+// slow is a limiter whose decisions arrive late.
+type slow struct{ *fluxgate.Engine }
+
+func (l slow) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
+	d, err := l.Engine.Check(ctx, req)
+	time.Sleep(time.Second)
+	return d, err
+}
+
+// A message that is admitted after the stream has ended keeps no slot.
 func TestHold_LateMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := engineOver(t, realStore(), oneAtOnce(time.Hour))
-		late := &fakeStream{ctx: t.Context(), receive: func() error { time.Sleep(time.Second); return nil }}
-		err := newLimit(t, engine, received).Stream(nil, late, &grpc.StreamServerInfo{FullMethod: bidi}, func(_ any, ss grpc.ServerStream) error {
-			go func() {
-				if err := ss.RecvMsg(nil); err == nil || left(t, engine) == 1 {
-					return
-				}
-				t.Error("the late message holds a slot")
-			}()
+		ss := &fakeStream{ctx: t.Context(), receive: func() error { return nil }}
+		err := newLimit(t, slow{engine}, received).Stream(nil, ss, &grpc.StreamServerInfo{FullMethod: bidi}, func(_ any, ss grpc.ServerStream) error {
+			go func() { _ = ss.RecvMsg(nil) }()
+			synctest.Wait() // until it is being decided
 			return io.ErrUnexpectedEOF
 		})
-		time.Sleep(time.Minute)
-		if !errors.Is(err, io.ErrUnexpectedEOF) || left(t, engine) != 1 {
+		if !errors.Is(err, io.ErrUnexpectedEOF) || left(t, engine) != 0 {
 			t.Errorf("%v, %d free slots", err, left(t, engine))
+		}
+		time.Sleep(2 * time.Second)
+		if left(t, engine) != 1 {
+			t.Error("the late message holds a slot")
 		}
 	})
 }

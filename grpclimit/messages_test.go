@@ -140,6 +140,35 @@ func same(err, refused error) error {
 	return nil
 }
 
+// A message that is decided while another is refused fails with that refusal.
+func TestMessages_RefusedMeanwhile(t *testing.T) {
+	waits := make(chan struct{})
+	limiter := limiterFunc(func(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
+		if req.UserID == "sent" {
+			close(waits)
+			<-ctx.Done()
+			return fluxgate.Decision{}, ctx.Err()
+		}
+		return fluxgate.Decision{Allowed: req.Peek, Reason: fluxgate.ReasonLimited}, nil
+	})
+	service := &echo{hook: func(_ context.Context, ss grpc.ServerStream) error {
+		sending := make(chan error, 1)
+		go func() { sending <- ss.SendMsg(wrapperspb.String("hello")) }()
+		<-waits
+		refused := ss.RecvMsg(new(wrapperspb.StringValue))
+		return same(<-sending, refused)
+	}}
+	user := grpclimit.WithUserFunc(func(c *grpclimit.Call) string {
+		if c.Sent {
+			return "sent"
+		}
+		return ""
+	})
+	if a := invoke(t.Context(), limited(t, service, limiter, received, sent, user, grpclimit.WithObserver(new(recorder))), bidi, "a"); a.code() != codes.ResourceExhausted {
+		t.Errorf("%v", a.err)
+	}
+}
+
 // A message waits for its tokens.
 func TestMessages_Waiting(t *testing.T) {
 	conn := limited(t, new(echo), engineOver(t, realStore(), []fluxgate.Rule{waiting(time.Millisecond)}, fluxgate.WithWaiting(time.Minute, 9)), received, sent)

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -156,25 +155,43 @@ func TestClientIP_UnixSocket(t *testing.T) {
 		"trusted":               {clientip.Config{TrustUnixSocket: true}, "", netip.MustParseAddr("203.0.113.9")},
 		"named like an address": {clientip.Config{TrustedProxies: []string{"10.0.0.0/8"}}, "10.0.0.1:80", netip.Addr{}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Chdir(t.TempDir())
-			listener, err := net.Listen("unix", "s")
-			if err != nil {
-				t.Fatal(err)
-			}
-			limiter := newSeen()
-			serveOn(t, listener, new(echo), behind(newLimit(t, limiter, grpclimit.WithClientIP(fluxgate.Must(clientip.New(c.config)))))...)
-			conn := dial(t, "passthrough:///socket", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-				dialer := new(net.Dialer)
-				if c.bound != "" {
-					dialer.LocalAddr = &net.UnixAddr{Name: c.bound, Net: "unix"}
+		for server, serve := range map[string]func(testing.TB, net.Listener, *echo, ...grpc.ServerOption){"gRPC": serveOn, "net/http": serveHTTP} {
+			t.Run(name+", "+server, func(t *testing.T) {
+				t.Chdir(t.TempDir())
+				listener, err := net.Listen("unix", "s")
+				if err != nil {
+					t.Fatal(err)
 				}
-				return dialer.DialContext(ctx, "unix", filepath.Join(".", "s"))
-			}))
-			a := invoke(metadata.AppendToOutgoingContext(t.Context(), "x-forwarded-for", "203.0.113.9"), conn, unary, "hello")
-			if a.err != nil || limiter.requests[0].IP != c.want {
-				t.Errorf("%v, the client is %v, want %v", a.err, limiter.requests[0].IP, c.want)
-			}
-		})
+				limiter := newSeen()
+				serve(t, listener, new(echo), behind(newLimit(t, limiter, grpclimit.WithClientIP(fluxgate.Must(clientip.New(c.config)))))...)
+				conn := dial(t, "passthrough:///socket", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+					dialer := new(net.Dialer)
+					if c.bound != "" {
+						dialer.LocalAddr = &net.UnixAddr{Name: c.bound, Net: "unix"}
+					}
+					return dialer.DialContext(ctx, "unix", "s")
+				}))
+				a := invoke(metadata.AppendToOutgoingContext(t.Context(), "x-forwarded-for", "203.0.113.9"), conn, unary, "hello")
+				if a.err != nil || limiter.requests[0].IP != c.want {
+					t.Errorf("%v, the client is %v, want %v", a.err, limiter.requests[0].IP, c.want)
+				}
+			})
+		}
 	}
+}
+
+// serveHTTP serves gRPC with a server of net/http.
+func serveHTTP(t testing.TB, listener net.Listener, service *echo, options ...grpc.ServerOption) {
+	t.Helper()
+	handler := grpc.NewServer(options...)
+	handler.RegisterService(&echoService, service)
+	server := &http.Server{Handler: handler, Protocols: new(http.Protocols)}
+	server.Protocols.SetUnencryptedHTTP2(true)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-ended
+		handler.Stop()
+	})
 }

@@ -94,6 +94,20 @@ func TestTheRootPackageStandsOnTheStandardLibrary(t *testing.T) {
 	}
 }
 
+// Programs that serve HTTP alone do not have gRPC in them.
+func TestHTTPWithoutGRPC(t *testing.T) {
+	for _, p := range packages(t) {
+		switch strings.TrimPrefix(p.ImportPath, module) {
+		case "/httplimit", "/internal/middleware", "/clientip", "/client", "/internal/wire":
+			for _, imported := range p.Imports {
+				if strings.HasPrefix(imported, "google.golang.org/") {
+					t.Errorf("%s imports %s", p.ImportPath, imported)
+				}
+			}
+		}
+	}
+}
+
 func TestArrowsPointDown(t *testing.T) {
 	for _, p := range packages(t) {
 		if p.Standard || !strings.HasPrefix(p.ImportPath, module) {
