@@ -24,6 +24,7 @@ var sessions = []struct {
 	{"README.md", "First decision with the server", false},
 	{"docs/getting-started.md", "Run the server", false},
 	{"docs/getting-started.md", "Change rules in production", true},
+	{"docs/envoy.md", "How a call is decided", false},
 	{"docs/envoy.md", "Its configuration files", false},
 }
 
@@ -93,6 +94,8 @@ func runSession(t *testing.T, steps []sessionStep, replace ...string) {
 		"go build -o fluxgate ./cmd/fluxgate", "true", // done already
 		"examples/rules.yaml", root+"/examples/rules.yaml",
 		"examples/ratelimit.yaml", root+"/examples/ratelimit.yaml",
+		"examples/envoy-rules.yaml", root+"/examples/envoy-rules.yaml",
+		"server.grpc=127.0.0.1:8081", "server.grpc=127.0.0.1:0",
 		"fluxgate serve", "fluxgate serve --set server.http="+addr+" --set server.drain.delay=0s --set server.admin="+admin,
 		"fluxgate check", "fluxgate check --server http://"+addr,
 	)...)
