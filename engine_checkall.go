@@ -22,8 +22,8 @@ func (e *Engine) CheckAll(ctx context.Context, reqs []Request) (Decision, []Deci
 	each := make([]Decision, len(reqs))
 	d, err := e.checkAll(ctx, reqs, each)
 	if e.observer != nil {
-		seen := d
-		e.observer.Decided(ctx, &reqs[0], &seen, err)
+		seen, taking := d, max(0, slices.IndexFunc(reqs, func(r Request) bool { return !r.Peek }))
+		e.observer.Decided(ctx, &reqs[taking], &seen, err)
 	}
 	return d, each, err
 }

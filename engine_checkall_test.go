@@ -1,9 +1,12 @@
 package fluxgate_test
 
 import (
+	"context"
 	"errors"
 	"maps"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -259,4 +262,42 @@ func TestCheckAll_OverdraftReceipt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An observer sees requests that are decided together once, by one that takes.
+func TestCheckAll_Observer(t *testing.T) {
+	seen := new(recorder)
+	g := newGate(t, []fluxgate.Rule{perTier("a", fluxgate.PerHour(5)), perTier("b", fluxgate.PerHour(5))}, fluxgate.WithObserver(seen))
+	taking := tier("b", 1)
+	taking.Path = "/taking"
+	g.checkAll(look("a"), taking)
+	if got, want := seen.all(), []string{"decided: /taking ok, 2 bands"}; !slices.Equal(got, want) {
+		t.Errorf("seen are %q, want %q", got, want)
+	}
+}
+
+// A request that is held for several rules is held once, and its tokens are given back if
+// it leaves.
+func TestCheckAll_Waits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := perTier("slow", fluxgate.PerMinute(60))
+		slow.OnLimitExceed = fluxgate.WaitForRefill
+		engine := newEngine(t, newStore(t, nil), ruleSet(t, slow, perTier("other", fluxgate.PerHour(5))), fluxgate.WithWaiting(10*time.Second, 10))
+		if _, _, err := engine.CheckAll(t.Context(), []fluxgate.Request{tier("slow", 60)}); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		d, each, err := engine.CheckAll(t.Context(), []fluxgate.Request{tier("slow", 3), tier("other", 1)})
+		if took := time.Since(began); err != nil || !d.Allowed || took != 3*time.Second || each[0].Wait != took || each[1].Wait != 0 {
+			t.Errorf("after %v: %+v, %+v, %v", took, d, each, err)
+		}
+		ctx, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		if d, _, err := engine.CheckAll(ctx, []fluxgate.Request{tier("slow", 3), tier("other", 1)}); err != nil || d.Allowed {
+			t.Errorf("held beyond the deadline: %+v, %v", d, err)
+		}
+		if left := left(t, engine, tier("other", 0)); left["other.5-per-1h"] != 4 {
+			t.Errorf("left are %v", left)
+		}
+	})
 }
