@@ -70,6 +70,35 @@ func TestLookup(t *testing.T) {
 	}
 }
 
+// Names of routes in Envoy Gateway have a * in place of a host name, in the key and in the
+// value. Both find the limits of the descriptors that its proxies send.
+func TestLookup_Routes(t *testing.T) {
+	text := []byte(`domain: d
+descriptors:
+  - {key: shop/0/*, value: shop/0/*, rate_limit: {unit: hour, requests_per_unit: 5}}
+  - {key: shop/1/*_example_com, value: shop/1/*_example_com, descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 6}}]}
+`)
+	theirs, err := loadOriginal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, _, err := envoyrules.Parse("a.yaml", text, envoyrules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := newEngine(t, set)
+	for route, requests := range map[string]int64{"shop/0/*": 5, "shop/1/*_example_com": 6, "shop/2/*": 0} {
+		entries := []fluxgate.DescriptorEntry{{Key: route, Value: route}}
+		if requests == 6 {
+			entries = append(entries, fluxgate.DescriptorEntry{Key: "user", Value: "ada"})
+		}
+		want, _ := theirs.limit("d", entries)
+		if got, _ := ours.limit(t, entries); got != want || got.requests != requests {
+			t.Errorf("%v: %+v, envoyproxy/ratelimit has %+v, want %d", entries, got, want, requests)
+		}
+	}
+}
+
 // engine is an engine with one rule set.
 type engine struct{ *fluxgate.Engine }
 

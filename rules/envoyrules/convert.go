@@ -149,7 +149,7 @@ func (c *converter) level(descriptors []Descriptor, path []entry, place string) 
 		enclosing := c.leftOut
 		c.leftOut = enclosing || b.unreachable
 		next := append(slices.Clip(path), entry{
-			match:  fluxgate.DescriptorMatch{Key: d.Key, Value: d.Value, Except: b.except},
+			match:  fluxgate.DescriptorMatch{Key: d.Key, Value: valueOf(d), Except: b.except},
 			joined: joined(d), shared: d.ShareThreshold,
 		})
 		if d.DetailedMetric || d.ValueToMetric {
@@ -184,6 +184,7 @@ func (c *converter) checkEntries(descriptors []Descriptor, place string) bool {
 			c.refuse(place+".key", "is required")
 		case taken:
 			c.refuse(place, "has the same key and value as descriptors[%d]: both are %s", other, yamltree.Quote(joined(d)))
+		case isLiteral(d):
 		case strings.Contains(d.Key, "*"):
 			c.refuse(place+".key", "must not have a *: wildcards are for values")
 		case stars > 1 || stars == 1 && !isWildcard(d):
@@ -194,6 +195,21 @@ func (c *converter) checkEntries(descriptors []Descriptor, place string) bool {
 		first[joined(d)] = i
 	}
 	return len(c.problems) == before
+}
+
+// isLiteral reports whether a * is an ordinary character. The key and the value of a route in
+// Envoy Gateway are its name, which has a * in place of a host name that is not set, and
+// that name is what proxies send.
+func isLiteral(d *Descriptor) bool { return d.Key == d.Value && strings.Contains(d.Key, "*") }
+
+// valueOf is the value in a rule. A rule has no * but at the end: if it is an ordinary
+// character, the key decides.
+func valueOf(d *Descriptor) string {
+	if !isLiteral(d) {
+		return d.Value
+	}
+	begin, _, _ := strings.Cut(d.Value, "*")
+	return begin + "*"
 }
 
 func isWildcard(d *Descriptor) bool { return strings.HasSuffix(d.Value, "*") }

@@ -30,6 +30,7 @@
 //   - A value that a caller sends with a * at its end is compared like any other. There it
 //     selects the wildcard that is written so, even if another one comes first.
 //   - A * in a key, or elsewhere than at the end of a value, is refused: its meaning depends
-//     on the version of envoyproxy/ratelimit.
+//     on the version of envoyproxy/ratelimit. If key and value are the same it is an ordinary
+//     character, as in the names of routes that Envoy Gateway writes.
 //   - replaces is refused if it names a limit of the same domain: see [Options].
 package envoyrules

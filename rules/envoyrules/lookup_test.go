@@ -73,6 +73,13 @@ func TestLookup(t *testing.T) {
 			"code=404":                     "7",
 			"code=4040":                    "",
 		},
+		"testdata/routes.yaml": {
+			"httproute/default/shop/rule/0/match/0/*=httproute/default/shop/rule/0/match/0/*,rule-0-match--1=rule-0-match--1":     "5",
+			"httproute/default/shop/rule/0/match/0/www=httproute/default/shop/rule/0/match/0/www,rule-0-match--1=rule-0-match--1": "",
+			"httproute/default/shop/rule/1/match/0/*_example_com=httproute/default/shop/rule/1/match/0/*_example_com":             "6",
+			"httproute/default/shop/rule/1/match/0/www_example_com=httproute/default/shop/rule/1/match/0/www_example_com":         "",
+			"httproute/default/shop/rule/0/match/0/*=httproute/default/shop/rule/0/match/0/*":                                     "",
+		},
 	} {
 		engine := newEngine(t, file)
 		for descriptor, want := range cases {
