@@ -101,7 +101,7 @@ func New(ctx context.Context, c *config.Config, options Options) (_ *App, err er
 func newApp(c *config.Config, options Options) *App {
 	a := &App{
 		config: c, log: options.Logger, version: options.Version, plane: new(dataPlane), redisWait: time.Second,
-		served: make(chan error, 3), started: make(chan struct{}),
+		served: make(chan error, 4), started: make(chan struct{}),
 	}
 	if a.log == nil {
 		a.log = slog.Default()
@@ -148,7 +148,7 @@ func (a *App) close() error {
 	return errors.Join(errs...)
 }
 
-// Addr returns the address of the listener http, grpc or admin, empty if there is none.
+// Addr returns the address of the listener http, grpc, admin or metrics, empty if there is none.
 func (a *App) Addr(name string) string {
 	for _, l := range a.listeners {
 		if l.name == name {

@@ -23,7 +23,7 @@ const maxAdminConnections = 256
 // them at most, those of the admin listener an eighth.
 func (a *App) connectionLimit(name string) int {
 	files := maxOpenFiles()
-	if name == "admin" {
+	if name == "admin" || name == "metrics" {
 		return min(maxAdminConnections, max(1, files/8))
 	}
 	limit := min(a.config.Server.MaxConnections, max(1, files/2))

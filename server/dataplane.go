@@ -177,8 +177,12 @@ func (a *App) openRedis(ctx context.Context) (*redisstore.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	tlsConfig, err := redisTLS(&c.TLS)
+	if err != nil {
+		return nil, err
+	}
 	return redisstore.Open(ctx, string(uri), redisstore.Config{
-		Mode: redisstore.Mode(c.Mode), Prefix: c.Prefix, Timeout: c.Timeout, Shards: c.Shards, Secret: secret, Logger: a.log,
+		Mode: redisstore.Mode(c.Mode), Prefix: c.Prefix, Timeout: c.Timeout, Shards: c.Shards, Secret: secret, TLS: tlsConfig, Logger: a.log,
 		About: a.heartbeat, Uncounted: len(a.listeners) == 0, // a tool of operators is no gateway
 		Pool: redisstore.Pool{Size: c.Pool.MaxTotal, MaxIdle: c.Pool.MaxIdle, MinIdle: c.Pool.MinIdle},
 	})

@@ -7,12 +7,14 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/redislog"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/mongorules"
+	"github.com/fluxgate/fluxgate/rules/xdsrules"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/store/lease"
 	"github.com/fluxgate/fluxgate/store/redisstore"
@@ -193,6 +195,10 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 		return
 	}
 	defer func() { _ = a.close() }()
+	if xds, ok := a.source.Source.(*xdsrules.Source); ok {
+		d.xds(ctx, xds)
+		return
+	}
 	version, err := a.source.Load(ctx, id)
 	key, path := d.config.RuleFiles()
 	switch {
@@ -220,6 +226,20 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 		} else {
 			d.add(Good, "indexes", "", "present")
 		}
+	}
+}
+
+// xds checks an xDS server.
+func (d *diagnosis) xds(ctx context.Context, source *xdsrules.Source) {
+	server := d.config.Rules.XDS.Server
+	ids, err := source.IDs(ctx)
+	if err != nil {
+		d.add(Wrong, "rules", "check that the server runs there, and that rules.xds.node-id and rules.xds.tls are right; running servers keep the last valid rules", "%v", err)
+		return
+	}
+	d.add(Good, "rules", "", "%s has %d rate limit configurations", server, len(ids))
+	if id := d.config.RateLimit.DefaultRuleSetID; d.config.NeedsDefaultRuleSet() && !slices.Contains(ids, id) {
+		d.add(Wrong, "rules", "set another ratelimit.default-rule-set-id", "there is no rule set %q at %s", id, server)
 	}
 }
 

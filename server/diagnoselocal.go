@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -18,7 +19,7 @@ import (
 
 // listeners tries to listen on the addresses of the server.
 func (d *diagnosis) listeners(ctx context.Context) {
-	for _, l := range []struct{ setting, addr string }{{"server.http", d.config.Server.HTTP}, {"server.admin", d.config.Server.Admin}} {
+	for _, l := range []struct{ setting, addr string }{{"server.http", d.config.Server.HTTP}, {"server.admin", d.config.Server.Admin}, {"server.metrics", d.config.Server.Metrics}} {
 		if l.addr == "" {
 			continue
 		}
@@ -28,7 +29,7 @@ func (d *diagnosis) listeners(ctx context.Context) {
 		case err == nil:
 			_ = listener.Close()
 			d.add(Good, "listeners", "", "%s: %s is free", l.setting, l.addr)
-		case errors.Is(err, syscall.EADDRINUSE) && d.isServer(ctx, l.addr):
+		case errors.Is(err, syscall.EADDRINUSE) && d.isServer(ctx, l.setting, l.addr):
 			d.add(Good, "listeners", "", "%s: a fluxgate server is listening on %s", l.setting, l.addr)
 		case errors.Is(err, syscall.EADDRINUSE):
 			d.add(Wrong, "listeners", "stop the process that uses it, or change "+l.setting, "%s: %s is in use by another process", l.setting, l.addr)
@@ -39,7 +40,7 @@ func (d *diagnosis) listeners(ctx context.Context) {
 }
 
 // isServer reports whether a fluxgate server answers at an address.
-func (d *diagnosis) isServer(ctx context.Context, addr string) bool {
+func (d *diagnosis) isServer(ctx context.Context, setting, addr string) bool {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return false
@@ -48,7 +49,7 @@ func (d *diagnosis) isServer(ctx context.Context, addr string) bool {
 		host = "127.0.0.1"
 	}
 	scheme := "http://"
-	if d.config.Server.TLS.CertFile != "" {
+	if t := &d.config.Server.TLS; t.CertFile != "" && slices.Contains(t.Listeners, strings.TrimPrefix(setting, "server.")) {
 		scheme = "https://"
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

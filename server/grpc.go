@@ -93,7 +93,7 @@ func (g *grpcServer) options() []grpc.ServerOption {
 		grpc.ChainUnaryInterceptor(arrived, g.count, a.metrics.Call, a.tracing.Call, a.whenCalled),
 		grpc.ChainStreamInterceptor(a.whenStreamed),
 	}
-	if a.certs != nil {
+	if a.usesTLS("grpc") {
 		options = append(options, grpc.Creds(credentials.NewTLS(a.certs.config())))
 	}
 	return options

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/rules/xdsrules"
 )
 
 // Health is the state of a server.
@@ -58,9 +59,11 @@ type NodeHealth struct {
 
 // RulesHealth is the state of the rules.
 type RulesHealth struct {
-	Kind   string          `json:"kind"` // file, envoy-files, mongo or redis
+	Kind   string          `json:"kind"` // file, envoy-files, xds, mongo or redis
 	Status string          `json:"status"`
 	Sets   []RuleSetHealth `json:"sets"`
+	// Error is why the rules of an xDS server may not be current.
+	Error string `json:"error,omitempty"`
 }
 
 // RuleSetHealth is the state of one rule set.
@@ -92,11 +95,23 @@ func (a *App) live(w http.ResponseWriter, _ *http.Request) {
 // A server without its Redis is ready, since onFailure of the rules decides.
 func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
 	if reason := a.notReady(); reason != "" {
-		notReady(w, reason)
+		notReady(w, http.StatusServiceUnavailable, reason)
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte("ready\n"))
+}
+
+// healthcheckPath is where envoyproxy/ratelimit answers probes.
+const healthcheckPath = "/healthcheck"
+
+// healthcheck is ready with the answers of envoyproxy/ratelimit.
+func (a *App) healthcheck(w http.ResponseWriter, _ *http.Request) {
+	if reason := a.notReady(); reason != "" {
+		notReady(w, http.StatusInternalServerError, reason)
+		return
+	}
+	_, _ = w.Write([]byte("OK"))
 }
 
 // notReady returns why the server is not ready, empty if it is.
@@ -110,9 +125,9 @@ func (a *App) notReady() string {
 	return ""
 }
 
-func notReady(w http.ResponseWriter, reason string) {
+func notReady(w http.ResponseWriter, status int, reason string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(http.StatusServiceUnavailable)
+	w.WriteHeader(status)
 	_, _ = w.Write([]byte("not ready: " + reason + "\n"))
 }
 
@@ -192,7 +207,13 @@ func (a *App) storeHealth(ctx context.Context) StoreHealth {
 func (a *App) rulesHealth() RulesHealth {
 	h := RulesHealth{Kind: a.source.kind, Status: statusUp, Sets: []RuleSetHealth{}}
 	needsDefault := a.config.NeedsDefaultRuleSet()
+	xds, isXDS := a.source.Source.(*xdsrules.Source)
 	for _, s := range a.rules.Status() {
+		isDefault := s.RuleSet == a.config.RateLimit.DefaultRuleSetID
+		// An unknown id in a request. An xDS server that does not answer is reported once.
+		if s.Source == reload.FromNowhere && (s.Err == nil || isXDS) && (!isDefault || !needsDefault) {
+			continue
+		}
 		set := RuleSetHealth{ID: s.RuleSet, Revision: s.Revision, Rules: s.Rules, Source: s.Source, LoadedAt: s.LoadedAt, CheckedAt: s.CheckedAt}
 		if !s.CheckedAt.IsZero() {
 			set.AgeSeconds = time.Since(s.CheckedAt).Seconds()
@@ -205,10 +226,6 @@ func (a *App) rulesHealth() RulesHealth {
 			set.Error = "the source has not answered since the start; the copy on disk is in effect"
 			h.Status = statusDegraded
 		}
-		isDefault := s.RuleSet == a.config.RateLimit.DefaultRuleSetID
-		if s.Source == reload.FromNowhere && s.Err == nil && (!isDefault || !needsDefault) {
-			continue // an unknown id in a request
-		}
 		h.Sets = append(h.Sets, set)
 	}
 	serving := slices.ContainsFunc(h.Sets, func(s RuleSetHealth) bool {
@@ -217,5 +234,23 @@ func (a *App) rulesHealth() RulesHealth {
 	if len(h.Sets) > 0 && !serving {
 		h.Status = statusDown
 	}
+	if isXDS {
+		a.xdsHealth(xds, &h)
+	}
 	return h
+}
+
+// xdsHealth adds the state of an xDS server.
+func (a *App) xdsHealth(source *xdsrules.Source, h *RulesHealth) {
+	err := source.Err()
+	if err == nil {
+		return
+	}
+	h.Error = err.Error()
+	switch {
+	case !source.Loaded() && !a.config.Rules.XDS.StartWithoutRules:
+		h.Status = statusDown
+	case h.Status == statusUp:
+		h.Status = statusDegraded
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,10 +58,20 @@ func (a *App) openListeners(ctx context.Context) error {
 			return err
 		}
 	}
-	if c.Admin == "" {
-		return nil
+	for _, l := range []struct{ name, addr string }{{"admin", c.Admin}, {"metrics", c.Metrics}} {
+		if l.addr == "" {
+			continue
+		}
+		if err := a.listen(ctx, l.name, l.addr); err != nil {
+			return err
+		}
 	}
-	return a.listen(ctx, "admin", c.Admin)
+	return nil
+}
+
+// usesTLS reports whether a listener uses TLS.
+func (a *App) usesTLS(listener string) bool {
+	return a.certs != nil && slices.Contains(a.config.Server.TLS.Listeners, listener)
 }
 
 // buildHandlers builds the handlers of the listeners.
@@ -72,6 +83,8 @@ func (a *App) buildHandlers(context.Context) error {
 			continue // its services wait for the start
 		case "admin":
 			build = a.admin
+		case "metrics":
+			build = a.observed
 		}
 		var err error
 		if l.handler, err = build(); err != nil {
@@ -101,7 +114,7 @@ func (a *App) listen(ctx context.Context, name, addr string) error {
 		return err
 	}
 	var accepting net.Listener = limited
-	if a.certs != nil {
+	if a.usesTLS(name) {
 		accepting = tls.NewListener(accepting, a.certs.config())
 	}
 	t := &a.config.Server.Timeouts
@@ -144,7 +157,10 @@ func (a *App) whenStarted(l *listener) http.Handler {
 			a.live(w, r)
 			return
 		case "/readyz":
-			notReady(w, "starting")
+			notReady(w, http.StatusServiceUnavailable, "starting")
+			return
+		case healthcheckPath:
+			notReady(w, http.StatusInternalServerError, "starting")
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), startPatience)
@@ -195,9 +211,9 @@ func (a *App) public() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	mux := http.NewServeMux()
+	mux, protect := http.NewServeMux(), a.notFromPages(c.Server.HTTP)
 	for pattern, handler := range api.Routes() {
-		a.route(mux, pattern, a.notFromPages(a.only(config.RoleCheck, handler)))
+		a.route(mux, pattern, protect(a.only(config.RoleCheck, handler)))
 	}
 	if c.ForwardAuth.Enabled {
 		handler, err := a.forwardAuth(limiter)
@@ -208,7 +224,15 @@ func (a *App) public() (http.Handler, error) {
 		// requests may be a client's, traceparent included.
 		mux.Handle(forwardauth.Path, a.metrics.Route(forwardauth.Path, a.tracing.PublicRoute(forwardauth.Path, handler)))
 	}
-	a.observe(mux, a.notFromPages)
+	a.observe(mux, protect)
+	mux.HandleFunc("GET "+healthcheckPath, a.healthcheck)
+	return withNotFound(mux), nil
+}
+
+// observed returns the handler of the metrics listener.
+func (a *App) observed() (http.Handler, error) {
+	mux := http.NewServeMux()
+	a.observe(mux, a.notFromPages(a.config.Server.Metrics))
 	return withNotFound(mux), nil
 }
 
@@ -260,16 +284,18 @@ func (a *App) observe(mux *http.ServeMux, protect func(http.Handler) http.Handle
 	}
 }
 
-// notFromPages refuses requests of web pages: from another site, or, on loopback,
-// by a host name of the page that resolves to this machine. Off loopback any host
-// name may be that of a service.
-func (a *App) notFromPages(next http.Handler) http.Handler {
-	next = access.SameOrigin(refuse, next)
-	c := &a.config.Server
-	if host, _, _ := net.SplitHostPort(c.HTTP); syntax.IsLoopback(host) {
-		return access.Host("server.http-hosts", c.HTTPHosts, refuse, next)
+// notFromPages returns a handler that refuses requests of web pages: from another site,
+// or, on loopback, by a host name of the page that resolves to this machine. Off loopback
+// any host name may be that of a service.
+func (a *App) notFromPages(addr string) func(http.Handler) http.Handler {
+	host, _, _ := net.SplitHostPort(addr)
+	return func(next http.Handler) http.Handler {
+		next = access.SameOrigin(refuse, next)
+		if syntax.IsLoopback(host) {
+			return access.Host("server.http-hosts", a.config.Server.HTTPHosts, refuse, next)
+		}
+		return next
 	}
-	return next
 }
 
 // logWriter gets the log lines of net/http, mostly about clients. Panics are our

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate/rules/mongorules"
 	"github.com/fluxgate/fluxgate/rules/redisrules"
 	"github.com/fluxgate/fluxgate/rules/reload"
+	"github.com/fluxgate/fluxgate/rules/xdsrules"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 	"github.com/redis/go-redis/v9"
@@ -21,7 +23,7 @@ import (
 // ruleSource is the source of the rules.
 type ruleSource struct {
 	rules.Source
-	kind string // file, envoy-files, mongo or redis
+	kind string // file, envoy-files, xds, mongo or redis
 }
 
 // openRules opens the source of the rules, and Redis for announcements.
@@ -47,6 +49,9 @@ func (a *App) buildRules(ctx context.Context) error {
 		return err
 	}
 	ids := []string{c.RateLimit.DefaultRuleSetID}
+	if a.source.kind == config.SourceXDS && !c.NeedsDefaultRuleSet() {
+		ids = nil // its domains change, and are loaded from memory at their first request
+	}
 	if files, ok := a.source.Source.(*filerules.Source); ok && !c.NeedsDefaultRuleSet() {
 		if domains, err := files.IDs(ctx); err == nil { // else loading the default reports the error
 			ids = domains
@@ -99,9 +104,35 @@ func newRedisClient(ctx context.Context, c *config.Redis) (redis.UniversalClient
 	if err != nil {
 		return nil, err
 	}
+	tlsConfig, err := redisTLS(&c.TLS)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	return redisstore.NewClient(ctx, string(uri), redisstore.Mode(c.Mode))
+	return redisstore.NewClient(ctx, string(uri), redisstore.Config{Mode: redisstore.Mode(c.Mode), TLS: tlsConfig})
+}
+
+// redisTLS returns the certificates of connections to Redis, nil for the defaults.
+func redisTLS(c *config.RedisTLS) (*tls.Config, error) {
+	if *c == (config.RedisTLS{}) {
+		return nil, nil //nolint:nilnil // no configuration is no error
+	}
+	t := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CAFile != "" {
+		pool, err := config.ReadCA(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading redis.tls.ca-file: %w", err)
+		}
+		t.RootCAs = pool
+	}
+	if c.CertFile != "" {
+		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+			return &pair, err
+		}
+	}
+	return t, nil
 }
 
 func (a *App) openSource(ctx context.Context, client redis.UniversalClient) error {
@@ -116,6 +147,8 @@ func (a *App) openSource(ctx context.Context, client redis.UniversalClient) erro
 		source, err := envoyrules.Open(c.Rules.EnvoyFiles, envoyrules.Options{}, filerules.Config{Logger: a.log})
 		a.source.Source = source
 		return err
+	case config.SourceXDS:
+		return a.openXDS(ctx)
 	case config.SourceMongo:
 		source, err := mongorules.Open(ctx, string(c.Mongo.URI), mongorules.Config{
 			Database: c.Mongo.Database, Collection: c.Mongo.Collection, Lease: c.Reload.PollingInterval, Logger: a.log,
@@ -131,7 +164,22 @@ func (a *App) openSource(ctx context.Context, client redis.UniversalClient) erro
 		a.source.Source = source
 		return err
 	}
-	return errors.New("no rule source: set rules.file or rules.envoy-files, or enable mongo or redis")
+	return errors.New("no rule source: set rules.file, rules.envoy-files or rules.xds.server, or enable mongo or redis")
+}
+
+func (a *App) openXDS(ctx context.Context) error {
+	c := &a.config.Rules.XDS
+	x := xdsrules.Config{Server: c.Server, NodeID: c.NodeID, NodeMetadata: c.NodeMetadata, MaxMessage: int(c.MaxMessage), Logger: a.log}
+	if t := &c.TLS; t.Enabled {
+		x.TLS = &xdsrules.TLS{CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, ServerName: t.ServerName}
+	}
+	source, err := xdsrules.Open(ctx, x)
+	if err != nil {
+		return err
+	}
+	a.onClose(source.Close)
+	a.source.Source = source
+	return nil
 }
 
 // resetter resets buckets in the current store.

@@ -22,9 +22,12 @@ func (a *App) logStart() {
 	if c.Reload.Enabled {
 		attrs = append(attrs, "pollingInterval", c.Reload.PollingInterval.String())
 	}
-	attrs = append(attrs, "http", a.Addr("http"), "grpc", cmp.Or(a.Addr("grpc"), "off"), "admin", cmp.Or(a.Addr("admin"), "off"), "tls", a.certs != nil, "authentication", authentication(&c.Server), "memoryLimit", memoryLimit())
+	attrs = append(attrs, "http", a.Addr("http"), "grpc", cmp.Or(a.Addr("grpc"), "off"), "admin", cmp.Or(a.Addr("admin"), "off"), "metrics", cmp.Or(a.Addr("metrics"), "off"), "tls", a.certs != nil, "authentication", authentication(&c.Server), "memoryLimit", memoryLimit())
 	a.log.Info("started", attrs...)
-	if a.rulesHealth().Status == statusDown && c.NeedsDefaultRuleSet() {
+	switch h := a.rulesHealth(); {
+	case h.Status == statusDown && h.Error != "":
+		a.log.Error("no rules received: the server is not ready", "xds", c.Rules.XDS.Server, "error", h.Error)
+	case h.Status == statusDown && c.NeedsDefaultRuleSet():
 		a.log.Error("default rule set not loaded: missing-rule-behavior decides its requests",
 			"ruleSet", c.RateLimit.DefaultRuleSetID, "missingRuleBehavior", string(c.RateLimit.MissingRuleBehavior))
 	}
@@ -61,7 +64,10 @@ func rulesAt(c *config.Config) string {
 	if _, path := c.RuleFiles(); path != "" {
 		return path
 	}
-	if c.RuleSource() == config.SourceMongo {
+	switch c.RuleSource() {
+	case config.SourceXDS:
+		return c.Rules.XDS.Server
+	case config.SourceMongo:
 		return c.Mongo.URI.String() + " " + c.Mongo.Database + "." + c.Mongo.Collection
 	}
 	return c.Redis.Prefix

@@ -1,15 +1,12 @@
 package filerules
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/yamltree"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // Parse parses the rule sets of one file, as JSON if its name ends in .json and
@@ -72,7 +69,7 @@ func parseWith(parse func(string, []byte) ([]*fluxgate.RuleSet, error), name str
 		d.refuse(&yamltree.Node{}, nil, "", fluxgate.Problem{Code: fluxgate.CodeInvalidValue, Subject: name, Message: err.Error()})
 	}
 	for _, set := range sets {
-		revision, err := revisionOf(set)
+		revision, err := rules.ContentRevision(set)
 		if err != nil {
 			d.refuse(&yamltree.Node{}, nil, set.ID(), fluxgate.Problem{Code: fluxgate.CodeUnsupported, Message: err.Error()})
 		}
@@ -117,7 +114,7 @@ func (d *document) add(n *yamltree.Node, path fluxgate.Path) {
 	}
 	set, err := fluxgate.DecodeRuleSet(n.Map())
 	if err == nil {
-		found.revision, err = revisionOf(set)
+		found.revision, err = rules.ContentRevision(set)
 	}
 	var invalid *fluxgate.ValidationError
 	rules := n.Get("rules")
@@ -148,14 +145,4 @@ func (d *document) refuse(n *yamltree.Node, path fluxgate.Path, id string, probl
 		d.problems = append(d.problems, d.file.Problem(locate(n, p), place, p.Message))
 	}
 	d.causes = append(d.causes, &fluxgate.ValidationError{RuleSetID: id, Problems: problems})
-}
-
-// revisionOf returns a 48-bit hash of the rules, never 0.
-func revisionOf(set *fluxgate.RuleSet) (int64, error) {
-	canonical, err := json.Marshal(set)
-	if err != nil {
-		return 0, fmt.Errorf("writing rule set %q as JSON: %w", set.ID(), err)
-	}
-	sum := sha256.Sum256(canonical)
-	return max(int64(binary.BigEndian.Uint64(sum[:8])>>16), 1), nil
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ func (c *Config) Check() error {
 	k.redis()
 	k.mongo()
 	k.ruleSource()
+	k.xds()
 	k.rateLimit()
 	k.reload()
 	k.wait()
@@ -90,6 +92,7 @@ func (k *checker) redis() {
 	if !r.Enabled {
 		return
 	}
+	k.keyPair("redis.tls", r.TLS.CertFile, r.TLS.KeyFile)
 	for i, node := range r.ClusterNodes {
 		if !isHostPort(string(node)) {
 			k.refuse(fmt.Sprintf("redis.cluster-nodes[%d]", i), "must be of the form host:port: credentials go into redis.uri")
@@ -99,6 +102,9 @@ func (k *checker) redis() {
 	if err != nil {
 		k.refuse("redis.uri", "%v", err)
 		return
+	}
+	if !uri.IsTLS() && r.TLS != (RedisTLS{}) {
+		k.refuse("redis.uri", "must begin with rediss:// or rediss-sentinel://, since redis.tls is set")
 	}
 	several := len(uri.Hosts) > 1 || len(r.ClusterNodes) > 0
 	switch {
@@ -134,7 +140,7 @@ func (k *checker) ruleSource() {
 	r := &k.Rules
 	key, path := k.RuleFiles()
 	for _, other := range []struct{ source, key, path string }{
-		{SourceFile, "rules.file", r.File}, {SourceEnvoyFiles, "rules.envoy-files", r.EnvoyFiles},
+		{SourceFile, "rules.file", r.File}, {SourceEnvoyFiles, "rules.envoy-files", r.EnvoyFiles}, {SourceXDS, "rules.xds.server", r.XDS.Server},
 	} {
 		if other.path != "" && k.RuleSource() != other.source {
 			k.refuse(other.key, "is not used, since rules.source is %s: remove one of them", k.RuleSource())
@@ -147,10 +153,23 @@ func (k *checker) ruleSource() {
 		k.refuse("rules.source", "mongo needs mongo.enabled")
 	case r.Source == SourceRedis && !k.Redis.Enabled:
 		k.refuse("rules.source", "redis needs redis.enabled")
+	case r.Source == SourceXDS && r.XDS.Server == "":
+		k.refuse("rules.source", "xds needs rules.xds.server")
 	case r.Source == SourceAuto && path != "" && k.Mongo.Enabled && k.isSet("mongo.enabled"):
 		k.refuse(key, "is set, and so is mongo.enabled: choose one with rules.source")
 	case k.RuleSource() == "":
-		k.refuse("rules.source", "there is no source of rules: set rules.file, rules.envoy-files, mongo.enabled or redis.enabled")
+		k.refuse("rules.source", "there is no source of rules: set rules.file, rules.envoy-files, rules.xds.server, mongo.enabled or redis.enabled")
+	}
+}
+
+func (k *checker) xds() {
+	x := &k.Rules.XDS
+	if _, port, err := net.SplitHostPort(x.Server); x.Server != "" && (err != nil || port == "" || !isHostPort(x.Server)) {
+		k.refuse("rules.xds.server", "must be of the form host:port")
+	}
+	k.keyPair("rules.xds.tls", x.TLS.CertFile, x.TLS.KeyFile)
+	if t := x.TLS; !t.Enabled && t != (XDSTLS{}) {
+		k.refuse("rules.xds.tls.enabled", "must be true, since other settings of rules.xds.tls are set")
 	}
 }
 

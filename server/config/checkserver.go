@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/tls"
 	"net"
+	"slices"
 	"strconv"
 
 	"github.com/fluxgate/fluxgate/internal/syntax"
@@ -11,7 +12,7 @@ import (
 func (k *checker) listeners() {
 	s := &k.Server
 	taken := map[string]string{}
-	for _, l := range []struct{ key, addr string }{{"server.http", s.HTTP}, {"server.grpc", s.GRPC}, {"server.admin", s.Admin}} {
+	for _, l := range []struct{ key, addr string }{{"server.http", s.HTTP}, {"server.grpc", s.GRPC}, {"server.admin", s.Admin}, {"server.metrics", s.Metrics}} {
 		if l.addr == "" {
 			continue
 		}
@@ -33,29 +34,36 @@ func (k *checker) listeners() {
 }
 
 func (k *checker) hasAuth() bool {
-	return k.Server.Auth.Asks() || k.Server.TLS.ClientCAFile != ""
+	t := &k.Server.TLS
+	return k.Server.Auth.Asks() || t.ClientCAFile != "" && slices.Contains(t.Listeners, "admin")
 }
 
 func (k *checker) tls() {
 	t := &k.Server.TLS
-	switch {
-	case t.CertFile != "" && t.KeyFile == "":
-		k.refuse("server.tls.cert-file", "needs server.tls.key-file")
-	case t.CertFile == "" && t.KeyFile != "":
-		k.refuse("server.tls.key-file", "needs server.tls.cert-file")
-	case t.CertFile != "":
-		certErr, keyErr := checkReadable(t.CertFile), checkReadable(t.KeyFile)
-		k.refuseErr("server.tls.cert-file", certErr)
-		k.refuseErr("server.tls.key-file", keyErr)
-		if _, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err != nil && certErr == nil && keyErr == nil {
-			k.refuse("server.tls.cert-file", "does not match server.tls.key-file: %v", err)
-		}
-	}
+	k.keyPair("server.tls", t.CertFile, t.KeyFile)
 	if t.ClientCAFile == "" {
 		return
 	}
 	if t.CertFile == "" {
 		k.refuse("server.tls.client-ca-file", "needs server.tls.cert-file: only TLS can ask for a certificate")
+	}
+}
+
+// keyPair checks a certificate and its key, in the settings below a key.
+func (k *checker) keyPair(below, certFile, keyFile string) {
+	certKey, keyKey := below+".cert-file", below+".key-file"
+	switch {
+	case certFile != "" && keyFile == "":
+		k.refuse(certKey, "needs %s", keyKey)
+	case certFile == "" && keyFile != "":
+		k.refuse(keyKey, "needs %s", certKey)
+	case certFile != "":
+		certErr, keyErr := checkReadable(certFile), checkReadable(keyFile)
+		k.refuseErr(certKey, certErr)
+		k.refuseErr(keyKey, keyErr)
+		if _, err := tls.LoadX509KeyPair(certFile, keyFile); err != nil && certErr == nil && keyErr == nil {
+			k.refuse(certKey, "does not match %s: %v", keyKey, err)
+		}
 	}
 }
 

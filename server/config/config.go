@@ -37,7 +37,7 @@ func Defaults() Config {
 			ClusterNodes: []URI{}, Shards: 64, Leases: "auto", Pool: Pool{MaxTotal: 50, MaxIdle: 10, MinIdle: 5},
 		},
 		Mongo: Mongo{Enabled: true, URI: "mongodb://localhost:27017/fluxgate", Database: "fluxgate", Collection: "rate_limit_rules"},
-		Rules: Rules{Source: SourceAuto},
+		Rules: Rules{Source: SourceAuto, XDS: XDS{NodeID: "fluxgate", NodeMetadata: map[string]string{}, MaxMessage: 16 << 20}},
 		RateLimit: RateLimit{
 			FilterEnabled: true, FilterOrder: 1, DefaultRuleSetID: "api-limits",
 			IncludePatterns: []string{}, ExcludePatterns: []string{},
@@ -52,7 +52,7 @@ func Defaults() Config {
 		Settle:        Settle{ReceiptTTL: 10 * time.Minute},
 		Server: Server{
 			HTTP: ":8080", HTTPHosts: []string{}, Admin: "127.0.0.1:9090", AdminHosts: []string{}, AdminRate: 600,
-			TLS: TLS{ReloadInterval: time.Minute},
+			TLS: TLS{Listeners: []string{"http", "grpc", "admin", "metrics"}, ReloadInterval: time.Minute},
 			Auth: Auth{
 				Tokens: []Token{}, Certificates: []Certificate{},
 				OIDC: OIDC{NameClaim: "sub", RolesClaim: "roles", RolePrefix: "fluxgate-"},

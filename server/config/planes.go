@@ -32,7 +32,20 @@ type Redis struct {
 	// Redis for every decision. See scaling.md.
 	Leases string `key:"leases" oneof:"auto off"`
 
-	Pool Pool `key:"pool"`
+	Pool Pool     `key:"pool"`
+	TLS  RedisTLS `key:"tls"`
+}
+
+// RedisTLS is the certificates of connections to Redis, if redis.uri begins with
+// rediss://.
+type RedisTLS struct {
+	// CAFile is the authorities of the servers' certificates as PEM. Empty means those of
+	// the system.
+	CAFile string `key:"ca-file" is:"ca"`
+	// CertFile is the client certificate with its chain as PEM. Empty means none.
+	CertFile string `key:"cert-file"`
+	// KeyFile is its private key as PEM. Both files are read for each connection.
+	KeyFile string `key:"key-file"`
 }
 
 // LeasesOff is the value of redis.leases that asks Redis for every decision.
@@ -52,8 +65,8 @@ type Pool struct {
 
 // Mongo is MongoDB as the control plane, which holds the rules.
 type Mongo struct {
-	// Enabled reads the rules from MongoDB, unless rules.file or rules.envoy-files is
-	// set.
+	// Enabled reads the rules from MongoDB, unless rules.file, rules.envoy-files or
+	// rules.xds.server is set.
 	Enabled bool `key:"enabled"`
 	// URI is the address of MongoDB.
 	URI URI `key:"uri"`
@@ -70,6 +83,7 @@ const (
 	SourceAuto       = "auto"
 	SourceFile       = "file"
 	SourceEnvoyFiles = "envoy-files"
+	SourceXDS        = "xds"
 	SourceMongo      = "mongo"
 	SourceRedis      = "redis"
 )
@@ -77,8 +91,9 @@ const (
 // Rules is where the rules come from.
 type Rules struct {
 	// Source is where rules come from. auto is the file if rules.file is set, else
-	// the files of rules.envoy-files, else MongoDB if it is enabled, else Redis.
-	Source string `key:"source" oneof:"auto file envoy-files mongo redis"`
+	// the files of rules.envoy-files, else the server of rules.xds.server, else MongoDB
+	// if it is enabled, else Redis.
+	Source string `key:"source" oneof:"auto file envoy-files xds mongo redis"`
 	// File is a file with rules, or a folder of such files.
 	File string `key:"file"`
 	// EnvoyFiles is a configuration file of envoyproxy/ratelimit, or a folder of
@@ -87,6 +102,43 @@ type Rules struct {
 	// Copies is a folder for the last valid version of each rule set, to start
 	// from while the source is unavailable. Empty means that none are kept.
 	Copies string `key:"copies"`
+
+	XDS XDS `key:"xds"`
+}
+
+// XDS is a control plane, such as Envoy Gateway, that serves rate limit configurations
+// over xDS. See envoy.md.
+type XDS struct {
+	// Server is its address, as host:port.
+	Server string `key:"server"`
+	// NodeID is the name of this server there. Envoy Gateway expects envoy-ratelimit.
+	NodeID string `key:"node-id"`
+	// NodeMetadata is sent with it.
+	NodeMetadata map[string]string `key:"node-metadata"`
+	// StartWithoutRules makes the server ready before the first configuration has arrived:
+	// requests are decided by ratelimit.missing-rule-behavior until then.
+	StartWithoutRules bool `key:"start-without-rules"`
+	// MaxMessage is the maximum size of all configurations together, in bytes.
+	MaxMessage int64 `key:"max-message" min:"65536" max:"268435456"`
+
+	TLS XDSTLS `key:"tls"`
+}
+
+// XDSTLS is the TLS of the connection to the xDS server. The files are read for each
+// connection.
+type XDSTLS struct {
+	// Enabled uses TLS.
+	Enabled bool `key:"enabled"`
+	// CAFile is the authorities of the server's certificate as PEM. Empty means those of
+	// the system.
+	CAFile string `key:"ca-file" is:"ca"`
+	// CertFile is the client certificate with its chain as PEM. Empty means none.
+	CertFile string `key:"cert-file"`
+	// KeyFile is its private key as PEM.
+	KeyFile string `key:"key-file"`
+	// ServerName is the name in the server's certificate, if it is not the host of the
+	// server.
+	ServerName string `key:"server-name" is:"host"`
 }
 
 // RuleFiles returns the key and the value of the setting that names the files with
@@ -102,9 +154,10 @@ func (c *Config) RuleFiles() (key, path string) {
 }
 
 // NeedsDefaultRuleSet reports whether the default rule set must exist. Envoy names the
-// domain in every call, so that files of envoyproxy/ratelimit need not have it.
+// domain in every call, so that configurations of envoyproxy/ratelimit need not have it.
 func (c *Config) NeedsDefaultRuleSet() bool {
-	return c.RuleSource() != SourceEnvoyFiles || c.isSet("ratelimit.default-rule-set-id")
+	source := c.RuleSource()
+	return source != SourceEnvoyFiles && source != SourceXDS || c.isSet("ratelimit.default-rule-set-id")
 }
 
 // Reload is how changes of rules are detected.
@@ -127,7 +180,7 @@ type Reload struct {
 	ResetBucketsOnReload bool `key:"reset-buckets-on-reload"`
 }
 
-// RuleSource is where the rules come from: file, envoy-files, mongo or redis, or ""
+// RuleSource is where the rules come from: file, envoy-files, xds, mongo or redis, or ""
 // if no source is configured.
 func (c *Config) RuleSource() string {
 	switch {
@@ -137,6 +190,8 @@ func (c *Config) RuleSource() string {
 		return SourceFile
 	case c.Rules.EnvoyFiles != "":
 		return SourceEnvoyFiles
+	case c.Rules.XDS.Server != "":
+		return SourceXDS
 	case c.Mongo.Enabled:
 		return SourceMongo
 	case c.Redis.Enabled:

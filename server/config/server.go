@@ -17,6 +17,9 @@ type Server struct {
 	// Admin is the address of the admin API. Empty disables it; an address that is
 	// not on loopback needs auth.
 	Admin string `key:"admin"`
+	// Metrics is the address of a listener with /metrics, health and readiness only, for
+	// Prometheus. Empty disables it: http and admin serve them too.
+	Metrics string `key:"metrics"`
 	// AdminHosts are the names that the Host header of the admin API may have,
 	// besides localhost and addresses. Any other name is refused, since a web page
 	// could have resolved its own name to this machine.
@@ -53,6 +56,8 @@ type TLS struct {
 	// ClientCAFile is the authorities of client certificates as PEM. If it is set,
 	// a client needs a certificate to connect.
 	ClientCAFile string `key:"client-ca-file" is:"ca"`
+	// Listeners are those that use TLS.
+	Listeners []string `key:"listeners" oneof:"http grpc admin metrics" required:"yes"`
 	// ReloadInterval is how often the files are checked for changes.
 	ReloadInterval time.Duration `key:"reload-interval" min:"1s" max:"24h"`
 }

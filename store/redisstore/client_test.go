@@ -16,7 +16,7 @@ func TestNewClient_Topologies(t *testing.T) {
 		"sentinel":   testenv.SharedSentinel(t).URI(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, err := NewClient(t.Context(), uri, ModeAuto)
+			client, err := NewClient(t.Context(), uri, Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -31,10 +31,10 @@ func TestNewClient_Topologies(t *testing.T) {
 			}
 		})
 	}
-	if _, err := NewClient(t.Context(), "http://nowhere", ModeAuto); err == nil {
+	if _, err := NewClient(t.Context(), "http://nowhere", Config{}); err == nil {
 		t.Error("there is a client of another scheme")
 	}
-	if _, err := NewClient(t.Context(), "redis://localhost", ModeSentinel); err == nil {
+	if _, err := NewClient(t.Context(), "redis://localhost", Config{Mode: ModeSentinel}); err == nil {
 		t.Error("there is a Sentinel without one")
 	}
 }

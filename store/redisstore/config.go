@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,6 +51,9 @@ type Config struct {
 	About func() string
 	// Uncounted stores count the gateways and are none: for tools of operators.
 	Uncounted bool
+	// TLS is the configuration of connections if the URI begins with rediss. Nil means
+	// the authorities of the system and no client certificate.
+	TLS *tls.Config
 	// Pool is the connections to each server.
 	Pool Pool
 	// Logger logs what the store repairs by itself. Nil means slog.Default().

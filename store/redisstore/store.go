@@ -63,7 +63,7 @@ func New(ctx context.Context, client redis.UniversalClient, config Config) (*Sto
 //
 // rediss:// and rediss-sentinel:// are the same over TLS.
 func Open(ctx context.Context, uri string, config Config) (*Store, error) {
-	target, err := parseURI(uri)
+	target, err := parseURI(uri, config.TLS)
 	if err != nil {
 		return nil, fmt.Errorf("creating a Redis store: %w", err)
 	}

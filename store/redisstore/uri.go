@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 
@@ -8,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// parseURI parses the addresses of the servers. Its errors never show the URI,
+// parseURI parses the addresses of the servers; config may be nil. Its errors never show the URI,
 // which may hold a password.
-func parseURI(text string) (target, error) {
+func parseURI(text string, config *tls.Config) (target, error) {
 	uri, err := redisuri.Parse(text)
 	if err != nil {
 		return target{}, fmt.Errorf("the Redis URI %w", err)
@@ -22,7 +23,7 @@ func parseURI(text string) (target, error) {
 		DisableIdentity: true,
 	}
 	if uri.IsTLS() {
-		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		options.TLSConfig = cmp.Or(config, &tls.Config{MinVersion: tls.VersionTLS12})
 	}
 	if uri.IsSentinel() {
 		return sentinelTarget(options, uri.Addrs(), uri.Path), nil

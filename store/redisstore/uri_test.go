@@ -50,7 +50,7 @@ func TestOpen_URIs(t *testing.T) {
 		"rediss-sentinel://me:secret@s1/mymaster": {mode: ModeSentinel, addrs: failoverAddr, user: "me", password: "secret", tls: true},
 	} {
 		t.Run(uri, func(t *testing.T) {
-			got, err := parseURI(uri)
+			got, err := parseURI(uri, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

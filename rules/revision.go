@@ -1,0 +1,21 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// ContentRevision returns the revision of a rule set in a source that has no revisions of
+// its own: a 48-bit hash of the rules, never 0.
+func ContentRevision(set *fluxgate.RuleSet) (int64, error) {
+	canonical, err := json.Marshal(set)
+	if err != nil {
+		return 0, fmt.Errorf("writing rule set %q as JSON: %w", set.ID(), err)
+	}
+	sum := sha256.Sum256(canonical)
+	return max(int64(binary.BigEndian.Uint64(sum[:8])>>16), 1), nil
+}
