@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 
@@ -32,7 +33,11 @@ const (
 
 // Main runs the command line of the process and returns its exit code.
 func Main(version string) int {
-	return run(context.Background(), version, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	args := os.Args[1:]
+	if filepath.Base(os.Args[0]) == ratelimitCommand { // in place of another program
+		args = append([]string{ratelimitCommand}, args...)
+	}
+	return run(context.Background(), version, args, os.Stdin, os.Stdout, os.Stderr)
 }
 
 func run(ctx context.Context, version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -88,7 +93,7 @@ confirmed; 3 the checked request is refused; 4 doctor found a problem; 64 usage 
   fluxgate rules apply -f rules.yaml
   fluxgate doctor --config fluxgate.yaml`,
 		SilenceUsage: true, SilenceErrors: true,
-	}, newServe(), newCheck(), newRules(), newBucket(), newExplain(), newConfig(), newToken(), newDoctor(), newVersion())
+	}, newServe(), newRatelimit(), newCheck(), newRules(), newBucket(), newExplain(), newConfig(), newToken(), newDoctor(), newVersion())
 	root.Version = fullVersion(version)
 	root.SetVersionTemplate("fluxgate {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

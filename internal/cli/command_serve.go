@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/internal/memlimit"
 	"github.com/fluxgate/fluxgate/server"
+	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/telemetry"
 	"github.com/spf13/cobra"
 )
@@ -26,33 +28,41 @@ SIGHUP reloads rules, tokens and certificates at once.`,
 			if err != nil {
 				return err
 			}
-			if c.Redis.Enabled && os.Getenv("GOGC") == "" {
-				// With the buckets in Redis the live heap is small, and the
-				// default would collect all the time.
-				debug.SetGCPercent(400)
-			}
-			memlimit.Set()
-			logger, err := telemetry.NewLogger(cmd.ErrOrStderr(), c.Log.Format, c.Log.Level)
-			if err != nil {
-				return err
-			}
-			hangup := make(chan os.Signal, 1)
-			signal.Notify(hangup, syscall.SIGHUP) // before the start: the default ends the process
-			defer signal.Stop(hangup)
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
-			defer stop()
-			app, err := server.New(ctx, c, server.Options{Logger: logger, Version: cmd.Root().Version})
-			if err != nil {
-				return err
-			}
-			// After the first signal the next one ends the process.
-			context.AfterFunc(ctx, stop)
-			go reloadOn(ctx, hangup, app)
-			return app.Run(ctx)
+			return runServer(cmd, c, nil)
 		},
 	}
 	source.flags(cmd)
 	return cmd
+}
+
+// runServer runs a server until a signal. begin gets its log first, and may be nil.
+func runServer(cmd *cobra.Command, c *config.Config, begin func(*slog.Logger)) error {
+	if c.Redis.Enabled && os.Getenv("GOGC") == "" {
+		// With the buckets in Redis the live heap is small, and the
+		// default would collect all the time.
+		debug.SetGCPercent(400)
+	}
+	memlimit.Set()
+	logger, err := telemetry.NewLogger(cmd.ErrOrStderr(), c.Log.Format, c.Log.Level)
+	if err != nil {
+		return err
+	}
+	if begin != nil {
+		begin(logger)
+	}
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP) // before the start: the default ends the process
+	defer signal.Stop(hangup)
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	app, err := server.New(ctx, c, server.Options{Logger: logger, Version: cmd.Root().Version})
+	if err != nil {
+		return err
+	}
+	// After the first signal the next one ends the process.
+	context.AfterFunc(ctx, stop)
+	go reloadOn(ctx, hangup, app)
+	return app.Run(ctx)
 }
 
 // reloadOn reloads on every signal until ctx ends.
