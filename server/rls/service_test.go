@@ -281,14 +281,15 @@ func TestService_Wrong(t *testing.T) {
 		code    codes.Code
 		says    string
 	}{
-		"no domain":         {&pb.RateLimitRequest{Descriptors: many[:1]}, codes.InvalidArgument, "domain"},
-		"no descriptor":     {&pb.RateLimitRequest{Domain: "shop"}, codes.InvalidArgument, "descriptor"},
-		"no entry":          {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{{}}}, codes.InvalidArgument, "entry"},
-		"many descriptors":  {&pb.RateLimitRequest{Domain: "shop", Descriptors: many}, codes.InvalidArgument, "64"},
-		"unknown unit":      {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{limited(1, 9, 0, of("a", "b"))}}, codes.InvalidArgument, "unit"},
-		"several months":    {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{limited(1, typepb.RateLimitUnit_MONTH, 2, of("a", "b"))}}, codes.InvalidArgument, "months"},
-		"a very long limit": {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{limited(1, typepb.RateLimitUnit_DAY, 1<<31, of("a", "b"))}}, codes.InvalidArgument, "limit"},
-		"not allowed":       {&pb.RateLimitRequest{Domain: "secret", Descriptors: many[:1]}, codes.PermissionDenied, "secret"},
+		"no domain":              {&pb.RateLimitRequest{Descriptors: many[:1]}, codes.InvalidArgument, "domain"},
+		"no descriptor":          {&pb.RateLimitRequest{Domain: "shop"}, codes.InvalidArgument, "descriptor"},
+		"no entry":               {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{{}}}, codes.InvalidArgument, "entry"},
+		"many descriptors":       {&pb.RateLimitRequest{Domain: "shop", Descriptors: many}, codes.InvalidArgument, "64"},
+		"unknown unit":           {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{limited(1, 9, 0, of("a", "b"))}}, codes.InvalidArgument, "unit"},
+		"several months":         {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{limited(1, typepb.RateLimitUnit_MONTH, 2, of("a", "b"))}}, codes.InvalidArgument, "months"},
+		"a very long limit":      {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{limited(1, typepb.RateLimitUnit_DAY, 1<<31, of("a", "b"))}}, codes.InvalidArgument, "limit"},
+		"a limit that overflows": {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{limited(1, typepb.RateLimitUnit_DAY, 3_976_511_671, of("a", "b"))}}, codes.InvalidArgument, "units"},
+		"not allowed":            {&pb.RateLimitRequest{Domain: "secret", Descriptors: many[:1]}, codes.PermissionDenied, "secret"},
 	} {
 		_, err := c.ShouldRateLimit(t.Context(), step.request)
 		if got := status.Convert(err); got.Code() != step.code || !strings.Contains(got.Message(), step.says) {

@@ -2,6 +2,7 @@ package rls
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -43,6 +44,9 @@ func (o *override) band() (fluxgate.Band, error) {
 	}
 	if u.length == 0 {
 		return fluxgate.Band{}, errors.New("the limit is for several months or years")
+	}
+	if time.Duration(o.multiplier) > math.MaxInt64/u.length {
+		return fluxgate.Band{}, errors.New("the limit is for too many units")
 	}
 	return fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: int64(o.requests), Refill: time.Duration(o.multiplier) * u.length}, nil
 }
