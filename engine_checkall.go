@@ -107,6 +107,9 @@ func (t *together) join(p *part) {
 		if at >= 0 {
 			cost := &v.demands[at].Cost
 			*cost += min(v.demands[i].Cost, math.MaxInt64-*cost)
+			if v.rules[i].own != nil && v.demands[i].Bands[0].Capacity < v.demands[at].Bands[0].Capacity {
+				v.demands[at].Bands, v.rules[at] = v.demands[i].Bands, v.rules[i] // the lower of two limits
+			}
 		} else {
 			at = n
 			v.demands[n], v.rules[n] = v.demands[i], v.rules[i]

@@ -187,6 +187,37 @@ func TestCheckAll_Limit(t *testing.T) {
 	}
 }
 
+// Limits of different units for one descriptor count separately, and of two numbers for
+// the same unit the lower one applies.
+func TestCheckAll_SeveralLimits(t *testing.T) {
+	g := newGate(t, nil)
+	req := func(capacity int64, period fluxgate.Period) fluxgate.Request {
+		return fluxgate.Request{
+			Descriptor: []fluxgate.DescriptorEntry{{Key: "user", Value: "ann"}},
+			Limit:      &fluxgate.Band{Kind: fluxgate.Quota, Capacity: capacity, Period: period},
+		}
+	}
+	for range 2 {
+		if d, each := g.checkAll(req(10, "second"), req(2, "day")); !d.Allowed || each[0].Limit != 10 || each[1].Limit != 2 {
+			t.Fatalf("decided %+v, each %+v", d, each)
+		}
+	}
+	if d, each := g.checkAll(req(10, "second"), req(2, "day")); d.Allowed || !each[0].Allowed || each[1].Allowed {
+		t.Errorf("the third of 2 a day: %+v, each %+v", d, each)
+	}
+	if d, _ := g.checkAll(req(10, "second")); !d.Allowed {
+		t.Errorf("10 a second: %+v", d)
+	}
+	if d, _ := g.checkAll(req(3, "day")); d.Allowed {
+		t.Errorf("a change of the limit is a refill: %+v", d)
+	}
+	for _, reqs := range [][]fluxgate.Request{{req(100, "hour"), req(1, "hour")}, {req(1, "hour"), req(100, "hour")}} {
+		if d, _ := g.checkAll(reqs...); d.Allowed || d.Limit != 1 {
+			t.Errorf("two of 1 an hour: %+v", d)
+		}
+	}
+}
+
 // More rules than one request may have refuse the call, and take nothing.
 func TestCheckAll_TooMany(t *testing.T) {
 	rule := perTier("a", fluxgate.PerHour(1_000))

@@ -1,6 +1,7 @@
 package fluxgate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 )
@@ -10,7 +11,8 @@ import (
 const RequestLimit = "(request)"
 
 // demandLimit adds the demand of a request that has its own limit. It counts by the whole
-// descriptor.
+// descriptor and the unit of the limit: limits a second and a day are different ones, while
+// another number for the same unit is a change of the limit.
 func (e *Engine) demandLimit(ctx context.Context, req *Request, set *RuleSet, v *evaluation, p *part) error {
 	if req.Limit.Capacity < 1 {
 		p.decide(Decision{Reason: ReasonLimited, RuleID: RequestLimit})
@@ -41,6 +43,7 @@ func (e *Engine) ownRule(set *RuleSet, band Band) (*compiledRule, error) {
 	if r.quotas, err = newQuotas(rule); err != nil {
 		return nil, err
 	}
-	r.own = &plannedRule{prefix: newKeyPrefix(e.store.Salt(), set.id, RequestLimit)}
+	unit := fmt.Sprintf("%s %s %s %d", RequestLimit, cmp.Or(band.Kind, TokenBucket), band.Period, band.Refill)
+	r.own = &plannedRule{prefix: newKeyPrefix(e.store.Salt(), set.id, unit)}
 	return r, nil
 }
