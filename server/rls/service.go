@@ -29,8 +29,8 @@ type Config struct {
 	May func(ctx context.Context, ruleSet string) bool
 	// ResponseHeaders adds rate limit headers to answers. Envoy can add its own.
 	ResponseHeaders bool
-	// Failed is called for calls without a decision that are not the caller's fault. Nil
-	// means no call.
+	// Failed is called for calls without a decision, and refunds, that failed and are not
+	// the caller's fault. Nil means no call.
 	Failed func(ctx context.Context, err error)
 }
 
@@ -101,6 +101,9 @@ func (s *Service) answer(ctx context.Context, r *request) (*pb.RateLimitResponse
 	if err := c.decide(ctx, s.config.Limiter); err != nil {
 		return nil, s.failed(ctx, err)
 	}
+	if c.refundFailed != nil && ctx.Err() == nil {
+		s.config.Failed(ctx, c.refundFailed)
+	}
 	return c.response(s.config.ResponseHeaders), nil
 }
 
@@ -122,6 +125,9 @@ type call struct {
 	refunds   []bool
 	decisions []fluxgate.Decision // of each descriptor
 	all       fluxgate.Decision   // of those that are no refunds
+	// refundFailed is why something was not given back, in a call that is decided
+	// nevertheless: as an error Envoy would let it pass.
+	refundFailed error
 }
 
 func newCall(ruleSet string, r *request) (*call, error) {
@@ -177,10 +183,13 @@ func (c *call) decide(ctx context.Context, limiter Limiter) error {
 		case !c.refunds[i]:
 			each[i], c.decisions = c.decisions[0], c.decisions[1:]
 		case c.all.Allowed:
-			var err error
-			if each[i], err = limiter.Refund(ctx, &c.reqs[i]); err != nil {
+			d, err := limiter.Refund(ctx, &c.reqs[i])
+			if err != nil && len(taking) == 0 {
 				return err
 			}
+			c.refundFailed = errors.Join(c.refundFailed, err)
+			d.Allowed = true // a refund is never refused, also where the bucket is still in debt
+			each[i] = d
 		default:
 			each[i] = fluxgate.Decision{Allowed: true, Reason: fluxgate.ReasonOK}
 		}

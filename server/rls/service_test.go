@@ -2,6 +2,7 @@ package rls_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -198,6 +199,7 @@ func TestService_Fields(t *testing.T) {
 		{"a look in debt is refused", 0, descriptors{hits(0, of("tokens", "ann"))}, over, statuses{want(over, 0, "tokens", 800, day)}, "tokens", "limited"},
 		{"a charge beside a refusal is debited", 0, descriptors{of("banned", "x"), hits(1_000, of("tokens", "bob"))}, over, statuses{want(over, 0, "", 0, unknown), want(ok, 0, "tokens", 800, day)}, "denied", "denied"},
 		{"as the next look shows", 0, descriptors{hits(0, of("tokens", "bob"))}, over, statuses{want(over, 0, "tokens", 800, day)}, "tokens", "limited"},
+		{"a refund is not refused while debt remains", 0, descriptors{back(hits(1, of("tokens", "bob")))}, ok, statuses{want(ok, 0, "tokens", 800, day)}, "", ""},
 		{"after a refund it passes", 0, descriptors{back(hits(401, of("tokens", "ann")))}, ok, statuses{want(ok, 1, "tokens", 800, day)}, "", ""},
 		{"and so does a look", 0, descriptors{hits(0, of("tokens", "ann"))}, ok, statuses{want(ok, 1, "tokens", 800, day)}, "tokens", "ok"},
 		{"a limit of the call", 2, descriptors{limited(5, typepb.RateLimitUnit_DAY, 0, of("free", "x"))}, ok, statuses{want(ok, 3, "(request)", 5, day)}, "(request)", "ok"},
@@ -298,6 +300,35 @@ func TestService_Wrong(t *testing.T) {
 	}
 	if answer := c.send(&pb.RateLimitRequest{Domain: "unknown", Descriptors: many[:1]}); answer.GetOverallCode() != ok || answer.GetDynamicMetadata().GetFields()["reason"].GetStringValue() != "no-rule-set" {
 		t.Errorf("an unknown domain: %v", answer)
+	}
+}
+
+// withoutRefunds is a limiter while its store is away.
+type withoutRefunds struct{ rls.Limiter }
+
+func (withoutRefunds) Refund(context.Context, *fluxgate.Request) (fluxgate.Decision, error) {
+	return fluxgate.Decision{}, errors.New("no refund")
+}
+
+// A refund that fails does not discard the decision on other descriptors: Envoy lets calls
+// pass that end with an error.
+func TestService_RefundFails(t *testing.T) {
+	failed := 0
+	c := newClient(t, func(c *rls.Config) {
+		c.Limiter = withoutRefunds{c.Limiter}
+		c.Failed = func(context.Context, error) { failed++ }
+	})
+	refund := func() *ratelimit.RateLimitDescriptor { return back(of("remote_address", "10.0.0.2")) }
+	for i, code := range []pb.RateLimitResponse_Code{ok, ok, ok, over} {
+		if answer := c.call(refund(), of("remote_address", "10.0.0.1")); answer.GetOverallCode() != code || answer.GetStatuses()[0].GetCode() != ok {
+			t.Errorf("call %d: %v", i, answer)
+		}
+	}
+	if failed != 3 { // a call that is refused gives nothing back
+		t.Errorf("%d refunds failed, want 3", failed)
+	}
+	if _, err := c.ShouldRateLimit(t.Context(), &pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{refund()}}); status.Code(err) != codes.Unavailable {
+		t.Errorf("a refund alone: %v", err)
 	}
 }
 
