@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -17,7 +18,8 @@ func (a *App) buildAccess(context.Context) error {
 		return err
 	}
 	if a.guard.Open() && a.config.Server.TLS.ClientCAFile == "" {
-		a.log.Warn("no authentication: any client that reaches the server may call it; set server.auth or restrict the network", "http", a.config.Server.HTTP)
+		a.log.Warn("no authentication: any client that reaches the server may call it; set server.auth or restrict the network",
+			"http", a.config.Server.HTTP, "grpc", cmp.Or(a.config.Server.GRPC, "off"))
 	}
 	return nil
 }

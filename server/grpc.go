@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/fluxgate/fluxgate/rules/envoyrules"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/config"
@@ -48,13 +49,16 @@ func (a *App) listenGRPC(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	failures := logthrottle.New(time.Second)
 	service, err := rls.New(rls.Config{
 		Limiter: a.tracing.Together(a.metrics.Together(a.plane)), RuleSet: envoyrules.RuleSetID, ResponseHeaders: a.config.Envoy.ResponseHeaders,
 		May: func(ctx context.Context, ruleSet string) bool {
 			return a.guard.Open() || access.From(ctx).May(config.RoleCheck, ruleSet)
 		},
 		Failed: func(ctx context.Context, err error) {
-			a.log.ErrorContext(ctx, "call failed without a decision", "error", err)
+			if now, before := failures.Allow(time.Now()); now {
+				a.log.ErrorContext(ctx, "cannot decide calls of Envoy or give back hits", "error", err, "suppressed", before)
+			}
 		},
 	})
 	if err != nil {

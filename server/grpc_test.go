@@ -76,6 +76,32 @@ func codeOf(ctx context.Context, conn *grpc.ClientConn) string {
 	return answer.GetOverallCode().String()
 }
 
+// While Redis is away, calls with refunds that fail are decided, and the log has few lines
+// about them. The log also names the listener where authentication is missing.
+func TestGRPC_RefundWithoutRedis(t *testing.T) {
+	proxy := testenv.StartProxy(t, testenv.SharedStandalone(t).Addr())
+	proxy.Refuse()
+	r, log := startLogged(t, "server.grpc=127.0.0.1:0", "redis.uri=redis://"+proxy.Addr(), "rules.file="+envoyRules(t, 20), "ratelimit.default-rule-set-id=shop", "reload.strategy=POLLING")
+	client := pb.NewRateLimitServiceClient(dialGRPC(t, r.Addr("grpc")))
+	call := fromAddress("10.0.0.1")
+	call.Descriptors = append(call.Descriptors, fromAddress("10.0.0.2").GetDescriptors()...)
+	call.Descriptors[1].IsNegativeHits = true
+	for range 20 {
+		if answer, err := client.ShouldRateLimit(t.Context(), call); err != nil || answer.GetOverallCode() != pb.RateLimitResponse_OK {
+			t.Fatal(answer, err)
+		}
+	}
+	if answer, err := client.ShouldRateLimit(t.Context(), call); err != nil || answer.GetOverallCode() != pb.RateLimitResponse_OVER_LIMIT {
+		t.Errorf("a call over the limit: %v, %v", answer, err)
+	}
+	if lines := log.Lines("give back hits"); len(lines) == 0 || len(lines) > 10 {
+		t.Errorf("%d lines about 20 calls", len(lines))
+	}
+	if lines := log.Lines("no authentication"); len(lines) != 1 || !strings.Contains(lines[0], "grpc=127.0.0.1:0") {
+		t.Errorf("the log says %q", lines)
+	}
+}
+
 // Envoy's calls are decided, counted in metrics, and health and reflection answer.
 func TestGRPC_Serves(t *testing.T) {
 	r := startEnvoy(t, 2, "envoy.reflection=true")
