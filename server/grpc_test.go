@@ -358,7 +358,7 @@ func TestGRPC_Messages(t *testing.T) {
 	for i := range 5_000 {
 		many.Descriptors[0].Entries = append(many.Descriptors[0].Entries, &ratelimit.RateLimitDescriptor_Entry{Key: fmt.Sprint(i), Value: "x"})
 	}
-	if _, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), many); err != nil {
+	if _, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), many); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("many entries: %v", err)
 	}
 	if got := codeOf(t.Context(), conn); got != "OK" {

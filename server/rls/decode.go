@@ -14,11 +14,21 @@ import (
 // It is decoded here because the generated code refuses strings that are not UTF-8. Envoy
 // sends header values as they are and lets requests pass if the service fails: a client
 // could evade its limits with a single byte.
+//
+// It keeps no more descriptors and entries than are possible and one: an empty one has two
+// bytes in the message, and 50 in memory.
 type request struct {
 	domain      string
 	hits        int64 // 0 means 1
 	descriptors []descriptor
 }
+
+const (
+	// maxDescriptors bounds the descriptors of a call: there cannot be more that count.
+	maxDescriptors = fluxgate.MaxMatches
+	// maxEntries bounds the entries of a descriptor. Rules match at most 16.
+	maxEntries = 256
+)
 
 type descriptor struct {
 	entries []fluxgate.DescriptorEntry
@@ -78,6 +88,9 @@ func (r *request) decode(b []byte) error {
 		case -1:
 			r.domain = string(bytes)
 		case -2:
+			if len(r.descriptors) > maxDescriptors {
+				return nil
+			}
 			r.descriptors = append(r.descriptors, descriptor{})
 			return r.descriptors[len(r.descriptors)-1].decode(bytes)
 		case 3:
@@ -91,6 +104,9 @@ func (d *descriptor) decode(b []byte) error {
 	return fields(b, func(number protowire.Number, bytes []byte, value uint64) error {
 		switch number {
 		case -1:
+			if len(d.entries) > maxEntries {
+				return nil
+			}
 			d.entries = append(d.entries, fluxgate.DescriptorEntry{})
 			return decodeEntry(bytes, &d.entries[len(d.entries)-1])
 		case -2:

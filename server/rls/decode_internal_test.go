@@ -1,13 +1,17 @@
 package rls
 
 import (
+	"bytes"
 	"math"
 	"reflect"
+	"runtime"
+	"slices"
 	"testing"
 	"unicode/utf8"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -34,6 +38,26 @@ func expected(m *pb.RateLimitRequest) *request {
 	return r
 }
 
+func (r *request) tooMany() bool {
+	return len(r.descriptors) > maxDescriptors || slices.ContainsFunc(r.descriptors, func(d descriptor) bool { return len(d.entries) > maxEntries })
+}
+
+// A message of many empty descriptors or entries does not need much more memory than its
+// size.
+func TestDecode_Memory(t *testing.T) {
+	descriptors := bytes.Repeat([]byte{0x12, 0}, 1<<19)
+	entries := protowire.AppendBytes([]byte{0x12}, bytes.Repeat([]byte{0x0a, 0}, 1<<19))
+	for name, message := range map[string][]byte{"descriptors": descriptors, "entries": entries} {
+		r := new(request)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := r.decode(message)
+		if runtime.ReadMemStats(&after); err != nil || !r.tooMany() || after.TotalAlloc-before.TotalAlloc > 1<<18 {
+			t.Errorf("%s: %d bytes, %v", name, after.TotalAlloc-before.TotalAlloc, err)
+		}
+	}
+}
+
 // Decoding agrees with the generated code, except that it takes text that is not UTF-8.
 func FuzzDecode(f *testing.F) {
 	whole, err := proto.Marshal(&pb.RateLimitRequest{Domain: "shop", HitsAddend: 7, Descriptors: []*ratelimit.RateLimitDescriptor{{
@@ -54,6 +78,9 @@ func FuzzDecode(f *testing.F) {
 		theirs := proto.Unmarshal(data, &m)
 		got := new(request)
 		ours := got.decode(data)
+		if got.tooMany() {
+			return // whatever comes then is not decoded
+		}
 		if theirs != nil {
 			if ours == nil && utf8.Valid(data) {
 				t.Fatalf("%x is accepted, the generated code says %v", data, theirs)

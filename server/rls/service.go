@@ -77,9 +77,6 @@ func handle(service any, ctx context.Context, decode func(any) error, intercepto
 	})
 }
 
-// maxDescriptors bounds the descriptors of a call: there cannot be more that count.
-const maxDescriptors = fluxgate.MaxMatches
-
 // answer decides a call.
 func (s *Service) answer(ctx context.Context, r *request) (*pb.RateLimitResponse, error) {
 	switch n := len(r.descriptors); {
@@ -88,7 +85,7 @@ func (s *Service) answer(ctx context.Context, r *request) (*pb.RateLimitResponse
 	case n == 0:
 		return nil, status.Error(codes.InvalidArgument, "there is no descriptor")
 	case n > maxDescriptors:
-		return nil, status.Errorf(codes.InvalidArgument, "%d descriptors, at most %d are possible", n, maxDescriptors)
+		return nil, status.Errorf(codes.InvalidArgument, "there are more than %d descriptors", maxDescriptors)
 	}
 	ruleSet := s.config.RuleSet(r.domain)
 	if !s.config.May(ctx, ruleSet) {
@@ -139,8 +136,11 @@ func newCall(ruleSet string, r *request) (*call, error) {
 		if d.hasHits {
 			hits = d.hits
 		}
-		if len(d.entries) == 0 {
+		switch n := len(d.entries); {
+		case n == 0:
 			return nil, fmt.Errorf("descriptor %d has no entry", i)
+		case n > maxEntries:
+			return nil, fmt.Errorf("descriptor %d has more than %d entries", i, maxEntries)
 		}
 		c.reqs[i] = fluxgate.Request{RuleSet: ruleSet, Descriptor: d.entries, Cost: hits, Peek: hits == 0}
 		c.refunds[i] = d.negative && hits > 0

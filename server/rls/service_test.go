@@ -278,6 +278,10 @@ func TestService_Wrong(t *testing.T) {
 	for i := range many {
 		many[i] = of("remote_address", "10.0.0.1")
 	}
+	long := of()
+	for range 257 {
+		long.Entries = append(long.Entries, &ratelimit.RateLimitDescriptor_Entry{Key: "a", Value: "b"})
+	}
 	for name, step := range map[string]struct {
 		request *pb.RateLimitRequest
 		code    codes.Code
@@ -287,6 +291,7 @@ func TestService_Wrong(t *testing.T) {
 		"no descriptor":          {&pb.RateLimitRequest{Domain: "shop"}, codes.InvalidArgument, "descriptor"},
 		"no entry":               {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{{}}}, codes.InvalidArgument, "entry"},
 		"many descriptors":       {&pb.RateLimitRequest{Domain: "shop", Descriptors: many}, codes.InvalidArgument, "64"},
+		"many entries":           {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{long}}, codes.InvalidArgument, "256"},
 		"unknown unit":           {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{limited(1, 9, 0, of("a", "b"))}}, codes.InvalidArgument, "unit"},
 		"several months":         {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{limited(1, typepb.RateLimitUnit_MONTH, 2, of("a", "b"))}}, codes.InvalidArgument, "months"},
 		"a very long limit":      {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{limited(1, typepb.RateLimitUnit_DAY, 1<<31, of("a", "b"))}}, codes.InvalidArgument, "limit"},
