@@ -95,7 +95,7 @@ func (s *Service) answer(ctx context.Context, r *request) (*pb.RateLimitResponse
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	if err := c.decide(ctx, s.config.Limiter); err != nil {
+	if err := c.decide(answerable(ctx), s.config.Limiter); err != nil {
 		return nil, s.failed(ctx, err)
 	}
 	if c.refundFailed != nil && ctx.Err() == nil {

@@ -308,6 +308,35 @@ func TestService_Wrong(t *testing.T) {
 	}
 }
 
+// deadlines is a limiter that records how long it may hold calls.
+type deadlines struct {
+	rls.Limiter
+	left []time.Duration
+}
+
+func (d *deadlines) CheckAll(ctx context.Context, reqs []fluxgate.Request) (fluxgate.Decision, []fluxgate.Decision, error) {
+	until, _ := ctx.Deadline()
+	d.left = append(d.left, time.Until(until))
+	return d.Limiter.CheckAll(ctx, reqs)
+}
+
+// A call is held so that its answer arrives before its deadline.
+func TestService_Deadline(t *testing.T) {
+	var recorded deadlines
+	c := newClient(t, func(c *rls.Config) {
+		recorded.Limiter = c.Limiter
+		c.Limiter = &recorded
+	})
+	for i, step := range []struct{ timeout, most time.Duration }{{time.Second, 900 * time.Millisecond}, {time.Minute, time.Minute - 100*time.Millisecond}} {
+		ctx, cancel := context.WithTimeout(t.Context(), step.timeout)
+		_, err := c.ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{of("remote_address", "10.0.0.1")}})
+		cancel()
+		if err != nil || recorded.left[i] > step.most || recorded.left[i] < step.most/2 {
+			t.Errorf("a call with the timeout %v may be held for %v, want %v: %v", step.timeout, recorded.left[i], step.most, err)
+		}
+	}
+}
+
 // withoutRefunds is a limiter while its store is away.
 type withoutRefunds struct{ rls.Limiter }
 
