@@ -12,6 +12,11 @@ import (
 	"syscall"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
 	"github.com/fluxgate/fluxgate/rules/mongorules"
@@ -19,7 +24,15 @@ import (
 
 // listeners tries to listen on the addresses of the server.
 func (d *diagnosis) listeners(ctx context.Context) {
-	for _, l := range []struct{ setting, addr string }{{"server.http", d.config.Server.HTTP}, {"server.admin", d.config.Server.Admin}, {"server.metrics", d.config.Server.Metrics}} {
+	for _, l := range []struct {
+		setting, addr string
+		isServer      func(ctx context.Context, setting, addr string) bool
+	}{
+		{"server.http", d.config.Server.HTTP, d.isServer},
+		{"server.grpc", d.config.Server.GRPC, d.isGRPC},
+		{"server.admin", d.config.Server.Admin, d.isServer},
+		{"server.metrics", d.config.Server.Metrics, d.isServer},
+	} {
 		if l.addr == "" {
 			continue
 		}
@@ -29,7 +42,7 @@ func (d *diagnosis) listeners(ctx context.Context) {
 		case err == nil:
 			_ = listener.Close()
 			d.add(Good, "listeners", "", "%s: %s is free", l.setting, l.addr)
-		case errors.Is(err, syscall.EADDRINUSE) && d.isServer(ctx, l.setting, l.addr):
+		case errors.Is(err, syscall.EADDRINUSE) && l.isServer(ctx, l.setting, reachable(l.addr)):
 			d.add(Good, "listeners", "", "%s: a fluxgate server is listening on %s", l.setting, l.addr)
 		case errors.Is(err, syscall.EADDRINUSE):
 			d.add(Wrong, "listeners", "stop the process that uses it, or change "+l.setting, "%s: %s is in use by another process", l.setting, l.addr)
@@ -39,29 +52,54 @@ func (d *diagnosis) listeners(ctx context.Context) {
 	}
 }
 
-// isServer reports whether a fluxgate server answers at an address.
-func (d *diagnosis) isServer(ctx context.Context, setting, addr string) bool {
+// reachable returns an address at which a listener of this machine answers.
+func reachable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return addr
+}
+
+// anyServer accepts all certificates: nothing secret is sent, and the answer is not relied
+// on.
+var anyServer = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // see above
+
+func (d *diagnosis) isTLS(setting string) bool {
+	t := &d.config.Server.TLS
+	return t.CertFile != "" && slices.Contains(t.Listeners, strings.TrimPrefix(setting, "server."))
+}
+
+// isGRPC reports whether a server of gRPC with its health service answers at an address.
+func (d *diagnosis) isGRPC(ctx context.Context, setting, addr string) bool {
+	creds := insecure.NewCredentials()
+	if d.isTLS(setting) {
+		creds = credentials.NewTLS(anyServer)
+	}
+	conn, err := grpc.NewClient("passthrough:"+addr, grpc.WithTransportCredentials(creds))
 	if err != nil {
 		return false
 	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, err = healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
+	return err == nil
+}
+
+// isServer reports whether a fluxgate server answers at an address.
+func (d *diagnosis) isServer(ctx context.Context, setting, addr string) bool {
 	scheme := "http://"
-	if t := &d.config.Server.TLS; t.CertFile != "" && slices.Contains(t.Listeners, strings.TrimPrefix(setting, "server.")) {
+	if d.isTLS(setting) {
 		scheme = "https://"
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+net.JoinHostPort(host, port)+"/healthz", http.NoBody)
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+addr+"/healthz", http.NoBody)
 	if err != nil {
 		return false
 	}
-	transport := &http.Transport{
-		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // nothing secret is sent, and the answer is not relied on
-	}
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: anyServer}
 	answer, err := transport.RoundTrip(q)
 	if err != nil {
 		return false

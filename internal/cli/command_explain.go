@@ -31,6 +31,7 @@ every other rule does not apply. Nothing is taken.`,
 		Example: `  fluxgate explain --user ada --path /api/orders --method POST
   fluxgate explain --rule-set api-limits --ip 192.0.2.7 --attribute tier=premium --all
   fluxgate explain --rule-set llm --model gpt-4o --input-tokens 6000 --max-output-tokens 10000
+  fluxgate explain --rule-set edge --descriptor generic_key=login --descriptor remote_address=192.0.2.7
   fluxgate explain --user ada --output json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return from.runRequest(cmd, needDecisions, &request, func(ctx context.Context, operator admin.Operator, req *fluxgate.Request) error {
