@@ -119,10 +119,12 @@ func (a *App) notReady() string {
 	switch {
 	case a.draining.Load():
 		return "draining"
-	case a.rulesHealth().Status == statusDown:
-		return "no rules are loaded"
+	case a.rulesHealth().Status != statusDown:
+		return ""
+	case a.config.NeedsDefaultRuleSet():
+		return "no rules are loaded for ratelimit.default-rule-set-id"
 	}
-	return ""
+	return "no rules are loaded"
 }
 
 func notReady(w http.ResponseWriter, status int, reason string) {

@@ -139,7 +139,7 @@ func TestStart_MongoFrozen(t *testing.T) {
 	client, admin, started = beginStart(t, settings...)
 	alive(t, begun, client, admin)
 	without := <-started
-	if status, body := get(t, client+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "no rules are loaded") {
+	if status, body := get(t, client+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "no rules are loaded for ratelimit.default-rule-set-id") {
 		t.Errorf("%d %s", status, body)
 	}
 	if err := mongo.Thaw(); err != nil {
