@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding/gzip"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
@@ -362,13 +363,19 @@ func TestGRPC_Connections(t *testing.T) {
 	}
 }
 
-// A message that is too large, compressed or no message is refused, and the server goes on.
+// Messages that are too large, also once they are decompressed, or have too many entries
+// are refused, and the server goes on.
 func TestGRPC_Messages(t *testing.T) {
 	r := startEnvoy(t, 1_000_000)
 	conn := dialGRPC(t, r.Addr("grpc"))
 	giant := fromAddress(strings.Repeat("x", 2<<20))
-	if _, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), giant); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("a giant message: %v", err)
+	for name, options := range map[string][]grpc.CallOption{"a giant message": nil, "a giant message in few bytes": {grpc.UseCompressor(gzip.Name)}} {
+		if _, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), giant, options...); status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if answer, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), fromAddress("10.0.0.1"), grpc.UseCompressor(gzip.Name)); err != nil || answer.GetOverallCode() != pb.RateLimitResponse_OK {
+		t.Errorf("a compressed message: %v", err)
 	}
 	// What a client can make of one header, repeated in all descriptors that Envoy has.
 	long := fromAddress(strings.Repeat("x", 60<<10))
