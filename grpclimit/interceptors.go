@@ -9,6 +9,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/clientip"
+	"github.com/fluxgate/fluxgate/internal/deadline"
 	"github.com/fluxgate/fluxgate/internal/middleware"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -107,7 +108,7 @@ func (g *gate) admit(call *Call, peek bool, setHeader func(metadata.MD) error) (
 	req.Method, req.Path, req.Headers, req.Peek = http.MethodPost, call.FullMethod, call.Metadata, peek
 	req.Host = strings.Join(call.Metadata[":authority"], ",")
 	req.IP = g.ClientIP.Resolve(peerName(call.ctx), http.Header(call.Metadata))
-	d, err := g.Decide(call.ctx, call, req)
+	d, err := g.Decide(deadline.BeforeAnswer(call.ctx), call, req)
 	if err != nil {
 		return nil, nil, g.fail(call, err) // the limiter may still hold the request: it is not reused
 	}

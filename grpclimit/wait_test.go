@@ -129,6 +129,23 @@ func TestWait_DeadlineTooSoon(t *testing.T) {
 	})
 }
 
+// A call is held so that its handler can still answer before its deadline.
+func TestWait_BeforeDeadline(t *testing.T) {
+	var left time.Duration
+	limiter := limiterFunc(func(ctx context.Context, _ *fluxgate.Request) (fluxgate.Decision, error) {
+		until, _ := ctx.Deadline()
+		left = time.Until(until)
+		return fluxgate.Decision{Allowed: true}, nil
+	})
+	each(t, func(t *testing.T, method string) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if a := invoke(ctx, limited(t, new(echo), limiter), method, "hello"); a.err != nil || left > time.Minute-100*time.Millisecond || left < 30*time.Second {
+			t.Errorf("it may be held for %v of a minute, %v", left, a.err)
+		}
+	})
+}
+
 // The status of a call that ends before there is a decision.
 func TestFailure_ContextEnds(t *testing.T) {
 	// The client would report its own code, so the interceptors are called without one.

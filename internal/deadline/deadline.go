@@ -19,3 +19,17 @@ type earlier struct {
 
 // Deadline implements [context.Context].
 func (e earlier) Deadline() (time.Time, bool) { return e.until, true }
+
+// maxReturn is the longest time that is kept for an answer.
+const maxReturn = 100 * time.Millisecond
+
+// BeforeAnswer returns ctx with a deadline at which an answer can still arrive in time.
+// Where many calls compete for tokens the first that can wait long enough gets one: it is
+// held until its very deadline, and would be too late.
+func BeforeAnswer(ctx context.Context) context.Context {
+	until, ok := ctx.Deadline()
+	if !ok {
+		return ctx
+	}
+	return Earlier(ctx, until.Add(-min(max(0, time.Until(until))/10, maxReturn)))
+}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/deadline"
 )
 
 // Limiter decides calls: a [*fluxgate.Engine], or what wraps it.
@@ -95,7 +96,7 @@ func (s *Service) answer(ctx context.Context, r *request) (*pb.RateLimitResponse
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	if err := c.decide(answerable(ctx), s.config.Limiter); err != nil {
+	if err := c.decide(deadline.BeforeAnswer(ctx), s.config.Limiter); err != nil {
 		return nil, s.failed(ctx, err)
 	}
 	if c.refundFailed != nil && ctx.Err() == nil {
