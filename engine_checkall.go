@@ -75,7 +75,7 @@ type together struct {
 	places []int
 }
 
-// addPart adds the demands of a request, or of a request that is decided without them
+// addPart adds the demands of a request. A request that is decided without the store adds
 // none.
 func (e *Engine) addPart(ctx context.Context, req *Request, set *RuleSet, t *together, p *part) error {
 	var err error
@@ -99,7 +99,8 @@ func (e *Engine) addPart(ctx context.Context, req *Request, set *RuleSet, t *tog
 	return nil
 }
 
-// join adds up the demands of the last part that are for buckets of others.
+// join adds what the last part demands of buckets that earlier parts demand too to their
+// demands: the keys of demands differ.
 func (t *together) join(p *part) {
 	v, n, first := t.v, p.from, len(t.places)
 	for i := p.from; i < p.to; i++ {
