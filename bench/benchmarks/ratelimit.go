@@ -38,13 +38,13 @@ func ratelimitLimits() string {
 // core, as Envoy has, and a cache of callers over the limit.
 func envoyRatelimit(tb testing.TB, redis *testenv.Server) contender {
 	tb.Helper()
-	_, addr, err := servers.Ratelimit(tb, redis, ratelimitLimits(), 1<<20)
+	server, err := servers.Ratelimit(tb, redis, ratelimitLimits(), 1<<20)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	services := make([]rls.RateLimitServiceClient, runtime.NumCPU())
 	for i := range services {
-		conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := grpc.NewClient(server.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -48,25 +48,24 @@ func buildRatelimit(ctx context.Context) (program string, err error) {
 	return program, os.Rename(filepath.Join(unfinished, filepath.Base(ratelimit)), program)
 }
 
-// Ratelimit runs envoyproxy/ratelimit at its best with some limits, and returns the
-// addresses of its API. Its 10 connections are the default: with 4 or 64 it is not
-// faster. Its window for pipelining is what its README recommends, though that has an
+// Ratelimit runs envoyproxy/ratelimit at its best with some limits. Its 10 connections are
+// the default: with 4 or 64 it is not faster. Its window for pipelining is what its README recommends, though that has an
 // effect with a cluster only: one server is asked for all that a request needs at once
 // anyway. Its statistics are not collected. cacheBytes is the size of its cache of
 // callers over the limit, 0 for none. The error is that it could not be built.
-func Ratelimit(tb testing.TB, redis *testenv.Server, limits string, cacheBytes int) (httpAddr, grpcAddr string, err error) {
+func Ratelimit(tb testing.TB, redis *testenv.Server, limits string, cacheBytes int) (*Server, error) {
 	tb.Helper()
 	program, err := buildRatelimit(tb.Context())
 	if err != nil {
-		return "", "", err
+		return nil, err
 	}
 	root := tb.TempDir()
 	folder := filepath.Join(root, "figures", "config")
 	if err := os.MkdirAll(folder, 0o750); err != nil {
-		return "", "", err
+		return nil, err
 	}
 	if err := os.WriteFile(filepath.Join(folder, "limits.yaml"), []byte(limits), 0o600); err != nil {
-		return "", "", err
+		return nil, err
 	}
 	args := []string{ // of env, which runs the program with these variables
 		"RUNTIME_ROOT=" + root, "RUNTIME_SUBDIRECTORY=figures", "RUNTIME_WATCH_ROOT=false",
@@ -74,14 +73,15 @@ func Ratelimit(tb testing.TB, redis *testenv.Server, limits string, cacheBytes i
 		"REDIS_PIPELINE_WINDOW=150us", fmt.Sprintf("LOCAL_CACHE_SIZE_IN_BYTES=%d", cacheBytes),
 		"USE_STATSD=false", "DISABLE_STATS=true", "LOG_LEVEL=error",
 	}
-	httpAddr, grpcAddr = testenv.FreeAddr(tb), testenv.FreeAddr(tb)
-	for prefix, addr := range map[string]string{"": httpAddr, "GRPC_": grpcAddr, "DEBUG_": testenv.FreeAddr(tb)} {
+	s := &Server{HTTP: testenv.FreeAddr(tb), GRPC: testenv.FreeAddr(tb)}
+	for prefix, addr := range map[string]string{"": s.HTTP, "GRPC_": s.GRPC, "DEBUG_": testenv.FreeAddr(tb)} {
 		host, port, err := net.SplitHostPort(addr)
 		if err != nil {
-			return "", "", err
+			return nil, err
 		}
 		args = append(args, prefix+"HOST="+host, prefix+"PORT="+port)
 	}
-	awaitReady(tb, testenv.StartProgram(tb, "env", append(args, program)...), "http://"+httpAddr+"/healthcheck")
-	return httpAddr, grpcAddr, nil
+	s.Program = testenv.StartProgram(tb, "env", append(args, program)...)
+	awaitReady(tb, s.Program, "http://"+s.HTTP+"/healthcheck")
+	return s, nil
 }

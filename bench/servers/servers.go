@@ -12,21 +12,51 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
+// Server is a server that runs.
+type Server struct {
+	HTTP, GRPC string // the addresses of its APIs
+	*testenv.Program
+}
+
 // Fluxgate runs the server of this tree with its defaults and some rules, and returns
-// the address of its API. Redis has more time than by default: no side may time out on a
-// busy machine.
+// the address of its API.
 func Fluxgate(tb testing.TB, redis *testenv.Server, rules string) (addr string) {
 	tb.Helper()
-	file := filepath.Join(tb.TempDir(), "rules.yaml")
-	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+	return startFluxgate(tb, redis, "rules.file="+write(tb, rules)).HTTP
+}
+
+// FluxgateForEnvoy runs the server of this tree with the configuration of
+// envoyproxy/ratelimit. It asks Redis for every decision, as envoyproxy/ratelimit does.
+func FluxgateForEnvoy(tb testing.TB, redis *testenv.Server, limits string) *Server {
+	tb.Helper()
+	addr := testenv.FreeAddr(tb)
+	s := startFluxgate(tb, redis, "rules.envoy-files="+write(tb, limits), "redis.leases=off", "server.grpc="+addr)
+	s.GRPC = addr
+	return s
+}
+
+func write(tb testing.TB, yaml string) (file string) {
+	tb.Helper()
+	file = filepath.Join(tb.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	addr = testenv.FreeAddr(tb)
-	program := testenv.StartProgram(tb, testenv.Fluxgate(tb), "serve",
-		"--set", "server.http="+addr, "--set", "server.admin=", "--set", "rules.file="+file, "--set", "mongo.enabled=false",
-		"--set", "redis.uri="+redis.URI(), "--set", "redis.timeout=10s", "--set", "log.level=error")
-	awaitReady(tb, program, "http://"+addr+"/readyz")
-	return addr
+	return file
+}
+
+// startFluxgate gives Redis more time than by default: no side may time out on a busy
+// machine.
+func startFluxgate(tb testing.TB, redis *testenv.Server, settings ...string) *Server {
+	tb.Helper()
+	s := &Server{HTTP: testenv.FreeAddr(tb)}
+	args := []string{"serve"}
+	for _, setting := range append(settings, "server.http="+s.HTTP, "server.admin=", "mongo.enabled=false",
+		"redis.uri="+redis.URI(), "redis.timeout=10s", "log.level=error") {
+		args = append(args, "--set", setting)
+	}
+	s.Program = testenv.StartProgram(tb, testenv.Fluxgate(tb), args...)
+	awaitReady(tb, s.Program, "http://"+s.HTTP+"/readyz")
+	return s
 }
 
 // awaitReady returns when a URL of the program answers 200.

@@ -108,9 +108,12 @@ func readFluxgate(body []byte) (answer, error) {
 func startRatelimit(t *testing.T) (*target, error) {
 	t.Helper()
 	redis := testenv.StartStandalone(t, testenv.Config{})
-	addr, _, err := servers.Ratelimit(t, redis, fill(ratelimitRules), 0)
+	server, err := servers.Ratelimit(t, redis, fill(ratelimitRules), 0)
+	if err != nil {
+		return nil, err
+	}
 	return &target{
-		name: "ratelimit", url: "http://" + addr + "/json", redis: redis, counts: "incrby", read: readRatelimit,
+		name: "ratelimit", url: "http://" + server.HTTP + "/json", redis: redis, counts: "incrby", read: readRatelimit,
 		body: func(limits int, small bool) string {
 			keys := []string{"minute", "hour", "day"}
 			if limits == 1 {
@@ -125,7 +128,7 @@ func startRatelimit(t *testing.T) (*target, error) {
 			}
 			return `{"domain":"figures","descriptors":[` + strings.Join(descriptors, ",") + `]}`
 		},
-	}, err
+	}, nil
 }
 
 func readRatelimit(body []byte) (answer, error) {
