@@ -27,7 +27,7 @@ TEST := go test -race -shuffle=on -vet=off -p 4 -skip '$(NO_RACE)'
 SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal/chaos
 
 .DEFAULT_GOAL := help
-.PHONY: help check format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-admin figures-chaos figures-scale benchmarks simulate-fleet
+.PHONY: help check format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale benchmarks simulate-fleet
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -95,6 +95,9 @@ figures-http: ## measure the middleware against others, a minute
 
 figures-server: ## measure the server against envoyproxy/ratelimit, minutes
 	@cd bench && go test ./figures/server -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
+
+figures-envoy: ## measure Envoy's protocol against envoyproxy/ratelimit, minutes
+	@cd bench && go test ./figures/envoy -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
 figures-admin: ## measure the admin API against its bars, a minute or two
 	@cd bench && go test ./figures/admin -run '^TestFigures$$' -count=1 -timeout 20m -v -figures

@@ -68,6 +68,13 @@ func (p *Program) Running() bool {
 	return !p.proc.ended()
 }
 
+// Pid returns the process id.
+func (p *Program) Pid() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.proc.pid()
+}
+
 // Kill ends the program with SIGKILL and waits until it has ended.
 func (p *Program) Kill() error { return p.act((*process).kill) }
 

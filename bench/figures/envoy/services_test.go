@@ -21,6 +21,7 @@ type service struct {
 	name   string
 	client pb.RateLimitServiceClient
 	redis  *testenv.Server
+	counts string // the command by which it counts in Redis
 	*servers.Server
 }
 
@@ -34,9 +35,10 @@ func start(t *testing.T, limits string) (theirs, ours *service, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	theirs = connect(t, &service{name: "envoyproxy/ratelimit", Server: other, redis: redis})
+	theirs = connect(t, &service{name: "envoyproxy/ratelimit", Server: other, redis: redis, counts: "incrby"})
 	redis = testenv.StartStandalone(t, testenv.Config{})
-	return theirs, connect(t, &service{name: "FluxGate", Server: servers.FluxgateForEnvoy(t, redis, limits), redis: redis}), nil
+	ours = connect(t, &service{name: "FluxGate", Server: servers.FluxgateForEnvoy(t, redis, limits), redis: redis, counts: "psetex"})
+	return theirs, ours, nil
 }
 
 func connect(t *testing.T, s *service) *service {
