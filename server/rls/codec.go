@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// Codec is the codec of protobuf, and decodes calls of the service itself. A server that
+// Codec is the codec of protobuf, and codes calls of the service itself. A server that
 // has the service needs it: see [google.golang.org/grpc.ForceServerCodecV2].
 func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2(proto.Name)} }
 
@@ -21,4 +21,12 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buffer.Free()
 	return r.decode(buffer.ReadOnlyData())
+}
+
+// Marshal implements [encoding.CodecV2].
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if r, ok := v.(response); ok {
+		return mem.BufferSlice{mem.SliceBuffer(r)}, nil
+	}
+	return c.CodecV2.Marshal(v)
 }

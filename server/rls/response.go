@@ -1,29 +1,52 @@
 package rls
 
 import (
+	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
-	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/fluxgate/fluxgate"
 )
 
+// response is a RateLimitResponse as it is sent. It is encoded here because that takes a
+// tenth of the time of the generated code, which was an eighth of a call.
+type response []byte
+
 // response is the answer to a call that was decided.
-func (c *call) response(headers bool) *pb.RateLimitResponse {
-	r := &pb.RateLimitResponse{OverallCode: codeOf(&c.all), Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(c.decisions))}
+func (c *call) response(headers bool) response {
+	b := appendNumber(make([]byte, 0, 256), 1, uint64(codeOf(&c.all)))
 	for i := range c.decisions {
-		r.Statuses[i] = statusOf(&c.decisions[i])
+		b = appendMessage(b, 2, func(b []byte) []byte { return appendStatus(b, &c.decisions[i]) })
 	}
-	r.DynamicMetadata = metadataOf(&c.all)
 	if headers {
-		r.ResponseHeadersToAdd = headersOf(&c.all)
+		b = appendHeaders(b, 3, &c.all)
 	}
-	return r
+	return appendMetadata(b, 6, &c.all)
+}
+
+func appendNumber(b []byte, field protowire.Number, n uint64) []byte {
+	if n == 0 {
+		return b // the default
+	}
+	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), n)
+}
+
+func appendString(b []byte, field protowire.Number, s string) []byte {
+	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
+}
+
+// appendMessage appends what a function appends, as a message.
+func appendMessage(b []byte, field protowire.Number, message func(b []byte) []byte) []byte {
+	b = protowire.AppendTag(b, field, protowire.BytesType)
+	begin := len(b)
+	b = message(b)
+	var size [binary.MaxVarintLen64]byte
+	return slices.Insert(b, begin, protowire.AppendVarint(size[:0], uint64(len(b)-begin))...)
 }
 
 func codeOf(d *fluxgate.Decision) pb.RateLimitResponse_Code {
@@ -33,64 +56,84 @@ func codeOf(d *fluxgate.Decision) pb.RateLimitResponse_Code {
 	return pb.RateLimitResponse_OVER_LIMIT
 }
 
-// statusOf is the status of a descriptor. Its limit is that of the band that binds.
-func statusOf(d *fluxgate.Decision) *pb.RateLimitResponse_DescriptorStatus {
-	s := &pb.RateLimitResponse_DescriptorStatus{Code: codeOf(d)}
-	if d.Reason == fluxgate.ReasonExempt {
-		s.LimitRemaining = math.MaxUint32
-	}
+// appendStatus appends the fields of the status of a descriptor. Its limit is that of the
+// band that binds.
+func appendStatus(b []byte, d *fluxgate.Decision) []byte {
+	b = appendNumber(b, 1, uint64(codeOf(d)))
 	if d.Band == "" {
-		return s
+		if d.Reason == fluxgate.ReasonExempt {
+			b = appendNumber(b, 3, math.MaxUint32)
+		}
+		return b
 	}
-	for b := range d.Bands() {
-		if b.Rule.ID == d.RuleID && b.Band.Name() == d.Band {
-			unit, requests := unitOf(b.Band)
-			s.CurrentLimit = &pb.RateLimitResponse_RateLimit{Name: d.RuleID, RequestsPerUnit: uint32Of(requests), Unit: unit}
+	for v := range d.Bands() {
+		if v.Rule.ID == d.RuleID && v.Band.Name() == d.Band {
+			unit, requests := unitOf(v.Band)
+			b = appendMessage(b, 2, func(b []byte) []byte {
+				b = appendNumber(b, 1, uint32Of(requests))
+				return appendString(appendNumber(b, 2, uint64(unit)), 3, d.RuleID)
+			})
 			break
 		}
 	}
-	s.LimitRemaining = uint32Of(d.Remaining)
-	s.DurationUntilReset = durationpb.New(d.ResetAfter)
-	return s
+	b = appendNumber(b, 3, uint32Of(d.Remaining))
+	return appendMessage(b, 4, func(b []byte) []byte {
+		b = appendNumber(b, 1, uint64(d.ResetAfter/time.Second))
+		return appendNumber(b, 2, uint64(d.ResetAfter%time.Second))
+	})
 }
 
-func uint32Of(n int64) uint32 { return uint32(max(0, min(n, math.MaxUint32))) }
+func uint32Of(n int64) uint64 { return uint64(max(0, min(n, math.MaxUint32))) }
 
-// metadataOf says why the call is decided so, in the metadata of Envoy's filter. It is nil
-// if there is no reason beyond that no rule applies.
-func metadataOf(d *fluxgate.Decision) *structpb.Struct {
+// appendMetadata says why the call is decided so, in the metadata of Envoy's filter, unless
+// there is no reason beyond that no rule applies.
+func appendMetadata(b []byte, field protowire.Number, d *fluxgate.Decision) []byte {
 	if d.RuleID == "" && d.Reason == fluxgate.ReasonOK {
-		return nil
+		return b
 	}
-	fields := map[string]*structpb.Value{"reason": structpb.NewStringValue(string(d.Reason))}
-	if d.RuleID != "" {
-		fields["rule"] = structpb.NewStringValue(d.RuleID)
-	}
-	if d.Band != "" {
-		fields["band"] = structpb.NewStringValue(d.Band)
-	}
-	if d.Degraded {
-		fields["degraded"] = structpb.NewBoolValue(true)
-	}
-	return &structpb.Struct{Fields: fields}
+	return appendMessage(b, field, func(b []byte) []byte {
+		b = appendText(b, "reason", string(d.Reason))
+		if d.RuleID != "" {
+			b = appendText(b, "rule", d.RuleID)
+		}
+		if d.Band != "" {
+			b = appendText(b, "band", d.Band)
+		}
+		if d.Degraded {
+			b = appendField(b, "degraded", func(b []byte) []byte { return appendNumber(b, 4, 1) })
+		}
+		return b
+	})
 }
 
-// headersOf are the headers of the band that binds, as those of the middleware.
-func headersOf(d *fluxgate.Decision) []*core.HeaderValue {
+// appendText and appendField append a field of a Struct.
+func appendText(b []byte, key, text string) []byte {
+	return appendField(b, key, func(b []byte) []byte { return appendString(b, 3, text) })
+}
+
+func appendField(b []byte, key string, value func(b []byte) []byte) []byte {
+	return appendMessage(b, 1, func(b []byte) []byte { return appendMessage(appendString(b, 1, key), 2, value) })
+}
+
+// appendHeaders appends the headers of the band that binds, as those of the middleware.
+func appendHeaders(b []byte, field protowire.Number, d *fluxgate.Decision) []byte {
 	if d.Band == "" {
-		return nil
+		return b
 	}
-	header := func(name string, value int64) *core.HeaderValue {
-		return &core.HeaderValue{Key: name, Value: strconv.FormatInt(value, 10)}
+	header := func(name string, value int64) {
+		b = appendMessage(b, field, func(b []byte) []byte {
+			return appendString(appendString(b, 1, name), 2, strconv.FormatInt(value, 10))
+		})
 	}
-	headers := []*core.HeaderValue{header("x-ratelimit-limit", d.Limit), header("x-ratelimit-remaining", d.Remaining)}
+	header("x-ratelimit-limit", d.Limit)
+	header("x-ratelimit-remaining", d.Remaining)
 	if !d.Time.IsZero() {
-		headers = append(headers, header("x-ratelimit-reset", ceilSeconds(time.Duration(d.Time.Add(d.ResetAfter).UnixNano()))))
+		header("x-ratelimit-reset", ceilSeconds(time.Duration(d.Time.Add(d.ResetAfter).UnixNano())))
 	}
 	if !d.Allowed && d.RetryAfter > 0 {
-		headers = append(headers, header("retry-after", ceilSeconds(d.RetryAfter)))
+		header("retry-after", ceilSeconds(d.RetryAfter))
 	}
-	return headers
+	return b
 }
 
 func ceilSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

@@ -79,7 +79,7 @@ func handle(service any, ctx context.Context, decode func(any) error, intercepto
 }
 
 // answer decides a call.
-func (s *Service) answer(ctx context.Context, r *request) (*pb.RateLimitResponse, error) {
+func (s *Service) answer(ctx context.Context, r *request) (response, error) {
 	switch n := len(r.descriptors); {
 	case r.domain == "":
 		return nil, status.Error(codes.InvalidArgument, "the domain is empty")
