@@ -156,16 +156,21 @@ func (q *scriptCall) addDemands(a *shardRequest, before int) {
 
 // aloneOp is what a take is that shares no key with others of its call.
 func aloneOp(demands []fluxgate.Demand) byte {
+	mixed, quotas := false, 0
 	for i := range demands {
-		if !isMixed(demands[i].Bands) {
-			continue
+		bands := demands[i].Bands
+		mixed = mixed || isMixed(bands)
+		if len(bands) == 1 && bands[0].Kind == bucket.Quota {
+			quotas++
 		}
-		if len(demands) == 1 && len(demands[0].Bands) == 1 {
-			return opTakeKind
-		}
-		return opTake
 	}
-	return opTakeAlone
+	switch {
+	case !mixed:
+		return opTakeAlone
+	case quotas == len(demands) || len(demands) == 1 && len(demands[0].Bands) == 1:
+		return opTakeKind
+	}
+	return opTake
 }
 
 // addSettle adds settlements, after so many demands and settlements.

@@ -16,7 +16,7 @@ const (
 	opTakeAlone = 2 // a take whose keys no other request of the call has
 	opSettle    = 3 // has a section of its own
 	opCharge    = 4 // a take that is sent before others: the script does not know it
-	opTakeKind  = 5 // opTakeAlone of one band that is no token bucket
+	opTakeKind  = 5 // opTakeAlone of one band that is no token bucket, or of one quota of each key
 )
 
 // shardRequest is one request to one shard. It owns its memory, since its

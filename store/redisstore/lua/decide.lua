@@ -28,8 +28,8 @@
 --          per holder:     uint16 which demand, or after these which settlement, uint16 key of the
 --                          holders, 16 bytes who holds a slot, zeros for none
 --          per request:    uint8 what it is (0 take, 1 peek, 2 take from keys that nothing
---                          else here asks for, 5 the same from one band that is no token bucket), uint8
---                          demands
+--                          else here asks for, 5 the same from one band that is no token bucket, or from
+--                          one quota of each key), uint8 demands
 --          per demand, request by request:
 --                          uint16 key, uint16 list, uint8 kind (0 enforced, 1 shadow, 2 enforced
 --                          overdraft, 3 shadow overdraft), double cost, double least, double patience
@@ -572,8 +572,12 @@ for r = 1, 2 * request_count, 2 do
       done = take_several(asked, d)
     end
   elseif op == TAKE_KIND then
-    done = kinds.take[lists[demands[d + 2]][1].kind](d, said)
-    if done then said = said + 4 end
+    if asked == 1 then
+      done = kinds.take[lists[demands[d + 2]][1].kind](d, said)
+    else
+      done = kinds.take_quotas(asked, d, said)
+    end
+    if done then said = said + 1 + 3 * asked end
   end
   if not done then decide(op, asked, d) end
   d = d + 6 * asked

@@ -346,6 +346,44 @@ kinds.take[QUOTA] = function(d, said)
   return true
 end
 
+-- One quota of each of several keys. The new values are kept by demand, and written if all
+-- fit.
+local after, after_expires, after_lifetime = {}, {}, {}
+function kinds.take_quotas(asked, d, said)
+  local now, n, e = now, said + 1, d -- the first is whether it is admitted
+  for j = 1, asked do
+    local b, value, cost = lists[demands[e + 2]][1], stored[demands[e + 1]], demands[e + 4]
+    local used, last = 0, nil
+    if not value then
+      if not b.last then
+        local _, last = period_of(b)
+        b.last = last
+      end
+      value, last = '', b.last
+    else
+      if #value ~= 40 then return false end
+      local version, written, held, kind, id, limit
+      version, written, held, kind, id, used, limit, last = unpack_from('<BI7I7BI3I7I7I7', value)
+      if version ~= MIXED or kind ~= QUOTA or id ~= b.id or limit ~= b.limit or held > 0 or written > now or last <= now then return false end
+    end
+    used = used + cost * b.unit
+    if used > b.limit or cost == 0 then return false end
+    if b.expires_for ~= last then
+      b.expires_for, b.expires, b.lifetime = last, expiry_of(last)
+    end
+    values[n + 1], values[n + 2], values[n + 3] = OK, #value, value
+    after[j] = pack('<BI7I7BI3I7I7I7', MIXED, now, 0, QUOTA, b.id, used, b.limit, last)
+    after_expires[j], after_lifetime[j] = b.expires, b.lifetime
+    n, e = n + 3, e + 6
+  end
+  values[said + 1] = 1
+  for j = 1, asked do
+    write(demands[d + 1], after[j], after_expires[j], after_lifetime[j])
+    d = d + 6
+  end
+  return true
+end
+
 -- One window of one key. The counts of its slots stay packed: those that have left are
 -- cut off, and the newest changes.
 kinds.take[WINDOW] = function(d, said)
