@@ -103,15 +103,20 @@ func (e *Engine) check(ctx context.Context, req *Request) (Decision, error) {
 
 // ruleSetOf amends a request and returns its rule set, or nil.
 func (e *Engine) ruleSetOf(ctx context.Context, req *Request) (*RuleSet, error) {
-	if e.amend != nil {
-		if err := e.callAmend(ctx, req); err != nil {
-			return nil, err
-		}
-	}
-	if err := req.CheckCosts(); err != nil {
+	if err := e.prepare(ctx, req); err != nil {
 		return nil, err
 	}
 	return e.rules.RuleSet(ctx, e.ruleSetIDOf(req)), nil
+}
+
+// prepare amends a request and checks its costs.
+func (e *Engine) prepare(ctx context.Context, req *Request) error {
+	if e.amend != nil {
+		if err := e.callAmend(ctx, req); err != nil {
+			return err
+		}
+	}
+	return req.CheckCosts()
 }
 
 func (e *Engine) ruleSetIDOf(req *Request) string {

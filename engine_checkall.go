@@ -31,20 +31,19 @@ func (e *Engine) CheckAll(ctx context.Context, reqs []Request) (Decision, []Deci
 func (e *Engine) checkAll(ctx context.Context, reqs []Request, each []Decision) (Decision, error) {
 	t := together{parts: make([]part, len(reqs)), v: newEvaluation(len(reqs))}
 	t.v.peek = true
-	var set *RuleSet
 	for i := range reqs {
-		of, err := e.ruleSetOf(ctx, &reqs[i])
-		switch {
-		case err != nil:
+		if err := e.prepare(ctx, &reqs[i]); err != nil {
 			return Decision{}, err
-		case i > 0 && of != set:
+		}
+		switch {
+		case e.ruleSetIDOf(&reqs[i]) != e.ruleSetIDOf(&reqs[0]):
 			return Decision{}, fmt.Errorf("%w: the requests are for different rule sets", ErrDemand)
 		case reqs[i].Peek && reqs[i].Cost != 0:
 			return Decision{}, fmt.Errorf("%w: a request that takes nothing has a cost", ErrDemand)
 		}
-		set = of
 		t.v.peek = t.v.peek && reqs[i].Peek
 	}
+	set := e.rules.RuleSet(ctx, e.ruleSetIDOf(&reqs[0])) // once: it may change at any moment
 	if set == nil {
 		for i := range each {
 			each[i] = e.noRuleSet()
@@ -189,7 +188,7 @@ func (e *Engine) decisionOf(t *together, p *part, all *Decision) Decision {
 	rejected := false
 	for _, at := range t.places[p.from:p.to] {
 		rule, result := t.v.rules[at], t.v.outcome.Results[at]
-		if !all.Allowed && all.Reason == ReasonStoreFailure && all.RuleID == rule.ID {
+		if !all.Allowed && all.Reason == ReasonStoreFailure && all.RuleID == rule.ID && result.Status == Unavailable {
 			return Decision{Reason: ReasonStoreFailure, RuleID: rule.ID, Degraded: true}
 		}
 		result.Granted = 0

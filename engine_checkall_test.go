@@ -273,6 +273,31 @@ func TestCheckAll_StoreAway(t *testing.T) {
 	if _, err := g.Refund(t.Context(), new(tier("open", 1))); err == nil {
 		t.Error("a refund that failed is no error")
 	}
+	g.store.setFails(nil)
+	g.away("open")
+	if _, err := g.Refund(t.Context(), new(tier("open", 1))); err == nil {
+		t.Error("a refund of which a part failed is no error")
+	}
+}
+
+// replacing has a new rule set, with the same rules, on every call.
+type replacing struct {
+	testing.TB
+	rules []fluxgate.Rule
+}
+
+func (r replacing) RuleSet(context.Context, string) *fluxgate.RuleSet { return ruleSet(r, r.rules...) }
+
+// Requests that are decided together are decided by one version of the rules, while these
+// are replaced.
+func TestCheckAll_RulesReplaced(t *testing.T) {
+	engine, err := fluxgate.New(newStore(t, nil), replacing{t, []fluxgate.Rule{perTier("a", fluxgate.PerHour(5)), perTier("b", fluxgate.PerHour(5))}}, fluxgate.WithRuleSet("api"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, each, err := engine.CheckAll(t.Context(), []fluxgate.Request{tier("a", 1), tier("b", 1)}); err != nil || !d.Allowed || len(each) != 2 {
+		t.Errorf("decided %+v, %v", d, err)
+	}
 }
 
 // The receipt of a charge that put a quota into debt gives all of it back.

@@ -2,7 +2,9 @@ package fluxgate
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 )
 
 // Refund gives back the cost of a request under all rules that apply to it, without a
@@ -34,7 +36,15 @@ func (e *Engine) Refund(ctx context.Context, req *Request) (Decision, error) {
 		v.demands[i].Cost = 0
 	}
 	v.peek = true
-	look := func() error { return e.store.Peek(ctx, v.demands, &v.outcome) }
+	look := func() error {
+		if err := e.store.Peek(ctx, v.demands, &v.outcome); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(v.outcome.Results, func(r Result) bool { return r.Status == Unavailable }) {
+			return errors.New("a part of the store is unavailable")
+		}
+		return nil
+	}
 	if err := look(); err != nil {
 		return Decision{}, fmt.Errorf("giving back: %w", err)
 	}

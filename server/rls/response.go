@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/middleware"
 )
 
 // response is a RateLimitResponse as it is sent. It is encoded here because that takes a
@@ -128,12 +129,10 @@ func appendHeaders(b []byte, field protowire.Number, d *fluxgate.Decision) []byt
 	header("x-ratelimit-limit", d.Limit)
 	header("x-ratelimit-remaining", d.Remaining)
 	if !d.Time.IsZero() {
-		header("x-ratelimit-reset", ceilSeconds(time.Duration(d.Time.Add(d.ResetAfter).UnixNano())))
+		header("x-ratelimit-reset", middleware.CeilSeconds(time.Duration(d.Time.Add(d.ResetAfter).UnixNano())))
 	}
 	if !d.Allowed && d.RetryAfter > 0 {
-		header("retry-after", ceilSeconds(d.RetryAfter))
+		header("retry-after", middleware.CeilSeconds(d.RetryAfter))
 	}
 	return b
 }
-
-func ceilSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
