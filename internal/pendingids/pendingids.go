@@ -2,6 +2,7 @@
 package pendingids
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -30,6 +31,24 @@ func (s *Set) Add(id string) {
 	select {
 	case s.wake <- struct{}{}:
 	default:
+	}
+}
+
+// Deliver calls a function with each id that was added, until ctx ends. It returns the
+// error of ctx.
+func (s *Set) Deliver(ctx context.Context, changed func(id string)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.wake:
+			for _, id := range s.Take() {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				changed(id)
+			}
+		}
 	}
 }
 

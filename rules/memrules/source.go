@@ -154,17 +154,5 @@ func (s *Source) Watch(ctx context.Context, changed func(id string)) error {
 		delete(s.watchers, w)
 		s.mu.Unlock()
 	}()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-w.Wake():
-			for _, id := range w.Take() {
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
-				changed(id)
-			}
-		}
-	}
+	return w.Deliver(ctx, changed)
 }
