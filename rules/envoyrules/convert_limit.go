@@ -1,0 +1,143 @@
+package envoyrules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/yamltree"
+)
+
+// limit adds the rule of a descriptor with a limit.
+func (c *converter) limit(d *Descriptor, path []entry, place string) {
+	if c.leftOut {
+		return
+	}
+	r := fluxgate.Rule{Scope: fluxgate.ScopeComposite, KeyFields: []string{"descriptor"}}
+	elements := make([]string, len(path))
+	for i, e := range path {
+		elements[i] = e.joined
+		r.When.Descriptor = append(r.When.Descriptor, e.match)
+		c.excepted += len(e.match.Except)
+	}
+	if c.excepted > maxExcept {
+		c.refuse(place, tooManyExcept, maxExcept)
+		return
+	}
+	r.ID = ruleID(elements)
+	c.shareThreshold(&r, path, place)
+	c.amount(&r, d, place)
+	r.Attributes = attributes(d)
+	c.rules, c.places = append(c.rules, r), append(c.places, place)
+}
+
+// shareThreshold makes a rule count by the entries whose values are not shared.
+func (c *converter) shareThreshold(r *fluxgate.Rule, path []entry, place string) {
+	if !slices.ContainsFunc(path, func(e entry) bool { return e.shared }) {
+		return
+	}
+	r.Scope, r.KeyFields = fluxgate.ScopeGlobal, nil
+	for i, e := range path {
+		if e.shared || e.match.Value != "" && !strings.HasSuffix(e.match.Value, "*") {
+			continue // the same for all requests of the rule
+		}
+		if slices.ContainsFunc(path[:i], func(other entry) bool { return other.match.Key == e.match.Key }) {
+			c.refuse(place, "share_threshold is not possible on a path that has the key %s twice", yamltree.Quote(e.match.Key))
+		}
+		r.Scope, r.KeyFields = fluxgate.ScopeComposite, append(r.KeyFields, "descriptor:"+e.match.Key)
+	}
+}
+
+// amount sets what the rule does: its bands, action and mode.
+func (c *converter) amount(r *fluxgate.Rule, d *Descriptor, place string) {
+	limit := d.RateLimit
+	if d.ShadowMode || d.QuotaMode {
+		r.Mode = fluxgate.ModeShadow
+	}
+	switch u, known := units[strings.ToLower(limit.Unit)]; {
+	case limit.Unlimited:
+		r.Action, r.Mode, r.Scope, r.KeyFields = fluxgate.ActionAllow, "", "", nil
+	case limit.RequestsPerUnit == 0:
+		r.Action, r.Scope, r.KeyFields = fluxgate.ActionDeny, "", nil
+	case !known: // refused already
+	case c.options.TokenBuckets:
+		r.Bands = []fluxgate.Band{{Capacity: int64(limit.RequestsPerUnit), Refill: u.length}}
+	default:
+		if u.difference != "" {
+			c.note(place+".rate_limit.unit", "%s", u.difference)
+		}
+		r.Bands = []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: int64(limit.RequestsPerUnit), Period: u.period}}
+	}
+	if d.QuotaMode {
+		c.note(place+".quota_mode", "becomes mode shadow: requests above the limit pass and are counted")
+	}
+	if len(d.Metadata) > 0 {
+		c.note(place+".metadata", "is kept in the attributes of the rule, and not sent to the proxy")
+	}
+}
+
+// unit is a unit of time.
+type unit struct {
+	period     fluxgate.Period
+	length     time.Duration // in envoyproxy/ratelimit
+	difference string        // of the period to the unit
+}
+
+var units = map[string]unit{
+	"second": {period: "second", length: time.Second},
+	"minute": {period: "minute", length: time.Minute},
+	"hour":   {period: "hour", length: time.Hour},
+	"day":    {period: "day", length: 24 * time.Hour},
+	"week":   {"week", 7 * 24 * time.Hour, "begins on Monday in UTC, not on Thursday as in envoyproxy/ratelimit"},
+	"month":  {"month", 30 * 24 * time.Hour, "is the month of the calendar in UTC, not 30 days as in envoyproxy/ratelimit"},
+	"year":   {"year", 365 * 24 * time.Hour, "is the year of the calendar in UTC, not 365 days as in envoyproxy/ratelimit"},
+}
+
+// checkLimit refuses what envoyproxy/ratelimit refuses, and replaces.
+func (c *converter) checkLimit(limit *RateLimit, place string) {
+	_, known := units[strings.ToLower(limit.Unit)]
+	switch {
+	case limit.Unlimited && known:
+		c.refuse(place+".unit", "is not possible with unlimited")
+	case !limit.Unlimited && !known:
+		c.refuse(place+".unit", "must be second, minute, hour, day, week, month or year, not %s", yamltree.Quote(limit.Unit))
+	}
+	for i, name := range limit.Replaces {
+		place := fmt.Sprintf("%s.replaces[%d]", place, i)
+		switch {
+		case name == "":
+			c.refuse(place+".name", "is required")
+		case name == limit.Name:
+			c.refuse(place+".name", "must not be the name of the limit itself")
+		case !c.names[name]:
+			c.note(place, "has no effect: no limit of the domain has the name %s", yamltree.Quote(name))
+		case c.options.DropReplaces:
+			c.note(place, "is left out: the limit %s also applies if one call has descriptors for both", yamltree.Quote(name))
+		default:
+			c.refuse(place, "is not supported: a rule cannot depend on other descriptors of the call. Remove it, and the limit %s also applies", yamltree.Quote(name))
+		}
+	}
+}
+
+// attributes are what the rule has no fields for.
+func attributes(d *Descriptor) map[string]any {
+	a := map[string]any{}
+	if d.RateLimit.Name != "" {
+		a[AttributeName] = d.RateLimit.Name
+	}
+	if len(d.RateLimit.Replaces) > 0 {
+		a[AttributeReplaces] = d.RateLimit.Replaces
+	}
+	if d.QuotaMode {
+		a[AttributeQuotaMode] = true
+	}
+	if len(d.Metadata) > 0 {
+		a[AttributeMetadata] = d.Metadata
+	}
+	if len(a) == 0 {
+		return nil
+	}
+	return a
+}
