@@ -38,7 +38,7 @@ type nodeQueue struct {
 	keysOut   int // in these
 	lastStart time.Time
 	roundTrip time.Duration // of the network, about the shortest recent one
-	connected bool          // connections for a slow network were opened
+	connected bool          // connections for a slow network are open, or being opened
 	gathering bool          // a call was started and has not taken its requests yet
 	armed     bool          // a timer will check the queue
 	idle      int           // goroutines that wait for work
@@ -223,7 +223,7 @@ func (l *nodeQueue) run() {
 		}
 		if l.roundTrip > l.slow() && !l.connected {
 			l.connected = true // the network has become slow
-			l.store.work.Go(func(life context.Context) { _ = l.connect(life, l.client.Load()) })
+			l.store.work.Go(l.connectMore)
 		}
 		l.keysOut -= keys
 		batch, keys = l.cut()
@@ -234,6 +234,16 @@ func (l *nodeQueue) run() {
 		}
 		l.keysOut += keys
 		l.lastStart = time.Now()
+		l.mu.Unlock()
+	}
+}
+
+// connectMore opens connections for a slow network. If it fails, the next call
+// tries again.
+func (l *nodeQueue) connectMore(life context.Context) {
+	if err := l.connect(life, l.client.Load()); err != nil {
+		l.mu.Lock()
+		l.connected = false
 		l.mu.Unlock()
 	}
 }
