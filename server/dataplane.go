@@ -218,13 +218,15 @@ func (a *App) useRedis(redis *redisstore.Store, local fluxgate.Store) error {
 func (a *App) useStore(store, local fluxgate.Store) error {
 	c := a.config
 	options := []fluxgate.Option{
-		fluxgate.WithRuleSet(c.RateLimit.DefaultRuleSetID),
 		fluxgate.WithMissingRule(c.RateLimit.MissingRuleBehavior == config.MissingAllow),
 		fluxgate.WithAmbiguousPaths(c.RateLimit.AmbiguousPaths),
 		fluxgate.WithPolicy(c.RateLimit.DefaultPolicy),
 		fluxgate.WithOnFailure(c.RateLimit.OnFailure),
 		fluxgate.WithIPv6Prefix(c.RateLimit.IPv6Prefix),
 		fluxgate.WithObserver(a.metrics),
+	}
+	if c.NeedsDefaultRuleSet() {
+		options = append(options, fluxgate.WithRuleSet(c.RateLimit.DefaultRuleSetID))
 	}
 	if local != nil {
 		options = append(options, fallback(local, c.RateLimit.FallbackShare))

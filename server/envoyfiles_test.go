@@ -23,7 +23,10 @@ func TestServer_EnvoyFiles(t *testing.T) {
 	}
 	good := "domain: edge\ndescriptors:\n  - key: user\n    rate_limit: {unit: day, requests_per_unit: 2}\n"
 	write(good)
-	r := start(t, "redis.enabled=false", "mongo.enabled=false", "rules.envoy-files="+folder)
+	r, log := startLogged(t, "redis.enabled=false", "mongo.enabled=false", "rules.envoy-files="+folder)
+	if strings.Contains(log.String(), "api-limits") {
+		t.Errorf("the log speaks of a rule set that nobody needs:\n%s", log)
+	}
 	if a := r.do(t, http.MethodGet, "/readyz", ""); a.status != http.StatusOK {
 		t.Errorf("%d %s", a.status, a.body)
 	}
