@@ -33,12 +33,16 @@ func openStore(t testing.TB, uri string, config Config) *Store {
 	return s
 }
 
+// patience is the deadline of calls in the suite, which passes its time itself: a busy
+// machine may take long.
+const patience = 10 * time.Second
+
 // conformance runs the suite with the time passed in.
 func conformance(t *testing.T, uri string) {
 	storetest.Run(t, func(t testing.TB) storetest.Backend {
 		clock := storetest.NewClock()
 		gateway := func(t testing.TB) fluxgate.Store {
-			return openStore(t, uri, Config{clock: func() int64 { return clock.Now().UnixMicro() }})
+			return openStore(t, uri, Config{Timeout: patience, clock: func() int64 { return clock.Now().UnixMicro() }})
 		}
 		return storetest.Backend{Store: gateway(t), Gateway: gateway, Advance: clock.Advance}
 	})
@@ -59,7 +63,7 @@ func leaseConformance(t *testing.T, uri string) {
 		clock, steady := storetest.NewClock(), storetest.NewClock()
 		gateway := func(t testing.TB) fluxgate.Store {
 			// Other tests have gateways too. The number of them is not what is tested.
-			s := openStore(t, uri, Config{clock: func() int64 { return clock.Now().UnixMicro() }, Uncounted: true})
+			s := openStore(t, uri, Config{Timeout: patience, clock: func() int64 { return clock.Now().UnixMicro() }, Uncounted: true})
 			return lease.New(patient{s}, lease.Config{Now: steady.Now, Go: func(call func()) { call() }})
 		}
 		return storetest.Backend{
