@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"server/check", "server/forwardauth", "server/telemetry", "server/adminapi", "server/rls"},
 	{"server/access", "server/audit", "internal/ratelimitenv"},
 	{"server/config", "server/receipt", "server/slots"},
-	{"httplimit/limittest", "internal/chaos"},
+	{"httplimit/limittest", "internal/chaos", "internal/simulate"},
 	{"httplimit", "grpclimit", "client", "admin"},
 	{"internal/middleware"},
 	{"rules/reload"},

@@ -91,9 +91,10 @@ confirmed; 3 the checked request is refused; 4 doctor found a problem; 64 usage 
 		Example: `  fluxgate serve --set rules.file=rules.yaml --set redis.enabled=false --set mongo.enabled=false
   fluxgate check --user ada --path /api/orders
   fluxgate rules apply -f rules.yaml
+  fluxgate simulate --rules rules.yaml --log access.log
   fluxgate doctor --config fluxgate.yaml`,
 		SilenceUsage: true, SilenceErrors: true,
-	}, newServe(), newRatelimit(), newCheck(), newRules(), newBucket(), newExplain(), newConfig(), newToken(), newDoctor(), newVersion())
+	}, newServe(), newRatelimit(), newCheck(), newRules(), newBucket(), newExplain(), newSimulate(), newConfig(), newToken(), newDoctor(), newVersion())
 	root.Version = fullVersion(version)
 	root.SetVersionTemplate("fluxgate {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/simulate"
+	"github.com/spf13/cobra"
+)
+
+// simulateFlags are those of simulate.
+type simulateFlags struct {
+	rules, against, ruleSet string
+	logs, fields            []string
+	format                  logFormat
+	html                    string
+	top                     int
+	output                  outputFlag
+}
+
+func newSimulate() *cobra.Command {
+	f := simulateFlags{format: logFormat(simulate.Auto)}
+	cmd := &cobra.Command{
+		Use: "simulate --rules FILE --log FILE", Short: "Replay access logs: show what rules would have limited",
+		Long: `Replay access logs through rules, on the clock of the log, and show which requests the rules would have limited. With
+--against also show the difference to the rules that are in use. Nothing is sent to a server.
+
+Logs are in the combined format of nginx and Apache, in Envoy's default format, or JSON lines; they may be compressed
+with gzip. Several logs are read together in the order of their times. Lines that cannot be parsed are counted and the
+first one is shown. The exit code is 1 if a log cannot be read to its end, or has no line that can be parsed.
+
+--field says where JSON lines have the parts of a request: time, ip, method, path, host, user, apiKey, status, request
+(a line such as GET /path HTTP/1.1), cost, header.NAME, attr.NAME and cost.MEASURE. Parts that it does not name are
+looked for under common names. API keys are never shown.`,
+		Example: `  fluxgate simulate --rules proposed.yaml --log /var/log/nginx/access.log*
+  fluxgate simulate --rules proposed.yaml --against current.yaml --log access.log --html report.html
+  kubectl logs deploy/gateway | fluxgate simulate --rules proposed.yaml --log -
+  fluxgate simulate --rules proposed.yaml --log app.json --field time=ts,ip=client.ip,header.X-Plan=plan`,
+		Args: func(_ *cobra.Command, args []string) error { return f.check(args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.logs = append(f.logs, args...)
+			return f.run(cmd)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.rules, "rules", "", "the rules to try out: a file or a folder")
+	flags.StringVar(&f.against, "against", "", "the rules to compare them with: a file or a folder")
+	flags.StringArrayVar(&f.logs, "log", nil, "an access log, or - for standard input; can be given several times, and followed by more")
+	flags.Var(&f.format, "format", f.format.values())
+	flags.StringSliceVar(&f.fields, "field", nil, "where JSON lines have parts of the request, such as time=ts,ip=client.ip")
+	flags.StringVar(&f.ruleSet, "rule-set", "", "the rule set, if the files have several")
+	flags.StringVar(&f.html, "html", "", "also write a report with plots to this file")
+	flags.IntVar(&f.top, "top", 5, "how many callers and minutes to list")
+	f.output.flag(cmd, asTable, asJSON, asYAML)
+	_ = cmd.RegisterFlagCompletionFunc("rule-set", f.completeRuleSets) // the flag exists
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(f.format.all(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("field", cobra.NoFileCompletions)
+	return cmd
+}
+
+// logFormat is --format. It implements [pflag.Value].
+type logFormat simulate.Format
+
+func (f *logFormat) Set(format string) error {
+	if !slices.Contains(f.all(), format) {
+		return fmt.Errorf("use one of %s", f.values())
+	}
+	*f = logFormat(format)
+	return nil
+}
+
+func (f *logFormat) String() string { return string(*f) }
+func (f *logFormat) Type() string   { return "format" }
+func (f *logFormat) values() string { return strings.Join(f.all(), ", ") }
+
+func (f *logFormat) all() []string {
+	var all []string
+	for _, format := range simulate.Formats {
+		all = append(all, string(format))
+	}
+	return all
+}
+
+// check refuses a wrong use of the command.
+func (f *simulateFlags) check(args []string) error {
+	logs := slices.Concat(f.logs, args)
+	switch {
+	case f.rules == "":
+		return usage("name the rules to try out: --rules FILE")
+	case len(logs) == 0:
+		return usage("name the access log: --log FILE, or --log - for standard input")
+	case f.top < 1 || f.top > 1_000:
+		return usage("--top must be 1 to 1000, got %d", f.top)
+	case f.rules == "-" || f.against == "-":
+		return usage("rules are read from files: standard input is for the log")
+	}
+	for i, name := range logs {
+		if slices.Contains(logs[:i], name) {
+			return usage("%s is named twice: its requests would count twice", name)
+		}
+	}
+	if f.ruleSet != "" {
+		if err := checkRuleSet(f.ruleSet); err != nil {
+			return err
+		}
+	}
+	if len(f.fields) > 0 {
+		if f.format != logFormat(simulate.Auto) && f.format != logFormat(simulate.JSON) {
+			return usage("--field is for JSON lines and cannot be used with --format %s", f.format)
+		}
+		f.format = logFormat(simulate.JSON)
+		if err := simulate.Fields(f.fields); err != nil {
+			return usage("--field: %w", err)
+		}
+	}
+	return nil
+}
+
+func (f *simulateFlags) run(cmd *cobra.Command) error {
+	proposed, err := f.read(cmd, f.rules, "")
+	if err != nil {
+		return err
+	}
+	cfg := simulate.Config{Proposed: proposed, Format: simulate.Format(f.format), Fields: f.fields, Top: f.top}
+	if f.against != "" {
+		if cfg.Current, err = f.read(cmd, f.against, proposed.ID()); err != nil {
+			return err
+		}
+	}
+	bar := newProgress(cmd.ErrOrStderr())
+	for _, name := range f.logs {
+		in, err := openLog(name, cmd.InOrStdin(), bar)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = in.Close() }() // it was only read
+		cfg.Logs = append(cfg.Logs, simulate.Input{Name: name, Reader: in})
+	}
+	cfg.Progress = bar.show
+	report, err := simulate.Run(cmd.Context(), cfg)
+	bar.clear()
+	if err != nil {
+		return err
+	}
+	if f.html != "" {
+		if err := writeHTML(f.html, report); err != nil {
+			return err
+		}
+	}
+	if err := f.output.write(cmd.OutOrStdout(), report, func(out io.Writer) { writeSimulation(out, report) }); err != nil {
+		return err
+	}
+	return simulationError(report)
+}
+
+// read reads the rule set of a file: the one that --rule-set names, or like names, or the
+// only one.
+func (f *simulateFlags) read(cmd *cobra.Command, name, like string) (*fluxgate.RuleSet, error) {
+	sets, err := readRules(cmd.Context(), name, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, set := range sets {
+		if set.ID() == cmp.Or(f.ruleSet, like) {
+			return set, nil
+		}
+		ids = append(ids, set.ID())
+	}
+	slices.Sort(ids)
+	switch {
+	case f.ruleSet != "" && like == "":
+		return nil, usage("%s has no rule set %s: it has %s", name, f.ruleSet, strings.Join(ids, ", "))
+	case len(sets) > 1 && like != "":
+		return nil, usage("%s has no rule set %s: it has %s", name, like, strings.Join(ids, ", "))
+	case len(sets) > 1:
+		return nil, usage("%s has several rule sets: choose one with --rule-set: %s", name, strings.Join(ids, ", "))
+	}
+	return sets[0], nil
+}
+
+// completeRuleSets completes the ids of the rule sets in the files.
+func (f *simulateFlags) completeRuleSets(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	var ids []string
+	if f.rules != "" {
+		sets, _ := readRules(cmd.Context(), f.rules, nil, nil) // without rules there is nothing to complete
+		for _, set := range sets {
+			if strings.HasPrefix(set.ID(), typed) {
+				ids = append(ids, set.ID())
+			}
+		}
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}
+
+// openLog opens a log, whose bytes the progress bar counts.
+func openLog(name string, stdin io.Reader, bar *progress) (io.ReadCloser, error) {
+	if name == "-" {
+		bar.unknown = true
+		return io.NopCloser(stdin), nil
+	}
+	file, err := os.Open(name) //nolint:gosec // the file that the caller names
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && info.IsDir() {
+		err = usage("%s is a folder: name the files in it", name)
+	}
+	if err != nil {
+		_ = file.Close() // it was only read
+		return nil, err
+	}
+	return bar.of(file, info), nil
+}
+
+func writeHTML(name string, report *simulate.Report) error {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) //nolint:gosec // the file that the caller names
+	if err != nil {
+		return err
+	}
+	return errors.Join(report.WriteHTML(file), file.Close())
+}
+
+// simulationError is the error of a report that is not complete.
+func simulationError(report *simulate.Report) error {
+	switch {
+	case report.Problems():
+		return errors.New("a log was not read to its end: the report covers the lines before")
+	case report.Requests == 0:
+		return errors.New("no line of the logs could be parsed: see --format and --field")
+	}
+	return nil
+}

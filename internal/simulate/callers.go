@@ -1,0 +1,96 @@
+package simulate
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+const (
+	// maxCallers is how many callers of one rule are kept at most, maxAllCallers how many
+	// of a rule set. A caller takes about 150 bytes.
+	maxCallers    = 100_000
+	maxAllCallers = 1_000_000
+)
+
+// callers counts the requests of each caller of a rule: exactly while there are few
+// enough. Beyond, those that were limited least are dropped, and the counts of callers
+// that come later have an error.
+type callers struct {
+	most  int
+	index map[fluxgate.KeyID]int32
+	all   []callerCount
+	// distinct and limited are how many different ones there were, at least.
+	distinct, limited int
+	// missed is how many requests a caller that was dropped had at most.
+	missed int64
+}
+
+type callerCount struct {
+	id       fluxgate.KeyID
+	requests int64
+	limited  int64
+	newly    int64
+	missed   int64
+	identity string // set once it is limited
+}
+
+// callersOf are those of one of so many rules.
+func callersOf(rules int) callers {
+	return callers{most: max(1_000, min(maxCallers, maxAllCallers/max(1, rules))), index: map[fluxgate.KeyID]int32{}}
+}
+
+// overflowed reports whether callers were dropped.
+func (c *callers) overflowed() bool { return c.missed > 0 }
+
+// of returns the count of a caller, until the next call.
+func (c *callers) of(id fluxgate.KeyID) *callerCount {
+	if i, ok := c.index[id]; ok {
+		return &c.all[i]
+	}
+	if len(c.all) == c.most {
+		c.drop()
+	}
+	if !c.overflowed() {
+		c.distinct++
+	}
+	c.index[id] = int32(len(c.all))
+	c.all = append(c.all, callerCount{id: id, missed: c.missed})
+	return &c.all[len(c.all)-1]
+}
+
+// drop drops the half that was limited least, of those the ones with the fewest requests.
+func (c *callers) drop() {
+	c.sort()
+	kept := len(c.all) / 2
+	for i := range c.all[kept:] {
+		dropped := &c.all[kept+i]
+		c.missed = max(c.missed, dropped.requests+dropped.missed)
+		delete(c.index, dropped.id)
+	}
+	clear(c.all[kept:])
+	c.all = c.all[:kept]
+	for i := range c.all {
+		c.index[c.all[i].id] = int32(i)
+	}
+}
+
+// sort puts those that were limited most first.
+func (c *callers) sort() {
+	slices.SortFunc(c.all, func(a, b callerCount) int {
+		return cmp.Or(cmp.Compare(b.limited, a.limited), cmp.Compare(b.requests, a.requests), cmp.Compare(a.identity, b.identity))
+	})
+}
+
+// worst are the callers that were limited most. No other call may follow.
+func (c *callers) worst(most int) []Caller {
+	c.sort()
+	found := []Caller{}
+	for i := range c.all {
+		if k := &c.all[i]; len(found) < most && k.limited > 0 {
+			found = append(found, Caller{Identity: k.identity, Requests: k.requests, Limited: k.limited, Error: k.missed, NewlyLimited: k.newly})
+		}
+	}
+	return found
+}

@@ -1,0 +1,133 @@
+package simulate
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Format is the format of a log.
+type Format string
+
+// The formats.
+const (
+	// Auto detects one of the others by the first line that can be parsed.
+	Auto Format = "auto"
+	// Combined is the combined or common log format of nginx and Apache.
+	Combined Format = "combined"
+	// Envoy is Envoy's default format.
+	Envoy Format = "envoy"
+	// JSON has an object on every line.
+	JSON Format = "json"
+)
+
+// Formats are all formats.
+var Formats = []Format{Auto, Combined, Envoy, JSON}
+
+// parser parses the lines of one format.
+type parser interface {
+	// parse fills the entry, which is empty. What it sets may refer to the line.
+	parse(line string, e *entry) error
+}
+
+// formatter chooses the parser of a source.
+type formatter struct {
+	format Format // Auto until it is known
+	fields *jsonFields
+	// headers is whether any rule looks at headers.
+	headers bool
+}
+
+// parse parses a line. While the format is not known, the first character of the line says
+// which it could be, and a line that can be parsed decides.
+func (f *formatter) parse(line string, e *entry) error {
+	e.reset()
+	if line == "" {
+		return errEmpty
+	}
+	format := f.format
+	if format == Auto {
+		format = guess(line)
+	}
+	err := f.parser(format).parse(line, e)
+	if err == nil {
+		f.format = format
+	}
+	return err
+}
+
+func guess(line string) Format {
+	switch line[0] {
+	case '{':
+		return JSON
+	case '[':
+		return Envoy
+	}
+	return Combined
+}
+
+func (f *formatter) parser(format Format) parser {
+	switch format {
+	case JSON:
+		return f.fields
+	case Envoy:
+		return envoyParser{f.headers}
+	}
+	return combinedParser{f.headers}
+}
+
+// quoted cuts a quoted field off the beginning of a text. A backslash escapes the
+// character after it.
+func quoted(s string) (value, rest string, err error) {
+	if s == "" || s[0] != '"' {
+		return "", "", errFields
+	}
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			return s[1:i], s[i+1:], nil
+		}
+	}
+	return "", "", errQuote
+}
+
+// unescape resolves the escapes of nginx (\x22) and Apache (\" \\ \t \xhh). What is no
+// escape stays as it is.
+func unescape(s string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			b.WriteByte(s[i])
+			continue
+		}
+		i++
+		switch s[i] {
+		case '"', '\\':
+			b.WriteByte(s[i])
+		case 't':
+			b.WriteByte('\t')
+		case 'n':
+			b.WriteByte('\n')
+		case 'r':
+			b.WriteByte('\r')
+		case 'x':
+			var c byte
+			if len(s) >= i+3 {
+				if _, err := fmt.Sscanf(s[i+1:i+3], "%02x", &c); err == nil {
+					b.WriteByte(c)
+					i += 2
+					continue
+				}
+			}
+			b.WriteString(`\x`)
+		default:
+			b.WriteByte('\\')
+			b.WriteByte(s[i])
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,163 @@
+package simulate
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/textproto"
+	"slices"
+	"strings"
+)
+
+// jsonFields parses JSON lines by a mapping of fields.
+type jsonFields struct {
+	fields []jsonField
+	values []jsonValue
+}
+
+// jsonField says that the value at a path, with dots between its parts, is a part of the
+// request.
+type jsonField struct{ part, path string }
+
+// maxFields is how many fields a mapping has at most, defaults included.
+const maxFields = 64
+
+// defaultFields are what common servers and libraries write: nginx, Envoy, Caddy and
+// others. Of those for one part, the first that a line has counts.
+var defaultFields = []jsonField{
+	{"time", "time"}, {"time", "ts"}, {"time", "timestamp"}, {"time", "@timestamp"}, {"time", "start_time"}, {"time", "time_iso8601"}, {"time", "time_local"},
+	{"ip", "ip"}, {"ip", "client_ip"}, {"ip", "client.ip"}, {"ip", "remote_addr"}, {"ip", "remote_ip"}, {"ip", "request.client_ip"}, {"ip", "request.remote_ip"},
+	{"method", "method"}, {"method", "request_method"}, {"method", "request.method"},
+	{"path", "path"}, {"path", "uri"}, {"path", "request_uri"}, {"path", "request.uri"},
+	{"host", "host"}, {"host", "http_host"}, {"host", "authority"}, {"host", "request.host"},
+	{"user", "user"}, {"user", "user_id"}, {"user", "remote_user"},
+	{"status", "status"}, {"status", "response_code"},
+	{"request", "request"},
+}
+
+// parts are those of a request that a field can be, without header.NAME, attr.NAME and
+// cost.MEASURE.
+var parts = []string{"time", "ip", "method", "path", "host", "user", "apiKey", "status", "request", "cost"}
+
+// Fields checks a mapping such as ip=client.ip,header.X-Plan=plan.
+func Fields(mapping []string) error {
+	_, err := newJSONFields(mapping)
+	return err
+}
+
+// newJSONFields adds the defaults of all parts that the mapping does not have.
+func newJSONFields(mapping []string) (*jsonFields, error) {
+	var fields []jsonField
+	for _, text := range mapping {
+		part, path, _ := strings.Cut(text, "=")
+		f := jsonField{part, path}
+		if path == "" || strings.ContainsAny(path, `"\`) {
+			return nil, fmt.Errorf("%q is not PART=FIELD, such as ip=client.ip", text)
+		}
+		kind, name, named := strings.Cut(part, ".")
+		switch {
+		case !named && slices.Contains(parts, part):
+		case kind == "header" && name != "":
+			f.part = "header." + textproto.CanonicalMIMEHeaderKey(name)
+		case (kind == "attr" || kind == "cost") && name != "":
+		default:
+			return nil, fmt.Errorf("%q is not a part of a request: use one of %s, header.NAME, attr.NAME, cost.MEASURE", part, strings.Join(parts, ", "))
+		}
+		fields = append(fields, f)
+	}
+	given := len(fields)
+	for _, f := range defaultFields {
+		if !slices.ContainsFunc(fields[:given], func(g jsonField) bool { return g.part == f.part }) {
+			fields = append(fields, f)
+		}
+	}
+	if len(fields) > maxFields {
+		return nil, fmt.Errorf("%d fields, at most %d are possible", given, maxFields-len(fields)+given)
+	}
+	// Those of one part follow each other, and a request line follows the path.
+	slices.SortStableFunc(fields, func(a, b jsonField) int { return strings.Compare(a.part, b.part) })
+	return &jsonFields{fields: fields, values: make([]jsonValue, len(fields))}, nil
+}
+
+// hasSecrets reports whether lines may have secrets in plain.
+func (f *jsonFields) hasSecrets() bool {
+	return slices.ContainsFunc(f.fields, func(f jsonField) bool { return f.part == "apiKey" || isSecret(f.part) })
+}
+
+func (f *jsonFields) parse(line string, e *entry) error {
+	clear(f.values)
+	s := jsonScanner{text: line, fields: f.fields, values: f.values}
+	if !s.scan() {
+		return errJSON
+	}
+	last := "" // the part that was set last
+	for i := range f.fields {
+		part, v := f.fields[i].part, &f.values[i]
+		if v.text == "" || part == last {
+			continue
+		}
+		last = part
+		if err := e.setPart(part, v.decoded()); err != nil {
+			return err
+		}
+	}
+	switch {
+	case e.micros == 0:
+		return errTime
+	case e.req.Path == "":
+		return errPath
+	}
+	return nil
+}
+
+// decoded is the value without escapes.
+func (v *jsonValue) decoded() string {
+	if !v.escaped {
+		return v.text
+	}
+	var text string
+	_ = json.Unmarshal([]byte(`"`+v.text+`"`), &text) // it is a string
+	return text
+}
+
+// setPart sets a part of the request.
+func (e *entry) setPart(part, value string) (err error) {
+	switch part {
+	case "time":
+		ok := false
+		if e.micros, ok = anyTime(value); !ok {
+			err = errTime
+		}
+	case "ip":
+		err = e.setIP(value)
+	case "method":
+		e.req.Method = value
+	case "path":
+		err = e.setTarget(value)
+	case "host":
+		e.req.Host = dash(value)
+	case "user":
+		e.req.UserID = dash(value)
+	case "apiKey":
+		e.req.APIKey = dash(value)
+	case "status":
+		if value != "0" { // there was no response
+			err = e.setStatus(value)
+		}
+	case "request":
+		if e.req.Path == "" {
+			err = e.setRequestLine(value)
+		}
+	case "cost":
+		err = e.setCost("", value)
+	default:
+		switch kind, name, _ := strings.Cut(part, "."); kind {
+		case "header":
+			e.setHeader(name, dash(value))
+		case "attr":
+			e.setAttribute(name, value)
+		default:
+			err = e.setCost(name, value)
+		}
+	}
+	return err
+}

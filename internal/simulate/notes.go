@@ -1,0 +1,138 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// contents are the optional parts of requests that any line of the logs has. A rule that
+// looks at others is not simulated as it would work.
+type contents struct {
+	ip, user, apiKey, host bool
+	headers, attributes    map[string]bool
+	costs                  map[string]bool // by measure
+}
+
+func newContents() contents {
+	return contents{headers: map[string]bool{}, attributes: map[string]bool{}, costs: map[string]bool{}}
+}
+
+// add notes what a request has.
+func (c *contents) add(req *fluxgate.Request) {
+	c.ip = c.ip || req.IP.IsValid()
+	c.user = c.user || req.UserID != ""
+	c.apiKey = c.apiKey || req.APIKey != ""
+	c.host = c.host || req.Host != ""
+	note(c.headers, req.Headers)
+	note(c.attributes, req.Attributes)
+	note(c.costs, req.Costs)
+}
+
+func note[V any](known map[string]bool, names map[string]V) {
+	for name := range names {
+		if !known[name] && len(known) < maxNames {
+			known[name] = true
+		}
+	}
+}
+
+// maxNames bounds how many names are kept. A mapping has fewer.
+const maxNames = 1_000
+
+// has reports whether any line has a part, in the spelling of compositeKeyFields.
+func (c *contents) has(part string) bool {
+	switch part {
+	case "ip":
+		return c.ip
+	case "userId":
+		return c.user
+	case "apiKey":
+		return c.apiKey
+	case "host":
+		return c.host
+	case "method", "path":
+		return true
+	}
+	kind, name, _ := strings.Cut(part, ":")
+	known := c.attributes
+	switch kind {
+	case "header":
+		known = c.headers
+	case "attr":
+	default:
+		return false // a descriptor
+	}
+	for found := range known {
+		if found == name || kind == "header" && strings.EqualFold(found, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// needs are the parts of a request that a rule looks at.
+func needs(r *fluxgate.Rule) []string {
+	parts := slices.Clone(keyFields(r))
+	add := func(part string, needed bool) {
+		if needed && !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	add("host", len(r.When.Hosts) > 0)
+	add("ip", len(r.When.IPs) > 0)
+	add("userId", len(r.When.Users) > 0)
+	add("apiKey", len(r.When.APIKeys) > 0)
+	add("descriptor", len(r.When.Descriptor) > 0)
+	for name := range r.When.Headers {
+		add("header:"+name, true)
+	}
+	for name := range r.When.Attributes {
+		add("attr:"+name, true)
+	}
+	return parts
+}
+
+// needsHeaders reports whether a rule looks at headers.
+func needsHeaders(set *fluxgate.RuleSet) bool {
+	for r := range set.Rules() {
+		if slices.ContainsFunc(needs(&r), func(part string) bool { return strings.HasPrefix(part, "header:") }) {
+			return true
+		}
+	}
+	return false
+}
+
+// notes say where a rule set is simulated differently from how a server decides.
+func (r *replica) notes(has *contents) []string {
+	var notes []string
+	for _, c := range r.rules {
+		say := func(format string, args ...any) {
+			notes = append(notes, fmt.Sprintf("rule %s of %s: ", c.rule.ID, r.set.ID())+fmt.Sprintf(format, args...))
+		}
+		parts := needs(c.rule)
+		slices.Sort(parts)
+		parts = slices.DeleteFunc(parts, has.has)
+		if len(parts) > 0 {
+			say("it looks at %s, which no line has", strings.Join(parts, ", "))
+		}
+		if slices.ContainsFunc(c.rule.Bands, func(b fluxgate.Band) bool { return b.Kind == fluxgate.Concurrency }) {
+			say("requests at the same time are not simulated, because a log does not say how long each of them ran")
+		}
+		if c.rule.OnLimitExceed == fluxgate.WaitForRefill {
+			say("requests that a server would hold until their tokens are due count as limited")
+		}
+		if c.rule.Mode == fluxgate.ModeShadow && c.rule.Action != "" && c.rule.Action != fluxgate.ActionLimit {
+			say("a rule in shadow mode that does not limit has no effect")
+		}
+		if measure := c.rule.Measure(); measure != fluxgate.MeasureRequests && !has.costs[measure] {
+			say("no line has a cost in %s, so every request costs 1: name the field with --field cost.%s=NAME", measure, measure)
+		}
+	}
+	if evicted := r.store.Stats().Evicted; evicted > 0 {
+		notes = append(notes, fmt.Sprintf("%d buckets of %s were evicted before they were full, because there were more than 1,000,000: fewer requests are limited than should be", evicted, r.set.ID()))
+	}
+	return notes
+}

@@ -1,0 +1,174 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// Config says what to replay.
+type Config struct {
+	// Proposed are the rules to try out, Current those to compare them with, or nil.
+	Proposed, Current *fluxgate.RuleSet
+	// Logs are read together, in the order of their times.
+	Logs []Input
+	// Format is that of all logs. Empty means Auto.
+	Format Format
+	// Fields maps the fields of JSON lines: ip=client.ip. Parts of a request that it does
+	// not have are looked for under common names.
+	Fields []string
+	// Top is how many callers and minutes are listed. 0 means 5.
+	Top int
+	// Progress is called every few thousand lines with the number of requests, if it is
+	// not nil.
+	Progress func(requests int64)
+}
+
+// progressEvery is after how many requests progress is reported.
+const progressEvery = 4_096
+
+// Run replays logs. An error means that there is no report; a log that cannot be read to
+// its end is in the report.
+func Run(ctx context.Context, cfg Config) (*Report, error) {
+	r, err := newReplay(cfg)
+	if err != nil {
+		return nil, err
+	}
+	for s := r.merger.next(); s != nil; s = r.merger.next() {
+		if err := r.step(ctx, s.entry); err != nil {
+			return nil, err
+		}
+		if r.report.Requests%progressEvery == 0 && cfg.Progress != nil {
+			cfg.Progress(r.report.Requests)
+		}
+	}
+	return r.finish(), nil
+}
+
+// replay is a simulation under way.
+type replay struct {
+	report    *Report
+	sources   []*source
+	merger    *merger
+	proposed  *replica
+	current   *replica // or nil
+	contents  contents
+	minutes   topMinutes
+	last      int64
+	different Difference
+}
+
+func newReplay(cfg Config) (*replay, error) {
+	if cfg.Proposed == nil || len(cfg.Logs) == 0 {
+		return nil, errors.New("a simulation needs rules and a log")
+	}
+	if cfg.Format == "" {
+		cfg.Format = Auto
+	}
+	if cfg.Top == 0 {
+		cfg.Top = 5
+	}
+	fields, err := newJSONFields(cfg.Fields)
+	if err != nil {
+		return nil, err
+	}
+	r := &replay{report: &Report{BusiestMinutes: []Minute{}, Notes: []string{}}, contents: newContents()}
+	r.minutes = topMinutes{most: cfg.Top, measure: func(m *Minute) int64 { return m.Requests }}
+	format := formatter{format: cfg.Format, fields: fields, headers: needsHeaders(cfg.Proposed)}
+	if r.proposed, err = newReplica(cfg.Proposed, cfg.Top); err != nil {
+		return nil, err
+	}
+	if cfg.Current != nil {
+		format.headers = format.headers || needsHeaders(cfg.Current)
+		if r.current, err = newReplica(cfg.Current, cfg.Top); err != nil {
+			return nil, err
+		}
+		for id, c := range r.proposed.byID {
+			if other := r.current.byID[id]; other != nil {
+				c.other, other.other = other, c
+			}
+		}
+	}
+	for _, in := range cfg.Logs {
+		r.sources = append(r.sources, newSource(in, format))
+	}
+	r.merger = newMerger(slices.Clone(r.sources))
+	return r, nil
+}
+
+// step decides one request.
+func (r *replay) step(ctx context.Context, e *entry) error {
+	if r.report.Requests == 0 {
+		from := time.UnixMicro(e.micros).UTC()
+		r.report.From, r.report.total = &from, newSeries(e.micros)
+	}
+	r.report.Requests++
+	r.last = e.micros
+	if e.status == http.StatusTooManyRequests {
+		r.report.Logged429++
+	}
+	r.contents.add(&e.req)
+	limited, err := r.proposed.decide(ctx, e)
+	if err != nil {
+		return err
+	}
+	limitedNow := false
+	if r.current != nil {
+		if limitedNow, err = r.current.decide(ctx, e); err != nil {
+			return err
+		}
+		r.different.add(limited, limitedNow)
+		r.proposed.compare(r.current)
+		r.current.count(e, false)
+	}
+	r.proposed.count(e, r.current != nil && !limitedNow)
+	r.count(e, limited, limitedNow)
+	return nil
+}
+
+// count counts the request in its minute and in the plot.
+func (r *replay) count(e *entry, limited, limitedNow bool) {
+	m, p := r.minutes.at(e.micros), r.report.total.at(e.micros)
+	m.Requests++
+	p.requests++
+	if limited {
+		m.Limited++
+		p.limited++
+	}
+	if limitedNow {
+		m.LimitedNow++
+		p.current++
+	}
+}
+
+func (r *replay) finish() *Report {
+	report := r.report
+	for _, s := range r.sources {
+		report.Logs = append(report.Logs, s.log)
+	}
+	if report.Requests > 0 {
+		to := time.UnixMicro(r.last).UTC()
+		report.To = &to
+	}
+	r.minutes.close()
+	report.BusiestMinutes = append(report.BusiestMinutes, r.minutes.best...)
+	report.Notes = append(report.Notes, r.proposed.notes(&r.contents)...)
+	report.Proposed = r.proposed.result(func(*ruleCount) bool { return r.current != nil })
+	if r.current != nil {
+		for _, note := range r.current.notes(&r.contents) {
+			if !slices.Contains(report.Notes, note) {
+				report.Notes = append(report.Notes, note)
+			}
+		}
+		result := r.current.result(func(c *ruleCount) bool { return c.other == nil })
+		for i := range result.Rules {
+			result.Rules[i].Removed = result.Rules[i].Difference != nil
+		}
+		report.Current, report.Difference = &result, &r.different
+	}
+	return report
+}

@@ -1,0 +1,144 @@
+package simulate
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/fluxgate/fluxgate/internal/printable"
+)
+
+// Input is a log to read.
+type Input struct {
+	Name string
+	io.Reader
+}
+
+// source reads the entries of one log.
+type source struct {
+	log    Log
+	lines  *lineReader
+	format formatter
+	entry  *entry
+
+	latest     int64 // the furthest time so far
+	latestLine int64
+}
+
+// gzipMagic is how a gzip file begins.
+const gzipMagic = "\x1f\x8b"
+
+// newSource decompresses what begins like a gzip file.
+func newSource(in Input, format formatter) *source {
+	s := &source{log: Log{Name: in.Name}, format: format, entry: newEntry()}
+	plain := bufio.NewReader(in.Reader)
+	var text io.Reader = plain
+	if magic, _ := plain.Peek(len(gzipMagic)); string(magic) == gzipMagic {
+		unpacked, err := gzip.NewReader(plain)
+		if err != nil {
+			s.fail(err)
+			text = strings.NewReader("")
+		} else {
+			text = unpacked
+		}
+	}
+	s.lines = newLineReader(text)
+	return s
+}
+
+// next reads up to the next line that is a request, and reports whether there is one.
+// Its time is at least that of the request before it.
+func (s *source) next() bool {
+	for {
+		line, err := s.lines.next()
+		s.log.Lines = s.lines.number
+		switch {
+		case err == nil:
+			err = s.format.parse(line, s.entry)
+		case !errors.Is(err, errLong):
+			s.end(err)
+			return false
+		}
+		if err == nil {
+			s.log.Requests++
+			s.order()
+			return true
+		}
+		s.skip(line, err)
+	}
+}
+
+// order gives a request that is earlier than one before it the time of that one: tokens
+// must not come back twice.
+func (s *source) order() {
+	back := s.latest - s.entry.micros
+	if back <= 0 {
+		s.latest, s.latestLine = s.entry.micros, s.lines.number
+		return
+	}
+	s.entry.micros = s.latest
+	if s.log.SteppedBack == nil {
+		s.log.SteppedBack = &StepsBack{}
+	}
+	steps := s.log.SteppedBack
+	steps.Lines++
+	if longest := time.Duration(back) * time.Microsecond; longest > steps.longest {
+		steps.longest, steps.LongestSeconds = longest, longest.Seconds()
+		steps.Line, steps.After = s.lines.number, s.latestLine
+	}
+}
+
+// skip counts a line that cannot be used.
+func (s *source) skip(line string, why error) {
+	if errors.Is(why, errLong) {
+		s.log.TooLong++
+	} else {
+		s.log.Unparsed++
+	}
+	if s.log.FirstSkipped != nil {
+		return
+	}
+	first := &SkippedLine{Line: s.lines.number, Reason: why.Error()}
+	if !s.format.fields.hasSecrets() {
+		first.Text = printable.Line(withoutQueries(line), 160)
+	}
+	s.log.FirstSkipped = first
+}
+
+// end notes why a log has ended before its end.
+func (s *source) end(err error) {
+	if s.log.Format = string(s.format.format); s.format.format == Auto {
+		s.log.Format = "unknown"
+	}
+	if !errors.Is(err, io.EOF) {
+		s.fail(err)
+	}
+}
+
+func (s *source) fail(err error) {
+	if s.log.Problem == "" {
+		s.log.Problem = fmt.Sprintf("cannot be read beyond line %d: %v", s.log.Lines, err)
+	}
+}
+
+// withoutQueries replaces the queries of paths, which may have secrets in them.
+func withoutQueries(line string) string {
+	var b strings.Builder
+	for {
+		before, query, found := strings.Cut(line, "?")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		b.WriteString("?…")
+		end := strings.IndexAny(query, " \"")
+		if end < 0 {
+			end = len(query)
+		}
+		line = query[end:]
+	}
+}
