@@ -1,0 +1,423 @@
+package simulate
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/store/memstore"
+)
+
+// replayed replays texts as logs.
+func replayed(t testing.TB, cfg Config, logs ...string) *Report {
+	t.Helper()
+	for i, text := range logs {
+		cfg.Logs = append(cfg.Logs, Input{fmt.Sprint("log-", i), strings.NewReader(text)})
+	}
+	report, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func ruleSet(t testing.TB, rules ...fluxgate.Rule) *fluxgate.RuleSet {
+	t.Helper()
+	set, err := fluxgate.NewRuleSet("api-limits", rules...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// manyRules are of every kind, scope, mode and action.
+func manyRules(t testing.TB, tight int64) *fluxgate.RuleSet {
+	t.Helper()
+	minute := []fluxgate.Band{fluxgate.PerMinute(30 * tight), {Label: "burst", Capacity: 3 * tight, Refill: time.Second}}
+	return ruleSet(t,
+		fluxgate.Rule{ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: minute, Paths: []string{"/api/**"}},
+		fluxgate.Rule{ID: "per-user", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{{Kind: fluxgate.SlidingWindow, Capacity: 20 * tight, Refill: time.Minute}}, Paths: []string{"/api/**"}},
+		fluxgate.Rule{ID: "daily", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: 200 * tight, Period: "hour", Timezone: "Asia/Kolkata"}}},
+		fluxgate.Rule{ID: "keys", Scope: fluxgate.ScopeAPIKey, OnMissingIdentity: fluxgate.MissingRefuse, Bands: minute, Paths: []string{"/keys/**"}},
+		fluxgate.Rule{ID: "composite", Scope: fluxgate.ScopeComposite, KeyFields: []string{"method", "path", "header:X-Plan"}, Bands: minute, Mode: fluxgate.ModeShadow},
+		fluxgate.Rule{ID: "cost", Cost: "tokens", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerMinute(100 * tight)}, Paths: []string{"/keys/**"}},
+		fluxgate.Rule{ID: "open", Action: fluxgate.ActionAllow, Paths: []string{"/open"}, Priority: 9},
+		fluxgate.Rule{ID: "closed", Action: fluxgate.ActionDeny, Paths: []string{"/closed"}, When: fluxgate.When{Headers: map[string][]string{"X-Plan": {"gold"}}}, Priority: 8},
+	)
+}
+
+// randomRequest is one of a few callers', at most seconds after the one before.
+type randomRequest struct {
+	at  time.Time
+	req fluxgate.Request
+}
+
+func randomRequests(n int, start time.Time) []randomRequest {
+	random := rand.New(rand.NewPCG(17, 2))
+	paths := []string{"/api/orders", "/api/a%2Fb", "/api//x", "/keys/1", "/open", "/closed", "/other", "/bad#path"}
+	requests := make([]randomRequest, n)
+	for i := range requests {
+		start = start.Add(time.Duration(random.ExpFloat64() * float64(80*time.Millisecond)).Truncate(time.Microsecond))
+		r := fluxgate.Request{
+			IP: netip.AddrFrom4([4]byte{192, 0, 2, byte(random.IntN(20))}), Method: []string{"GET", "POST"}[random.IntN(2)], Path: paths[random.IntN(len(paths))],
+			Cost: int64(1 + random.IntN(2)),
+		}
+		if random.IntN(3) > 0 {
+			r.UserID = fmt.Sprint("user-", random.IntN(30))
+		}
+		if random.IntN(2) > 0 {
+			r.APIKey = fmt.Sprint("secret-", random.IntN(9))
+			r.Costs = map[string]int64{"tokens": random.Int64N(200)}
+		}
+		if random.IntN(3) > 0 {
+			r.Headers = map[string][]string{"X-Plan": {[]string{"gold", "free"}[random.IntN(2)]}}
+		}
+		requests[i] = randomRequest{start, r}
+	}
+	return requests
+}
+
+var randomMapping = []string{"time=ts", "ip=client.ip", "user=who", "apiKey=key", "header.X-Plan=plan", "cost=units", "cost.tokens=tokens"}
+
+// jsonLog writes requests as a log of JSON lines.
+func jsonLog(t testing.TB, requests []randomRequest) string {
+	t.Helper()
+	var b strings.Builder
+	for _, r := range requests {
+		line := map[string]any{"ts": r.at.Format(time.RFC3339Nano), "client": map[string]any{"ip": r.req.IP}, "method": r.req.Method, "path": r.req.Path, "units": r.req.Cost}
+		if r.req.UserID != "" {
+			line["who"] = r.req.UserID
+		}
+		if r.req.APIKey != "" {
+			line["key"], line["tokens"] = r.req.APIKey, r.req.Costs["tokens"]
+		}
+		if r.req.Headers != nil {
+			line["plan"] = r.req.Headers["X-Plan"][0]
+		}
+		text, err := json.Marshal(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(text)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// A simulation decides 100,000 requests as an engine does that was there: one with the
+// store and the clock of a server, in a bubble in which time passes as in the log.
+func TestRun_EqualsEngine_NoRace(t *testing.T) {
+	const n = 100_000
+	set := manyRules(t, 1)
+	var requests []randomRequest
+	live := make([]fluxgate.Decision, n)
+	synctest.Test(t, func(t *testing.T) {
+		store, err := memstore.New(memstore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		engine, err := fluxgate.New(store, fluxgate.Static(set))
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests = randomRequests(n, time.Now().UTC().Add(time.Second))
+		for i := range requests {
+			time.Sleep(time.Until(requests[i].at))
+			if live[i], err = engine.Check(t.Context(), &requests[i].req); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	r, err := newReplay(Config{Proposed: set, Fields: randomMapping, Logs: []Input{{"log", strings.NewReader(jsonLog(t, requests))}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons, rejected := map[fluxgate.Reason]int64{}, map[string]int64{}
+	i := 0
+	for s := r.merger.next(); s != nil; s = r.merger.next() {
+		limited, err := r.proposed.decide(t.Context(), s.entry)
+		if err != nil || limited == live[i].Allowed {
+			t.Fatalf("request %d at %v: limited is %v, live %v (%s by %s), %v\n%+v", i, requests[i].at, limited, !live[i].Allowed, live[i].Reason, live[i].RuleID, err, s.entry.req)
+		}
+		r.proposed.count(s.entry, false)
+		reasons[live[i].Reason]++
+		before := ""
+		for b := range live[i].Bands() {
+			if id := b.Rule.ID; b.Status != fluxgate.OK && id != before {
+				rejected[id]++
+				before = id
+			}
+		}
+		switch live[i].Reason {
+		case fluxgate.ReasonDenied, fluxgate.ReasonMissingIdentity:
+			rejected[live[i].RuleID]++
+		}
+		i++
+	}
+	if i != n || !reflect.DeepEqual(r.proposed.reasons, reasons) {
+		t.Errorf("%d requests, reasons %v, live %v", i, r.proposed.reasons, reasons)
+	}
+	for id, c := range r.proposed.byID {
+		if c.limited != rejected[id] {
+			t.Errorf("rule %s limits %d, live %d", id, c.limited, rejected[id])
+		}
+		if c.rule.Action != fluxgate.ActionAllow && c.limited == 0 {
+			t.Errorf("rule %s limits nothing: the test shows nothing about it", id)
+		}
+	}
+	if len(reasons) < 5 {
+		t.Errorf("only the reasons %v", reasons)
+	}
+}
+
+// The numbers of a comparison add up, for the rule sets and for each rule.
+func TestRun_DifferenceAddsUp(t *testing.T) {
+	proposed := manyRules(t, 1)
+	var rules []fluxgate.Rule
+	for r := range manyRules(t, 2).Rules() {
+		switch r.ID {
+		case "keys":
+			r.ID = "old-keys"
+		case "per-user":
+			r.Bands[0].Capacity = 5
+		}
+		rules = append(rules, r)
+	}
+	current := ruleSet(t, rules...)
+	log := jsonLog(t, randomRequests(20_000, time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)))
+	r := replayed(t, Config{Proposed: proposed, Current: current, Fields: randomMapping}, log)
+	alone := replayed(t, Config{Proposed: proposed, Fields: randomMapping}, log)
+	was := replayed(t, Config{Proposed: current, Fields: randomMapping}, log)
+
+	d := r.Difference
+	if d.Newly == 0 || d.NoLonger == 0 || d.Both == 0 || d.Neither == 0 {
+		t.Errorf("the test shows nothing: %+v", d)
+	}
+	if d.Newly+d.NoLonger+d.Both+d.Neither != r.Requests || r.Requests != 20_000 {
+		t.Errorf("%+v of %d requests", d, r.Requests)
+	}
+	if d.Newly+d.Both != alone.Proposed.Limited || d.NoLonger+d.Both != was.Proposed.Limited {
+		t.Errorf("%+v: %d and %d are limited", d, alone.Proposed.Limited, was.Proposed.Limited)
+	}
+	for i, rule := range r.Proposed.Rules {
+		d := rule.Difference
+		if rule.Limited != alone.Proposed.Rules[i].Limited || d.Newly+d.Both != rule.Limited || rule.Requests != alone.Proposed.Rules[i].Requests {
+			t.Errorf("rule %s: %+v, %+v", rule.Rule, rule, d)
+		}
+		for _, other := range r.Current.Rules {
+			if other.Rule == rule.Rule && d.NoLonger+d.Both != other.Limited {
+				t.Errorf("rule %s: %+v, and %d are limited today", rule.Rule, d, other.Limited)
+			}
+		}
+		var sum int64
+		for _, c := range rule.WorstCallers {
+			sum += c.Limited
+			if c.Limited > c.Requests || c.NewlyLimited > c.Limited {
+				t.Errorf("rule %s: caller %+v", rule.Rule, c)
+			}
+		}
+		if sum > rule.Limited {
+			t.Errorf("rule %s: callers are limited %d times, the rule limits %d", rule.Rule, sum, rule.Limited)
+		}
+	}
+	if removed := r.Removed(); len(removed) != 1 || removed[0].Rule != "old-keys" || removed[0].Difference.NoLonger != removed[0].Limited {
+		t.Errorf("removed are %+v", removed)
+	}
+	for i := range alone.Proposed.Rules {
+		for _, c := range alone.Proposed.Rules[i].WorstCallers {
+			if c.NewlyLimited != 0 {
+				t.Errorf("without a comparison %+v", c)
+			}
+		}
+	}
+}
+
+// perIP limits every address to a number of requests an hour.
+func perIP(t testing.TB, n int64) *fluxgate.RuleSet {
+	t.Helper()
+	return ruleSet(t, fluxgate.Rule{ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerHour(n)}})
+}
+
+// line is of the combined format.
+func line(ip string, second int, path string) string {
+	at := time.Date(2026, 11, 16, 15, 0, second, 0, time.UTC)
+	return fmt.Sprintf("%s - - [%s] \"GET %s HTTP/1.1\" 200 1 \"-\" \"-\"\n", ip, at.Format("02/Jan/2006:15:04:05 -0700"), path)
+}
+
+func gzipped(t testing.TB, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// Several logs are read in the order of their times, whatever the order of the files, and
+// each has its own format and compression.
+func TestRun_SeveralLogs(t *testing.T) {
+	old, recent := "", ""
+	for i := range 40 {
+		old += line("192.0.2.1", i, "/old")
+		recent += line("192.0.2.1", 3600+i, "/new")
+	}
+	envoy := `[2026-11-16T15:30:00.5Z] "GET / HTTP/2" 429 - 1 0 2 1 "192.0.2.1" "a" "b" "c" "d"` + "\n"
+	r := replayed(t, Config{Proposed: perIP(t, 60)}, recent, gzipped(t, old)+gzipped(t, line("192.0.2.2", 41, "/")), envoy+`{"time":1}`)
+	// 40 of 60 are taken in the first minute and are back after 40 minutes.
+	if r.Requests != 82 || r.Proposed.Limited != 0 || r.Logged429 != 1 {
+		t.Errorf("%d requests, %d limited, %d answered with 429", r.Requests, r.Proposed.Limited, r.Logged429)
+	}
+	for i, want := range []Log{
+		{Name: "log-0", Format: "combined", Lines: 40, Requests: 40}, {Name: "log-1", Format: "combined", Lines: 41, Requests: 41},
+		{Name: "log-2", Format: "envoy", Lines: 2, Requests: 1, Unparsed: 1, FirstSkipped: &SkippedLine{2, errTime.Error(), `{"time":1}`}},
+	} {
+		if !reflect.DeepEqual(r.Logs[i], want) {
+			t.Errorf("%+v\nwant\n%+v", r.Logs[i], want)
+		}
+	}
+	if r.From.Format(time.DateTime) != "2026-11-16 15:00:00" || r.To.Format(time.DateTime) != "2026-11-16 16:00:39" {
+		t.Errorf("from %v to %v", r.From, r.To)
+	}
+	if m := r.BusiestMinutes; len(m) != 3 || m[0].Requests != 41 || m[1].Requests != 40 || m[2].Requests != 1 || m[1].Time.Hour() != 16 {
+		t.Errorf("busiest minutes %+v", m)
+	}
+}
+
+// Times that step back are counted, and give no tokens back.
+func TestRun_TimesStepBack(t *testing.T) {
+	text := ""
+	for range 10 { // each step forward would be a token
+		text += line("192.0.2.1", 120, "/") + line("192.0.2.1", 60, "/")
+	}
+	r := replayed(t, Config{Proposed: perIP(t, 60)}, strings.Repeat(text, 4))
+	if r.Proposed.Limited != 20 {
+		t.Errorf("%d of 80 are limited, want 20", r.Proposed.Limited)
+	}
+	if s := r.Logs[0].SteppedBack; s == nil || s.Lines != 40 || s.LongestSeconds != 60 || s.Line != 2 || s.After != 1 {
+		t.Errorf("steps back: %+v", s)
+	}
+}
+
+// Hostile lines are counted and shown as text, never as something else.
+func TestRun_HostileLines(t *testing.T) {
+	const script = `<script>alert(1)</script>`
+	giant := strings.Repeat("x", 3*chunkSize)
+	text := script + "\n" + giant + "\n" + line("192.0.2.1", 1, "/ok") + "\x00\x00\n\n" + strings.Repeat("y", maxLine+1) + "\r\n" +
+		line("192.0.2.1", 2, "/"+script) + "\xff\xfe\xfd\n" + strings.Replace(line("192.0.2.1", 3, "/"), "- - [", "- "+script+"\x1b[31m\xff [", 1) + giant
+	set := ruleSet(t, fluxgate.Rule{ID: "by", Scope: fluxgate.ScopeComposite, KeyFields: []string{"userId", "path"}, Bands: []fluxgate.Band{{Capacity: 1, Refill: time.Hour}}})
+	r := replayed(t, Config{Proposed: set}, text+"\n"+strings.Replace(line("192.0.2.1", 3, "/"), "- - [", "- "+script+"\x1b[31m\xff [", 1)+"cut off")
+	l := r.Logs[0]
+	// script, giant, ok, NUL, empty, long, path, bad UTF-8, user, giant, user, cut off
+	if l.Lines != 12 || l.Requests != 4 || l.Unparsed != 5 || l.TooLong != 3 {
+		t.Errorf("%+v", l)
+	}
+	if first := l.FirstSkipped; first == nil || first.Line != 1 || first.Text != script {
+		t.Errorf("first skipped: %+v", first)
+	}
+	if c := r.Proposed.Rules[0].WorstCallers; len(c) != 1 || c[0].Identity != "user "+script+"\ufffd[31m\ufffd, path /" {
+		t.Errorf("callers %+v", c)
+	}
+	page := htmlOf(t, r)
+	if strings.Contains(page, "<script") || !strings.Contains(page, "&lt;script&gt;") {
+		t.Error("the page has a script, or does not show the line")
+	}
+}
+
+func TestRun_BrokenGzip(t *testing.T) {
+	var text strings.Builder
+	random := rand.New(rand.NewPCG(1, 1))
+	for i := range 2_000 {
+		text.WriteString(line(fmt.Sprint("192.0.2.", random.IntN(256)), i/2, fmt.Sprint("/", random.Int())))
+	}
+	packed := gzipped(t, text.String())
+	for name, broken := range map[string]string{
+		"truncated": packed[:len(packed)/2], "wrong checksum": packed[:len(packed)-6] + "xxxxxx", "header only": packed[:3], "changed": packed[:20_000] + "\x00\x01\x02\x03" + packed[20_004:],
+	} {
+		r := replayed(t, Config{Proposed: perIP(t, 10)}, broken, line("198.51.100.1", 1, "/"))
+		if r.Logs[0].Problem == "" || !r.Problems() {
+			t.Errorf("%s: no problem: %+v", name, r.Logs[0])
+		}
+		if name != "changed" && r.Logs[0].Unparsed != 0 || r.Requests != r.Logs[0].Requests+1 {
+			t.Errorf("%s: %+v of %d requests", name, r.Logs[0], r.Requests)
+		}
+	}
+}
+
+// Secrets are in no output: neither those that callers are counted by nor those in a line
+// that cannot be parsed.
+func TestRun_HidesSecrets(t *testing.T) {
+	const secret = "hunter-2-secret"
+	set := ruleSet(t,
+		fluxgate.Rule{ID: "keys", Scope: fluxgate.ScopeAPIKey, Bands: []fluxgate.Band{{Capacity: 1, Refill: time.Hour}}},
+		fluxgate.Rule{ID: "headers", Scope: fluxgate.ScopeComposite, KeyFields: []string{"header:Authorization", "attr:session_id", "apiKey"}, Bands: []fluxgate.Band{{Capacity: 1, Refill: time.Hour}}},
+	)
+	text := strings.Repeat(`{"time":1794841200,"path":"/?key=`+secret+`","k":"`+secret+`"}`+"\n", 3) + `{"k":"` + secret + `"}`
+	mapped := replayed(t, Config{Proposed: set, Fields: []string{"apiKey=k", "header.Authorization=k", "attr.session_id=k"}}, text)
+	plain := replayed(t, Config{Proposed: perIP(t, 1)}, strings.Repeat(line("x", 1, "/a?key="+secret), 2))
+	for _, r := range []*Report{mapped, plain} {
+		asJSON, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(asJSON)+htmlOf(t, r), secret) {
+			t.Errorf("a secret is in\n%s", asJSON)
+		}
+	}
+	if c := mapped.Proposed.Rules[1].WorstCallers; len(c) != 1 || c[0].Identity != "API key sha256:05ab494def58…" {
+		t.Errorf("callers %+v", c)
+	}
+	if first := plain.Logs[0].FirstSkipped; first.Text != `x - - [16/Nov/2026:15:00:01 +0000] "GET /a?… HTTP/1.1" 200 1 "-" "-"` {
+		t.Errorf("first skipped: %+v", first)
+	}
+}
+
+// Where a rule cannot be simulated as it works, the report says so.
+func TestRun_Notes(t *testing.T) {
+	hour := []fluxgate.Band{fluxgate.PerHour(1)}
+	set := ruleSet(t,
+		fluxgate.Rule{ID: "a", Scope: fluxgate.ScopeAPIKey, Bands: hour, When: fluxgate.When{Hosts: []string{"a.example"}, Attributes: map[string][]string{"tier": {"*"}}}},
+		fluxgate.Rule{ID: "b", Bands: []fluxgate.Band{{Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Hour}}},
+		fluxgate.Rule{ID: "c", Bands: []fluxgate.Band{fluxgate.PerHour(100)}, OnLimitExceed: fluxgate.WaitForRefill},
+		fluxgate.Rule{ID: "d", Action: fluxgate.ActionDeny, Mode: fluxgate.ModeShadow},
+		fluxgate.Rule{ID: "e", Cost: "tokens", Bands: []fluxgate.Band{fluxgate.PerHour(100)}},
+		fluxgate.Rule{ID: "f", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerHour(100)}},
+		fluxgate.Rule{ID: "g", Disabled: true, Scope: fluxgate.ScopeUser, Bands: hour},
+	)
+	r := replayed(t, Config{Proposed: set}, line("192.0.2.1", 1, "/")+line("192.0.2.1", 2, "/"))
+	want := []string{
+		"rule a of api-limits: it looks at apiKey, attr:tier, host, which no line has",
+		"rule b of api-limits: requests at the same time are not simulated, because a log does not say how long each of them ran",
+		"rule c of api-limits: requests that a server would hold until their tokens are due count as limited",
+		"rule d of api-limits: a rule in shadow mode that does not limit has no effect",
+		"rule e of api-limits: no line has a cost in tokens, so every request costs 1: name the field with --field cost.tokens=NAME",
+	}
+	if !reflect.DeepEqual(r.Notes, want) {
+		t.Errorf("notes\n%s", strings.Join(r.Notes, "\n"))
+	}
+	if r.Proposed.Limited != 0 {
+		t.Errorf("%d are limited by the number of requests at the same time", r.Proposed.Limited)
+	}
+}
+
+func htmlOf(t testing.TB, r *Report) string {
+	t.Helper()
+	var b strings.Builder
+	if err := r.WriteHTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
