@@ -22,6 +22,8 @@ func TestCompletion_IDsAndKeys(t *testing.T) {
 		{"explain --rule-set ", "other\n", ""},
 		{"bucket peek --rule-set ", "other\n", ""},
 		{"check --rule-set ", "other\n", ""},
+		{"simulate --rules " + rules + " --rule-set o", "other\n", "api-limits"},
+		{"simulate --format ", "envoy\n", ""},
 		{"serve --set redis.u", "redis.uri=\n", "mongo"},
 		{"doctor --set ", "rules.file=\n", ""},
 		{"doctor --set reload.strategy=", "reload.strategy=REDIS_PUBSUB\n", ""},

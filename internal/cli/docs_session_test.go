@@ -26,6 +26,8 @@ var sessions = []struct {
 	{"docs/getting-started.md", "Change rules in production", true},
 	{"docs/envoy.md", "How a call is decided", false},
 	{"docs/envoy.md", "Its configuration files", false},
+	{"docs/simulate.md", "Compare two rule sets", false},
+	{"docs/simulate.md", "Logs", false},
 }
 
 // The documented sessions work; only addresses differ.
@@ -144,12 +146,18 @@ func wrongCode(output string, code int) string {
 	return ""
 }
 
-// programFolder returns a folder of its own that has the program in it.
+// programFolder returns a folder of its own that has the program and the examples in it.
 func programFolder(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
-	if err := os.Symlink(testenv.Fluxgate(t), filepath.Join(folder, "fluxgate")); err != nil {
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
 		t.Fatal(err)
+	}
+	for name, to := range map[string]string{"fluxgate": testenv.Fluxgate(t), "examples": examples} {
+		if err := os.Symlink(to, filepath.Join(folder, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return folder
 }

@@ -13,7 +13,7 @@ import (
 func writeSimulation(out io.Writer, r *simulate.Report) {
 	paint := painter(out)
 	if r.Requests > 0 {
-		printf(out, "%d requests from %s to %s\n", r.Requests, moment(r.From), moment(r.To))
+		printf(out, "%s from %s to %s\n", count(int(r.Requests), "request"), moment(r.From), moment(r.To))
 		printf(out, "%s would limit %s of them", printable.Line(r.Proposed.RuleSet, maxCell), paint(red, limitedOf(r.Proposed.Limited, r.Requests)))
 		if r.Logged429 > 0 {
 			printf(out, "; when they were logged, %d were answered with 429", r.Logged429)
@@ -52,34 +52,29 @@ func writeDifference(out io.Writer, r *simulate.Report) {
 }
 
 func writeSimulatedRules(out io.Writer, r *simulate.Report) {
-	columns := []string{"RULE", "DOES", "REQUESTS", "LIMITED", "CALLERS", "LIMITED CALLERS", "NEWLY", "NO LONGER", "PEAK MINUTE"}
-	t := table{columns: columns, optional: map[string]string{"DOES": "limit", "NEWLY": none, "NO LONGER": none}}
-	add := func(rule *simulate.RuleResult) {
-		does := rule.Action
-		switch {
-		case rule.Removed:
-			does = "removed"
-		case rule.Shadow:
-			does += " in shadow"
+	t := table{
+		columns:  []string{"RULE", "DOES", "REQUESTS", "LIMITED", "NEWLY", "BY CURRENT", "NO LONGER", "CALLERS", "LIMITED CALLERS", "PEAK MINUTE"},
+		optional: map[string]string{"DOES": "limit", "NEWLY": none, "BY CURRENT": none, "NO LONGER": none},
+	}
+	for _, c := range r.RuleChanges() {
+		var requests, limited, newly, byCurrent, noLonger, peak any = none, none, none, none, none, none
+		if p := c.Proposed; p != nil {
+			requests, limited = p.Requests, limitedOf(p.Limited, p.Requests)
+			if r.Difference != nil {
+				newly = p.Changed
+			}
 		}
-		more := ""
-		if rule.MoreCallers {
-			more = "more than "
+		if c.Current != nil {
+			byCurrent, noLonger = c.Current.Limited, c.Current.Changed
 		}
-		var newly, noLonger, peak any = none, none, none
-		if d := rule.Difference; d != nil {
-			newly, noLonger = d.Newly, d.NoLonger
-		}
+		rule, more := c.Rule(), ""
 		if rule.Peak != nil {
 			peak = fmt.Sprintf("%s (%d)", rule.Peak.Time.Format(minuteLayout), rule.Peak.Limited)
 		}
-		t.add(rule.Rule, does, rule.Requests, limitedOf(rule.Limited, rule.Requests), fmt.Sprint(more, rule.Callers), fmt.Sprint(more, rule.LimitedCallers), newly, noLonger, peak)
-	}
-	for i := range r.Proposed.Rules {
-		add(&r.Proposed.Rules[i])
-	}
-	for _, rule := range r.Removed() {
-		add(&rule)
+		if rule.MoreCallers {
+			more = "more than "
+		}
+		t.add(rule.Rule, c.Does(), requests, limited, newly, byCurrent, noLonger, fmt.Sprint(more, rule.Callers), fmt.Sprint(more, rule.LimitedCallers), peak)
 	}
 	t.write(out)
 }
@@ -94,7 +89,7 @@ func writeWorstCallers(out io.Writer, r *simulate.Report) {
 		for _, c := range rule.WorstCallers {
 			var newly any = none
 			if r.Difference != nil {
-				newly = c.NewlyLimited
+				newly = c.Changed
 			}
 			t.add(rule.Rule, c.Identity, c.Requests, limitedOf(c.Limited, c.Requests), newly, c.Error)
 		}
@@ -106,13 +101,13 @@ func writeWorstCallers(out io.Writer, r *simulate.Report) {
 }
 
 func writeMinutes(out io.Writer, r *simulate.Report) {
-	t := table{columns: []string{"BUSIEST MINUTES", "REQUESTS", "LIMITED", "LIMITED TODAY"}, optional: map[string]string{"LIMITED TODAY": none}}
+	t := table{columns: []string{"BUSIEST MINUTES", "REQUESTS", "LIMITED", "BY CURRENT"}, optional: map[string]string{"BY CURRENT": none}}
 	for _, m := range r.BusiestMinutes {
-		var today any = none
+		var byCurrent any = none
 		if r.Current != nil {
-			today = m.LimitedNow
+			byCurrent = m.LimitedByCurrent
 		}
-		t.add(m.Time.Format(minuteLayout), m.Requests, m.Limited, today)
+		t.add(m.Time.Format(minuteLayout), m.Requests, m.Limited, byCurrent)
 	}
 	if len(t.rows) > 0 {
 		printf(out, "\n")

@@ -31,7 +31,7 @@ type callerCount struct {
 	id       fluxgate.KeyID
 	requests int64
 	limited  int64
-	newly    int64
+	changed  int64
 	missed   int64
 	identity string // set once it is limited
 }
@@ -89,7 +89,7 @@ func (c *callers) worst(most int) []Caller {
 	found := []Caller{}
 	for i := range c.all {
 		if k := &c.all[i]; len(found) < most && k.limited > 0 {
-			found = append(found, Caller{Identity: k.identity, Requests: k.requests, Limited: k.limited, Error: k.missed, NewlyLimited: k.newly})
+			found = append(found, Caller{Identity: k.identity, Requests: k.requests, Limited: k.limited, Error: k.missed, Changed: k.changed})
 		}
 	}
 	return found

@@ -11,11 +11,12 @@ import "strings"
 type envoyParser struct{ headers bool }
 
 func (p envoyParser) parse(line string, e *entry) error {
-	begin, rest, ok := strings.Cut(line, `] "`)
-	if !ok || begin[0] != '[' {
+	begin, rest, _ := strings.Cut(line, `] "`)
+	begin, ok := strings.CutPrefix(begin, "[")
+	if !ok {
 		return errTime
 	}
-	if e.micros, ok = isoTime(begin[1:]); !ok {
+	if e.micros, ok = isoTime(begin); !ok {
 		return errTime
 	}
 	request, rest, ok := strings.Cut(rest, `" `)

@@ -114,6 +114,7 @@ func TestParse_Refused(t *testing.T) {
 		{Auto, `{"path":"/"}`, errTime},
 		{Auto, `{"time":"yesterday","path":"/"}`, errTime},
 		{Auto, `{"time":1794841200}`, errPath},
+		{Envoy, `] "`, errTime},
 		{JSON, `[]`, errJSON},
 		{JSON, `192.0.2.7 - - [16/Nov/2026:15:00:00 +0000] "GET / HTTP/1.1" 200 1`, errJSON},
 		{Combined, `{"time":1794841200,"path":"/"}`, errTime},

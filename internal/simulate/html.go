@@ -52,16 +52,49 @@ func (r *RuleResult) Plot() template.HTML {
 	return r.series.plot("Rule "+r.Rule, false)
 }
 
-// Removed are the current rules that the proposed ones do not have.
-func (r *Report) Removed() []RuleResult {
-	if r.Current == nil {
-		return nil
-	}
-	var removed []RuleResult
-	for i := range r.Current.Rules {
-		if r.Current.Rules[i].Removed {
-			removed = append(removed, r.Current.Rules[i])
+// RuleChange is a proposed rule and the current one with its id. One of them may be nil.
+type RuleChange struct{ Proposed, Current *RuleResult }
+
+// RuleChanges are all rules, the proposed ones first.
+func (r *Report) RuleChanges() []RuleChange {
+	var all []RuleChange
+	current := map[string]*RuleResult{}
+	if r.Current != nil {
+		for i := range r.Current.Rules {
+			current[r.Current.Rules[i].Rule] = &r.Current.Rules[i]
 		}
 	}
-	return removed
+	for i := range r.Proposed.Rules {
+		rule := &r.Proposed.Rules[i]
+		all = append(all, RuleChange{rule, current[rule.Rule]})
+		delete(current, rule.Rule)
+	}
+	if r.Current != nil {
+		for i := range r.Current.Rules {
+			if rule := &r.Current.Rules[i]; current[rule.Rule] != nil {
+				all = append(all, RuleChange{nil, rule})
+			}
+		}
+	}
+	return all
+}
+
+// Rule is the proposed rule, or else the current one.
+func (c RuleChange) Rule() *RuleResult {
+	if c.Proposed == nil {
+		return c.Current
+	}
+	return c.Proposed
+}
+
+// Does is what the rule does, in words.
+func (c RuleChange) Does() string {
+	switch rule := c.Rule(); {
+	case c.Proposed == nil:
+		return "removed"
+	case rule.Shadow:
+		return rule.Action + " in shadow"
+	default:
+		return rule.Action
+	}
 }

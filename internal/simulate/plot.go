@@ -73,9 +73,9 @@ func (s *series) axes(d *svg.Drawing, most int64) {
 func legend(d *svg.Drawing, compared bool) {
 	x := plotRight - 170
 	if compared {
-		x -= 140
+		x -= 155
 		d.Add(`<path class="limit" d="M%s 47h24"/>`, x+170)
-		d.Text(x+200, 52, "", "start", "limited today")
+		d.Text(x+200, 52, "", "start", "by current rules")
 	}
 	d.Add(`<path class="curve" d="M%s 47h24"/>`, x)
 	d.Text(x+30, 52, "", "start", "all")

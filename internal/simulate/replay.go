@@ -87,11 +87,6 @@ func newReplay(cfg Config) (*replay, error) {
 		if r.current, err = newReplica(cfg.Current, cfg.Top); err != nil {
 			return nil, err
 		}
-		for id, c := range r.proposed.byID {
-			if other := r.current.byID[id]; other != nil {
-				c.other, other.other = other, c
-			}
-		}
 	}
 	for _, in := range cfg.Logs {
 		r.sources = append(r.sources, newSource(in, format))
@@ -116,22 +111,21 @@ func (r *replay) step(ctx context.Context, e *entry) error {
 	if err != nil {
 		return err
 	}
-	limitedNow := false
+	byCurrent := false
 	if r.current != nil {
-		if limitedNow, err = r.current.decide(ctx, e); err != nil {
+		if byCurrent, err = r.current.decide(ctx, e); err != nil {
 			return err
 		}
-		r.different.add(limited, limitedNow)
-		r.proposed.compare(r.current)
-		r.current.count(e, false)
+		r.different.add(limited, byCurrent)
+		r.current.count(e, !limited)
 	}
-	r.proposed.count(e, r.current != nil && !limitedNow)
-	r.count(e, limited, limitedNow)
+	r.proposed.count(e, r.current != nil && !byCurrent)
+	r.count(e, limited, byCurrent)
 	return nil
 }
 
 // count counts the request in its minute and in the plot.
-func (r *replay) count(e *entry, limited, limitedNow bool) {
+func (r *replay) count(e *entry, limited, byCurrent bool) {
 	m, p := r.minutes.at(e.micros), r.report.total.at(e.micros)
 	m.Requests++
 	p.requests++
@@ -139,8 +133,8 @@ func (r *replay) count(e *entry, limited, limitedNow bool) {
 		m.Limited++
 		p.limited++
 	}
-	if limitedNow {
-		m.LimitedNow++
+	if byCurrent {
+		m.LimitedByCurrent++
 		p.current++
 	}
 }
@@ -157,17 +151,14 @@ func (r *replay) finish() *Report {
 	r.minutes.close()
 	report.BusiestMinutes = append(report.BusiestMinutes, r.minutes.best...)
 	report.Notes = append(report.Notes, r.proposed.notes(&r.contents)...)
-	report.Proposed = r.proposed.result(func(*ruleCount) bool { return r.current != nil })
+	report.Proposed = r.proposed.result()
 	if r.current != nil {
 		for _, note := range r.current.notes(&r.contents) {
 			if !slices.Contains(report.Notes, note) {
 				report.Notes = append(report.Notes, note)
 			}
 		}
-		result := r.current.result(func(c *ruleCount) bool { return c.other == nil })
-		for i := range result.Rules {
-			result.Rules[i].Removed = result.Rules[i].Difference != nil
-		}
+		result := r.current.result()
 		report.Current, report.Difference = &result, &r.different
 	}
 	return report

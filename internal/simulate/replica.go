@@ -37,9 +37,8 @@ type ruleCount struct {
 	applies, rejects bool
 	by               fluxgate.KeyID
 	counted          bool // in a bucket
-
-	other      *ruleCount // the rule with the same id in the other rule set
-	difference Difference
+	// changed is how many of the limited requests the other rule set allows.
+	changed int64
 }
 
 func newReplica(set *fluxgate.RuleSet, most int) (*replica, error) {
@@ -104,26 +103,30 @@ func (r *replica) decide(ctx context.Context, e *entry) (limited bool, err error
 // maxPlots is how many rules have a series, of 12 kB each.
 const maxPlots = 256
 
-// count counts the request for the rules that applied to it. newly is whether the current
-// rules allow it.
-func (r *replica) count(e *entry, newly bool) {
+// count counts the request for the rules that applied to it. changed is whether there is
+// another rule set that allows it.
+func (r *replica) count(e *entry, changed bool) {
 	for _, c := range r.store.seen {
 		if c.requests == 0 && r.plots < maxPlots {
 			r.plots++
 			s := newSeries(r.start)
 			c.series = &s
 		}
-		c.count(e, newly)
+		c.count(e, changed)
 	}
 }
 
-func (c *ruleCount) count(e *entry, newly bool) {
+func (c *ruleCount) count(e *entry, changed bool) {
+	changed = changed && c.rejects
 	c.requests++
 	minute := c.peak.at(e.micros)
 	minute.Requests++
 	if c.rejects {
 		c.limited++
 		minute.Limited++
+	}
+	if changed {
+		c.changed++
 	}
 	if c.series != nil {
 		p := c.series.at(e.micros)
@@ -147,29 +150,13 @@ func (c *ruleCount) count(e *entry, newly bool) {
 		}
 	}
 	caller.limited++
-	if newly {
-		caller.newly++
+	if changed {
+		caller.changed++
 	}
 }
 
-// compare counts how the rules differ on the request. Each rule is counted once: those of
-// the current rule set only if the proposed one does not have them.
-func (r *replica) compare(current *replica) {
-	for _, c := range r.store.seen {
-		c.difference.add(c.rejects, c.other != nil && c.other.rejects)
-	}
-	for _, c := range current.store.seen {
-		if c.other == nil {
-			c.difference.add(false, c.rejects)
-		} else if !c.other.applies {
-			c.other.difference.add(false, c.rejects)
-		}
-	}
-}
-
-// result returns what was counted, and the differences of rules that compared selects. No
-// other call may follow.
-func (r *replica) result(compared func(*ruleCount) bool) Result {
+// result returns what was counted. No other call may follow.
+func (r *replica) result() Result {
 	result := Result{RuleSet: r.set.ID(), Allowed: r.allowed, Limited: r.limited, Reasons: map[string]int64{}}
 	for reason, n := range r.reasons {
 		result.Reasons[string(reason)] = n
@@ -177,7 +164,7 @@ func (r *replica) result(compared func(*ruleCount) bool) Result {
 	for _, c := range r.rules {
 		rule := RuleResult{
 			Rule: c.rule.ID, Action: string(c.rule.Action), Shadow: c.rule.Mode == fluxgate.ModeShadow,
-			Requests: c.requests, Limited: c.limited, series: c.series,
+			Requests: c.requests, Limited: c.limited, Changed: c.changed, series: c.series,
 			Callers: c.callers.distinct, LimitedCallers: c.callers.limited, MoreCallers: c.callers.overflowed(),
 			WorstCallers: c.callers.worst(r.most),
 		}
@@ -189,9 +176,6 @@ func (r *replica) result(compared func(*ruleCount) bool) Result {
 		}
 		if c.series != nil {
 			c.series.cover(r.store.now)
-		}
-		if compared(c) {
-			rule.Difference = &c.difference
 		}
 		result.Rules = append(result.Rules, rule)
 	}

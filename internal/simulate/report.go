@@ -77,8 +77,6 @@ type RuleResult struct {
 	Rule   string `json:"rule"`
 	Action string `json:"action"`
 	Shadow bool   `json:"shadow"`
-	// Removed is set for a current rule that is not in the proposed ones.
-	Removed bool `json:"removed,omitempty"`
 	// Requests is how many it applied to, Limited how many of them did not fit.
 	Requests int64 `json:"requests"`
 	Limited  int64 `json:"limited"`
@@ -90,10 +88,9 @@ type RuleResult struct {
 	// Peak is the minute in which it limited most, nil if it did not.
 	Peak         *Minute  `json:"peak,omitempty"`
 	WorstCallers []Caller `json:"worstCallers"`
-	// Difference is how the rule differs from the current one with the same id. Its numbers
-	// add up to the requests that one of them applied to. Of the current rules only those
-	// have one that are not in the proposed ones.
-	Difference *Difference `json:"difference,omitempty"`
+	// Changed is how many of the limited requests the rule set that this one is compared
+	// with allows: newly limited for a proposed rule, no longer limited for a current one.
+	Changed int64 `json:"changed"`
 
 	series *series
 }
@@ -107,8 +104,8 @@ type Caller struct {
 	// Error is how many more there may be of each, if there were too many callers to
 	// keep all.
 	Error int64 `json:"error,omitempty"`
-	// NewlyLimited is how many of the limited ones the current rules allow.
-	NewlyLimited int64 `json:"newlyLimited,omitempty"`
+	// Changed is as in RuleResult.
+	Changed int64 `json:"changed"`
 }
 
 // Difference is how proposed rules differ from current ones, in requests. Newly and Both
@@ -139,9 +136,9 @@ func (d *Difference) add(proposed, current bool) {
 type Minute struct {
 	Time     time.Time `json:"time"`
 	Requests int64     `json:"requests"`
-	// Limited is by the proposed rules, LimitedNow by the current ones.
-	Limited    int64 `json:"limited"`
-	LimitedNow int64 `json:"limitedNow,omitempty"`
+	// Limited is by the proposed rules, LimitedByCurrent by the current ones.
+	Limited          int64 `json:"limited"`
+	LimitedByCurrent int64 `json:"limitedByCurrent,omitempty"`
 }
 
 // Problems reports whether a log could not be read to its end.

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate/internal/simulate"
+)
+
+const simulated = "../../examples/simulate/"
+
+// Every way to call it wrongly says what to do.
+func TestSimulate_Usage(t *testing.T) {
+	folder := t.TempDir()
+	two := write(t, folder, "two.yaml", "ruleSets:\n"+indent(ruleSet("a", 2))+indent(ruleSet("b", 2)))
+	rules, log := simulated+"proposed.yaml", simulated+"access.log"
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"--log " + log, exitUsage, "--rules FILE"},
+		{"--rules " + rules, exitUsage, "--log FILE"},
+		{"--rules " + rules + " --log " + log + " " + log, exitUsage, "named twice"},
+		{"--rules - --log " + log, exitUsage, "rules are read from files"},
+		{"--rules " + rules + " --log " + log + " --format xml", exitUsage, "auto, combined, envoy, json"},
+		{"--rules " + rules + " --log " + log + " --field colour=x", exitUsage, "not a part of a request"},
+		{"--rules " + rules + " --log " + log + " --field ip=x --format envoy", exitUsage, "--field is for JSON lines"},
+		{"--rules " + rules + " --log " + log + " --top 0", exitUsage, "1 to 1000"},
+		{"--rules " + rules + " --log " + log + " --rule-set a/b", exitUsage, "not a rule set id"},
+		{"--rules " + rules + " --log " + log + " --rule-set other", exitUsage, "it has api-limits"},
+		{"--rules " + rules + " --against " + two + " --log " + log, exitUsage, "has no rule set api-limits: it has a, b"},
+		{"--rules " + two + " --log " + log, exitUsage, "choose one with --rule-set: a, b"},
+		{"--rules " + folder + "/none.yaml --log " + log, exitError, "none.yaml"},
+		{"--rules " + rules + " --log " + folder + "/none.log", exitError, "none.log"},
+		{"--rules " + rules + " --log " + folder, exitUsage, "name the files in it"},
+		{"--rules " + rules + " --log " + rules, exitError, "no line of the logs could be parsed"},
+		{"--rules " + rules + " --log " + log + " --html " + folder + "/none/x.html", exitError, "none/x.html"},
+	} {
+		code, out, errs := call(t, append([]string{"simulate"}, strings.Fields(c.args)...)...)
+		if code != c.code || !strings.Contains(errs, c.says) {
+			t.Errorf("simulate %s: exit code %d\n%s%s", c.args, code, out, errs)
+		}
+	}
+}
+
+// Standard input, compressed or not, and files give the same numbers, in all formats of
+// the output. The page is written beside them.
+func TestSimulate_InputsAndOutputs(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "report.html")
+	text, err := os.ReadFile(simulated + "access.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, _ = w.Write(text)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"simulate", "--rules", simulated + "proposed.yaml", "--against", simulated + "current.yaml", "--rule-set", "api-limits", "-o", "json", "--html", page, "--log"}
+	var first simulate.Report
+	for i, input := range []string{"", string(text), packed.String()} {
+		log := "-"
+		if input == "" {
+			log = simulated + "access.log"
+		}
+		code, out, errs := callWith(t, strings.NewReader(input), append(args, log)...)
+		var r simulate.Report
+		if err := json.Unmarshal([]byte(out), &r); code != exitOK || err != nil || errs != "" {
+			t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)
+		}
+		if i == 0 {
+			first = r
+		}
+		if r.Requests != 87 || *r.Difference != *first.Difference || *r.Difference != (simulate.Difference{Newly: 7, NoLonger: 14, Both: 7, Neither: 59}) {
+			t.Errorf("%+v", r)
+		}
+		html, err := os.ReadFile(page)
+		if err != nil || !bytes.Contains(html, []byte("user ada")) {
+			t.Errorf("the page: %v", err)
+		}
+	}
+	// A log that ends in the middle gives a report and an error.
+	code, out, errs := callWith(t, bytes.NewReader(packed.Bytes()[:packed.Len()-9]), "simulate", "--rules", simulated+"proposed.yaml", "--log", "-")
+	if code != exitError || !strings.Contains(out, "- cannot be read beyond line") || !strings.Contains(errs, "not read to its end") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+// What a log says cannot write to the terminal, and steps back in time are shown.
+func TestSimulate_HostileLog(t *testing.T) {
+	line := func(minute int, user string) string {
+		return fmt.Sprintf(`192.0.2.1 - %s [16/Nov/2026:15:%02d:00 +0000] "GET /api/x HTTP/1.1" 429 1`+"\n", user, minute)
+	}
+	log := "\x1b[2J\x07 first\n" + strings.Repeat(line(9, "\x1b[31mred"), 30) + line(2, "x") + strings.Repeat("z", 70_000) + "\n"
+	code, out, errs := callWith(t, strings.NewReader(log), "simulate", "--rules", simulated+"proposed.yaml", "--log", "-")
+	for _, want := range []string{
+		"-:1: first line that was skipped: the time is missing or cannot be read\n  \ufffd[2J\ufffd first\n", "user \ufffd[31mred 30 5 (16.7 %)", "31 were answered with 429",
+		"- combined 33 31 1 1\n", "-: times step back in 1 line, by up to 7m0s (line 32, after line 31)", "sort the log by time",
+	} {
+		if !strings.Contains(spaces.ReplaceAllString(out, " "), spaces.ReplaceAllString(want, " ")) {
+			t.Errorf("it does not print %q", want)
+		}
+	}
+	if code != exitOK || strings.ContainsAny(out+errs, "\x1b\x07") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+// A bar is drawn on a terminal only, and removed.
+func TestSimulate_Progress(t *testing.T) {
+	for _, visible := range []bool{true, false} {
+		var out bytes.Buffer
+		bar := newProgress(&out)
+		bar.visible, bar.total, bar.done = visible, 200, 50
+		bar.show(10) // too early
+		bar.last = time.Now().Add(-time.Second)
+		bar.start = bar.last
+		bar.show(4096)
+		bar.clear()
+		got := out.String()
+		if visible != strings.HasPrefix(got, "\r\x1b[K[███████░") || visible && (!strings.Contains(got, " 25% 4096 requests, ") || !strings.HasSuffix(got, "a second\r\x1b[K")) || !visible && got != "" {
+			t.Errorf("visible %v: %q", visible, got)
+		}
+	}
+	unknown := progress{unknown: true, total: 10}
+	if got := unknown.line(50, 2*time.Second); got != "50 requests, 25 a second" {
+		t.Errorf("for standard input: %q", got)
+	}
+}
