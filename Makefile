@@ -27,7 +27,7 @@ TEST := go test -race -shuffle=on -vet=off -p 4 -skip '$(NO_RACE)'
 SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal/chaos
 
 .DEFAULT_GOAL := help
-.PHONY: help check format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale benchmarks simulate-fleet
+.PHONY: help check format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -107,6 +107,9 @@ figures-chaos: ## measure what faults do to callers against its bars, minutes
 
 figures-scale: ## measure what lets one Redis serve a fleet against its bars, minutes
 	@cd bench && go test ./figures/scale -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
+
+figures-insight: ## measure simulations against their bar, a minute
+	@cd bench && go test ./figures/insight -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
 benchmarks: ## compare with other limiters and write docs/benchmarks, six minutes; the machine must be idle
 	@cd bench && go test ./benchmarks -run '^TestBenchmarks$$' -count=1 -timeout 30m -v -benchmarks

@@ -134,16 +134,8 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		}
 	}
 	bar := newProgress(cmd.ErrOrStderr())
-	for _, name := range f.logs {
-		in, err := openLog(name, cmd.InOrStdin(), bar)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = in.Close() }() // it was only read
-		cfg.Logs = append(cfg.Logs, simulate.Input{Name: name, Reader: in})
-	}
 	cfg.Progress = bar.show
-	report, err := simulate.Run(cmd.Context(), cfg)
+	report, err := f.replay(cmd, cfg, bar)
 	bar.clear()
 	if err != nil {
 		return err
@@ -157,6 +149,25 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	return simulationError(report)
+}
+
+// replay opens the logs and replays them.
+func (f *simulateFlags) replay(cmd *cobra.Command, cfg simulate.Config, bar *progress) (*simulate.Report, error) {
+	var files []io.Closer
+	defer func() {
+		for _, file := range files {
+			_ = file.Close() // it was only read
+		}
+	}()
+	for _, name := range f.logs {
+		in, err := openLog(name, cmd.InOrStdin(), bar)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, in)
+		cfg.Logs = append(cfg.Logs, simulate.Input{Name: name, Reader: in})
+	}
+	return simulate.Run(cmd.Context(), cfg)
 }
 
 // read reads the rule set of a file: the one that --rule-set names, or like names, or the

@@ -22,7 +22,7 @@ func (p combinedParser) parse(line string, e *entry) (err error) {
 	if begin < 0 || rest[begin:begin+2] != " [" {
 		return errTime
 	}
-	ok := false
+	var ok bool
 	if e.micros, ok = commonTime(rest[begin+2 : end]); !ok {
 		return errTime
 	}

@@ -123,7 +123,7 @@ func (v *jsonValue) decoded() string {
 func (e *entry) setPart(part, value string) (err error) {
 	switch part {
 	case "time":
-		ok := false
+		var ok bool
 		if e.micros, ok = anyTime(value); !ok {
 			err = errTime
 		}

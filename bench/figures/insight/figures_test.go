@@ -1,0 +1,28 @@
+package insight_test
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/fluxgate/fluxgate/bench/figure"
+	"github.com/fluxgate/fluxgate/bench/figures/insight"
+)
+
+var measure = flag.Bool("figures", false, "measure the figures, which takes minutes")
+
+func TestFigures(t *testing.T) {
+	if !*measure {
+		t.Skip("figures are measured by make figures-insight")
+	}
+	report := figure.NewReport(os.Stdout)
+	lines, err := insight.SimulateLinesPerSecond(t.Context())
+	if err != nil {
+		report.Failed("insight-simulate-lines-per-second", err)
+	} else {
+		report.AtLeast("insight-simulate-lines-per-second", float64(int64(lines)), 200_000, "")
+	}
+	if report.ExitCode() != 0 {
+		t.Fail()
+	}
+}
