@@ -9,7 +9,7 @@ import (
 
 const (
 	// maxCallers is how many callers of one rule are kept at most, maxAllCallers how many
-	// of a rule set. A caller takes about 150 bytes.
+	// of the at most 10,000 rules of a rule set. A caller takes about 150 bytes.
 	maxCallers    = 100_000
 	maxAllCallers = 1_000_000
 )
@@ -38,7 +38,7 @@ type callerCount struct {
 
 // callersOf are those of one of so many rules.
 func callersOf(rules int) callers {
-	return callers{most: max(1_000, min(maxCallers, maxAllCallers/max(1, rules))), index: map[fluxgate.KeyID]int32{}}
+	return callers{most: max(100, min(maxCallers, maxAllCallers/max(1, rules))), index: map[fluxgate.KeyID]int32{}}
 }
 
 // overflowed reports whether callers were dropped.
