@@ -259,6 +259,47 @@ func checkCallers(t *testing.T, rule *RuleResult) {
 	}
 }
 
+// With one rule on each side, the numbers of the rules are those of all requests.
+func TestRun_DifferenceOfOneRule(t *testing.T) {
+	byUser := ruleSet(t, fluxgate.Rule{ID: "per-user", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerHour(100)}})
+	byPath := ruleSet(t, fluxgate.Rule{ID: "per-path", Scope: fluxgate.ScopeComposite, KeyFields: []string{"path", "method"}, Bands: []fluxgate.Band{fluxgate.PerHour(300)}})
+	log := jsonLog(t, slices.DeleteFunc(randomRequests(10_000, time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)), func(r randomRequest) bool { return r.req.Path == "/bad#path" }))
+	r := replayed(t, Config{Proposed: byUser, Current: byPath, Fields: randomMapping, Top: 100}, log)
+	d, p, now := r.Difference, r.Proposed.Rules[0], r.Current.Rules[0]
+	if d.Newly == 0 || d.NoLonger == 0 || d.Both == 0 {
+		t.Errorf("the test shows nothing: %+v", d)
+	}
+	if p.Changed != d.Newly || p.Limited != d.Newly+d.Both || now.Changed != d.NoLonger || now.Limited != d.NoLonger+d.Both {
+		t.Errorf("%+v\n%+v\n%+v", d, p, now)
+	}
+	checkCallers(t, &p)
+	checkCallers(t, &now)
+	var minutes, byCurrent int64
+	for _, m := range r.BusiestMinutes {
+		minutes += m.Limited
+		byCurrent += m.LimitedByCurrent
+	}
+	if minutes != p.Limited || byCurrent != now.Limited {
+		t.Errorf("the minutes have %d and %d", minutes, byCurrent)
+	}
+}
+
+// Quotas have the months of the log, not those of today.
+func TestRun_QuotaMonths(t *testing.T) {
+	set := ruleSet(t, fluxgate.Rule{ID: "plan", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: 1, Period: "month", Timezone: "America/New_York"}}})
+	text := ""
+	for month := time.January; month <= time.December; month++ {
+		first := time.Date(2023, month, 1, 5, 0, 0, 0, time.UTC)
+		for _, at := range []time.Time{first.Add(-2 * time.Hour), first, first.Add(24 * time.Hour)} {
+			text += fmt.Sprintf(`{"time":%d,"ip":"192.0.2.1","path":"/"}`+"\n", at.Unix())
+		}
+	}
+	// The first line is the only one of its December. In every month the first passes.
+	if r := replayed(t, Config{Proposed: set}, text); r.Proposed.Limited != 36-13 {
+		t.Errorf("%d of 36 are limited, want 23", r.Proposed.Limited)
+	}
+}
+
 // perIP limits every address to a number of requests an hour.
 func perIP(t testing.TB, n int64) *fluxgate.RuleSet {
 	t.Helper()
@@ -312,6 +353,30 @@ func TestRun_SeveralLogs(t *testing.T) {
 	}
 	if m := r.BusiestMinutes; len(m) != 3 || m[0].Requests != 41 || m[1].Requests != 40 || m[2].Requests != 1 || m[1].Time.Hour() != 16 {
 		t.Errorf("busiest minutes %+v", m)
+	}
+}
+
+// Logs of several servers give the same report as one log of all of them.
+func TestRun_InterleavedLogs(t *testing.T) {
+	var logs [3]string
+	all := ""
+	for i := range 900 {
+		l := line(fmt.Sprint("192.0.2.", i%7), i, "/")
+		logs[i*i%3] += l
+		all += l
+	}
+	got, want := replayed(t, Config{Proposed: perIP(t, 60)}, logs[:]...), replayed(t, Config{Proposed: perIP(t, 60)}, all)
+	got.Logs, want.Logs = nil, nil
+	gotJSON, _ := json.Marshal(got)
+	wantJSON, _ := json.Marshal(want)
+	if string(gotJSON) != string(wantJSON) || want.Proposed.Limited == 0 {
+		t.Errorf("%s\nwant\n%s", gotJSON, wantJSON)
+	}
+	// Of minutes with as many requests the earlier ones are listed.
+	for i, m := range got.BusiestMinutes {
+		if m.Requests != 60 || m.Time.Minute() != i {
+			t.Errorf("busiest minutes %+v", got.BusiestMinutes)
+		}
 	}
 }
 
