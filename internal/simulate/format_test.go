@@ -208,3 +208,22 @@ func FuzzJSON(f *testing.F) {
 		}
 	})
 }
+
+// An ordinary line costs no allocation.
+func TestParse_Allocations(t *testing.T) {
+	fields, err := newJSONFields(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		`192.0.2.7 - ada [16/Nov/2026:15:00:00 +0000] "GET /api/orders?page=2 HTTP/1.1" 200 512 "https://example.com/" "curl/8"`,
+		`[2026-11-16T15:00:00.310Z] "POST /api HTTP/2" 204 - 154 0 226 100 "10.0.35.28" "nsq2http" "cc21d9b0" "locations" "tcp://10.0.2.1:80"`,
+		`{"time":"2026-11-16T15:00:00Z","ip":"192.0.2.7","request":{"method":"GET","uri":"/api"},"user":"ada","status":200,"other":[{"a":1.5}]}`,
+		"a line that cannot be parsed",
+	} {
+		f, e := formatter{format: Auto, fields: fields, headers: true}, newEntry()
+		if n := testing.AllocsPerRun(100, func() { _ = f.parse(line, e) }); n != 0 {
+			t.Errorf("%v allocations for %s", n, line)
+		}
+	}
+}

@@ -28,9 +28,6 @@ type Config struct {
 	Progress func(requests int64)
 }
 
-// progressEvery is after how many requests progress is reported.
-const progressEvery = 4_096
-
 // Run replays logs. An error means that there is no report; a log that cannot be read to
 // its end is in the report.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
@@ -41,9 +38,6 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	for s := r.merger.next(); s != nil; s = r.merger.next() {
 		if err := r.step(ctx, s.entry); err != nil {
 			return nil, err
-		}
-		if r.report.Requests%progressEvery == 0 && cfg.Progress != nil {
-			cfg.Progress(r.report.Requests)
 		}
 	}
 	return r.finish(), nil
@@ -89,7 +83,11 @@ func newReplay(cfg Config) (*replay, error) {
 		}
 	}
 	for _, in := range cfg.Logs {
-		r.sources = append(r.sources, newSource(in, format))
+		s := newSource(in, format)
+		if cfg.Progress != nil {
+			s.progress = func() { cfg.Progress(r.report.Requests) }
+		}
+		r.sources = append(r.sources, s)
 	}
 	r.merger = newMerger(slices.Clone(r.sources))
 	return r, nil

@@ -395,6 +395,15 @@ func TestRun_TimesStepBack(t *testing.T) {
 	}
 }
 
+// Progress is reported also while no line can be parsed.
+func TestRun_Progress(t *testing.T) {
+	calls, last := 0, int64(0)
+	replayed(t, Config{Proposed: perIP(t, 60), Progress: func(n int64) { calls, last = calls+1, n }}, strings.Repeat("junk\n", 10_000)+strings.Repeat(line("192.0.2.1", 1, "/"), 10_000))
+	if calls != 4 || last != 16_384-10_001 {
+		t.Errorf("%d calls, the last with %d requests", calls, last)
+	}
+}
+
 // Hostile lines are counted and shown as text, never as something else.
 func TestRun_HostileLines(t *testing.T) {
 	const script = `<script>alert(1)</script>`

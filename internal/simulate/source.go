@@ -24,10 +24,15 @@ type source struct {
 	lines  *lineReader
 	format formatter
 	entry  *entry
+	// progress is called every few thousand lines, if it is not nil.
+	progress func()
 
 	latest     int64 // the furthest time so far
 	latestLine int64
 }
+
+// progressEvery is after how many lines progress is reported.
+const progressEvery = 4_096
 
 // gzipMagic is how a gzip file begins.
 const gzipMagic = "\x1f\x8b"
@@ -56,6 +61,9 @@ func (s *source) next() bool {
 	for {
 		line, err := s.lines.next()
 		s.log.Lines = s.lines.number
+		if s.progress != nil && s.log.Lines%progressEvery == 0 {
+			s.progress()
+		}
 		switch {
 		case err == nil:
 			err = s.format.parse(line, s.entry)
