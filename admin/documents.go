@@ -79,7 +79,7 @@ type Counter struct {
 // Who is the identity of the caller.
 type Who struct {
 	Name     string   `json:"name" doc:"The name in the audit and histories."`
-	Roles    []string `json:"roles" nullable:"false" doc:"The roles of the caller: check, read, write."`
+	Roles    []string `json:"roles" nullable:"false" doc:"The roles of the caller: check, read, write, identities."`
 	RuleSets []string `json:"ruleSets,omitempty" nullable:"false" doc:"The rule sets that the roles are for; absent: all."`
 	// DefaultRuleSet and ReadOnly describe the server.
 	DefaultRuleSet string `json:"defaultRuleSet,omitempty" doc:"The rule set of requests that name none."`

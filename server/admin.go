@@ -10,6 +10,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/adminapi"
 	"github.com/fluxgate/fluxgate/server/audit"
+	"github.com/fluxgate/fluxgate/server/insight"
 )
 
 // admin returns the handler of the admin listener.
@@ -46,7 +47,7 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 	}
 	return adminapi.New(adminapi.Config{
 		Operator: admin.NewDirect(editor, a.plane.engine.Load, c.RateLimit.DefaultRuleSetID), Guard: a.guard, Audit: a.audit, Clients: clients,
-		Counters: a.metrics.RuleCounters, Changed: a.reloadRules, Rate: c.Server.AdminRate, Version: a.version, Logger: a.log,
+		Counters: a.metrics.RuleCounters, Insight: insight.New(insight.Config{Version: a.version}), Changed: a.reloadRules, Rate: c.Server.AdminRate, Version: a.version, Logger: a.log,
 	})
 }
 

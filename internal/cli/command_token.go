@@ -63,7 +63,7 @@ Commands read a token from --token-file, FLUXGATE_TOKEN or FLUXGATE_TOKEN_FILE.`
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&entry.Name, "name", "", "the owner's name in logs and the audit")
-	flags.StringArrayVar(&roles, "role", nil, "check, read or write; can be given several times")
+	flags.StringArrayVar(&roles, "role", nil, "check, read, write or identities; can be given several times")
 	flags.StringArrayVar(&entry.RuleSets, "rule-set", nil, "a rule set that it is for; can be given several times (default: all)")
 	_ = cmd.RegisterFlagCompletionFunc("rule-set", adminTarget().completeRuleSets) // the flag exists
 	flags.StringVar(&file, "file", "", "write the token to this file, which must not exist yet")
@@ -79,8 +79,8 @@ func (t *tokenEntry) read(roles []string) error {
 		return usage("--name: %q is not a name: use 1 to 64 of A-Z a-z 0-9 . _ -", t.Name)
 	}
 	for _, role := range roles {
-		if !slices.Contains([]config.Role{config.RoleCheck, config.RoleRead, config.RoleWrite}, config.Role(role)) {
-			return usage("--role: %q is not a role: use check, read or write", role)
+		if !slices.Contains(config.Roles, config.Role(role)) {
+			return usage("--role: %q is not a role: use check, read, write or identities", role)
 		}
 		t.Roles = append(t.Roles, config.Role(role))
 	}

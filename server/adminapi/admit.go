@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -68,9 +69,9 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	next(huma.WithContext(ctx, context.WithValue(within, attemptKey{}, attempt)))
 }
 
-// named returns the id in a path. The audit has no invalid ids.
+// named returns the id in a path or a query. The audit has no invalid ids.
 func named(ctx huma.Context, parameter string) string {
-	if id := ctx.Param(parameter); id == "" || fluxgate.ValidID(id) {
+	if id := cmp.Or(ctx.Param(parameter), ctx.Query(parameter)); id == "" || fluxgate.ValidID(id) {
 		return id
 	}
 	return "(not an id)"

@@ -27,6 +27,8 @@ type Config struct {
 	// Counters returns how often the rules of a rule set have decided on this
 	// server. Nil means no counters.
 	Counters func(ruleSet string) []admin.Counter
+	// Insight returns what happens now. Nil means that there are no such operations.
+	Insight Insight
 	// Changed is called after every change, before it is answered, so that the
 	// change is in effect on this server. Nil means no call.
 	Changed func(*http.Request)
@@ -95,6 +97,7 @@ func New(config Config) (*API, error) {
 	a.registerHistory()
 	a.registerExplain()
 	a.registerBuckets()
+	a.registerInsight()
 	a.registerAbout()
 	for _, never := range []string{"ErrorModel", "ErrorDetail"} {
 		delete(a.huma.OpenAPI().Components.Schemas.Map(), never) // replaced by Problem

@@ -35,7 +35,7 @@ func describe(version string) huma.Config {
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
 				Title: "FluxGate admin API", Version: version,
-				Description: "Rule sets and their rules, history and restoring, explanations, buckets, counters and the audit.",
+				Description: "Rule sets and their rules, history and restoring, explanations, buckets, counters, live numbers of the fleet and the audit.",
 				License:     &huma.License{Name: "MIT", Identifier: "MIT"},
 			},
 			Components: &huma.Components{
@@ -50,6 +50,7 @@ func describe(version string) huma.Config {
 				{Name: tagRuleSets, Description: "Rule sets and their rules."},
 				{Name: tagHistory, Description: "Revisions, their authors, and restoring."},
 				{Name: tagDecisions, Description: "Explain decisions, and show and reset buckets."},
+				{Name: tagInsight, Description: "What happens now: rates, servers and callers."},
 				{Name: tagAbout, Description: "The caller and the audit."},
 			},
 		},
@@ -76,6 +77,7 @@ const (
 	tagRuleSets  = "rule sets"
 	tagHistory   = "history"
 	tagDecisions = "decisions"
+	tagInsight   = "insight"
 	tagAbout     = "about"
 )
 

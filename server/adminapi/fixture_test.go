@@ -22,6 +22,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/adminapi"
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/insight"
 	"github.com/fluxgate/fluxgate/store/memstore"
 )
 
@@ -87,7 +88,7 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	do(t, err)
 	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine }, "")
 	r.api, err = adminapi.New(adminapi.Config{
-		Operator: r.op, Guard: guard, Audit: r.audit, Rate: s.rate, BodyTimeout: s.bodyTimeout, Counters: s.counters, Logger: s.log,
+		Operator: r.op, Guard: guard, Audit: r.audit, Rate: s.rate, BodyTimeout: s.bodyTimeout, Counters: s.counters, Insight: insight.New(insight.Config{}), Logger: s.log,
 		Changed: func(q *http.Request) {
 			_ = loaded.Reload(q.Context())
 			if s.changed != nil {

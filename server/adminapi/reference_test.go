@@ -176,5 +176,8 @@ func (s *schema) kind() string {
 	case s.Format == "date-time":
 		return "time"
 	}
+	if several, ok := s.Type.([]any); ok {
+		return fmt.Sprintf("%v or %v", several[0], several[1])
+	}
 	return fmt.Sprint(s.Type)
 }

@@ -18,15 +18,17 @@ type Auth struct {
 // Role is a permission of a caller.
 type Role string
 
-// The roles. write includes read.
+// The roles. write includes read. identities shows the callers of /v1/callers in plain
+// words, beside read.
 const (
-	RoleCheck Role = "check"
-	RoleRead  Role = "read"
-	RoleWrite Role = "write"
+	RoleCheck      Role = "check"
+	RoleRead       Role = "read"
+	RoleWrite      Role = "write"
+	RoleIdentities Role = "identities"
 )
 
 // Roles are all of them.
-var Roles = []Role{RoleCheck, RoleRead, RoleWrite}
+var Roles = []Role{RoleCheck, RoleRead, RoleWrite, RoleIdentities}
 
 // Token is a bearer token that is accepted, known by its hash.
 type Token struct {
@@ -35,8 +37,9 @@ type Token struct {
 	// SHA256 is the token's hash in 64 hexadecimal digits, as sha256sum prints
 	// it.
 	SHA256 Hash `key:"sha256" is:"sha256" required:"yes" unique:"yes"`
-	// Roles are the roles of its owner. write includes read.
-	Roles []Role `key:"roles" oneof:"check read write" required:"yes"`
+	// Roles are the roles of its owner. write includes read. identities shows, beside
+	// read, who the callers are that are limited.
+	Roles []Role `key:"roles" oneof:"check read write identities" required:"yes"`
 	// RuleSets are the ids of the rule sets that the roles are for. An empty list
 	// means all.
 	RuleSets []string `key:"rule-sets" is:"rule-set"`
@@ -50,8 +53,9 @@ type Certificate struct {
 	// (URI, DNS or email), or, only if it has none, with its common name. Of
 	// several entries that match one certificate the first counts.
 	Subject string `key:"subject" is:"subject" required:"yes" unique:"yes"`
-	// Roles are the roles of its owner. write includes read.
-	Roles []Role `key:"roles" oneof:"check read write" required:"yes"`
+	// Roles are the roles of its owner. write includes read. identities shows, beside
+	// read, who the callers are that are limited.
+	Roles []Role `key:"roles" oneof:"check read write identities" required:"yes"`
 	// RuleSets are the ids of the rule sets that the roles are for. An empty list
 	// means all.
 	RuleSets []string `key:"rule-sets" is:"rule-set"`
@@ -72,8 +76,8 @@ type OIDC struct {
 	// RolesClaim is the claim that lists a caller's roles. Dots separate nested
 	// claims, as in realm_access.roles.
 	RolesClaim string `key:"roles-claim"`
-	// RolePrefix is the prefix of check, read and write in that claim. Other
-	// values of it are ignored.
+	// RolePrefix is the prefix of check, read, write and identities in that
+	// claim. Other values of it are ignored.
 	RolePrefix string `key:"role-prefix"`
 	// RuleSetsClaim is the claim that lists the ids of the rule sets that a
 	// caller's roles are for, or "*" for all; callers without the claim are denied.

@@ -1,0 +1,187 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Rates is how many requests there are in a second, by what became of them.
+type Rates struct {
+	Allowed  float64 `json:"allowed" doc:"Requests that passed."`
+	Limited  float64 `json:"limited" doc:"Requests that a limit rejected."`
+	Denied   float64 `json:"denied" doc:"Requests refused for another reason: a rule denies them, an identity is missing, or a rule fails closed."`
+	Degraded float64 `json:"degraded" doc:"Requests decided without Redis for at least one rule. They are also in allowed, limited or denied."`
+	Waiting  float64 `json:"waiting" doc:"Requests that were held until their tokens were available. They are also in allowed."`
+	Shadow   float64 `json:"shadow" doc:"Requests that a shadow rule would have rejected. They are also in allowed, limited or denied."`
+}
+
+// Series is the same over time, oldest first. An element is null where nothing is known.
+type Series struct {
+	Allowed  []*float64 `json:"allowed" nullable:"false" doc:"Requests in a second that passed."`
+	Limited  []*float64 `json:"limited" nullable:"false" doc:"Requests in a second that a limit rejected."`
+	Denied   []*float64 `json:"denied" nullable:"false" doc:"Requests in a second refused for another reason."`
+	Degraded []*float64 `json:"degraded" nullable:"false" doc:"Requests in a second decided without Redis for at least one rule."`
+	Waiting  []*float64 `json:"waiting" nullable:"false" doc:"Requests in a second that were held until their tokens were available."`
+	Shadow   []*float64 `json:"shadow" nullable:"false" doc:"Requests in a second that a shadow rule would have rejected."`
+	P50Ms    []*float64 `json:"p50Ms" nullable:"false" doc:"Median of the time to decide, in milliseconds. For a fleet, that of the slowest server."`
+	P99Ms    []*float64 `json:"p99Ms" nullable:"false" doc:"99th percentile of the time to decide, in milliseconds. For a fleet, that of the slowest server."`
+}
+
+// RuleRates is the rates of one rule.
+type RuleRates struct {
+	RuleSet string `json:"ruleSet" doc:"The rule set."`
+	Rule    string `json:"rule" doc:"The rule; other means all rules that are not counted separately."`
+	Rates
+}
+
+// Live is what happens now, on a server or in the fleet.
+type Live struct {
+	Scope       string      `json:"scope" enum:"fleet,server" doc:"What the numbers are of: all servers or this one."`
+	Servers     int         `json:"servers" doc:"How many servers the numbers are of."`
+	StepSeconds int         `json:"stepSeconds" doc:"The time between two elements of a series."`
+	End         time.Time   `json:"end" doc:"The end of the last element of a series."`
+	Series      Series      `json:"series" doc:"The last minutes."`
+	Rules       []RuleRates `json:"rules" nullable:"false" doc:"Rules with requests in the last 10 seconds, the most limited first."`
+	Problem     string      `json:"problem,omitempty" doc:"Why the answer has the numbers of this server only, or not of all servers."`
+}
+
+// The scopes of a [LiveQuery].
+const (
+	ScopeFleet  = "fleet"
+	ScopeServer = "server"
+)
+
+// The ranges of a [LiveQuery].
+const (
+	RangeMinutes = "2m"
+	RangeHour    = "1h"
+)
+
+// LiveQuery selects the numbers of a [Live]. Its zero value is the last two minutes of the
+// fleet. A rule and the last hour are known of a server only.
+type LiveQuery struct {
+	Scope, Range  string
+	RuleSet, Rule string
+	// Limit is the most rules. 0 means 100.
+	Limit int
+}
+
+// Server is one server of the fleet.
+type Server struct {
+	ID         string           `json:"id" doc:"A random id, new at every start."`
+	Name       string           `json:"name" doc:"The name of its host."`
+	Version    string           `json:"version,omitempty" doc:"The version of its build."`
+	Self       bool             `json:"self" doc:"Whether it is the server that answers."`
+	StartedAt  time.Time        `json:"startedAt" doc:"When it started."`
+	ReportedAt time.Time        `json:"reportedAt" doc:"When it wrote this, by its own clock."`
+	Draining   bool             `json:"draining" doc:"Whether it is shutting down."`
+	Revisions  map[string]int64 `json:"revisions" nullable:"false" doc:"The revisions of the rule sets in effect, of at most 50."`
+	Rates      Rates            `json:"rates" doc:"Over the last 10 seconds."`
+	P50Ms      *float64         `json:"p50Ms,omitempty" doc:"Median of the time to decide over the last 10 seconds, in milliseconds. Absent without requests."`
+	P99Ms      *float64         `json:"p99Ms,omitempty" doc:"99th percentile of the time to decide over the last 10 seconds, in milliseconds. Absent without requests."`
+	Redis      []RedisNode      `json:"redis" nullable:"false" doc:"How the server sees the nodes of Redis. Empty for callers that may not read all rule sets."`
+}
+
+// RedisNode is the breaker of one node of Redis on one server.
+type RedisNode struct {
+	Node  string     `json:"node" doc:"Its address."`
+	Open  bool       `json:"open" doc:"Whether the breaker is open: the node does not answer and is only probed."`
+	Since *time.Time `json:"since,omitempty" doc:"Since when it is open."`
+	Error string     `json:"error,omitempty" doc:"What the node did not do."`
+}
+
+// DifferingRevisions is a rule set that servers have at different revisions.
+type DifferingRevisions struct {
+	RuleSet   string  `json:"ruleSet" doc:"The rule set."`
+	Revisions []int64 `json:"revisions" nullable:"false" doc:"The revisions in effect, in ascending order."`
+}
+
+// Fleet is all servers that share Redis.
+type Fleet struct {
+	Servers   []Server             `json:"servers" nullable:"false" doc:"The servers by name."`
+	Total     Rates                `json:"total" doc:"The sum of their rates."`
+	Differing []DifferingRevisions `json:"differing" nullable:"false" doc:"Rule sets that are not at the same revision on all servers."`
+	Problem   string               `json:"problem,omitempty" doc:"Why the answer has this server only, or not all servers."`
+}
+
+// The outcomes of a [CallersQuery].
+const (
+	CallersLimited = "limited"
+	CallersAllowed = "allowed"
+)
+
+// CallersQuery selects the callers of a [Callers]. Its zero value is those limited most.
+type CallersQuery struct {
+	RuleSet, Rule, Outcome string
+	// Limit is the most callers. 0 means 20.
+	Limit int
+}
+
+// Callers is the callers with the most requests of late.
+type Callers struct {
+	Outcome string    `json:"outcome" enum:"limited,allowed" doc:"Which requests were counted. Rejections by shadow rules are in limited."`
+	Since   time.Time `json:"since" doc:"Since when they were counted: between one and two minutes ago."`
+	Callers []Caller  `json:"callers" nullable:"false" doc:"The callers, those with the most requests first."`
+	Problem string    `json:"problem,omitempty" doc:"Why the answer has the callers of this server only, or not of all servers."`
+}
+
+// Caller is one caller under one rule.
+type Caller struct {
+	RuleSet   string  `json:"ruleSet" doc:"The rule set."`
+	Rule      string  `json:"rule" doc:"The rule."`
+	Key       string  `json:"key" doc:"The key of the bucket: a salted hash, bound to the rule."`
+	Identity  string  `json:"identity,omitempty" doc:"The caller in plain words, for the role identities. Absent for API keys, and for callers that this server has not seen."`
+	Count     uint64  `json:"count" doc:"How many requests it made, at most error too many."`
+	Error     uint64  `json:"error" doc:"How far count can be off."`
+	PerSecond float64 `json:"perSecond" doc:"Count over the time since."`
+}
+
+// Live returns what happens now.
+func (c *Client) Live(ctx context.Context, q LiveQuery) (*Live, error) {
+	query := queryOf("scope", q.Scope, "range", q.Range, "ruleSet", q.RuleSet, "rule", q.Rule)
+	live, err := fetch[Live](ctx, c, &call{method: http.MethodGet, path: "/v1/live", query: limited(query, q.Limit)})
+	if err == nil && live.StepSeconds < 1 {
+		err = ErrNotAPI
+	}
+	return live, err
+}
+
+// Fleet returns all servers that share Redis.
+func (c *Client) Fleet(ctx context.Context) (*Fleet, error) {
+	fleet, err := fetch[Fleet](ctx, c, &call{method: http.MethodGet, path: "/v1/fleet"})
+	if err == nil && fleet.Servers == nil {
+		err = ErrNotAPI
+	}
+	return fleet, err
+}
+
+// Callers returns the callers with the most requests of late.
+func (c *Client) Callers(ctx context.Context, q CallersQuery) (*Callers, error) {
+	query := queryOf("ruleSet", q.RuleSet, "rule", q.Rule, "outcome", q.Outcome)
+	callers, err := fetch[Callers](ctx, c, &call{method: http.MethodGet, path: "/v1/callers", query: limited(query, q.Limit)})
+	if err == nil && callers.Callers == nil {
+		err = ErrNotAPI
+	}
+	return callers, err
+}
+
+// queryOf returns the pairs of name and value that have a value.
+func queryOf(pairs ...string) url.Values {
+	query := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return query
+}
+
+func limited(query url.Values, limit int) url.Values {
+	if limit > 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	return query
+}

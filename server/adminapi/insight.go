@@ -1,0 +1,98 @@
+package adminapi
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/insight"
+)
+
+// Insight returns what happens now, as far as a caller may see it. Its errors are those
+// of requests that end before the answer.
+type Insight interface {
+	Live(ctx context.Context, q admin.LiveQuery, view insight.View) (*admin.Live, error)
+	Fleet(ctx context.Context, view insight.View) (*admin.Fleet, error)
+	Callers(ctx context.Context, q admin.CallersQuery, view insight.View) (*admin.Callers, error)
+}
+
+func (a *API) registerInsight() {
+	if a.config.Insight == nil {
+		return
+	}
+	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/live", "live", tagInsight,
+		"Show how many requests there are now, and under which rules"), a.live)
+	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/fleet", "fleet", tagInsight,
+		"Show the servers that share Redis"), a.fleet)
+	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/callers", "callers", tagInsight,
+		"Show the callers that are limited most, or allowed most; the role identities shows who they are"), a.callers)
+}
+
+// RuleQuery selects a rule set or a rule.
+type RuleQuery struct {
+	RuleSet string `query:"ruleSet" pattern:"^[A-Za-z0-9._-]{1,64}$" doc:"Only this rule set."`
+	Rule    string `query:"rule" pattern:"^([A-Za-z0-9._-]{1,64}|\\(request\\))$" doc:"Only this rule; needs ruleSet."`
+}
+
+// check refuses a rule without a rule set.
+func (q *RuleQuery) check() error {
+	if q.Rule != "" && q.RuleSet == "" {
+		return wrongQuery("query.rule", "needs ruleSet")
+	}
+	return nil
+}
+
+func wrongQuery(location, message string) *admin.Problem {
+	p := admin.NewProblem(http.StatusUnprocessableEntity, admin.KindValidation, "The request is not valid.")
+	p.Errors = []admin.ProblemDetail{{Location: location, Message: message}}
+	return p
+}
+
+// viewOf returns what the caller may see.
+func viewOf(ctx context.Context) insight.View {
+	who := callerOf(ctx).who
+	return insight.View{
+		All:        who.MayAll(config.RoleRead),
+		RuleSet:    func(id string) bool { return who.May(config.RoleRead, id) },
+		Identities: func(id string) bool { return who.May(config.RoleIdentities, id) },
+	}
+}
+
+func (a *API) live(ctx context.Context, in *struct {
+	RuleQuery
+	Page
+	Scope string `query:"scope" enum:"fleet,server" doc:"All servers, or this one. The default is server for a rule and for the last hour, else fleet."`
+	Range string `query:"range" enum:"2m,1h" default:"2m" doc:"The last two minutes, or the last hour."`
+}) (*admin.Live, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	ofServer := in.Rule != "" || in.Range == admin.RangeHour
+	if ofServer && in.Scope == admin.ScopeFleet {
+		return nil, wrongQuery("query.scope", "must be server for a rule and for the last hour")
+	}
+	if in.Scope == "" {
+		in.Scope = admin.ScopeFleet
+		if ofServer {
+			in.Scope = admin.ScopeServer
+		}
+	}
+	return a.config.Insight.Live(ctx, admin.LiveQuery{Scope: in.Scope, Range: in.Range, RuleSet: in.RuleSet, Rule: in.Rule, Limit: in.Limit}, viewOf(ctx))
+}
+
+func (a *API) fleet(ctx context.Context, _ *struct{}) (*admin.Fleet, error) {
+	return a.config.Insight.Fleet(ctx, viewOf(ctx))
+}
+
+func (a *API) callers(ctx context.Context, in *struct {
+	RuleQuery
+	Outcome string `query:"outcome" enum:"limited,allowed" default:"limited" doc:"Which requests to count. Rejections by shadow rules are in limited."`
+	Limit   int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"The most callers to return."`
+}) (*admin.Callers, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	return a.config.Insight.Callers(ctx, admin.CallersQuery{RuleSet: in.RuleSet, Rule: in.Rule, Outcome: cmp.Or(in.Outcome, admin.CallersLimited), Limit: in.Limit}, viewOf(ctx))
+}
