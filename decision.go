@@ -166,6 +166,8 @@ type evaluation struct {
 	demands []Demand
 	outcome Outcome
 	peek    bool
+	// reqs are the requests of the demands, if there are several: see [Engine.CheckAll].
+	reqs []*Request
 
 	taken atomic.Pointer[Receipt]
 }

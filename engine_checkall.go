@@ -55,6 +55,9 @@ func (e *Engine) checkAll(ctx context.Context, reqs []Request, each []Decision) 
 			return Decision{}, err
 		}
 	}
+	if e.observer != nil && len(reqs) > 1 {
+		t.noteRequests(reqs)
+	}
 	d, err := e.takeTogether(ctx, &t)
 	if err != nil {
 		return Decision{}, err
@@ -119,6 +122,19 @@ func (t *together) join(p *part) {
 	}
 	v.demands, v.rules = v.demands[:n], v.rules[:n]
 	p.from, p.to = first, len(t.places)
+}
+
+// noteRequests notes whose identities the demands are of, for the observer. Of requests
+// that share a bucket it is the last.
+func (t *together) noteRequests(reqs []Request) {
+	t.v.reqs = make([]*Request, len(t.v.demands))
+	for i := range t.parts {
+		if p := &t.parts[i]; !p.decided {
+			for _, at := range t.places[p.from:p.to] {
+				t.v.reqs[at] = &reqs[i]
+			}
+		}
+	}
 }
 
 // takeTogether takes for all parts. If one is refused without the store, only overdrafts

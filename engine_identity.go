@@ -1,0 +1,182 @@
+package fluxgate
+
+import (
+	"net/netip"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// WriteIdentity writes in plain words whose bucket an evaluated rule counts in, such as
+// "user alice", and returns how many bytes it has written. What does not fit is cut, and
+// characters that are not graphic are replaced. Nothing is allocated.
+//
+// It never writes an API key, nor a header, an attribute or an entry of a descriptor whose
+// name suggests a secret. Such a part is left out, so the result can be empty. It is empty
+// too if [WithIdentity] names the callers.
+func (e *Engine) WriteIdentity(to []byte, r *EvaluatedRule) int {
+	w := identityWriter{to: to}
+	if r.compiled == nil || r.req == nil || e.keyer.identity != nil {
+		return 0
+	}
+	missing, withoutIP := false, true
+	for i := range r.compiled.fields {
+		f := &r.compiled.fields[i]
+		withoutIP = withoutIP && f.kind != fieldIP
+		missing = !w.field(&e.keyer, f, r.req) || missing
+	}
+	switch {
+	case !missing:
+	case r.Rule.OnMissingIdentity == MissingAnonymous:
+		w.part("", "anonymous")
+	case withoutIP:
+		w.ip(&e.keyer, r.req.IP)
+	}
+	return w.n
+}
+
+// identityWriter writes into a buffer of fixed length.
+type identityWriter struct {
+	to  []byte
+	n   int
+	cut bool
+}
+
+// field writes one part of a key, and reports whether the request has it.
+func (w *identityWriter) field(k *keyer, f *keyField, req *Request) bool {
+	switch f.kind {
+	case fieldGlobal:
+		w.part("", "everyone")
+		return true
+	case fieldIP:
+		return w.ip(k, req.IP)
+	case fieldUser:
+		return w.value("user", req.UserID)
+	case fieldAPIKey:
+		return req.APIKey != ""
+	case fieldMethod:
+		return w.value("method", methodClass(req.Method))
+	case fieldPath:
+		path, _, _ := strings.Cut(req.Path, "?") // a query may have secrets
+		return !strings.HasPrefix(path, "//") && w.value("path", path)
+	case fieldAttribute:
+		return w.named(f.name, req.Attributes[f.name])
+	case fieldHeader:
+		values := req.Headers[f.name]
+		if len(values) == 0 {
+			values = req.Headers[f.lower]
+		}
+		return len(values) == 1 && w.named(f.name, values[0])
+	case fieldDescriptor, fieldDescriptorEntry:
+		return w.descriptor(f, req.Descriptor)
+	}
+	return false
+}
+
+func (w *identityWriter) descriptor(f *keyField, entries []DescriptorEntry) bool {
+	for i := range entries {
+		if f.kind == fieldDescriptorEntry && entries[i].Key != f.name {
+			continue
+		}
+		w.named(entries[i].Key, entries[i].Value)
+		if f.kind == fieldDescriptorEntry {
+			return true
+		}
+	}
+	return f.kind == fieldDescriptor && len(entries) > 0
+}
+
+func (w *identityWriter) ip(k *keyer, ip netip.Addr) bool {
+	if !ip.IsValid() {
+		return false
+	}
+	var space [64]byte
+	ip = ip.Unmap().WithZone("")
+	text := space[:0]
+	if ip.Is6() {
+		prefix, _ := ip.Prefix(k.ipv6Bits) // checked when the engine was created
+		text = prefix.AppendTo(text)
+	} else {
+		text = ip.AppendTo(text)
+	}
+	w.separate()
+	w.write("ip ")
+	for _, c := range text {
+		w.rune(rune(c))
+	}
+	return true
+}
+
+// named writes a value unless its name suggests a secret.
+func (w *identityWriter) named(name, value string) bool {
+	if value == "" || isSecretName(name) {
+		return value != ""
+	}
+	return w.value(name, value)
+}
+
+func (w *identityWriter) value(name, value string) bool {
+	if value != "" {
+		w.part(name, value)
+	}
+	return value != ""
+}
+
+func (w *identityWriter) part(name, value string) {
+	w.separate()
+	if name != "" {
+		w.write(name)
+		w.write(" ")
+	}
+	w.write(value)
+}
+
+func (w *identityWriter) separate() {
+	if w.n > 0 {
+		w.write(", ")
+	}
+}
+
+func (w *identityWriter) write(text string) {
+	for _, r := range text {
+		if w.rune(r); w.cut {
+			return
+		}
+	}
+}
+
+const ellipsis = '…'
+
+// rune writes a character. The last one is an ellipsis if the text is cut.
+func (w *identityWriter) rune(r rune) {
+	if !unicode.IsGraphic(r) {
+		r = utf8.RuneError
+	}
+	size := utf8.RuneLen(r)
+	switch {
+	case w.cut:
+	case w.n+size+utf8.RuneLen(ellipsis) <= len(w.to):
+		w.n += utf8.EncodeRune(w.to[w.n:], r)
+	default:
+		w.cut = true
+		if w.n+utf8.RuneLen(ellipsis) <= len(w.to) {
+			w.n += utf8.EncodeRune(w.to[w.n:], ellipsis)
+		}
+	}
+}
+
+// secretWords are parts of the names of credentials.
+var secretWords = [...]string{"auth", "key", "token", "secret", "password", "passwd", "cookie", "session", "credential", "signature", "jwt"}
+
+// isSecretName reports whether the name of a header, an attribute or an entry suggests
+// that its value is a credential.
+func isSecretName(name string) bool {
+	for _, word := range secretWords {
+		for i := 0; i+len(word) <= len(name); i++ {
+			if strings.EqualFold(name[i:i+len(word)], word) {
+				return true
+			}
+		}
+	}
+	return false
+}
