@@ -37,7 +37,7 @@ var layers = [][]string{
 	{""}, // the root package: rules, engine, interfaces
 	{"internal/ideal", "internal/testenv/frontproxy", "internal/testenv/xdsserver"},
 	{"internal/match", "internal/bucket", "internal/testenv", "internal/secret", "internal/yamltree", "internal/redislog", "internal/redisuri"},
-	{"internal/background", "internal/deadline", "internal/logthrottle", "internal/memlimit", "internal/pendingids", "internal/syntax", "internal/printable", "internal/spelling", "internal/period", "internal/calendar", "internal/svg"},
+	{"internal/background", "internal/deadline", "internal/logthrottle", "internal/snapshotmap", "internal/memlimit", "internal/pendingids", "internal/syntax", "internal/printable", "internal/spelling", "internal/period", "internal/calendar", "internal/svg"},
 }
 
 // layerOf is the layer that names a package, or else the folder nearest to it.

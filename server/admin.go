@@ -10,7 +10,6 @@ import (
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/adminapi"
 	"github.com/fluxgate/fluxgate/server/audit"
-	"github.com/fluxgate/fluxgate/server/insight"
 )
 
 // admin returns the handler of the admin listener.
@@ -45,10 +44,14 @@ func (a *App) adminAPI() (*adminapi.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	return adminapi.New(adminapi.Config{
+	settings := adminapi.Config{
 		Operator: admin.NewDirect(editor, a.plane.engine.Load, c.RateLimit.DefaultRuleSetID), Guard: a.guard, Audit: a.audit, Clients: clients,
-		Counters: a.metrics.RuleCounters, Insight: insight.New(insight.Config{Version: a.version}), Changed: a.reloadRules, Rate: c.Server.AdminRate, Version: a.version, Logger: a.log,
-	})
+		Counters: a.metrics.RuleCounters, Changed: a.reloadRules, Rate: c.Server.AdminRate, Version: a.version, Logger: a.log,
+	}
+	if a.insight != nil {
+		settings.Insight = a.insight
+	}
+	return adminapi.New(settings)
 }
 
 // reloadRules puts a change into effect on this server before it is answered.

@@ -16,6 +16,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/audit"
 	"github.com/fluxgate/fluxgate/server/config"
+	"github.com/fluxgate/fluxgate/server/insight"
 	"github.com/fluxgate/fluxgate/server/telemetry"
 	"github.com/redis/go-redis/v9"
 )
@@ -43,6 +44,7 @@ type App struct {
 	strategy reload.Strategy
 	metrics  *telemetry.Metrics
 	tracing  *telemetry.Tracing
+	insight  *insight.Insight // nil if it is off
 	guard    *access.Guard
 	certs    *certificates
 	audit    *audit.Log // nil without an admin listener
@@ -88,11 +90,14 @@ func New(ctx context.Context, c *config.Config, options Options) (_ *App, err er
 		return nil, err
 	}
 	for _, build := range []func(context.Context) error{
-		a.buildTelemetry, a.buildAccess, a.openListeners, a.buildRules, a.buildEngine, a.buildHandlers,
+		a.buildTelemetry, a.buildAccess, a.openListeners, a.buildRules, a.buildInsight, a.buildEngine, a.buildHandlers,
 	} {
 		if err := build(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if a.insight != nil {
+		a.background(ctx, a.insight.Run)
 	}
 	close(a.started)
 	return a, nil

@@ -183,8 +183,8 @@ func (a *App) openRedis(ctx context.Context) (*redisstore.Store, error) {
 	}
 	return redisstore.Open(ctx, string(uri), redisstore.Config{
 		Mode: redisstore.Mode(c.Mode), Prefix: c.Prefix, Timeout: c.Timeout, Shards: c.Shards, Secret: secret, TLS: tlsConfig, Logger: a.log,
-		About: a.heartbeat, Uncounted: len(a.listeners) == 0, // a tool of operators is no gateway
-		Pool: redisstore.Pool{Size: c.Pool.MaxTotal, MaxIdle: c.Pool.MaxIdle, MinIdle: c.Pool.MinIdle},
+		Uncounted: len(a.listeners) == 0, // a tool of operators is no gateway
+		Pool:      redisstore.Pool{Size: c.Pool.MaxTotal, MaxIdle: c.Pool.MaxIdle, MinIdle: c.Pool.MinIdle},
 	})
 }
 
@@ -210,6 +210,9 @@ func (a *App) useRedis(redis *redisstore.Store, local fluxgate.Store) error {
 	}
 	a.plane.leases.Store(leases)
 	a.plane.redis.Store(redis)
+	if a.insight != nil {
+		a.insight.Forget() // the keys have another salt now
+	}
 	a.onClose(store.Close)
 	return nil
 }
@@ -223,7 +226,7 @@ func (a *App) useStore(store, local fluxgate.Store) error {
 		fluxgate.WithPolicy(c.RateLimit.DefaultPolicy),
 		fluxgate.WithOnFailure(c.RateLimit.OnFailure),
 		fluxgate.WithIPv6Prefix(c.RateLimit.IPv6Prefix),
-		fluxgate.WithObserver(a.metrics),
+		fluxgate.WithObserver(a.observer()),
 	}
 	if c.NeedsDefaultRuleSet() {
 		options = append(options, fluxgate.WithRuleSet(c.RateLimit.DefaultRuleSetID))

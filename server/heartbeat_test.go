@@ -42,7 +42,7 @@ func TestFallback_ShareOfFleet(t *testing.T) {
 	}
 	record, err := redis.Do(t.Context(), "HVALS", "fluxgate:gateways")
 	entries, _ := record.([]any)
-	if err != nil || len(entries) != 2 || !strings.Contains(fmt.Sprint(entries[0]), ` {"version":"test","rules":{"api-limits":`) {
+	if err != nil || len(entries) != 2 || strings.Trim(fmt.Sprint(entries[0]), "0123456789") != "" {
 		t.Errorf("the record of the gateways has %q, %v", record, err)
 	}
 	for range 50 {

@@ -42,7 +42,8 @@ type rig struct {
 	audit *audit.Log
 	op    *admin.Direct
 	// engine decides with the same rules and buckets.
-	engine *fluxgate.Engine
+	engine  *fluxgate.Engine
+	insight *insight.Insight
 }
 
 // settings are the settings that a test can change.
@@ -84,11 +85,12 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	loaded, err := reload.Start(t.Context(), s.source, reload.Config{Strategy: reload.Polling, FirstWait: time.Minute})
 	do(t, err)
 	t.Cleanup(func() { do(t, loaded.Close()) })
-	r.engine, err = fluxgate.New(s.store, loaded)
+	r.insight = insight.New(insight.Config{Engine: func() *fluxgate.Engine { return r.engine }})
+	r.engine, err = fluxgate.New(s.store, loaded, fluxgate.WithObserver(r.insight.Recorder()))
 	do(t, err)
 	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine }, "")
 	r.api, err = adminapi.New(adminapi.Config{
-		Operator: r.op, Guard: guard, Audit: r.audit, Rate: s.rate, BodyTimeout: s.bodyTimeout, Counters: s.counters, Insight: insight.New(insight.Config{}), Logger: s.log,
+		Operator: r.op, Guard: guard, Audit: r.audit, Rate: s.rate, BodyTimeout: s.bodyTimeout, Counters: s.counters, Insight: r.insight, Logger: s.log,
 		Changed: func(q *http.Request) {
 			_ = loaded.Reload(q.Context())
 			if s.changed != nil {

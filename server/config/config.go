@@ -67,6 +67,6 @@ func Defaults() Config {
 			APIKeyHeader: "X-API-Key",
 		},
 		Log:       Log{Level: "info", Format: "text"},
-		Telemetry: Telemetry{Metrics: true, SampleRatio: 0.1},
+		Telemetry: Telemetry{Metrics: true, Insight: true, SampleRatio: 0.1},
 	}
 }

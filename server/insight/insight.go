@@ -3,53 +3,209 @@ package insight
 import (
 	"cmp"
 	"context"
+	"log/slog"
+	"math"
 	"os"
 	"time"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/logthrottle"
 )
 
-// Config configures an [Insight].
+// Fleet is where servers leave their reports for each other: Redis.
+type Fleet interface {
+	// ID returns the id of this server.
+	ID() string
+	// WriteReport writes the report of this server, which is gone after some time.
+	WriteReport(ctx context.Context, report []byte, lasts time.Duration) error
+	// Reports returns the reports of all servers by their ids.
+	Reports(ctx context.Context, maxBytes int) (map[string][]byte, error)
+}
+
+// Config configures an [Insight]. Engine is required.
 type Config struct {
+	// Engine returns the engine whose observer the recorder is.
+	Engine func() *fluxgate.Engine
+	// RuleSet is the rule set of requests that name none.
+	RuleSet string
 	// Name is the name of the server. Empty means that of the host.
 	Name string
 	// Version is the version of the build.
 	Version string
+	// Durations returns the histogram of the time to decide. Nil means none.
+	Durations func() Durations
+	// Revisions returns the revisions of the rule sets in effect. Nil means none.
+	Revisions func() map[string]int64
+	// Draining returns whether the server is shutting down. Nil means never.
+	Draining func() bool
+	// Nodes returns the state of the nodes of Redis. Nil means none.
+	Nodes func() []admin.RedisNode
+	// Fleet returns where the other servers are, or an error while that is unavailable. Nil
+	// means that there are no others.
+	Fleet func() (Fleet, error)
+	// Logger gets warnings about reports. Nil means slog.Default().
+	Logger *slog.Logger
 }
 
-// Insight answers what happens now.
+// Insight records what a server decides, and answers for the whole fleet.
 type Insight struct {
-	config Config
-	start  time.Time
+	config   Config
+	recorder *Recorder
+	start    time.Time
+	fleet    fleetCache
+	failed   *logthrottle.Throttle // log lines about reports
 }
 
-// New returns an insight.
+// New returns an insight. Run must be called for it to have numbers.
 func New(config Config) *Insight {
 	if config.Name == "" {
 		config.Name, _ = os.Hostname()
 	}
-	return &Insight{config: config, start: time.Now().UTC()}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	i := &Insight{config: config, start: time.Now().UTC(), failed: logthrottle.New(time.Minute)}
+	i.recorder = newRecorder(&i.config)
+	return i
 }
+
+// Recorder returns the observer of the engine.
+func (i *Insight) Recorder() *Recorder { return i.recorder }
+
+// Forget drops all callers. It is called when the engine has been replaced by one with
+// another salt: their keys are no longer those of buckets.
+func (i *Insight) Forget() { i.recorder.forget() }
+
+// Run records and reports until ctx ends.
+func (i *Insight) Run(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		i.reportUntil(ctx)
+	}()
+	i.recorder.run(ctx)
+	<-done
+}
+
+// show returns the key of a caller as the admin API shows it.
+func (i *Insight) show(c *ownCaller) string {
+	return i.config.Engine().ShowKey(fluxgate.Key{RuleSet: c.ruleSet, Rule: c.rule, ID: c.id})
+}
+
+func roundMs(ms float64) float64 { return math.Round(ms*1e3) / 1e3 }
 
 // Live returns what happens now.
-func (i *Insight) Live(_ context.Context, q admin.LiveQuery, _ View) (*admin.Live, error) {
-	empty := []*float64{}
-	return &admin.Live{
-		Scope: cmp.Or(q.Scope, admin.ScopeFleet), Servers: 1, StepSeconds: 2, End: time.Now().UTC(), Rules: []admin.RuleRates{},
-		Series: admin.Series{Allowed: empty, Limited: empty, Denied: empty, Degraded: empty, Waiting: empty, Shadow: empty, P50Ms: empty, P99Ms: empty},
-	}, nil
-}
-
-// Fleet returns the servers that share Redis.
-func (i *Insight) Fleet(context.Context, View) (*admin.Fleet, error) {
-	self := admin.Server{
-		ID: "0", Name: i.config.Name, Version: i.config.Version, Self: true, StartedAt: i.start, ReportedAt: time.Now().UTC(),
-		Revisions: map[string]int64{}, Redis: []admin.RedisNode{},
+func (i *Insight) Live(ctx context.Context, q admin.LiveQuery, view View) (*admin.Live, error) {
+	q.Limit = cmp.Or(q.Limit, 100)
+	if q.Scope == admin.ScopeServer || q.Rule != "" || q.Range == admin.RangeHour {
+		return i.serverLive(&q, &view), nil
 	}
-	return &admin.Fleet{Servers: []admin.Server{self}, Differing: []admin.DifferingRevisions{}}, nil
+	return i.fleetLive(ctx, &q, &view), nil
 }
 
-// Callers returns the heaviest callers of late.
-func (i *Insight) Callers(_ context.Context, q admin.CallersQuery, _ View) (*admin.Callers, error) {
-	return &admin.Callers{Outcome: cmp.Or(q.Outcome, admin.CallersLimited), Since: i.start, Callers: []admin.Caller{}}, nil
+// serverLive answers for this server.
+func (i *Insight) serverLive(q *admin.LiveQuery, view *View) *admin.Live {
+	r := i.recorder
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	live := &admin.Live{Scope: admin.ScopeServer, Servers: 1}
+	of := r.selected(q, view)
+	if q.Range == admin.RangeHour {
+		r.hour(live, of)
+	} else {
+		r.minutes(live, of)
+	}
+	live.Rules = rulesOf(r.busiest(maxRules+1), q, view)
+	return live
+}
+
+// selected returns the histories that add up to what was asked for. The lock is held.
+func (r *Recorder) selected(q *admin.LiveQuery, view *View) (of []*history) {
+	if q.Rule != "" {
+		if found := r.rules.Entries()[ruleKey{q.RuleSet, q.Rule}]; found != nil && view.RuleSet(q.RuleSet) {
+			return []*history{&found.history}
+		}
+		return nil
+	}
+	if q.RuleSet == "" && view.All {
+		return []*history{&r.total}
+	}
+	for id, h := range r.ruleSets.Entries() {
+		if (q.RuleSet == "" || q.RuleSet == id) && view.RuleSet(id) {
+			of = append(of, h)
+		}
+	}
+	return of
+}
+
+// minutes fills the last two minutes in steps of a second. The lock is held.
+func (r *Recorder) minutes(live *admin.Live, of []*history) {
+	live.StepSeconds, live.End = 1, time.Unix(r.second+1, 0).UTC()
+	for s := r.second - seconds + 1; s <= r.second; s++ {
+		if s < r.start {
+			appendUnknown(&live.Series)
+			continue
+		}
+		var sum counts
+		for _, h := range of {
+			sum.plus(&h.seconds[s%seconds])
+		}
+		p50, p99 := quantiles(&r.times.seconds[(s-1)%(seconds+1)], &r.times.seconds[s%(seconds+1)])
+		appendStep(&live.Series, &sum, 1, p50, p99)
+	}
+}
+
+// hour fills the last hour in steps of ten seconds. The lock is held.
+func (r *Recorder) hour(live *admin.Live, of []*history) {
+	ended := (r.second + 1) / 10 // the step that is not over
+	live.StepSeconds, live.End = 10, time.Unix(10*ended, 0).UTC()
+	for t := ended - tens; t < ended; t++ {
+		if 10*t+9 < r.start {
+			appendUnknown(&live.Series)
+			continue
+		}
+		var sum counts
+		for _, h := range of {
+			sum.plus(&h.tens[t%(tens+1)])
+		}
+		p50, p99 := quantiles(&r.times.tens[(t-1)%(tens+1)], &r.times.tens[t%(tens+1)])
+		appendStep(&live.Series, &sum, 10, p50, p99)
+	}
+}
+
+func appendUnknown(s *admin.Series) {
+	for _, series := range seriesOf(s) {
+		*series = append(*series, nil)
+	}
+	s.P50Ms, s.P99Ms = append(s.P50Ms, nil), append(s.P99Ms, nil)
+}
+
+func appendStep(s *admin.Series, n *counts, seconds float64, p50, p99 *float64) {
+	for o, series := range seriesOf(s) {
+		rate := math.Round(10*float64(n[o])/seconds) / 10
+		*series = append(*series, &rate)
+	}
+	for _, ms := range []*float64{p50, p99} {
+		if ms != nil {
+			*ms = roundMs(*ms)
+		}
+	}
+	s.P50Ms, s.P99Ms = append(s.P50Ms, p50), append(s.P99Ms, p99)
+}
+
+// seriesOf returns the series in the order of the outcomes.
+func seriesOf(s *admin.Series) [outcomes]*[]*float64 {
+	return [outcomes]*[]*float64{&s.Allowed, &s.Limited, &s.Denied, &s.Degraded, &s.Waiting, &s.Shadow}
+}
+
+// rulesOf returns the rules that were asked for and that the caller may see.
+func rulesOf(from []reportedRule, q *admin.LiveQuery, view *View) []admin.RuleRates {
+	all := []admin.RuleRates{}
+	for j := range from {
+		if of := &from[j]; of.sum() > 0 && includes(q.RuleSet, q.Rule, of.RuleSet, of.Rule) && view.rule(of.RuleSet) && len(all) < q.Limit {
+			all = append(all, of.rates(recent))
+		}
+	}
+	return all
 }

@@ -9,3 +9,7 @@ type View struct {
 	// Identities reports whether it may see the identities of the callers of a rule set.
 	Identities func(ruleSet string) bool
 }
+
+// rule reports whether the caller may see a rule of a rule set. Rules that are not counted
+// separately may be of any.
+func (v *View) rule(ruleSet string) bool { return v.All || ruleSet != other && v.RuleSet(ruleSet) }

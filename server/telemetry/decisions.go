@@ -12,6 +12,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/snapshotmap"
 )
 
 const (
@@ -26,9 +27,9 @@ type decisions struct {
 	perRule                          *prometheus.Registry // the metrics that have a label rule
 
 	maxRuleSets, maxRules int
-	ruleSets              snapshotMap[string, string] // ids with a label of their own
-	rules                 snapshotMap[ruleKey, string]
-	cache                 snapshotMap[decisionKey, counters] // a lookup in a vector takes a lock
+	ruleSets              snapshotmap.Map[string, string] // ids with a label of their own
+	rules                 snapshotmap.Map[ruleKey, string]
+	cache                 snapshotmap.Map[decisionKey, counters] // a lookup in a vector takes a lock
 }
 
 type ruleKey struct{ ruleSet, rule string }
@@ -65,7 +66,7 @@ func newDecisions(maxRuleSets, maxRules int) *decisions {
 // lookup returns the counters of a decision. The ids of the key need not have
 // labels of their own.
 func (c *decisions) lookup(key decisionKey) counters {
-	found, ok := c.cache.entries()[key]
+	found, ok := c.cache.Entries()[key]
 	if ok {
 		return found
 	}
@@ -81,14 +82,14 @@ func (c *decisions) lookup(key decisionKey) counters {
 	}
 	if key.ruleSet == found.ruleSet && key.rule == found.rule { // bounded by the number of labels
 		key.ruleSet, key.rule = found.ruleSet, found.rule // the memory of the request is not kept
-		c.cache.add(key, math.MaxInt, func() counters { return found })
+		c.cache.Add(key, math.MaxInt, func() counters { return found })
 	}
 	return found
 }
 
 // knownRuleSet returns the label of a rule set that may not exist.
 func (c *decisions) knownRuleSet(id string) string {
-	if label, ok := c.ruleSets.entries()[id]; ok {
+	if label, ok := c.ruleSets.Entries()[id]; ok {
 		return label
 	}
 	return labelUnknown
@@ -97,7 +98,7 @@ func (c *decisions) knownRuleSet(id string) string {
 // ruleSet returns the label of a rule set that exists. Its usual series exist
 // from then on: a rate that begins with the first rejection would miss it.
 func (c *decisions) ruleSet(id string) string {
-	known := c.ruleSets.entries()
+	known := c.ruleSets.Entries()
 	if label, ok := known[id]; ok {
 		return label
 	}
@@ -105,7 +106,7 @@ func (c *decisions) ruleSet(id string) string {
 		return labelOther
 	}
 	id = strings.Clone(id) // the memory of the request is not kept
-	if _, ok := c.ruleSets.add(id, c.maxRuleSets, func() string { return id }); !ok {
+	if _, ok := c.ruleSets.Add(id, c.maxRuleSets, func() string { return id }); !ok {
 		return labelOther
 	}
 	c.total.WithLabelValues(id, outcomeAllowed, "true", "store")
@@ -115,7 +116,7 @@ func (c *decisions) ruleSet(id string) string {
 
 // rule returns the label of a rule of a rule set, by the label of that.
 func (c *decisions) rule(ruleSet, id string) string {
-	known := c.rules.entries()
+	known := c.rules.Entries()
 	if label, ok := known[ruleKey{ruleSet, id}]; ok {
 		return label
 	}
@@ -123,7 +124,7 @@ func (c *decisions) rule(ruleSet, id string) string {
 		return labelOther
 	}
 	id = strings.Clone(id)
-	if _, ok := c.rules.add(ruleKey{ruleSet, id}, c.maxRules, func() string { return id }); !ok {
+	if _, ok := c.rules.Add(ruleKey{ruleSet, id}, c.maxRules, func() string { return id }); !ok {
 		return labelOther
 	}
 	c.byRule.WithLabelValues(ruleSet, id, outcomeAllowed)

@@ -3,10 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/fluxgate/fluxgate"
 )
@@ -17,37 +14,6 @@ const (
 	labelUnknown = "unknown" // the rule set does not exist
 	labelNone    = "none"    // no band was asked
 )
-
-// snapshotMap is a map that is read without a lock: it is never changed, only
-// replaced by a larger one. Its zero value is empty.
-type snapshotMap[K comparable, V any] struct {
-	mu       sync.Mutex // held while an entry is added
-	snapshot atomic.Pointer[map[K]V]
-}
-
-func (m *snapshotMap[K, V]) entries() map[K]V {
-	if entries := m.snapshot.Load(); entries != nil {
-		return *entries
-	}
-	return nil
-}
-
-// add returns the value of a key. If there is none yet it creates it, unless the
-// map has so many entries already.
-func (m *snapshotMap[K, V]) add(key K, most int, create func() V) (value V, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	entries := m.entries()
-	if value, ok = entries[key]; ok || len(entries) >= most {
-		return value, ok
-	}
-	larger := make(map[K]V, len(entries)+1)
-	maps.Copy(larger, entries)
-	value = create()
-	larger[key] = value
-	m.snapshot.Store(&larger)
-	return value, true
-}
 
 // Outcomes of requests, beside the reasons of decisions.
 const (

@@ -45,10 +45,6 @@ type Config struct {
 	// another gateway takes effect. A heartbeat counts the gateways as often. 0
 	// means 2s.
 	Refresh time.Duration
-	// About returns what this gateway writes about itself into the record of the
-	// gateways, such as its version: at most 1,024 bytes and no secrets. Nil means
-	// nothing.
-	About func() string
 	// Uncounted stores count the gateways and are none: for tools of operators.
 	Uncounted bool
 	// TLS is the configuration of connections if the URI begins with rediss. Nil means

@@ -116,16 +116,42 @@ func evicts(policy string) bool {
 	return policy != "" && policy != "noeviction" && policy != "volatile-ttl"
 }
 
-func (s *Store) nodeHealth(ctx context.Context, l *nodeQueue, shards int) (n NodeHealth) {
-	n.Shards = shards
-	defer func() { n.Addr = l.address() }()
+// Breakers returns what this gateway knows of the servers that hold buckets: their
+// addresses, Err, Since and Open. It queries no server.
+func (s *Store) Breakers() []NodeHealth {
+	var nodes []NodeHealth
+	var seen []*nodeQueue
+	for _, l := range *s.nodes.shards.Load() {
+		if l != nil && !slices.Contains(seen, l) {
+			seen = append(seen, l)
+			n, _ := l.observed()
+			n.Addr = l.address()
+			nodes = append(nodes, n)
+		}
+	}
+	slices.SortFunc(nodes, func(a, b NodeHealth) int { return strings.Compare(a.Addr, b.Addr) })
+	return nodes
+}
+
+// observed returns what calls have shown of a node.
+func (l *nodeQueue) observed() (n NodeHealth, recent decisionCounts) {
 	if o := l.outage(); o != nil {
 		n.Err, n.Since, n.Open = o.cause, o.since, true
-		return n
+		return n, recent
 	}
-	recent := l.recent.sum(time.Now())
+	recent = l.recent.sum(time.Now())
 	if n.Err = recent.err(); n.Err != nil {
 		n.Since = recent.since
+	}
+	return n, recent
+}
+
+func (s *Store) nodeHealth(ctx context.Context, l *nodeQueue, shards int) (n NodeHealth) {
+	n, recent := l.observed()
+	n.Shards = shards
+	defer func() { n.Addr = l.address() }()
+	if n.Open {
+		return n
 	}
 	age, failing := time.Second, l.failing()
 	if failing {

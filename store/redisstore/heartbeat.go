@@ -22,8 +22,6 @@ var heartbeatScript string
 const (
 	// maxGateways bounds the record of the gateways.
 	maxGateways = 1_000
-	// maxAbout bounds what a gateway writes about itself.
-	maxAbout = 1_024
 	// beatsMissed is how many heartbeats a gateway may miss.
 	beatsMissed = 3
 	// fewGateways write a heartbeat at every refresh of the fleet state. More of
@@ -70,20 +68,14 @@ func (h *heartbeat) send(ctx context.Context) {
 	}
 	skip := s.Gateways() / fewGateways
 	lasts := time.Duration(beatsMissed*(skip+1)) * s.config.Refresh
-	about, most := "", maxGateways
-	switch {
-	case s.config.Uncounted:
+	most := maxGateways
+	if s.config.Uncounted {
 		most = 0 // nothing is added
-	case s.config.About != nil:
-		about = s.config.About()
-	}
-	if len(about) > maxAbout {
-		about = ""
 	}
 	name := s.names.gateways()
 	var count int
 	err := s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) (err error) {
-		count, err = c.Eval(ctx, heartbeatScript, []string{name}, h.id, lasts.Milliseconds(), about, most).Int()
+		count, err = c.Eval(ctx, heartbeatScript, []string{name}, h.id, lasts.Milliseconds(), most).Int()
 		return err
 	})
 	if s.work.Context().Err() != nil {

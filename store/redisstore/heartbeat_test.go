@@ -114,7 +114,7 @@ func TestHeartbeat_UntrustedRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := openStore(t, server.URI(), Config{Prefix: prefix, Refresh: beating, About: func() string { return strings.Repeat("x", maxAbout+1) }})
+	s := openStore(t, server.URI(), Config{Prefix: prefix, Refresh: beating})
 	testenv.Eventually(t, "only this gateway is left", func() bool {
 		n, err := server.Do(t.Context(), "HLEN", record)
 		return err == nil && n == int64(1)
@@ -134,16 +134,4 @@ func TestHeartbeat_UntrustedRecord(t *testing.T) {
 	if there, err := server.Do(t.Context(), "HEXISTS", record, other.heartbeat.id); err != nil || there != int64(0) {
 		t.Errorf("added to a full record: %v, %v", there, err)
 	}
-}
-
-// An entry has what the gateway says about itself.
-func TestHeartbeat_About(t *testing.T) {
-	server := testenv.SharedStandalone(t)
-	prefix := "beat-" + rand.Text()
-	s := openStore(t, server.URI(), Config{Prefix: prefix, About: func() string { return `{"version":"1.2.3"}` }})
-	testenv.Eventually(t, "the entry is written", func() bool {
-		value, err := server.Do(t.Context(), "HGET", prefix+":gateways", s.heartbeat.id)
-		_, about, _ := strings.Cut(fmt.Sprint(value), " ")
-		return err == nil && about == `{"version":"1.2.3"}`
-	})
 }

@@ -4,8 +4,8 @@
 -- counts the rest, by the server's clock. The record is bounded: a gateway that finds
 -- it full is not added.
 --
--- KEYS[1]  the gateways, a hash: id → when the entry ends, in ms, and what follows
--- ARGV     id, how long the entry lasts in ms, what follows, most entries
+-- KEYS[1]  the gateways, a hash: id → when the entry ends, in ms
+-- ARGV     id, how long the entry lasts in ms, most entries
 -- Returns  how many gateways there are
 
 local call, match = redis.call, string.match
@@ -13,7 +13,7 @@ local LONGEST = 3600000 -- no entry lasts longer, whatever it says: a clock may 
 
 local time = call('TIME')
 local now = time[1] * 1000 + (time[2] - time[2] % 1000) / 1000
-local id, lasts, about, most = ARGV[1], ARGV[2] + 0, ARGV[3], ARGV[4] + 0
+local id, lasts, most = ARGV[1], ARGV[2] + 0, ARGV[3] + 0
 
 local count = 0
 local entries = call('HGETALL', KEYS[1])
@@ -29,5 +29,5 @@ for i = 1, #entries, 2 do
   end
 end
 if count >= most then return count end
-call('HSET', KEYS[1], id, string.format('%.0f', now + lasts) .. ' ' .. about)
+call('HSET', KEYS[1], id, string.format('%.0f', now + lasts))
 return count + 1

@@ -1,0 +1,338 @@
+package insight
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+)
+
+const (
+	// reportEvery is how often a server writes its report, and reportLasts how long others
+	// see it.
+	reportEvery = 2 * time.Second
+	reportLasts = 6 * time.Second
+	// writeTimeout and readTimeout bound the calls to Redis, and cacheFor is how long the
+	// reports that were read are used.
+	writeTimeout = time.Second
+	readTimeout  = time.Second
+	cacheFor     = time.Second
+)
+
+// reportUntil writes reports until ctx ends.
+func (i *Insight) reportUntil(ctx context.Context) {
+	if i.config.Fleet == nil {
+		return
+	}
+	every := time.NewTicker(reportEvery)
+	defer every.Stop()
+	for {
+		i.write(ctx)
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (i *Insight) write(ctx context.Context) {
+	fleet, err := i.config.Fleet()
+	if err != nil {
+		return // the server logs it
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	text := i.own(time.Now(), reportedRules, reportedCallers).encode()
+	if err := fleet.WriteReport(ctx, text, reportLasts); err != nil && ctx.Err() == nil && !errors.Is(err, fluxgate.ErrNotSent) {
+		i.warn("cannot write the report of this server: other servers do not show it", "error", err)
+	}
+}
+
+func (i *Insight) warn(message string, args ...any) {
+	if ok, suppressed := i.failed.Allow(time.Now()); ok {
+		i.config.Logger.Warn(message, append(args, "suppressed", suppressed)...)
+	}
+}
+
+// fleetCache is the reports that were read last.
+type fleetCache struct {
+	mu      sync.Mutex
+	at      time.Time
+	others  map[string]*report
+	problem string
+}
+
+// others returns the reports of the other servers, or why there are none, in words.
+func (i *Insight) others(ctx context.Context) (map[string]*report, string) {
+	if i.config.Fleet == nil {
+		return nil, ""
+	}
+	c := &i.fleet
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.at) >= cacheFor {
+		c.others, c.problem = i.read(ctx)
+		c.at = time.Now()
+	}
+	return c.others, c.problem
+}
+
+func (i *Insight) read(ctx context.Context) (map[string]*report, string) {
+	fleet, err := i.config.Fleet()
+	var texts map[string][]byte
+	if err == nil {
+		// The answer is for other callers too: it does not end with this one.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		defer cancel()
+		texts, err = fleet.Reports(ctx, MaxReport)
+	}
+	if err != nil {
+		return nil, "Redis does not answer: these are the numbers of this server only."
+	}
+	others := map[string]*report{}
+	for id, text := range texts {
+		if id == fleet.ID() {
+			continue
+		}
+		r, err := parseReport(text)
+		if err != nil {
+			i.warn("ignored the report of a server: it is invalid", "server", id, "error", err)
+			continue
+		}
+		others[id] = r
+	}
+	return others, ""
+}
+
+// selfID returns the id of this server in the fleet.
+func (i *Insight) selfID() string {
+	if i.config.Fleet != nil {
+		if fleet, err := i.config.Fleet(); err == nil {
+			return fleet.ID()
+		}
+	}
+	return "self"
+}
+
+// Fleet returns the servers that share Redis.
+func (i *Insight) Fleet(ctx context.Context, view View) (*admin.Fleet, error) {
+	now := time.Now()
+	others, problem := i.others(ctx)
+	self := i.own(now, 0, 0).server(i.selfID(), &view, now)
+	self.Self = true
+	fleet := &admin.Fleet{Servers: []admin.Server{self}, Differing: []admin.DifferingRevisions{}, Problem: problem}
+	for id, r := range others {
+		fleet.Servers = append(fleet.Servers, r.server(id, &view, now))
+	}
+	slices.SortFunc(fleet.Servers, func(a, b admin.Server) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	for j := range fleet.Servers {
+		addRates(&fleet.Total, &fleet.Servers[j].Rates)
+	}
+	fleet.Differing = append(fleet.Differing, differing(fleet.Servers)...)
+	return fleet, nil
+}
+
+func addRates(to, more *admin.Rates) {
+	for _, pair := range [outcomes][2]*float64{
+		{&to.Allowed, &more.Allowed}, {&to.Limited, &more.Limited}, {&to.Denied, &more.Denied},
+		{&to.Degraded, &more.Degraded}, {&to.Waiting, &more.Waiting}, {&to.Shadow, &more.Shadow},
+	} {
+		*pair[0] = math.Round(10*(*pair[0]+*pair[1])) / 10
+	}
+}
+
+// differing returns the rule sets that servers have at different revisions.
+func differing(servers []admin.Server) (all []admin.DifferingRevisions) {
+	revisions := map[string][]int64{}
+	for i := range servers {
+		for id, revision := range servers[i].Revisions {
+			if !slices.Contains(revisions[id], revision) {
+				revisions[id] = append(revisions[id], revision)
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(revisions)) {
+		if r := revisions[id]; len(r) > 1 {
+			slices.Sort(r)
+			all = append(all, admin.DifferingRevisions{RuleSet: id, Revisions: r})
+		}
+	}
+	return all
+}
+
+// fleetLive answers for all servers. The last step of each report is now: clocks differ.
+func (i *Insight) fleetLive(ctx context.Context, q *admin.LiveQuery, view *View) *admin.Live {
+	now := time.Now()
+	others, problem := i.others(ctx)
+	all := []*report{i.own(now, maxRules+1, 0)}
+	for _, r := range others {
+		all = append(all, r)
+	}
+	live := &admin.Live{
+		Scope: admin.ScopeFleet, Servers: len(all), StepSeconds: step, End: now.Truncate(time.Second).UTC(), Problem: problem,
+	}
+	visible := make([][]*reportedSeries, len(all))
+	for j, r := range all {
+		visible[j] = r.visible(view, q.RuleSet)
+	}
+	for ago := steps - 1; ago >= 0; ago-- {
+		appendFleetStep(&live.Series, all, visible, ago)
+	}
+	rules := map[ruleKey]*reportedRule{}
+	for _, r := range all {
+		for _, of := range r.Rules {
+			sum := rules[ruleKey{of.RuleSet, of.Rule}]
+			if sum == nil {
+				sum = &reportedRule{RuleSet: of.RuleSet, Rule: of.Rule}
+				rules[ruleKey{of.RuleSet, of.Rule}] = sum
+			}
+			for o, n := range of.Counts {
+				sum.Counts[o] += n
+			}
+		}
+	}
+	var sorted []reportedRule
+	for _, of := range rules {
+		sorted = append(sorted, *of)
+	}
+	slices.SortFunc(sorted, func(a, b reportedRule) int {
+		x, y := a.rates(recent), b.rates(recent)
+		return busiest(&x, &y)
+	})
+	live.Rules = rulesOf(sorted, q, view)
+	return live
+}
+
+// appendFleetStep adds up one step of all servers that know it.
+func appendFleetStep(s *admin.Series, all []*report, visible [][]*reportedSeries, ago int) {
+	var sum counts
+	var p50, p99 float64
+	known := false
+	for j, r := range all {
+		if ago >= r.Steps {
+			continue
+		}
+		known = true
+		for _, series := range visible[j] {
+			for o := range sum {
+				sum[o] += min(series.at(outcome(o), ago), math.MaxUint32-sum[o])
+			}
+		}
+		if n := len(r.P50); n > ago {
+			p50 = max(p50, r.P50[n-1-ago])
+		}
+		if n := len(r.P99); n > ago {
+			p99 = max(p99, r.P99[n-1-ago])
+		}
+	}
+	if !known {
+		appendUnknown(s)
+		return
+	}
+	appendStep(s, &sum, step, knownMs(p50), knownMs(p99))
+}
+
+// includes reports whether a filter that names a rule set and a rule, or neither, includes
+// a rule.
+func includes(wantSet, wantRule, ruleSet, rule string) bool {
+	return (wantSet == "" || wantSet == ruleSet) && (wantRule == "" || wantRule == rule)
+}
+
+// Callers returns the heaviest callers of late.
+func (i *Insight) Callers(ctx context.Context, q admin.CallersQuery, view View) (*admin.Callers, error) {
+	q.Limit, q.Outcome = cmp.Or(q.Limit, reportedCallers), cmp.Or(q.Outcome, admin.CallersLimited)
+	list, reported := limitedList, func(r *report) *reportedCallerLs { return &r.Limited }
+	if q.Outcome == admin.CallersAllowed {
+		list, reported = allowedList, func(r *report) *reportedCallerLs { return &r.Allowed }
+	}
+	now := time.Now()
+	others, problem := i.others(ctx)
+	own := i.recorder.callers(list, mostCallers, q.RuleSet, q.Rule)
+	m := merger{q: &q, view: &view, callers: map[string]*mergedCaller{}}
+	for j := range own.callers {
+		c := &own.callers[j]
+		m.add(&admin.Caller{RuleSet: c.ruleSet, Rule: c.rule, Key: i.show(c), Count: c.count, Error: c.error}, own.floor)
+	}
+	m.floors = own.floor
+	since := own.since
+	for _, r := range others {
+		l := reported(r)
+		for _, c := range l.Callers {
+			of := &r.Rules[c.Rule]
+			m.add(&admin.Caller{RuleSet: of.RuleSet, Rule: of.Rule, Key: c.Key, Count: c.Count, Error: c.Error}, l.Floor)
+		}
+		m.floors += l.Floor
+		since = min(since, now.Unix()-l.Age)
+	}
+	out := &admin.Callers{Outcome: q.Outcome, Since: time.Unix(since, 0).UTC(), Callers: m.top(), Problem: problem}
+	i.complete(out, list, &view, now)
+	return out, nil
+}
+
+// complete adds the rates, and the identities that this server knows to callers that may
+// see them.
+func (i *Insight) complete(out *admin.Callers, list func(*rule) *callerList, view *View, now time.Time) {
+	for j := range out.Callers {
+		c := &out.Callers[j]
+		c.PerSecond = math.Round(10*float64(c.Count)/max(1, now.Sub(out.Since).Seconds())) / 10
+		of := i.recorder.rules.Entries()[ruleKey{c.RuleSet, c.Rule}]
+		if of == nil || !view.Identities(c.RuleSet) {
+			continue
+		}
+		var id fluxgate.KeyID
+		if _, err := hex.Decode(id[:], []byte(c.Key[:2*len(id)])); err == nil {
+			c.Identity = list(of).identityOf(&id)
+		}
+	}
+}
+
+// merger adds up the callers of several servers.
+type merger struct {
+	q       *admin.CallersQuery
+	view    *View
+	callers map[string]*mergedCaller // by their keys, which are bound to rules
+	floors  uint64                   // the sum of what servers may have of a caller that they do not list
+}
+
+type mergedCaller struct {
+	admin.Caller
+	listed uint64 // the floors of the servers that list it
+}
+
+func (m *merger) add(c *admin.Caller, floor uint64) {
+	if !includes(m.q.RuleSet, m.q.Rule, c.RuleSet, c.Rule) || !m.view.rule(c.RuleSet) {
+		return
+	}
+	sum := m.callers[c.Key]
+	if sum == nil {
+		m.callers[c.Key] = &mergedCaller{*c, floor}
+		return
+	}
+	if sum.RuleSet != c.RuleSet || sum.Rule != c.Rule {
+		return // an invalid report
+	}
+	sum.Count += c.Count
+	sum.Error += c.Error
+	sum.listed += floor
+}
+
+// top returns the callers with the most requests. Servers that do not list a caller may
+// have seen it less often than those that they do.
+func (m *merger) top() []admin.Caller {
+	all := make([]admin.Caller, 0, len(m.callers))
+	for _, c := range m.callers {
+		c.Error += m.floors - min(m.floors, c.listed)
+		all = append(all, c.Caller)
+	}
+	slices.SortFunc(all, func(a, b admin.Caller) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key)) })
+	return all[:min(len(all), m.q.Limit)]
+}

@@ -1,0 +1,193 @@
+package insight
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/fluxgate/fluxgate/admin"
+)
+
+// own returns the report of this server, with so many rules and callers at most.
+func (i *Insight) own(now time.Time, rules, callers int) *report {
+	r := i.recorder
+	limitedCallers, allowedCallers := r.callers(limitedList, callers, "", ""), r.callers(allowedList, callers, "", "")
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	out := &report{
+		Version: reportVersion, Name: i.config.Name, Build: i.config.Version, Start: i.start.Unix(), At: now.UnixMilli(),
+		Draining: i.config.Draining != nil && i.config.Draining(), Steps: r.steps(), Total: r.series(&r.total),
+	}
+	for id, h := range r.ruleSets.Entries() {
+		out.RuleSets = append(out.RuleSets, reportedSet{id, r.series(h)})
+	}
+	slices.SortFunc(out.RuleSets, func(a, b reportedSet) int {
+		return cmp.Or(cmp.Compare(b.sum(), a.sum()), cmp.Compare(a.ID, b.ID))
+	})
+	out.RuleSets = out.RuleSets[:min(len(out.RuleSets), reportedRuleSets)]
+	r.quantiles(out)
+	out.Rules = r.busiest(rules)
+	out.Limited, out.Allowed = r.reported(out, i, limitedCallers), r.reported(out, i, allowedCallers)
+	i.addState(out, now)
+	return out
+}
+
+// addState adds the revisions of the rules and the nodes of Redis.
+func (i *Insight) addState(out *report, now time.Time) {
+	if i.config.Revisions != nil {
+		out.Revisions = map[string]int64{}
+		for id, revision := range i.config.Revisions() {
+			if len(out.Revisions) < maxRevisions {
+				out.Revisions[id] = revision
+			}
+		}
+	}
+	if i.config.Nodes == nil {
+		return
+	}
+	for _, n := range i.config.Nodes() {
+		if len(out.Redis) == reportedNodes {
+			break
+		}
+		node := reportedNode{Node: n.Node, Open: n.Open, Error: n.Error}
+		if n.Since != nil {
+			node.Age = max(0, int64(now.Sub(*n.Since)/time.Second))
+		}
+		out.Redis = append(out.Redis, node)
+	}
+	out.clean()
+}
+
+// steps returns how many steps are known. The lock is held.
+func (r *Recorder) steps() int { return int(min(steps, (r.second+1-r.start)/step)) }
+
+// series returns the steps of a history. The lock is held.
+func (r *Recorder) series(h *history) (out reportedSeries) {
+	n := r.steps()
+	for o := range out.Counts {
+		series, used := make([]uint32, n), false
+		for i := range series {
+			end := r.second - int64(n-1-i)*step
+			sum := h.last(step, end)
+			series[i] = sum[o]
+			used = used || sum[o] > 0
+		}
+		if used {
+			out.Counts[o] = series
+		}
+	}
+	return out
+}
+
+func (s *reportedSet) sum() (n uint64) {
+	for _, series := range s.Counts {
+		for _, v := range series {
+			n += uint64(v)
+		}
+	}
+	return n
+}
+
+// quantiles adds the times to decide. The lock is held.
+func (r *Recorder) quantiles(out *report) {
+	at := func(second int64) *Durations { return &r.times.seconds[(max(second, r.start-1))%(seconds+1)] }
+	value := func(ms *float64) float64 {
+		if ms == nil {
+			return 0
+		}
+		return roundMs(*ms)
+	}
+	for i := range out.Steps {
+		end := r.second - int64(out.Steps-1-i)*step
+		p50, p99 := quantiles(at(end-step), at(end))
+		out.P50, out.P99 = append(out.P50, value(p50)), append(out.P99, value(p99))
+	}
+	p50, p99 := quantiles(at(r.second-recent), at(r.second))
+	out.Recent50, out.Recent99 = value(p50), value(p99)
+}
+
+// busiest returns the rules with the most requests of late. The lock is held.
+func (r *Recorder) busiest(most int) []reportedRule {
+	var all []reportedRule
+	add := func(key ruleKey, h *history) {
+		of := reportedRule{RuleSet: key.ruleSet, Rule: key.rule}
+		for o, n := range h.last(recent, r.second) {
+			of.Counts[o] = uint64(n)
+		}
+		if of.sum() > 0 {
+			all = append(all, of)
+		}
+	}
+	for key, of := range r.rules.Entries() {
+		add(key, &of.history)
+	}
+	add(ruleKey{other, other}, &r.overflow.history)
+	slices.SortFunc(all, func(a, b reportedRule) int {
+		x, y := a.rates(recent), b.rates(recent)
+		return busiest(&x, &y)
+	})
+	return all[:min(len(all), most)]
+}
+
+// rates returns the rates of a rule as the admin API shows them.
+func (r *reportedRule) rates(seconds float64) admin.RuleRates {
+	return admin.RuleRates{RuleSet: r.RuleSet, Rule: r.Rule, Rates: ratesOf(&r.Counts, seconds)}
+}
+
+// ownCaller is a caller of this server.
+type ownCaller struct {
+	ruleKey
+	caller
+}
+
+// ownCallers are the callers of this server since a time.
+type ownCallers struct {
+	callers []ownCaller
+	floor   uint64
+	since   int64
+}
+
+// The lists of a rule.
+func limitedList(r *rule) *callerList { return &r.limited }
+func allowedList(r *rule) *callerList { return &r.allowed }
+
+// callers returns the callers with the most requests, of one rule set or rule if it is
+// named.
+func (r *Recorder) callers(list func(*rule) *callerList, most int, ruleSet, id string) (out ownCallers) {
+	for key, of := range r.rules.Entries() {
+		if ruleSet != "" && key.ruleSet != ruleSet || id != "" && key.rule != id {
+			continue
+		}
+		found, floor := list(of).top(most)
+		out.floor = max(out.floor, floor)
+		for _, c := range found {
+			out.callers = append(out.callers, ownCaller{key, c})
+		}
+	}
+	slices.SortFunc(out.callers, func(a, b ownCaller) int {
+		return cmp.Or(cmp.Compare(b.count, a.count), slices.Compare(a.id[:], b.id[:]))
+	})
+	if len(out.callers) > most {
+		out.floor = max(out.floor, out.callers[most].count+out.callers[most].error)
+		out.callers = out.callers[:most]
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	out.since = r.opened[1]
+	return out
+}
+
+// reported returns callers as the report has them, and adds their rules to it. The lock is
+// held.
+func (r *Recorder) reported(to *report, i *Insight, from ownCallers) reportedCallerLs {
+	out := reportedCallerLs{Age: max(0, r.second+1-from.since), Floor: from.floor}
+	for _, c := range from.callers {
+		at := slices.IndexFunc(to.Rules, func(of reportedRule) bool { return of.RuleSet == c.ruleSet && of.Rule == c.rule })
+		if at < 0 {
+			at = len(to.Rules)
+			to.Rules = append(to.Rules, reportedRule{RuleSet: c.ruleSet, Rule: c.rule})
+		}
+		out.Callers = append(out.Callers, reportedCaller{Rule: at, Key: i.show(&c), Count: c.count, Error: c.error})
+	}
+	return out
+}

@@ -1,0 +1,312 @@
+package insight
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/printable"
+)
+
+// The bounds of a report, of our own and of one that was read.
+const (
+	// MaxReport is the most bytes of a report.
+	MaxReport = 16 << 10
+
+	reportVersion    = 1
+	step             = 2 // seconds
+	steps            = seconds / step
+	recent           = 10 // seconds that rates are of
+	reportedCallers  = 20
+	reportedRules    = 20
+	reportedRuleSets = 8
+	reportedNodes    = 32
+	maxRevisions     = 50
+	maxText          = 64
+	maxNodeError     = 200
+	maxCount         = 1 << 50
+)
+
+// report is what a server says about itself in Redis. Other servers do not trust it.
+// Times are ages: clocks of servers differ.
+type report struct {
+	Version   int              `json:"v"`
+	Name      string           `json:"name"`
+	Build     string           `json:"build,omitempty"`
+	Start     int64            `json:"start"` // in unix seconds, by its own clock
+	At        int64            `json:"at"`    // in unix milliseconds
+	Draining  bool             `json:"draining,omitempty"`
+	Revisions map[string]int64 `json:"revisions,omitempty"`
+	Redis     []reportedNode   `json:"redis,omitempty"`
+	// Steps is how many steps are known. The series have as many elements, or none if all
+	// are 0. The last one ends now.
+	Steps    int              `json:"steps"`
+	Total    reportedSeries   `json:"total"`
+	RuleSets []reportedSet    `json:"sets,omitempty"`
+	P50      []float64        `json:"p50,omitempty"` // in milliseconds, 0 without requests
+	P99      []float64        `json:"p99,omitempty"`
+	Recent50 float64          `json:"recent50,omitempty"`
+	Recent99 float64          `json:"recent99,omitempty"`
+	Rules    []reportedRule   `json:"rules,omitempty"`
+	Limited  reportedCallerLs `json:"limited"`
+	Allowed  reportedCallerLs `json:"allowed"`
+}
+
+type reportedSet struct {
+	ID string `json:"id"`
+	reportedSeries
+}
+
+// reportedSeries is the requests in each step by outcome.
+type reportedSeries struct {
+	Counts [outcomes][]uint32 `json:"n"`
+}
+
+// reportedRule is the requests of a rule in the recent seconds.
+type reportedRule struct {
+	RuleSet string           `json:"set"`
+	Rule    string           `json:"rule"`
+	Counts  [outcomes]uint64 `json:"n"`
+}
+
+func (r *reportedRule) sum() (n uint64) {
+	for _, v := range r.Counts {
+		n += v
+	}
+	return n
+}
+
+type reportedCallerLs struct {
+	Age     int64            `json:"age"`             // since when they are counted, in seconds
+	Floor   uint64           `json:"floor,omitempty"` // the most requests of a caller that is not listed
+	Callers []reportedCaller `json:"callers,omitempty"`
+}
+
+// reportedCaller has no identity: that stays in the memory of the server that saw it.
+type reportedCaller struct {
+	Rule  int    `json:"r"` // index of the rule
+	Key   string `json:"k"`
+	Count uint64 `json:"c"`
+	Error uint64 `json:"e,omitempty"`
+}
+
+type reportedNode struct {
+	Node  string `json:"node"`
+	Open  bool   `json:"open,omitempty"`
+	Age   int64  `json:"age,omitempty"` // since when it is open, in seconds
+	Error string `json:"error,omitempty"`
+}
+
+// encode returns the report as JSON of at most MaxReport bytes. What does not fit is left
+// out: first the series of rule sets, then the callers, the rules and the revisions with
+// the fewest requests.
+func (r *report) encode() []byte {
+	for {
+		text, _ := json.Marshal(r) // numbers and strings: never fails
+		if len(text) <= MaxReport {
+			return text
+		}
+		switch {
+		case len(r.RuleSets) > 1:
+			r.RuleSets = r.RuleSets[:len(r.RuleSets)/2]
+		case len(r.Limited.Callers)+len(r.Allowed.Callers) > 2:
+			r.Limited.shorten()
+			r.Allowed.shorten()
+		default:
+			r.RuleSets, r.Rules, r.Revisions = nil, nil, nil
+			r.Limited.Callers, r.Allowed.Callers = nil, nil
+		}
+	}
+}
+
+// shorten leaves the second half out.
+func (l *reportedCallerLs) shorten() {
+	if keep := len(l.Callers) / 2; len(l.Callers) > 0 {
+		l.Floor = max(l.Floor, l.Callers[keep].Count+l.Callers[keep].Error)
+		l.Callers = l.Callers[:keep]
+	}
+}
+
+var errReport = errors.New("not a valid report")
+
+// parseReport reads the report of another server.
+func parseReport(text []byte) (*report, error) {
+	r := new(report)
+	if len(text) > MaxReport {
+		return nil, fmt.Errorf("%w: more than %d bytes", errReport, MaxReport)
+	}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%w: %w", errReport, err)
+	}
+	if r.Version != reportVersion {
+		return nil, fmt.Errorf("%w: version %d", errReport, r.Version)
+	}
+	if what := r.check(); what != "" {
+		return nil, fmt.Errorf("%w: %s", errReport, what)
+	}
+	r.clean()
+	return r, nil
+}
+
+// check returns what is wrong with a report.
+func (r *report) check() string {
+	valid := func(ages ...int64) bool {
+		return !slices.ContainsFunc(ages, func(age int64) bool { return age < 0 || age > 10*idle })
+	}
+	switch {
+	case r.Steps < 0 || r.Steps > steps:
+		return "too many steps"
+	case len(r.RuleSets) > reportedRuleSets || len(r.Rules) > reportedRules+2*reportedCallers || len(r.Revisions) > maxRevisions || len(r.Redis) > reportedNodes:
+		return "too many entries"
+	case !r.Total.valid(r.Steps) || !validTimes(r.Steps, r.P50, r.P99) || !validTimes(1, []float64{r.Recent50}, []float64{r.Recent99}):
+		return "a series"
+	case !valid(r.Limited.Age, r.Allowed.Age) || r.Start < 0 || r.Start > math.MaxInt32*2 || r.At < 0 || r.At > math.MaxInt32*2_000:
+		return "a time"
+	case !r.Limited.valid(len(r.Rules)) || !r.Allowed.valid(len(r.Rules)):
+		return "a caller"
+	}
+	for id, revision := range r.Revisions {
+		if !fluxgate.ValidID(id) || revision < 0 {
+			return "a revision"
+		}
+	}
+	for i := range r.RuleSets {
+		if !fluxgate.ValidID(r.RuleSets[i].ID) || !r.RuleSets[i].valid(r.Steps) {
+			return "a rule set"
+		}
+	}
+	for i := range r.Rules {
+		if of := &r.Rules[i]; !validRule(of.RuleSet, of.Rule) || slices.Max(of.Counts[:]) > maxCount {
+			return "a rule"
+		}
+	}
+	if slices.ContainsFunc(r.Redis, func(n reportedNode) bool { return n.Age < 0 || n.Age > math.MaxInt32 }) {
+		return "a node of Redis"
+	}
+	return ""
+}
+
+func validRule(ruleSet, rule string) bool {
+	return fluxgate.ValidID(ruleSet) && (fluxgate.ValidID(rule) || rule == fluxgate.RequestLimit)
+}
+
+func (s *reportedSeries) valid(steps int) bool {
+	for _, series := range s.Counts {
+		if len(series) != 0 && len(series) != steps {
+			return false
+		}
+	}
+	return true
+}
+
+func validTimes(steps int, series ...[]float64) bool {
+	for _, s := range series {
+		if len(s) != 0 && len(s) != steps || slices.ContainsFunc(s, func(ms float64) bool { return ms < 0 || ms > 1e9 }) {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *reportedCallerLs) valid(rules int) bool {
+	return len(l.Callers) <= reportedCallers && l.Floor <= maxCount && !slices.ContainsFunc(l.Callers, func(c reportedCaller) bool {
+		return c.Rule < 0 || c.Rule >= rules || c.Count > maxCount || c.Error > maxCount || len(c.Key) != fluxgate.ShownKeyLength ||
+			strings.Trim(c.Key, "0123456789abcdef") != ""
+	})
+}
+
+// clean makes the texts of a report safe to show.
+func (r *report) clean() {
+	r.Name, r.Build = printable.Line(r.Name, maxText), printable.Line(r.Build, maxText)
+	for i := range r.Redis {
+		n := &r.Redis[i]
+		n.Node, n.Error = printable.Line(n.Node, maxText), printable.Line(n.Error, maxNodeError)
+	}
+}
+
+// at returns the requests of a step, counted from the last, which is 0.
+func (s *reportedSeries) at(o outcome, ago int) uint32 {
+	if n := len(s.Counts[o]); ago < n {
+		return s.Counts[o][n-1-ago]
+	}
+	return 0
+}
+
+// rates returns the requests in a second over the recent steps.
+func (r *report) rates(of ...*reportedSeries) admin.Rates {
+	var sum [outcomes]uint64
+	known := min(r.Steps, recent/step)
+	for _, s := range of {
+		for o := range sum {
+			for ago := range known {
+				sum[o] += uint64(s.at(outcome(o), ago))
+			}
+		}
+	}
+	return ratesOf(&sum, float64(max(1, known)*step))
+}
+
+func ratesOf(n *[outcomes]uint64, seconds float64) admin.Rates {
+	of := func(o outcome) float64 { return math.Round(10*float64(n[o])/seconds) / 10 }
+	return admin.Rates{Allowed: of(allowed), Limited: of(limited), Denied: of(denied), Degraded: of(degraded), Waiting: of(waiting), Shadow: of(shadow)}
+}
+
+// visible returns the series that a caller may see, of one rule set if it is named.
+func (r *report) visible(view *View, ruleSet string) (of []*reportedSeries) {
+	if view.All && ruleSet == "" {
+		return []*reportedSeries{&r.Total}
+	}
+	for i := range r.RuleSets {
+		if s := &r.RuleSets[i]; (ruleSet == "" || s.ID == ruleSet) && view.RuleSet(s.ID) {
+			of = append(of, &s.reportedSeries)
+		}
+	}
+	return of
+}
+
+// server returns the server as the admin API shows it.
+func (r *report) server(id string, view *View, now time.Time) admin.Server {
+	s := admin.Server{
+		ID: id, Name: r.Name, Version: r.Build, StartedAt: time.Unix(r.Start, 0).UTC(), ReportedAt: time.UnixMilli(r.At).UTC(),
+		Draining: r.Draining, Revisions: map[string]int64{}, Rates: r.rates(r.visible(view, "")...), P50Ms: knownMs(r.Recent50), P99Ms: knownMs(r.Recent99),
+		Redis: []admin.RedisNode{},
+	}
+	for ruleSet, revision := range r.Revisions {
+		if view.RuleSet(ruleSet) {
+			s.Revisions[ruleSet] = revision
+		}
+	}
+	if !view.All {
+		return s
+	}
+	for _, n := range r.Redis {
+		node := admin.RedisNode{Node: n.Node, Open: n.Open, Error: n.Error}
+		if n.Open {
+			since := now.Add(-time.Duration(n.Age) * time.Second).UTC().Truncate(time.Second)
+			node.Since = &since
+		}
+		s.Redis = append(s.Redis, node)
+	}
+	return s
+}
+
+// knownMs returns a time in milliseconds, or nil if there is none.
+func knownMs(ms float64) *float64 {
+	if ms <= 0 {
+		return nil
+	}
+	return &ms
+}
+
+// busiest orders rules by what an operator looks for first.
+func busiest(a, b *admin.RuleRates) int {
+	return cmp.Or(cmp.Compare(b.Limited, a.Limited), cmp.Compare(b.Shadow, a.Shadow), cmp.Compare(b.Denied, a.Denied),
+		cmp.Compare(b.Allowed, a.Allowed), cmp.Compare(a.RuleSet, b.RuleSet), cmp.Compare(a.Rule, b.Rule))
+}
