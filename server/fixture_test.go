@@ -22,7 +22,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Suite{M: m}) }
+func TestMain(m *testing.M) {
+	if os.Getenv(childSettings) != "" {
+		runChild()
+	}
+	goleak.VerifyTestMain(testenv.Suite{M: m})
+}
 
 // running is a server that answers.
 type running struct {

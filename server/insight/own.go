@@ -58,8 +58,8 @@ func (i *Insight) addState(out *report, now time.Time) {
 	out.clean()
 }
 
-// steps returns how many steps are known. The lock is held.
-func (r *Recorder) steps() int { return int(min(steps, (r.second+1-r.start)/step)) }
+// steps returns how many steps are known, the first perhaps in part. The lock is held.
+func (r *Recorder) steps() int { return int(min(steps, (r.second+step-r.start)/step)) }
 
 // series returns the steps of a history. The lock is held.
 func (r *Recorder) series(h *history) (out reportedSeries) {

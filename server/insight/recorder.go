@@ -61,9 +61,8 @@ type Recorder struct {
 var _ fluxgate.Observer = (*Recorder)(nil)
 
 func newRecorder(config *Config) *Recorder {
-	now := ended(time.Now())
-	r := &Recorder{ruleSet: config.RuleSet, engine: config.Engine, durations: config.Durations, start: now + 1, second: now}
-	r.opened = [2]int64{now + 1, now + 1}
+	now := time.Now().Unix()
+	r := &Recorder{ruleSet: config.RuleSet, engine: config.Engine, durations: config.Durations, start: now, second: now - 1, opened: [2]int64{now, now}}
 	r.extra.left.Store(maxCallers - 2*2*leastCallers*maxRules)
 	return r
 }
