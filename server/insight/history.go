@@ -61,7 +61,7 @@ func (h *history) tick(after, second int64) {
 		delta[o] = uint32(min(now-h.before[o], 1<<32-1))
 		h.before[o] = now
 	}
-	for s := max(after, second-10*tens) + 1; s <= second; s++ {
+	for s := max(after, second-10*(tens+1)) + 1; s <= second; s++ {
 		h.seconds[s%seconds] = counts{}
 		if s%10 == 0 {
 			h.tens[s/10%(tens+1)] = counts{}

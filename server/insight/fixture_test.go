@@ -1,0 +1,140 @@
+package insight_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/server/insight"
+	"github.com/fluxgate/fluxgate/store/memstore"
+)
+
+// everything is the view of an operator who may see all.
+var everything = insight.View{All: true, RuleSet: func(string) bool { return true }, Identities: func(string) bool { return true }}
+
+// node is one server: an engine and its insight.
+type node struct {
+	*insight.Insight
+	engine *fluxgate.Engine
+}
+
+// start runs a server in memory with rules, until the test ends.
+func start(t testing.TB, store fluxgate.Store, config insight.Config, sets []*fluxgate.RuleSet, options ...fluxgate.Option) *node {
+	t.Helper()
+	n := new(node)
+	config.Engine = func() *fluxgate.Engine { return n.engine }
+	config.RuleSet = sets[0].ID()
+	n.Insight = insight.New(config)
+	var err error
+	options = append([]fluxgate.Option{fluxgate.WithRuleSet(config.RuleSet), fluxgate.WithObserver(n.Recorder())}, options...)
+	n.engine, err = fluxgate.New(store, fluxgate.Static(sets...), options...)
+	do(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return n
+}
+
+func do(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func memory(t testing.TB) *memstore.Store {
+	t.Helper()
+	store, err := memstore.New(memstore.Config{})
+	do(t, err)
+	t.Cleanup(func() { do(t, store.Close()) })
+	return store
+}
+
+func set(t testing.TB, id string, rules ...fluxgate.Rule) *fluxgate.RuleSet {
+	t.Helper()
+	s, err := fluxgate.NewRuleSet(id, rules...)
+	do(t, err)
+	return s
+}
+
+// perUser is a rule for every user.
+func perUser(id string, capacity int64) fluxgate.Rule {
+	return fluxgate.Rule{ID: id, Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerHour(capacity)}}
+}
+
+func (n *node) check(t testing.TB, times int, req fluxgate.Request) {
+	t.Helper()
+	for range times {
+		_, err := n.engine.Check(t.Context(), &req)
+		do(t, err)
+	}
+}
+
+func (n *node) live(t testing.TB, q admin.LiveQuery, view insight.View) *admin.Live {
+	t.Helper()
+	live, err := n.Live(t.Context(), q, view)
+	do(t, err)
+	return live
+}
+
+func (n *node) callers(t testing.TB, q admin.CallersQuery, view insight.View) *admin.Callers {
+	t.Helper()
+	callers, err := n.Callers(t.Context(), q, view)
+	do(t, err)
+	return callers
+}
+
+// reports are those of a fleet in memory.
+type reports struct {
+	mu   sync.Mutex
+	by   map[string][]byte
+	fail bool
+}
+
+// member is the reports as one server writes them.
+type member struct {
+	*reports
+	id string
+}
+
+func (r *reports) as(id string) func() (insight.Fleet, error) {
+	return func() (insight.Fleet, error) { return member{r, id}, nil }
+}
+
+var errAway = errors.New("away")
+
+func (m member) ID() string { return m.id }
+
+func (m member) WriteReport(_ context.Context, report []byte, _ time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail {
+		return errAway
+	}
+	if m.by == nil {
+		m.by = map[string][]byte{}
+	}
+	m.by[m.id] = report
+	return nil
+}
+
+func (m member) Reports(context.Context, int) (map[string][]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail {
+		return nil, errAway
+	}
+	return maps.Clone(m.by), nil
+}

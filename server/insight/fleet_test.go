@@ -1,0 +1,145 @@
+package insight_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/server/insight"
+)
+
+// Counts of the callers of all servers are within the printed error, also of callers that
+// some servers do not list.
+func TestFleet_CallersWithinError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, store := new(reports), memory(t)
+		sets := []*fluxgate.RuleSet{set(t, "api", perUser("r", 1_000_000))}
+		var servers []*node
+		for i := range 5 {
+			servers = append(servers, start(t, store, insight.Config{Fleet: shared.as(fmt.Sprint("s", i))}, sets))
+		}
+		truth := map[string]uint64{}
+		for i, n := range servers {
+			for user := range 60 {
+				times := 1 + (user*(i+3)*7)%41
+				name := fmt.Sprint("user u", user)
+				truth[name] += uint64(times)
+				n.check(t, times, fluxgate.Request{UserID: fmt.Sprint("u", user)})
+			}
+		}
+		time.Sleep(5 * time.Second)
+		found := servers[0].callers(t, admin.CallersQuery{Outcome: admin.CallersAllowed}, everything)
+		if len(found.Callers) != 20 {
+			t.Fatalf("%d callers", len(found.Callers))
+		}
+		off := false
+		for _, c := range found.Callers {
+			low, high := c.Count-min(c.Count, c.Error), c.Count+c.Error
+			if n := truth[c.Identity]; n < low || n > high {
+				t.Errorf("%s made %d requests, counted %d±%d", c.Identity, n, c.Count, c.Error)
+			}
+			off = off || c.Count != truth[c.Identity]
+		}
+		if !off {
+			t.Error("all counts are exact: the test shows nothing about errors")
+		}
+	})
+}
+
+// Servers with other revisions are shown.
+func TestFleet_Differing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := new(reports)
+		sets := []*fluxgate.RuleSet{set(t, "api", perUser("r", 5))}
+		revisions := func(api, other int64) func() map[string]int64 {
+			return func() map[string]int64 { return map[string]int64{"api": api, "same": 3, "other": other} }
+		}
+		one := start(t, memory(t), insight.Config{Fleet: shared.as("a"), Name: "one", Revisions: revisions(12, 1)}, sets)
+		start(t, memory(t), insight.Config{Fleet: shared.as("b"), Name: "two", Version: "v2", Revisions: revisions(13, 2), Draining: func() bool { return true }}, sets)
+		start(t, memory(t), insight.Config{Fleet: shared.as("c"), Name: "three", Revisions: revisions(12, 1)}, sets)
+		time.Sleep(3 * time.Second)
+		fleet, err := one.Fleet(t.Context(), insight.View{RuleSet: func(id string) bool { return id != "other" }, Identities: func(string) bool { return false }})
+		do(t, err)
+		if got, want := fmt.Sprint(fleet.Differing), "[{api [12 13]}]"; got != want {
+			t.Errorf("differing: %s, want %s", got, want)
+		}
+		var names []string
+		for _, s := range fleet.Servers {
+			names = append(names, fmt.Sprint(s.Name, s.ID, s.Self, s.Draining, s.Version))
+		}
+		if got, want := strings.Join(names, " "), "oneatrue false threecfalse false twobfalse truev2"; got != want {
+			t.Errorf("servers: %s, want %s", got, want)
+		}
+	})
+}
+
+// While the fleet is away a server shows its own numbers and says so, and it says when
+// it cannot write.
+func TestFleet_Away(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := new(testenv.LogBuffer)
+		n := start(t, memory(t), insight.Config{Fleet: (&reports{fail: true}).as("a"), Logger: log.Logger()}, []*fluxgate.RuleSet{set(t, "api", perUser("r", 1))})
+		n.check(t, 3, fluxgate.Request{UserID: "u"})
+		time.Sleep(5*time.Second + 100*time.Millisecond)
+		live := n.live(t, admin.LiveQuery{}, everything)
+		if got, _ := sums(&live.Series, 2); got[1] != 2 || !strings.Contains(live.Problem, "Redis does not answer") || live.Servers != 1 {
+			t.Errorf("%v, %q", got, live.Problem)
+		}
+		if lines := log.Lines("cannot write the report"); len(lines) != 1 {
+			t.Errorf("logged %q", lines)
+		}
+	})
+}
+
+// A caller without the role sees no identity, and a tenant its own rule sets only.
+func TestFleet_Views(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, store := new(reports), memory(t)
+		sets := []*fluxgate.RuleSet{set(t, "api", perUser("r", 1)), set(t, "mine", perUser("r", 1))}
+		one, second := start(t, store, insight.Config{Fleet: shared.as("a")}, sets), start(t, store, insight.Config{Fleet: shared.as("b")}, sets)
+		for _, n := range []*node{one, second} {
+			n.check(t, 3, fluxgate.Request{UserID: "alice"})
+			n.check(t, 2, fluxgate.Request{UserID: "bob", RuleSet: "mine"})
+		}
+		time.Sleep(3 * time.Second)
+		mine := func(id string) bool { return id == "mine" }
+		tenant := insight.View{RuleSet: mine, Identities: mine}
+		reader := insight.View{All: true, RuleSet: everything.RuleSet, Identities: func(string) bool { return false }}
+		for name, c := range map[string]struct {
+			view insight.View
+			want string
+		}{
+			"everything": {everything, "api r user alice 5; mine r user bob 3; "},
+			"reader":     {reader, "api r  5; mine r  3; "},
+			"tenant":     {tenant, "mine r user bob 3; "},
+		} {
+			got := ""
+			for _, of := range one.callers(t, admin.CallersQuery{}, c.view).Callers {
+				got += fmt.Sprintf("%s %s %s %d; ", of.RuleSet, of.Rule, of.Identity, of.Count)
+			}
+			if got != c.want {
+				t.Errorf("%s sees %q, want %q", name, got, c.want)
+			}
+			live := one.live(t, admin.LiveQuery{}, c.view)
+			if n, _ := sums(&live.Series, 2); name == "tenant" && (n[0]+n[1] != 4 || len(live.Rules) != 1) || name != "tenant" && n[0]+n[1] != 10 {
+				t.Errorf("%s sees %v and %v", name, n, live.Rules)
+			}
+			if live = one.live(t, admin.LiveQuery{RuleSet: "api", Rule: "r"}, c.view); name == "tenant" {
+				if n, _ := sums(&live.Series, 1); n != [6]float64{} {
+					t.Errorf("a tenant sees %v of another rule set", n)
+				}
+			}
+		}
+		for id, text := range shared.by {
+			if strings.Contains(string(text), "alice") || strings.Contains(string(text), "bob") || !json.Valid(text) {
+				t.Errorf("%s reports %s", id, text)
+			}
+		}
+	})
+}

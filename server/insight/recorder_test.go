@@ -1,0 +1,293 @@
+package insight_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/server/insight"
+)
+
+// sums adds up a series: the requests, and how many steps are known.
+func sums(s *admin.Series, step int) (out [6]float64, known int) {
+	for i, series := range [][]*float64{s.Allowed, s.Limited, s.Denied, s.Degraded, s.Waiting, s.Shadow} {
+		for _, v := range series {
+			if v != nil {
+				out[i] += *v * float64(step)
+				known++
+			}
+		}
+	}
+	return out, known / 6
+}
+
+// failing is a store that cannot decide.
+type failing struct{ fluxgate.Store }
+
+func (failing) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error {
+	return fluxgate.ErrNotSent
+}
+
+// Every outcome is counted once for the request, and under each rule that it concerns.
+func TestRecorder_Outcomes(t *testing.T) {
+	with := func(r fluxgate.Rule, change func(*fluxgate.Rule)) fluxgate.Rule {
+		change(&r)
+		return r
+	}
+	shadow := with(perUser("shadow", 1), func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow })
+	deny := fluxgate.Rule{ID: "deny", Action: fluxgate.ActionDeny}
+	exempt := fluxgate.Rule{ID: "exempt", Action: fluxgate.ActionAllow}
+	waits := with(perUser("waits", 1), func(r *fluxgate.Rule) {
+		r.OnLimitExceed, r.Bands = fluxgate.WaitForRefill, []fluxgate.Band{fluxgate.PerSecond(1)}
+	})
+	refuses := with(perUser("refuses", 1), func(r *fluxgate.Rule) { r.OnMissingIdentity = fluxgate.MissingRefuse })
+	closed := with(perUser("closed", 9), func(r *fluxgate.Rule) { r.OnFailure = fluxgate.FailClosed })
+	opened := with(perUser("open", 9), func(r *fluxgate.Rule) { r.OnFailure = fluxgate.FailOpen })
+	for _, c := range []struct {
+		name   string
+		rules  []fluxgate.Rule
+		req    fluxgate.Request
+		broken bool
+		// The sums of 4 requests: allowed, limited, denied, degraded, waiting, shadow.
+		want   [6]float64
+		byRule map[string][6]float64
+	}{
+		{"limited", []fluxgate.Rule{perUser("r", 3)}, fluxgate.Request{}, false, [6]float64{3, 1}, map[string][6]float64{"r": {3, 1}}},
+		{"limited by one of two", []fluxgate.Rule{perUser("r", 3), perUser("s", 9)}, fluxgate.Request{}, false, [6]float64{3, 1}, map[string][6]float64{"r": {3, 1}, "s": {3}}},
+		{"too costly", []fluxgate.Rule{perUser("r", 3)}, fluxgate.Request{Cost: 4}, false, [6]float64{0, 4}, map[string][6]float64{"r": {0, 4}}},
+		{"shadow", []fluxgate.Rule{shadow}, fluxgate.Request{}, false, [6]float64{4, 0, 0, 0, 0, 3}, map[string][6]float64{"shadow": {1, 0, 0, 0, 0, 3}}},
+		{"denied", []fluxgate.Rule{deny}, fluxgate.Request{}, false, [6]float64{0, 0, 4}, map[string][6]float64{"deny": {0, 0, 4}}},
+		{"exempt", []fluxgate.Rule{exempt}, fluxgate.Request{}, false, [6]float64{4}, map[string][6]float64{"exempt": {4}}},
+		{"no rule", nil, fluxgate.Request{}, false, [6]float64{4}, nil},
+		{"no rule set", nil, fluxgate.Request{RuleSet: "made-up"}, false, [6]float64{4}, nil},
+		{"waiting", []fluxgate.Rule{waits}, fluxgate.Request{}, false, [6]float64{4, 0, 0, 0, 3}, map[string][6]float64{"waits": {4, 0, 0, 0, 3}}},
+		{"without an identity", []fluxgate.Rule{refuses}, fluxgate.Request{UserID: "-"}, false, [6]float64{0, 0, 4}, map[string][6]float64{"refuses": {0, 0, 4}}},
+		{"fails closed", []fluxgate.Rule{closed}, fluxgate.Request{}, true, [6]float64{0, 0, 4, 4}, map[string][6]float64{"closed": {0, 0, 4, 4}}},
+		{"fails open", []fluxgate.Rule{opened}, fluxgate.Request{}, true, [6]float64{4, 0, 0, 4}, map[string][6]float64{"open": {4, 0, 0, 4}}},
+		{"peeks", []fluxgate.Rule{perUser("r", 3)}, fluxgate.Request{Peek: true}, false, [6]float64{}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var store fluxgate.Store = memory(t)
+				if c.broken {
+					store = failing{store}
+				}
+				n := start(t, store, insight.Config{}, []*fluxgate.RuleSet{set(t, "api", c.rules...)}, fluxgate.WithWaiting(10*time.Second, 10))
+				switch c.req.UserID {
+				case "":
+					c.req.UserID = "u"
+				case "-":
+					c.req.UserID = ""
+				}
+				n.check(t, 4, c.req)
+				time.Sleep(2*time.Second + 100*time.Millisecond) // not when a second ends
+				live := n.live(t, admin.LiveQuery{}, everything)
+				if got, _ := sums(&live.Series, live.StepSeconds); got != c.want {
+					t.Errorf("requests are %v, want %v", got, c.want)
+				}
+				got := map[string][6]float64{}
+				for _, r := range live.Rules {
+					got[r.Rule] = [6]float64{10 * r.Allowed, 10 * r.Limited, 10 * r.Denied, 10 * r.Degraded, 10 * r.Waiting, 10 * r.Shadow}
+				}
+				if fmt.Sprint(got) != fmt.Sprint(c.byRule) && len(got)+len(c.byRule) > 0 {
+					t.Errorf("rules have %v, want %v", got, c.byRule)
+				}
+			})
+		})
+	}
+}
+
+// The last two minutes are kept by the second and the last hour by ten seconds. What was
+// before the start is not known.
+func TestRecorder_History(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memory(t), insight.Config{}, []*fluxgate.RuleSet{set(t, "api", perUser("r", 1_000_000))})
+		time.Sleep(50*time.Second + 100*time.Millisecond)
+		for range 100 {
+			n.check(t, 3, fluxgate.Request{UserID: "u"})
+			time.Sleep(time.Second)
+		}
+		minutes := n.live(t, admin.LiveQuery{Scope: admin.ScopeServer}, everything)
+		got, known := sums(&minutes.Series, 1)
+		if got[0] != 300 || known != 120 || minutes.StepSeconds != 1 || len(minutes.Series.Allowed) != 120 || *minutes.Series.Allowed[119] != 3 || *minutes.Series.Allowed[19] != 0 {
+			t.Errorf("%v requests in %d known steps", got, known)
+		}
+		hour := n.live(t, admin.LiveQuery{Range: admin.RangeHour, RuleSet: "api", Rule: "r"}, everything)
+		got, known = sums(&hour.Series, hour.StepSeconds)
+		if got[0] != 300 || known != 15 || hour.StepSeconds != 10 || len(hour.Series.Allowed) != 360 || *hour.Series.Allowed[359] != 3 {
+			t.Errorf("%v requests in %d known steps of the hour", got, known)
+		}
+		time.Sleep(30 * time.Minute)
+		minutes = n.live(t, admin.LiveQuery{Scope: admin.ScopeServer}, everything)
+		hour = n.live(t, admin.LiveQuery{Range: admin.RangeHour}, everything)
+		inMinutes, _ := sums(&minutes.Series, 1)
+		inHour, known := sums(&hour.Series, 10)
+		if inMinutes[0] != 0 || inHour[0] != 300 || known != 195 || len(minutes.Rules) != 0 {
+			t.Errorf("half an hour later there are %v and %v requests in %d steps", inMinutes, inHour, known)
+		}
+		time.Sleep(time.Hour)
+		hour = n.live(t, admin.LiveQuery{Range: admin.RangeHour}, everything)
+		if inHour, known = sums(&hour.Series, 10); inHour[0] != 0 || known != 360 {
+			t.Errorf("an hour later there are %v requests in %d steps", inHour, known)
+		}
+	})
+}
+
+// Quantiles are interpolated between the bounds of the histogram, and absent without
+// requests.
+func TestRecorder_Quantiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d atomic.Pointer[insight.Durations]
+		decided := func(total uint64, counts ...uint64) {
+			d.Store(&insight.Durations{Bounds: []float64{0.001, 0.01, 0.1}, Counts: counts, Total: total})
+		}
+		decided(0, 0, 0, 0)
+		n := start(t, memory(t), insight.Config{Durations: func() insight.Durations { return *d.Load() }}, []*fluxgate.RuleSet{set(t, "api")})
+		time.Sleep(5*time.Second + 100*time.Millisecond)
+		decided(100, 90, 100, 100) // 90 within a millisecond, 10 within ten
+		time.Sleep(time.Second)
+		decided(110, 90, 100, 100) // and ten beyond all bounds
+		time.Sleep(time.Second)
+		s := n.live(t, admin.LiveQuery{Scope: admin.ScopeServer}, everything).Series
+		at := func(series []*float64, ago int) string {
+			if v := series[len(series)-1-ago]; v != nil {
+				return fmt.Sprint(*v)
+			}
+			return "none"
+		}
+		got := []string{at(s.P50Ms, 1), at(s.P99Ms, 1), at(s.P50Ms, 0), at(s.P99Ms, 0), at(s.P50Ms, 2)}
+		if want := []string{"0.556", "9.1", "100", "100", "none"}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		fleet, err := n.Fleet(t.Context(), everything)
+		do(t, err)
+		if p50 := fleet.Servers[0].P50Ms; p50 == nil || *p50 != 0.611 {
+			t.Errorf("over ten seconds the median is %v", p50)
+		}
+		time.Sleep(time.Minute)
+		if fleet, err = n.Fleet(t.Context(), everything); err != nil || fleet.Servers[0].P50Ms != nil {
+			t.Errorf("without requests the median is %v, %v", fleet.Servers[0].P50Ms, err)
+		}
+	})
+}
+
+// Callers are those of the last one to two minutes.
+func TestRecorder_CallersOfLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memory(t), insight.Config{}, []*fluxgate.RuleSet{set(t, "api", perUser("r", 2))})
+		time.Sleep(30*time.Second - time.Duration(time.Now().UnixNano())%time.Minute + time.Minute)
+		n.check(t, 5, fluxgate.Request{UserID: "alice"})
+		n.check(t, 4, fluxgate.Request{UserID: "bob"})
+		show := func() (out string) {
+			c := n.callers(t, admin.CallersQuery{}, everything)
+			for _, of := range c.Callers {
+				out += fmt.Sprintf("%s %s %d±%d; ", of.Rule, of.Identity, of.Count, of.Error)
+			}
+			return out
+		}
+		if got, want := show(), "r user alice 3±0; r user bob 2±0; "; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		time.Sleep(time.Minute)
+		n.check(t, 5, fluxgate.Request{UserID: "bob"})
+		if got, want := show(), "r user bob 7±0; r user alice 3±0; "; got != want {
+			t.Errorf("a minute later %q, want %q", got, want)
+		}
+		if since := n.callers(t, admin.CallersQuery{}, everything).Since; time.Since(since) < time.Minute || time.Since(since) > 2*time.Minute {
+			t.Errorf("since %v, now is %v", since, time.Now())
+		}
+		time.Sleep(time.Minute)
+		if got, want := show(), "r user bob 5±0; "; got != want {
+			t.Errorf("two minutes later %q, want %q", got, want)
+		}
+		n.Forget()
+		if got := show(); got != "" {
+			t.Errorf("after it forgot them: %q", got)
+		}
+	})
+}
+
+// More rules than there are places share one, and idle rules give theirs to others.
+func TestRecorder_ManyRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rules []fluxgate.Rule
+		for i := range 1_100 {
+			r := perUser(fmt.Sprint("r", i), 5)
+			r.Paths = []string{fmt.Sprint("/", i)}
+			rules = append(rules, r)
+		}
+		n := start(t, memory(t), insight.Config{}, []*fluxgate.RuleSet{set(t, "api", rules...)})
+		for i := range 1_100 {
+			n.check(t, 1, fluxgate.Request{UserID: "u", Path: fmt.Sprint("/", i)})
+		}
+		time.Sleep(time.Second + 100*time.Millisecond)
+		all := n.live(t, admin.LiveQuery{Scope: admin.ScopeServer, Limit: 2_000}, everything).Rules
+		if others := slices.IndexFunc(all, func(r admin.RuleRates) bool { return r.Rule == "other" }); len(all) != 1_001 || others < 0 || all[others].Allowed != 10 {
+			t.Errorf("%d rules, the others are at %d", len(all), others)
+		}
+		tenant := insight.View{RuleSet: func(string) bool { return true }, Identities: func(string) bool { return false }}
+		if live := n.live(t, admin.LiveQuery{Scope: admin.ScopeServer, Limit: 2_000}, tenant); len(live.Rules) != 1_000 {
+			t.Errorf("a tenant sees %d rules", len(live.Rules))
+		}
+		time.Sleep(2 * time.Hour)
+		n.check(t, 1, fluxgate.Request{UserID: "u", Path: "/1050"}) // finds no place, and makes room
+		time.Sleep(2 * time.Second)
+		n.check(t, 2, fluxgate.Request{UserID: "u", Path: "/1050"})
+		time.Sleep(time.Second)
+		live := n.live(t, admin.LiveQuery{Scope: admin.ScopeServer, RuleSet: "api", Rule: "r1050"}, everything)
+		if got, _ := sums(&live.Series, 1); got[0] != 2 {
+			t.Errorf("a new rule has %v requests", got)
+		}
+	})
+}
+
+// A decision is recorded without an allocation, whoever the callers are.
+func TestRecorder_Allocations(t *testing.T) {
+	rules := []fluxgate.Rule{perUser("r", 1_000), perUser("s", 2)}
+	n := start(t, memory(t), insight.Config{}, []*fluxgate.RuleSet{set(t, "api", rules...)})
+	type seen struct {
+		req *fluxgate.Request
+		d   fluxgate.Decision
+	}
+	var all []seen
+	for i := range 3_000 { // more callers than a list holds
+		req := &fluxgate.Request{UserID: fmt.Sprint("user-", i%1_000)}
+		d, err := n.engine.Check(t.Context(), req)
+		do(t, err)
+		all = append(all, seen{req, d})
+	}
+	i := 0
+	if got := testing.AllocsPerRun(10_000, func() {
+		n.Recorder().Decided(t.Context(), all[i%len(all)].req, &all[i%len(all)].d, nil)
+		i++
+	}); got != 0 {
+		t.Errorf("%v allocations for a decision", got)
+	}
+}
+
+func BenchmarkDecided(b *testing.B) {
+	for name, users := range map[string]int{"few callers": 10, "many callers": 10_000} {
+		b.Run(name, func(b *testing.B) {
+			n := start(b, memory(b), insight.Config{}, []*fluxgate.RuleSet{set(b, "api", perUser("r", 1_000))})
+			reqs, decisions := make([]fluxgate.Request, users), make([]fluxgate.Decision, users)
+			for i := range users {
+				reqs[i].UserID = fmt.Sprint("user-", i)
+				var err error
+				decisions[i], err = n.engine.Check(b.Context(), &reqs[i])
+				do(b, err)
+			}
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for i := 0; pb.Next(); i++ {
+					n.Recorder().Decided(context.Background(), &reqs[i%users], &decisions[i%users], nil)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,185 @@
+package insight
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// largest is a report that has as much as possible of everything.
+func largest() *report {
+	name := strings.Repeat("x", 60)
+	r := &report{Version: reportVersion, Name: name, Build: name, Steps: steps, Revisions: map[string]int64{}}
+	fill := func(s *reportedSeries) {
+		for o := range s.Counts {
+			for range steps {
+				s.Counts[o] = append(s.Counts[o], 4_000_000_000)
+			}
+		}
+	}
+	fill(&r.Total)
+	for i := range reportedRuleSets {
+		r.RuleSets = append(r.RuleSets, reportedSet{ID: fmt.Sprint(name, i)})
+		fill(&r.RuleSets[i].reportedSeries)
+	}
+	for i := range reportedRules + 2*reportedCallers {
+		r.Rules = append(r.Rules, reportedRule{RuleSet: name, Rule: fmt.Sprint(name, i), Counts: [outcomes]uint64{1 << 40}})
+	}
+	for i := range reportedCallers {
+		c := reportedCaller{Rule: i, Key: strings.Repeat("a", 48), Count: 1 << 40, Error: 1 << 30}
+		r.Limited.Callers, r.Allowed.Callers = append(r.Limited.Callers, c), append(r.Allowed.Callers, c)
+	}
+	for i := range maxRevisions {
+		r.Revisions[fmt.Sprint(name, i)] = 1 << 50
+	}
+	for range steps {
+		r.P50, r.P99 = append(r.P50, 1234.567), append(r.P99, 1234.567)
+	}
+	for range reportedNodes {
+		r.Redis = append(r.Redis, reportedNode{Node: name, Open: true, Age: 1 << 30, Error: strings.Repeat("x", maxNodeError)})
+	}
+	return r
+}
+
+// The largest report fits, and others read it. What is left out is in the floor.
+func TestReport_Largest(t *testing.T) {
+	text := largest().encode()
+	if len(text) > MaxReport || len(text) < MaxReport/4 {
+		t.Errorf("%d bytes", len(text))
+	}
+	r, err := parseReport(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Limited.Callers) < reportedCallers && r.Limited.Floor != 1<<40+1<<30 {
+		t.Errorf("%d callers, floor %d", len(r.Limited.Callers), r.Limited.Floor)
+	}
+	if r.Total.at(allowed, steps-1) != 4_000_000_000 {
+		t.Error("the series of the server is missing")
+	}
+}
+
+// A report that is out of bounds is refused.
+func TestReport_Invalid(t *testing.T) {
+	valid := func() *report {
+		return &report{Version: reportVersion, Steps: 1, Rules: []reportedRule{{RuleSet: "a", Rule: "b"}}}
+	}
+	for name, change := range map[string]func(*report){
+		"another version":     func(r *report) { r.Version = 2 },
+		"too many steps":      func(r *report) { r.Steps = steps + 1 },
+		"negative steps":      func(r *report) { r.Steps = -1 },
+		"a longer series":     func(r *report) { r.Total.Counts[0] = []uint32{1, 2} },
+		"a longer quantile":   func(r *report) { r.P99 = []float64{1, 2} },
+		"a negative quantile": func(r *report) { r.P99 = []float64{-1} },
+		"a recent quantile":   func(r *report) { r.Recent50 = -1 },
+		"a rule set's series": func(r *report) {
+			r.RuleSets = []reportedSet{{"a", reportedSeries{[outcomes][]uint32{{1, 2}}}}}
+		},
+		"the name of a rule set": func(r *report) { r.RuleSets = []reportedSet{{ID: "a b"}} },
+		"many rule sets":         func(r *report) { r.RuleSets = make([]reportedSet, reportedRuleSets+1) },
+		"many rules":             func(r *report) { r.Rules = make([]reportedRule, 100) },
+		"the name of a rule":     func(r *report) { r.Rules[0].Rule = "<script>" },
+		"a large count":          func(r *report) { r.Rules[0].Counts[1] = maxCount + 1 },
+		"a revision":             func(r *report) { r.Revisions = map[string]int64{"a": -1} },
+		"the name of a revision": func(r *report) { r.Revisions = map[string]int64{"a b": 1} },
+		"a time":                 func(r *report) { r.At = -1 },
+		"an age":                 func(r *report) { r.Limited.Age = -1 },
+		"many nodes":             func(r *report) { r.Redis = make([]reportedNode, reportedNodes+1) },
+		"the age of a node":      func(r *report) { r.Redis = []reportedNode{{Age: -1}} },
+		"a rule of a caller":     func(r *report) { r.Allowed.Callers = []reportedCaller{{Rule: 1, Key: strings.Repeat("a", 48)}} },
+		"a negative rule":        func(r *report) { r.Allowed.Callers = []reportedCaller{{Rule: -1, Key: strings.Repeat("a", 48)}} },
+		"a key":                  func(r *report) { r.Allowed.Callers = []reportedCaller{{Key: strings.Repeat("z", 48)}} },
+		"the length of a key":    func(r *report) { r.Allowed.Callers = []reportedCaller{{Key: "aa"}} },
+		"a count of a caller":    func(r *report) { r.Allowed.Callers = []reportedCaller{{Key: strings.Repeat("a", 48), Count: maxCount + 1}} },
+		"many callers":           func(r *report) { r.Limited.Callers = make([]reportedCaller, reportedCallers+1) },
+		"a floor":                func(r *report) { r.Limited.Floor = maxCount + 1 },
+	} {
+		r := valid()
+		change(r)
+		text, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parseReport(text); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	text, _ := json.Marshal(valid())
+	if _, err := parseReport(text); err != nil {
+		t.Errorf("a valid report is refused: %v", err)
+	}
+	if _, err := parseReport([]byte(strings.Repeat(" ", MaxReport) + "{}")); err == nil {
+		t.Error("a long report is accepted")
+	}
+}
+
+// Text of other servers cannot control a terminal.
+func TestReport_Printable(t *testing.T) {
+	r := &report{Version: reportVersion, Name: "a\x1b[2J" + strings.Repeat("b", 100), Redis: []reportedNode{{Error: "x\ny\u202e"}}}
+	text, _ := json.Marshal(r)
+	got, err := parseReport(text)
+	if err != nil || strings.ContainsAny(got.Name+got.Redis[0].Error, "\x1b\n\u202e") || len([]rune(got.Name)) > maxText+1 {
+		t.Errorf("%q %q %v", got.Name, got.Redis[0].Error, err)
+	}
+}
+
+// Whatever a report says, it is refused or can be shown.
+func FuzzReport(f *testing.F) {
+	f.Add([]byte(`{"v":1,"steps":2,"total":{"n":[[1,2]]},"rules":[{"set":"a","rule":"b","n":[1]}],"limited":{"age":3,"callers":[{"r":0,"k":"` + strings.Repeat("a", 48) + `","c":1}]}}`))
+	f.Add(largest().encode())
+	view := &View{All: true, RuleSet: func(string) bool { return true }}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := parseReport(text)
+		if err != nil {
+			return
+		}
+		s := r.server("id", view, time.Now())
+		r.rates(r.visible(view, "")...)
+		for _, c := range r.Limited.Callers {
+			_ = r.Rules[c.Rule].rates(recent)
+		}
+		if _, err := json.Marshal(s); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A server that was suspended has no requests in the time that it missed, whatever it had
+// there before.
+func TestHistory_Suspended(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for range 200 {
+		h, exact := new(history), map[int64]uint32{}
+		second := int64(1_000_000)
+		for range 300 {
+			n := uint32(random.IntN(5))
+			for range n {
+				h.add(limited)
+			}
+			next := second + random.Int64N(3)
+			if random.IntN(50) == 0 {
+				next += random.Int64N(10 * tens * 2)
+			}
+			h.tick(second, next)
+			exact[next] += n
+			second = next
+		}
+		for s := second - seconds + 1; s <= second; s++ {
+			if got := h.seconds[s%seconds][limited]; got != exact[s] {
+				t.Fatalf("%d requests %d s ago, want %d", got, second-s, exact[s])
+			}
+		}
+		for ten := second/10 - tens; ten <= second/10; ten++ {
+			want := uint32(0)
+			for s := 10 * ten; s < 10*ten+10; s++ {
+				want += exact[s]
+			}
+			if got := h.tens[ten%(tens+1)][limited]; got != want {
+				t.Fatalf("%d requests in the ten seconds from %d, want %d", got, 10*ten, want)
+			}
+		}
+	}
+}
