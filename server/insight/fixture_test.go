@@ -2,7 +2,6 @@ package insight_test
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"sync"
 	"testing"
@@ -100,7 +99,7 @@ func (n *node) callers(t testing.TB, q admin.CallersQuery, view insight.View) *a
 type reports struct {
 	mu   sync.Mutex
 	by   map[string][]byte
-	fail bool
+	fail error
 }
 
 // member is the reports as one server writes them.
@@ -113,15 +112,13 @@ func (r *reports) as(id string) func() (insight.Fleet, error) {
 	return func() (insight.Fleet, error) { return member{r, id}, nil }
 }
 
-var errAway = errors.New("away")
-
 func (m member) ID() string { return m.id }
 
 func (m member) WriteReport(_ context.Context, report []byte, _ time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.fail {
-		return errAway
+	if m.fail != nil {
+		return m.fail
 	}
 	if m.by == nil {
 		m.by = map[string][]byte{}
@@ -133,8 +130,8 @@ func (m member) WriteReport(_ context.Context, report []byte, _ time.Duration) e
 func (m member) Reports(context.Context, int) (map[string][]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.fail {
-		return nil, errAway
+	if m.fail != nil {
+		return nil, m.fail
 	}
 	return maps.Clone(m.by), nil
 }

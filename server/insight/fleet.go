@@ -96,7 +96,7 @@ func (i *Insight) read(ctx context.Context) (map[string]*report, string) {
 		texts, err = fleet.Reports(ctx, MaxReport)
 	}
 	if err != nil {
-		return nil, "Redis does not answer: these are the numbers of this server only."
+		return nil, i.problem(err)
 	}
 	others := map[string]*report{}
 	for id, text := range texts {
@@ -111,6 +111,20 @@ func (i *Insight) read(ctx context.Context) (map[string]*report, string) {
 		others[id] = r
 	}
 	return others, ""
+}
+
+// problem says in words why there are no reports. A refusal of Redis is logged: nothing
+// else may show it.
+func (i *Insight) problem(err error) string {
+	var reply interface {
+		error
+		RedisError()
+	}
+	if !errors.As(err, &reply) {
+		return "Redis does not answer: these are the numbers of this server only."
+	}
+	i.warn("cannot read the reports of the other servers", "error", err)
+	return "Redis refuses to return the reports of the other servers: these are the numbers of this server only. The log of this server has the error."
 }
 
 // selfID returns the id of this server in the fleet.

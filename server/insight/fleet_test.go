@@ -2,6 +2,7 @@ package insight_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -84,7 +85,7 @@ func TestFleet_Differing(t *testing.T) {
 func TestFleet_Away(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(testenv.LogBuffer)
-		n := start(t, memory(t), insight.Config{Fleet: (&reports{fail: true}).as("a"), Logger: log.Logger()}, []*fluxgate.RuleSet{set(t, "api", perUser("r", 1))})
+		n := start(t, memory(t), insight.Config{Fleet: (&reports{fail: errors.New("away")}).as("a"), Logger: log.Logger()}, []*fluxgate.RuleSet{set(t, "api", perUser("r", 1))})
 		n.check(t, 3, fluxgate.Request{UserID: "u"})
 		time.Sleep(5*time.Second + 100*time.Millisecond)
 		live := n.live(t, admin.LiveQuery{}, everything)
@@ -92,6 +93,27 @@ func TestFleet_Away(t *testing.T) {
 			t.Errorf("%v, %q", got, live.Problem)
 		}
 		if lines := log.Lines("cannot write the report"); len(lines) != 1 {
+			t.Errorf("logged %q", lines)
+		}
+	})
+}
+
+// refusal is an error reply of Redis.
+type refusal struct{ error }
+
+func (refusal) RedisError() {}
+
+// What Redis refuses is logged and shown.
+func TestFleet_Refused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := new(testenv.LogBuffer)
+		shared := &reports{fail: refusal{errors.New("NOPERM no permission")}}
+		n := start(t, memory(t), insight.Config{Fleet: shared.as("a"), Logger: log.Logger()}, []*fluxgate.RuleSet{set(t, "api")})
+		time.Sleep(time.Second)
+		if live := n.live(t, admin.LiveQuery{}, everything); !strings.Contains(live.Problem, "Redis refuses") {
+			t.Errorf("%q", live.Problem)
+		}
+		if lines := log.Lines("NOPERM"); len(lines) != 1 {
 			t.Errorf("logged %q", lines)
 		}
 	})

@@ -93,9 +93,11 @@ func TestReport_Invalid(t *testing.T) {
 		"a negative rule":        func(r *report) { r.Allowed.Callers = []reportedCaller{{Rule: -1, Key: strings.Repeat("a", 48)}} },
 		"a key":                  func(r *report) { r.Allowed.Callers = []reportedCaller{{Key: strings.Repeat("z", 48)}} },
 		"the length of a key":    func(r *report) { r.Allowed.Callers = []reportedCaller{{Key: "aa"}} },
-		"a count of a caller":    func(r *report) { r.Allowed.Callers = []reportedCaller{{Key: strings.Repeat("a", 48), Count: maxCount + 1}} },
-		"many callers":           func(r *report) { r.Limited.Callers = make([]reportedCaller, reportedCallers+1) },
-		"a floor":                func(r *report) { r.Limited.Floor = maxCount + 1 },
+		"a count of a caller": func(r *report) {
+			r.Allowed.Callers = []reportedCaller{{Key: strings.Repeat("a", 48), Count: maxCount + 1}}
+		},
+		"many callers": func(r *report) { r.Limited.Callers = make([]reportedCaller, reportedCallers+1) },
+		"a floor":      func(r *report) { r.Limited.Floor = maxCount + 1 },
 	} {
 		r := valid()
 		change(r)

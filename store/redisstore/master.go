@@ -10,7 +10,10 @@ import (
 )
 
 // commander runs commands on the node that has a key.
-type commander = redis.Cmdable
+type commander interface {
+	redis.Cmdable
+	Process(ctx context.Context, cmd redis.Cmder) error
+}
 
 // onMaster runs commands on the node that holds a key, and follows redirects,
 // until ctx ends, or for unboundedWait without a deadline. A node whose breaker
@@ -83,7 +86,13 @@ type askingHook struct{}
 func (askingHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (askingHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		all := make([]redis.Cmder, 0, 2*len(commands))
+		for _, c := range commands {
+			all = append(all, redis.NewStatusCmd(ctx, "ASKING"), c)
+		}
+		return next(ctx, all)
+	}
 }
 
 func (askingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

@@ -153,7 +153,7 @@ func TestStore_Commands(t *testing.T) {
 	}
 	seen := slices.Sorted(maps.Keys(info))
 	t.Logf("the server has seen %v", seen)
-	ours := []string{"hello", "ping", "info", "evalsha", "eval", "config|resetstat"}
+	ours := []string{"hello", "ping", "info", "evalsha", "eval", "getrange", "config|resetstat"}
 	for command := range scriptCommands {
 		ours = append(ours, strings.ToLower(command))
 	}
@@ -208,6 +208,12 @@ func (p probe) everything() error {
 		if err := p.Reset(ctx, what); err != nil {
 			return err
 		}
+	}
+	if err := p.WriteReport(ctx, []byte("a report"), time.Minute); err != nil {
+		return err
+	}
+	if _, err := p.Reports(ctx, 100); err != nil {
+		return err
 	}
 	if h := p.Health(ctx); !h.Healthy() {
 		return fmt.Errorf("not healthy: %+v", h)
