@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -171,9 +172,9 @@ func (c *Client) Callers(ctx context.Context, q CallersQuery) (*Callers, error) 
 // queryOf returns the pairs of name and value that have a value.
 func queryOf(pairs ...string) url.Values {
 	query := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			query.Set(pairs[i], pairs[i+1])
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			query.Set(pair[0], pair[1])
 		}
 	}
 	return query

@@ -148,13 +148,11 @@ func testNumbers(t *testing.T, one *running) {
 			t.Errorf("%s sees %+v", token, live)
 		}
 	}
-	var live admin.Live
-	live = insightOf[admin.Live](t, one, "ops", "/v1/live?ruleSet=api-limits&rule=per-user")
+	live := insightOf[admin.Live](t, one, "ops", "/v1/live?ruleSet=api-limits&rule=per-user")
 	if live.Scope != "server" || live.StepSeconds != 1 || len(live.Series.Limited) != 120 || sum(live.Series.Limited, 1) != 5 {
 		t.Errorf("the rule has %v limited on one server, in %d steps of %d s, scope %s", sum(live.Series.Limited, 1), len(live.Series.Limited), live.StepSeconds, live.Scope)
 	}
-	var fleet admin.Fleet
-	fleet = insightOf[admin.Fleet](t, one, "ops", "/v1/fleet")
+	fleet := insightOf[admin.Fleet](t, one, "ops", "/v1/fleet")
 	if len(fleet.Servers) != 2 || fleet.Servers[0].Self == fleet.Servers[1].Self || fleet.Problem != "" || len(fleet.Differing) != 0 {
 		t.Errorf("the fleet is %+v", fleet)
 	}
@@ -228,8 +226,7 @@ func TestInsight_RedisFrozen(t *testing.T) {
 	if live.Servers != 1 || live.Problem == "" {
 		t.Errorf("%+v", live)
 	}
-	var callers admin.Callers
-	callers = insightOf[admin.Callers](t, one, "", "/v1/callers?outcome=allowed")
+	callers := insightOf[admin.Callers](t, one, "", "/v1/callers?outcome=allowed")
 	if len(callers.Callers) != 1 || callers.Callers[0].Identity != "user ada" || callers.Callers[0].Count != 5 || callers.Problem == "" {
 		t.Errorf("%+v", callers)
 	}
@@ -253,8 +250,7 @@ func TestInsight_InvalidReports(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var fleet admin.Fleet
-	fleet = insightOf[admin.Fleet](t, one, "", "/v1/fleet")
+	fleet := insightOf[admin.Fleet](t, one, "", "/v1/fleet")
 	if len(fleet.Servers) != 1 || !fleet.Servers[0].Self || fleet.Problem != "" {
 		t.Errorf("%+v", fleet)
 	}
@@ -266,8 +262,7 @@ func TestInsight_InvalidReports(t *testing.T) {
 // Without Redis the fleet is this server. Without insight there are no such operations.
 func TestInsight_Settings(t *testing.T) {
 	alone := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 100))
-	var fleet admin.Fleet
-	fleet = insightOf[admin.Fleet](t, alone, "", "/v1/fleet")
+	fleet := insightOf[admin.Fleet](t, alone, "", "/v1/fleet")
 	if len(fleet.Servers) != 1 || fleet.Problem != "" || len(fleet.Servers[0].Redis) != 0 {
 		t.Errorf("%+v", fleet)
 	}

@@ -219,7 +219,7 @@ func (i *Insight) fleetLive(ctx context.Context, q *admin.LiveQuery, view *View)
 		sorted = append(sorted, *of)
 	}
 	slices.SortFunc(sorted, func(a, b reportedRule) int {
-		x, y := a.rates(recent), b.rates(recent)
+		x, y := a.rates(), b.rates()
 		return busiest(&x, &y)
 	})
 	live.Rules = rulesOf(sorted, q, view)

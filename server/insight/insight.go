@@ -204,7 +204,7 @@ func rulesOf(from []reportedRule, q *admin.LiveQuery, view *View) []admin.RuleRa
 	all := []admin.RuleRates{}
 	for j := range from {
 		if of := &from[j]; of.sum() > 0 && includes(q.RuleSet, q.Rule, of.RuleSet, of.Rule) && view.rule(of.RuleSet) && len(all) < q.Limit {
-			all = append(all, of.rates(recent))
+			all = append(all, of.rates())
 		}
 	}
 	return all

@@ -123,15 +123,15 @@ func (r *Recorder) busiest(most int) []reportedRule {
 	}
 	add(ruleKey{other, other}, &r.overflow.history)
 	slices.SortFunc(all, func(a, b reportedRule) int {
-		x, y := a.rates(recent), b.rates(recent)
+		x, y := a.rates(), b.rates()
 		return busiest(&x, &y)
 	})
 	return all[:min(len(all), most)]
 }
 
 // rates returns the rates of a rule as the admin API shows them.
-func (r *reportedRule) rates(seconds float64) admin.RuleRates {
-	return admin.RuleRates{RuleSet: r.RuleSet, Rule: r.Rule, Rates: ratesOf(&r.Counts, seconds)}
+func (r *reportedRule) rates() admin.RuleRates {
+	return admin.RuleRates{RuleSet: r.RuleSet, Rule: r.Rule, Rates: ratesOf(&r.Counts, recent)}
 }
 
 // ownCaller is a caller of this server.

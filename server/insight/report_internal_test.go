@@ -141,7 +141,7 @@ func FuzzReport(f *testing.F) {
 		s := r.server("id", view, time.Now())
 		r.rates(r.visible(view, "")...)
 		for _, c := range r.Limited.Callers {
-			_ = r.Rules[c.Rule].rates(recent)
+			_ = r.Rules[c.Rule].rates()
 		}
 		if _, err := json.Marshal(s); err != nil {
 			t.Fatal(err)

@@ -22,7 +22,16 @@ func TestFigures(t *testing.T) {
 	} else {
 		report.AtLeast("insight-simulate-lines-per-second", float64(int64(lines)), 200_000, "")
 	}
+	allocations(t, report)
+	overhead(t, report)
 	if report.ExitCode() != 0 {
 		t.Fail()
+	}
+}
+
+func do(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
