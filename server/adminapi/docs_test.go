@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
@@ -17,7 +18,7 @@ func varying(value any) any {
 	case map[string]any:
 		for name := range v {
 			switch name {
-			case "timeMs", "at", "key", "time", "seq", "from":
+			case "timeMs", "at", "key", "time", "seq", "from", "since", "perSecond":
 				v[name] = "…"
 			case "detail":
 				text, _ := v[name].(string)
@@ -39,7 +40,7 @@ func TestDocs_AdminAPI(t *testing.T) {
 	text, err := os.ReadFile("../../docs/admin.md")
 	do(t, err)
 	r := start(t, func(s *settings) {
-		s.server.Auth.Tokens = []config.Token{token("ada", tokenWrite, nil, config.RoleWrite)}
+		s.server.Auth.Tokens = []config.Token{token("ada", tokenWrite, nil, config.RoleWrite, config.RoleIdentities)}
 	})
 	read := func(text string) any {
 		var value any
@@ -66,6 +67,12 @@ func TestDocs_AdminAPI(t *testing.T) {
 			for _, line := range lines[1:] {
 				name, value, _ := strings.Cut(line, ": ")
 				headers = append(headers, name, value)
+			}
+			if strings.HasPrefix(path, "/v1/callers") {
+				for range 8 { // 5 pass
+					_, err := r.engine.Check(t.Context(), &fluxgate.Request{RuleSet: "api-limits", UserID: "alice"})
+					do(t, err)
+				}
 			}
 			got := r.send(t, method, path, body, headers...)
 			if !reflect.DeepEqual(read(got.body), read(want)) {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/fluxgate/fluxgate"
 )
 
 // No answer shows a tenant that other rule sets exist.
@@ -12,6 +14,10 @@ func TestTenant_OtherRuleSets(t *testing.T) {
 	r := start(t)
 	for _, id := range []string{"aaa-secret", "mine", "zzz-secret"} {
 		r.create(t, "/v1/rule-sets/"+id, setOf(id, 5))
+	}
+	for _, id := range []string{"aaa-secret", "mine"} {
+		_, err := r.engine.Check(t.Context(), &fluxgate.Request{RuleSet: id, Path: "/mine", UserID: "someone-secret"})
+		do(t, err)
 	}
 	tenant := []string{"Authorization", "Bearer " + tokenOne}
 	asks := []struct {
@@ -24,6 +30,9 @@ func TestTenant_OtherRuleSets(t *testing.T) {
 		{http.MethodPost, "/v1/validate", strings.ReplaceAll(setOf("mine", 5), "mine-0", "zzz-secret-0"), nil},
 		{http.MethodGet, "/v1/audit", "", nil},
 		{http.MethodGet, "/v1/whoami", "", nil},
+		{http.MethodGet, "/v1/live?scope=server", "", nil},
+		{http.MethodGet, "/v1/fleet", "", nil},
+		{http.MethodGet, "/v1/callers?outcome=allowed", "", nil},
 	}
 	for _, after := range []string{"", "a", "m", "mine", "n"} {
 		for limit := 1; limit < 5; limit++ {

@@ -131,7 +131,7 @@ type Log struct {
 type Telemetry struct {
 	// Metrics serves /metrics for Prometheus.
 	Metrics bool `key:"metrics"`
-	// Insight records the last hour by rule and the heaviest callers, in up to 40 MB of
+	// Insight records the last hour by rule and the heaviest callers, in up to 30 MB of
 	// memory, for /v1/live, /v1/fleet and /v1/callers of the admin API.
 	Insight bool `key:"insight"`
 	// OTLPEndpoint is the address that traces are sent to, such as

@@ -247,7 +247,7 @@ func TestRecorder_ManyRules(t *testing.T) {
 	})
 }
 
-// A decision is recorded without an allocation, whoever the callers are.
+// A decision is recorded without an allocation, also with more callers than a list holds.
 func TestRecorder_Allocations(t *testing.T) {
 	rules := []fluxgate.Rule{perUser("r", 1_000), perUser("s", 2)}
 	n := start(t, memory(t), insight.Config{}, []*fluxgate.RuleSet{set(t, "api", rules...)})
