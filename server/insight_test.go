@@ -303,8 +303,7 @@ func TestInsight_KilledServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	servers := func() int {
-		var fleet admin.Fleet
-		fleet = insightOf[admin.Fleet](t, one, "", "/v1/fleet")
+		fleet := insightOf[admin.Fleet](t, one, "", "/v1/fleet")
 		return len(fleet.Servers)
 	}
 	testenv.Eventually(t, "the other server is seen", func() bool { return servers() == 2 })
