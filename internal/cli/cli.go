@@ -94,7 +94,7 @@ confirmed; 3 the checked request is refused; 4 doctor found a problem; 64 usage 
   fluxgate simulate --rules rules.yaml --log access.log
   fluxgate doctor --config fluxgate.yaml`,
 		SilenceUsage: true, SilenceErrors: true,
-	}, newServe(), newRatelimit(), newCheck(), newRules(), newBucket(), newExplain(), newSimulate(), newConfig(), newToken(), newDoctor(), newVersion())
+	}, newServe(), newRatelimit(), newCheck(), newRules(), newBucket(), newExplain(), newSimulate(), newTop(), newConfig(), newToken(), newDoctor(), newVersion())
 	root.Version = fullVersion(version)
 	root.SetVersionTemplate("fluxgate {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -162,6 +162,9 @@ func (w *stickyWriter) Write(b []byte) (int, error) {
 
 // IsTerminal makes the writer transparent for [isTerminal].
 func (w *stickyWriter) IsTerminal() bool { return isTerminal(w.Writer) }
+
+// Size makes the writer transparent for [terminalSize].
+func (w *stickyWriter) Size() (width, height int) { return terminalSize(w.Writer) }
 
 // printf writes to standard output, which keeps its error, or to standard error,
 // where one cannot be reported.

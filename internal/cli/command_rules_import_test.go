@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,16 +26,7 @@ func TestRulesImport(t *testing.T) {
 			for line := range strings.Lines(errs) {
 				got += "# " + line
 			}
-			golden := "testdata/import/" + name + ".golden"
-			if os.Getenv("UPDATE_GOLDEN") != "" {
-				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil || got != string(want) {
-				t.Errorf("writes\n%s\nwant\n%s (%v)", got, want, err)
-			}
+			golden(t, "import/"+name, got)
 			if code != exitOK {
 				return
 			}

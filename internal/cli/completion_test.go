@@ -24,6 +24,8 @@ func TestCompletion_IDsAndKeys(t *testing.T) {
 		{"check --rule-set ", "other\n", ""},
 		{"simulate --rules " + rules + " --rule-set o", "other\n", "api-limits"},
 		{"simulate --format ", "envoy\n", ""},
+		{"to", "top\tShow the live numbers", ""},
+		{"top --int", "--interval\ttime between two refreshes", ""},
 		{"serve --set redis.u", "redis.uri=\n", "mongo"},
 		{"doctor --set ", "rules.file=\n", ""},
 		{"doctor --set reload.strategy=", "reload.strategy=REDIS_PUBSUB\n", ""},

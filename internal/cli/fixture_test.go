@@ -186,6 +186,20 @@ func write(t *testing.T, folder, name, text string) string {
 	return file
 }
 
+// golden compares a text with a file of testdata, which UPDATE_GOLDEN=1 writes.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	file = "testdata/" + file + ".golden"
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(file); err != nil || got != string(want) {
+		t.Errorf("writes\n%s\nwant\n%s (%v)", got, want, err)
+	}
+}
+
 // ruleSet is a document with one rule of this capacity.
 func ruleSet(id string, capacity int) string {
 	return fmt.Sprintf("id: %s\nrules:\n  - id: %s-rule\n    limitScope: USER_ID\n    bands: [{label: hourly, capacity: %d, refill: 1h}]\n", id, id, capacity)

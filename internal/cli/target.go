@@ -107,15 +107,7 @@ func (t *target) open(cmd *cobra.Command, on need) (openOperator, error) {
 		return t.openDirect(cmd, on)
 	}
 	t.place = "at " + t.server
-	token, tls, err := t.credentials()
-	if err != nil {
-		return nil, err
-	}
-	client, err := admin.NewClient(t.server, admin.ClientConfig{Token: token, TLS: tls})
-	if err != nil {
-		return nil, t.invalidAddress(err)
-	}
-	return client, nil
+	return t.adminClient()
 }
 
 func (t *target) openDirect(cmd *cobra.Command, on need) (openOperator, error) {

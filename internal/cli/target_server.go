@@ -54,6 +54,8 @@ type serverFlags struct {
 	variable string // the environment variable with the address, if it is used
 	token    string // from the environment, if no flag names a file
 	implied  bool   // the address had no scheme, and http:// was added
+
+	serverOnly bool // the command has no --direct
 }
 
 // flags adds them for one listener of the server.
@@ -145,6 +147,19 @@ func (s *serverFlags) credentials() (admin.Secret, *tls.Config, error) {
 	return token, tlsConfig, nil
 }
 
+// adminClient returns a client of the admin API.
+func (s *serverFlags) adminClient() (*admin.Client, error) {
+	token, tls, err := s.credentials()
+	if err != nil {
+		return nil, err
+	}
+	client, err := admin.NewClient(s.server, admin.ClientConfig{Token: token, TLS: tls})
+	if err != nil {
+		return nil, s.invalidAddress(err)
+	}
+	return client, nil
+}
+
 // readToken is empty if there is no token.
 func (s *serverFlags) readToken() (admin.Secret, error) {
 	text, from := s.token, tokenVariable
@@ -206,6 +221,9 @@ func (s *serverFlags) advice(err error) string {
 	case s.listener == httpListener:
 		return fmt.Sprintf("is a server running at %s? see fluxgate serve --help", s.address())
 	case errors.As(err, &unreachable), errors.Is(err, io.EOF), errors.Is(err, context.DeadlineExceeded):
+		if s.serverOnly {
+			return fmt.Sprintf("is a server running at %s? see fluxgate serve --help", s.address())
+		}
 		return fmt.Sprintf("is a server running at %s? or work without one: --direct --config FILE", s.address())
 	}
 	return ""

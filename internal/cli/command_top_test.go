@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+// hostileFleet has control characters, wide characters and extreme numbers in every
+// text of a server.
+func hostileFleet() *adminAnswers {
+	const evil = `a\u001b[2J\u009b31m\u202e\u007f\r\nb 田中😀`
+	long := strings.Repeat("x", 500)
+	node := `{"node":"` + evil + `","open":true,"since":"0001-01-01T00:00:00Z","error":"` + evil + `"}`
+	return &adminAnswers{
+		live: `{"scope":"` + evil + `","servers":-1,"stepSeconds":9223372036854775807,"end":"0001-01-01T00:00:00Z","problem":"` + evil + `",
+ "series":{"allowed":[1e308,null,-1e308],"limited":null},"rules":[
+ {"ruleSet":"` + evil + `","rule":"` + evil + `","allowed":1e308,"limited":-1e308},{"ruleSet":"` + long + `","rule":"` + long + `","shadow":999949}]}`,
+		fleet: `{"servers":[{"name":"` + evil + `","version":"` + evil + `","draining":true,"p50Ms":1e308,"p99Ms":-1e308,"redis":[` + node + `]},
+ {"name":"` + long + `","version":"` + long + `","redis":[{"node":"` + long + `","open":true}]}],
+ "total":{"degraded":1e308},"differing":[{"ruleSet":"` + evil + `","revisions":[-9223372036854775808]}],"problem":"` + long + `"}`,
+		callers: `{"outcome":"limited","since":"9999-01-01T00:00:00Z","problem":"` + evil + `","callers":[
+ {"ruleSet":"` + evil + `","rule":"` + evil + `","key":"` + evil + evil + `","count":18446744073709551615,"error":18446744073709551615,"perSecond":1e308},
+ {"ruleSet":"s","rule":"r","identity":"` + evil + `","key":"k"}]}`,
+	}
+}
+
+// Without a terminal the numbers are printed once, cut at COLUMNS.
+func TestTop_Once(t *testing.T) {
+	quiet := &adminAnswers{
+		live:    `{"scope":"server","servers":1,"stepSeconds":2,"end":"2026-11-16T15:00:00Z","series":{},"rules":[]}`,
+		fleet:   `{"servers":[{"name":"gw-1","version":"1.4.0"}],"total":{},"differing":[]}`,
+		callers: `{"outcome":"limited","since":"2026-11-16T14:59:00Z","callers":[]}`,
+	}
+	outage := busyFleet()
+	outage.fleet = strings.Replace(outage.fleet, `"differing"`, `"problem":"Redis does not answer: the numbers are of this server only","differing"`, 1)
+	outage.live = strings.Replace(outage.live, `"rules"`, `"problem":"Redis does not answer: the numbers are of this server only","rules"`, 1)
+	for _, c := range []struct {
+		name, columns string
+		answers       *adminAnswers
+		flags         []string
+	}{
+		{"once-60", "60", busyFleet(), nil},
+		{"once-80", "", busyFleet(), []string{"--once"}},
+		{"once-140", "140", busyFleet(), nil},
+		{"quiet", "", quiet, nil},
+		{"outage", "", outage, nil},
+		{"hostile", "", hostileFleet(), nil},
+		{"json", "", busyFleet(), []string{"--output", "json"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("COLUMNS", c.columns)
+			code, out, errs := call(t, append([]string{"top", "--server", c.answers.start(t)}, c.flags...)...)
+			if code != exitOK || errs != "" {
+				t.Fatalf("exit code %d: %s", code, errs)
+			}
+			golden(t, "top/"+c.name, out)
+		})
+	}
+}
+
+// JSON has the three answers of the server.
+func TestTop_JSON(t *testing.T) {
+	answers := busyFleet()
+	_, out, _ := call(t, "top", "--output", "json", "--server", answers.start(t))
+	var got struct{ Live, Fleet, Callers json.RawMessage }
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	same[admin.Live](t, got.Live, answers.live)
+	same[admin.Fleet](t, got.Fleet, answers.fleet)
+	same[admin.Callers](t, got.Callers, answers.callers)
+}
+
+// same compares two texts as JSON of a type.
+func same[T any](t *testing.T, got json.RawMessage, want string) {
+	t.Helper()
+	var a, b T
+	if err := json.Unmarshal(got, &a); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(want), &b); err != nil {
+		t.Fatal(err)
+	}
+	one, _ := json.Marshal(a)
+	other, _ := json.Marshal(b)
+	if string(one) != string(other) {
+		t.Errorf("%s\nwant\n%s", one, other)
+	}
+}
+
+// In a window of any size no line is too wide, there are no more lines than rows, and
+// no text of the server controls the terminal.
+func TestTop_AnySize(t *testing.T) {
+	for name, server := range map[string]*adminAnswers{"busy": busyFleet(), "hostile": hostileFleet()} {
+		var answers topAnswers
+		for text, to := range map[string]any{server.live: &answers.Live, server.fleet: &answers.Fleet, server.callers: &answers.Callers} {
+			if err := json.Unmarshal([]byte(text), to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for width := 1; width < 200; width++ {
+			for _, height := range []int{0, 1, 2, 5, 10, 24, 60} {
+				lines := answers.lines(width, height, "fluxgate top", nil)
+				if height > 0 && len(lines) > height {
+					t.Fatalf("%s: %d lines in %d rows", name, len(lines), height)
+				}
+				for _, l := range lines {
+					if cells(l.text) > width || strings.ContainsFunc(l.text, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+						t.Fatalf("%s, width %d: %q", name, width, l.text)
+					}
+				}
+			}
+		}
+	}
+}
+
+// In 24 rows there are rules and callers, however many problems there are.
+func TestTop_ManyProblems(t *testing.T) {
+	answers := &topAnswers{&admin.Live{}, &admin.Fleet{}, &admin.Callers{}}
+	for range 50 {
+		answers.Live.Rules = append(answers.Live.Rules, admin.RuleRates{RuleSet: "s", Rule: "rule"})
+		answers.Callers.Callers = append(answers.Callers.Callers, admin.Caller{Identity: "caller"})
+		answers.Fleet.Servers = append(answers.Fleet.Servers, admin.Server{Name: "gw", Draining: true})
+	}
+	shown := map[string]int{}
+	for _, l := range answers.lines(80, 24, "fluxgate top", nil) {
+		for _, word := range []string{"s/rule", "caller ", "shutting down", "and 45 more problems"} {
+			shown[word] += strings.Count(l.text, word)
+		}
+	}
+	if shown["s/rule"] < 4 || shown["caller "] < 4 || shown["shutting down"] != maxHealth || shown["and 45 more problems"] != 1 {
+		t.Errorf("%v", shown)
+	}
+}
+
+// An error at the start ends the command and says what to do.
+func TestTop_Errors(t *testing.T) {
+	refusing := busyFleet()
+	refusing.fail.Store(http.StatusUnauthorized)
+	other := (&adminAnswers{live: "{}"}).start(t)
+	for _, c := range []struct {
+		args   string
+		code   int
+		stderr string
+	}{
+		{"--interval 100ms", exitUsage, "--interval must be at least 500ms"},
+		{"--output xml", exitUsage, "use one of table, json, yaml"},
+		{"--ca-file x --server http://127.0.0.1:1", exitUsage, "need a server at https://"},
+		{"--server 127.0.0.1:1", exitError, "is a server running at http://127.0.0.1:1? see fluxgate serve --help"},
+		{"--server " + refusing.start(t), exitError, "the server requires authentication: use --token-file"},
+		{"--server " + other, exitError, "not an answer of the admin API"},
+	} {
+		code, out, errs := call(t, append([]string{"top"}, strings.Fields(c.args)...)...)
+		if code != c.code || out != "" || !strings.Contains(errs, c.stderr) || strings.Contains(errs, "\x1b") {
+			t.Errorf("top %s: exit code %d\n%s%s", c.args, code, out, errs)
+		}
+	}
+}
+
+// The commands in docs/operations.md print what it shows, for the fleet of the tests.
+func TestDocs_Top(t *testing.T) {
+	testenv.SkipShort(t)
+	folder := programFolder(t)
+	environ := append(os.Environ(), "COLUMNS=", "PATH="+folder+":"+os.Getenv("PATH"), "FLUXGATE_ADMIN="+busyFleet().start(t))
+	for _, s := range sessionSteps(t, "docs/operations.md", "Live numbers") {
+		cmd := exec.CommandContext(t.Context(), "bash", "-c", s.command)
+		cmd.Env = environ
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != s.output {
+			t.Errorf("$ %s\nprints\n%s\nand not\n%s\n%v", s.command, out, s.output, err)
+		}
+	}
+}
+
+// A server answers with the role read, by the token of the environment.
+func TestTop_Server(t *testing.T) {
+	const token = "the-token-of-a-reader"
+	sum := sha256.Sum256([]byte(token))
+	address, _ := serveWith(t, append(inRedis(t), "server.auth.tokens=[{name: reader, sha256: "+hex.EncodeToString(sum[:])+", roles: [read]}]")...)
+	t.Setenv("FLUXGATE_ADMIN", "http://"+address)
+	t.Setenv("FLUXGATE_TOKEN", token)
+	code, out, errs := call(t, "top")
+	if code != exitOK || !strings.Contains(out, "1 server  version test") || !strings.Contains(out, "no problems") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxHealth is how many problems top shows: the rules and the callers must stay on
+// the screen.
+const maxHealth = 5
+
+// health is what is wrong, in words.
+func (a *topAnswers) health() []topLine {
+	var lines []topLine
+	add := func(c colour, format string, args ...any) {
+		lines = append(lines, topLine{c, fmt.Sprintf(format, args...)})
+	}
+	problems := []string{a.Fleet.Problem, a.Live.Problem, a.Callers.Problem}
+	for i, problem := range problems {
+		if problem != "" && !slices.Contains(problems[:i], problem) {
+			add(red, "problem: %s", word(problem))
+		}
+	}
+	for _, text := range a.openBreakers() {
+		add(red, "%s", text)
+	}
+	if n := a.Fleet.Total.Degraded; n > 0 {
+		add(yellow, "degraded: %s requests per second are decided without Redis", rate(n))
+	}
+	for i := range a.Fleet.Differing {
+		d := &a.Fleet.Differing[i]
+		revisions := strings.ReplaceAll(strings.Trim(fmt.Sprint(d.Revisions), "[]"), " ", ", ")
+		add(yellow, "rule set %s differs between servers: revisions %s", word(d.RuleSet), revisions)
+	}
+	for i := range a.Fleet.Servers {
+		if s := &a.Fleet.Servers[i]; s.Draining {
+			add(yellow, "server %s is shutting down", word(s.Name))
+		}
+	}
+	switch more := len(lines) - maxHealth; {
+	case len(lines) == 0:
+		add(green, "no problems")
+	case more > 0:
+		lines = append(lines[:maxHealth], topLine{yellow, fmt.Sprintf("and %s; see --output json", count(more, "more problem"))})
+	}
+	return lines
+}
+
+// openBreakers has one text for each node of Redis that does not answer a server.
+func (a *topAnswers) openBreakers() []string {
+	type outage struct {
+		servers []string
+		longest time.Duration
+		err     string
+	}
+	outages := map[string]*outage{}
+	var nodes []string
+	for i := range a.Fleet.Servers {
+		s := &a.Fleet.Servers[i]
+		for _, n := range s.Redis {
+			if !n.Open {
+				continue
+			}
+			if outages[n.Node] == nil {
+				outages[n.Node] = &outage{err: n.Error}
+				nodes = append(nodes, n.Node)
+			}
+			o := outages[n.Node]
+			o.servers = append(o.servers, s.Name)
+			if n.Since != nil { // both by the clock of that server
+				o.longest = max(o.longest, s.ReportedAt.Sub(*n.Since))
+			}
+		}
+	}
+	var texts []string
+	for _, node := range nodes {
+		o := outages[node]
+		from := "all servers"
+		if len(o.servers) < len(a.Fleet.Servers) {
+			from = word(strings.Join(o.servers, ", "))
+		}
+		text := fmt.Sprintf("Redis %s is unavailable from %s for %s", word(node), from, duration(o.longest))
+		if o.err != "" {
+			text += ": " + word(o.err)
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
