@@ -120,12 +120,19 @@ func (p *pty) press(t *testing.T, keys string) {
 	}
 }
 
-// restored waits for the end of the program, which must leave the terminal as it was.
-func (p *pty) restored(t *testing.T) {
+// wait waits for the end of the program.
+func (p *pty) wait(t *testing.T) {
 	t.Helper()
+	testenv.Eventually(t, "the program ends", func() bool { return len(p.ended) > 0 })
 	if err := <-p.ended; err != nil {
 		t.Errorf("the program ended with %v", err)
 	}
+}
+
+// restored waits for the end of the program, which must leave the terminal as it was.
+func (p *pty) restored(t *testing.T) {
+	t.Helper()
+	p.wait(t)
 	testenv.Eventually(t, "the screen is restored", func() bool { return strings.HasSuffix(p.text(), leaveScreen) })
 	if after := p.state(t); !reflect.DeepEqual(p.before, after) {
 		t.Errorf("the terminal is in another state: %v, was %v", after, p.before)

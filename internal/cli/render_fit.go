@@ -50,7 +50,7 @@ func cutStart(text string, width int) string {
 	}
 	n := cells(text)
 	for i, r := range text {
-		if n <= width-1 {
+		if n <= width-1 && runeCells(r) > 0 { // … must not get the accent of what was cut
 			return "…" + text[i:]
 		}
 		n -= runeCells(r)
