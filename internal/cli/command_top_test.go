@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -102,12 +103,7 @@ func same[T any](t *testing.T, got json.RawMessage, want string) {
 // no text of the server controls the terminal.
 func TestTop_AnySize(t *testing.T) {
 	for name, server := range map[string]*adminAnswers{"busy": busyFleet(), "hostile": hostileFleet()} {
-		var answers topAnswers
-		for text, to := range map[string]any{server.live: &answers.Live, server.fleet: &answers.Fleet, server.callers: &answers.Callers} {
-			if err := json.Unmarshal([]byte(text), to); err != nil {
-				t.Fatal(err)
-			}
-		}
+		answers := server.decode(t)
 		for width := 1; width < 200; width++ {
 			for _, height := range []int{0, 1, 2, 5, 10, 24, 60} {
 				lines := answers.lines(width, height, "fluxgate top", nil)
@@ -181,15 +177,33 @@ func TestDocs_Top(t *testing.T) {
 	}
 }
 
-// A server answers with the role read, by the token of the environment.
+// A real server shows who is limited to the role identities only. The token is that of
+// the environment.
 func TestTop_Server(t *testing.T) {
-	const token = "the-token-of-a-reader"
-	sum := sha256.Sum256([]byte(token))
-	address, _ := serveWith(t, append(inRedis(t), "server.auth.tokens=[{name: reader, sha256: "+hex.EncodeToString(sum[:])+", roles: [read]}]")...)
-	t.Setenv("FLUXGATE_ADMIN", "http://"+address)
-	t.Setenv("FLUXGATE_TOKEN", token)
-	code, out, errs := call(t, "top")
-	if code != exitOK || !strings.Contains(out, "1 server  version test") || !strings.Contains(out, "no problems") {
-		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	testenv.SkipShort(t)
+	const reader, operator = "the-token-of-a-reader", "the-token-of-an-operator"
+	digest := func(token string) string { sum := sha256.Sum256([]byte(token)); return hex.EncodeToString(sum[:]) }
+	folder := t.TempDir()
+	admin, http := serveWith(t, append(slices.DeleteFunc(inRedis(t), func(s string) bool { return s == "rules.source=redis" }),
+		"rules.file="+write(t, folder, "rules.yaml", ruleSet("api-limits", 2)),
+		"server.auth.tokens=[{name: r, sha256: "+digest(reader)+", roles: [read, check]}, {name: o, sha256: "+digest(operator)+", roles: [read, identities]}]")...)
+	t.Setenv("FLUXGATE_ADMIN", "http://"+admin)
+	t.Setenv("FLUXGATE_TOKEN", reader)
+	for range 5 {
+		if code, _, errs := call(t, "check", "--server", "http://"+http, "--user", "ada\x1b[2J", "--path", "/"); code != exitOK && code != exitRefused {
+			t.Fatal(errs)
+		}
+	}
+	shows := func(token string, parts ...string) (out string) {
+		t.Setenv("FLUXGATE_TOKEN", token)
+		testenv.Eventually(t, "top shows "+strings.Join(parts, ", "), func() bool {
+			_, out, _ = call(t, "top")
+			return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(out, part) })
+		})
+		return out
+	}
+	shows(operator, "1 server  version test", "no problems", "user ada", "api-limits/api-limits-rule  ", "  3  ")
+	if out := shows(reader, "key ", "  3  "); strings.Contains(out, "ada") {
+		t.Errorf("a reader sees\n%s", out)
 	}
 }

@@ -54,7 +54,7 @@ func (w *topWatch) run(ctx context.Context, in io.Reader, out io.Writer) error {
 		resized := newWidth != width || newHeight != height
 		width, height = newWidth, newHeight
 		lines := w.answers.lines(width, height, "fluxgate top (q quits)", w.notes(time.Now()))
-		if err := screen.draw(lines, resized); err != nil {
+		if err := screen.draw(lines, height, resized); err != nil {
 			return err
 		}
 		select {

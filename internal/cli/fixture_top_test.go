@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -41,6 +42,18 @@ func (a *adminAnswers) start(t *testing.T) string {
 	}))
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+// decode returns the answers as top gets them.
+func (a *adminAnswers) decode(t *testing.T) *topAnswers {
+	t.Helper()
+	answers := new(topAnswers)
+	for text, to := range map[string]any{a.live: &answers.Live, a.fleet: &answers.Fleet, a.callers: &answers.Callers} {
+		if err := json.Unmarshal([]byte(text), to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return answers
 }
 
 // seriesOf repeats values until there are 60.

@@ -5,10 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
@@ -137,4 +140,39 @@ func (p *pty) restored(t *testing.T) {
 	if after := p.state(t); !reflect.DeepEqual(p.before, after) {
 		t.Errorf("the terminal is in another state: %v, was %v", after, p.before)
 	}
+}
+
+// screenOf is what a terminal without wrapping shows after this output.
+func screenOf(output string, width, height int) string {
+	cells := make([][]rune, height)
+	for i := range cells {
+		cells[i] = slices.Repeat([]rune{' '}, width)
+	}
+	row, column := 0, 0
+	for output != "" {
+		r, size := utf8.DecodeRuneInString(output)
+		if sequence := regexp.MustCompile(`^\x1b\[[?0-9]*[A-Za-z]`).FindString(output); sequence != "" {
+			r, size = rune(sequence[len(sequence)-1])|0x1b<<8, len(sequence)
+		}
+		output = output[size:]
+		switch r {
+		case '\r':
+			column = 0
+		case '\n':
+			row++
+		case 'H' | 0x1b<<8:
+			row, column = 0, 0
+		case 'K' | 0x1b<<8:
+			copy(cells[row][column:], slices.Repeat([]rune{' '}, width-column))
+		case 'm' | 0x1b<<8, 'h' | 0x1b<<8:
+		default:
+			cells[row][column] = r
+			column = min(column+1, width-1)
+		}
+	}
+	var lines []string
+	for _, line := range cells {
+		lines = append(lines, strings.TrimRight(string(line), " "))
+	}
+	return strings.Join(lines, "\n")
 }

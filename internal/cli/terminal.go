@@ -85,17 +85,20 @@ func readKeys(in io.Reader, quit func()) {
 	}
 }
 
-// draw shows the lines, unless they are on the screen already.
-func (s *fullScreen) draw(lines []topLine, resized bool) error {
+// draw shows the lines, unless they are on the screen already. A line is cleared before
+// it is written: at the end of a full line the cursor is still on its last character.
+func (s *fullScreen) draw(lines []topLine, height int, resized bool) error {
 	var b strings.Builder
 	b.WriteString("\x1b[H")
-	for i, l := range lines {
+	for i := range max(height, len(lines)) {
 		if i > 0 {
 			b.WriteString("\r\n")
 		}
-		b.WriteString(s.paint(l.colour, l.text) + "\x1b[K")
+		b.WriteString("\x1b[K")
+		if i < len(lines) {
+			b.WriteString(s.paint(lines[i].colour, lines[i].text))
+		}
 	}
-	b.WriteString("\x1b[J")
 	if b.String() == s.shown && !resized {
 		return nil
 	}
