@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/fluxgate/fluxgate/internal/secret"
 )
 
 // WriteIdentity writes in plain words whose bucket an evaluated rule counts in, such as
@@ -109,7 +111,7 @@ func (w *identityWriter) ip(k *keyer, ip netip.Addr) bool {
 
 // named writes a value unless its name suggests a secret.
 func (w *identityWriter) named(name, value string) bool {
-	if value == "" || isSecretName(name) {
+	if value == "" || secret.IsName(name) {
 		return value != ""
 	}
 	return w.value(name, value)
@@ -163,20 +165,4 @@ func (w *identityWriter) rune(r rune) {
 			w.n += utf8.EncodeRune(w.to[w.n:], ellipsis)
 		}
 	}
-}
-
-// secretWords are parts of the names of credentials.
-var secretWords = [...]string{"auth", "key", "token", "secret", "password", "passwd", "cookie", "session", "credential", "signature", "jwt"}
-
-// isSecretName reports whether the name of a header, an attribute or an entry suggests
-// that its value is a credential.
-func isSecretName(name string) bool {
-	for _, word := range secretWords {
-		for i := 0; i+len(word) <= len(name); i++ {
-			if strings.EqualFold(name[i:i+len(word)], word) {
-				return true
-			}
-		}
-	}
-	return false
 }

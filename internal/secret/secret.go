@@ -1,4 +1,5 @@
-// Package secret has the type for bytes that must not be shown.
+// Package secret has the type for bytes that must not be shown, and tells by its name
+// whether a value may be one.
 package secret
 
 // Hidden is shown in place of a secret.

@@ -6,6 +6,8 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+
+	"github.com/fluxgate/fluxgate/internal/secret"
 )
 
 // jsonFields parses JSON lines by a mapping of fields.
@@ -80,7 +82,7 @@ func newJSONFields(mapping []string) (*jsonFields, error) {
 
 // hasSecrets reports whether lines may have secrets in plain.
 func (f *jsonFields) hasSecrets() bool {
-	return slices.ContainsFunc(f.fields, func(f jsonField) bool { return f.part == "apiKey" || isSecret(f.part) })
+	return slices.ContainsFunc(f.fields, func(f jsonField) bool { return f.part == "apiKey" || secret.IsName(f.part) })
 }
 
 func (f *jsonFields) parse(line string, e *entry) error {

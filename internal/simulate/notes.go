@@ -73,6 +73,19 @@ func (c *contents) has(part string) bool {
 	return false
 }
 
+// keyFields are the parts of the key of a rule, in the spelling of compositeKeyFields.
+func keyFields(r *fluxgate.Rule) []string {
+	switch r.Scope {
+	case fluxgate.ScopeIP:
+		return []string{"ip"}
+	case fluxgate.ScopeUser:
+		return []string{"userId"}
+	case fluxgate.ScopeAPIKey:
+		return []string{"apiKey"}
+	}
+	return r.KeyFields
+}
+
 // needs are the parts of a request that a rule looks at.
 func needs(r *fluxgate.Rule) []string {
 	parts := slices.Clone(keyFields(r))

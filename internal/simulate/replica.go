@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -12,13 +13,14 @@ import (
 // replica decides requests by one rule set as a server would, on the clock of the log.
 type replica struct {
 	engine *fluxgate.Engine
-	store  *recordingStore
+	store  *quotaStore
 	set    *fluxgate.RuleSet
 	rules  []*ruleCount // in the order they are evaluated
 	byID   map[string]*ruleCount
 	most   int   // worst callers
 	start  int64 // of the plots
 	plots  int
+	seen   []*ruleCount // that apply to the request that is being decided
 
 	allowed, limited int64
 	reasons          map[fluxgate.Reason]int64
@@ -33,10 +35,10 @@ type ruleCount struct {
 	series            *series
 	peak              topMinutes
 
-	// applies and rejects are about the request that is being decided, by is the caller.
-	applies, rejects bool
-	by               fluxgate.KeyID
-	counted          bool // in a bucket
+	// rejects is whether it limits the request that is being decided, and evaluated how it
+	// was evaluated: without a rule if it was not counted in a bucket.
+	rejects   bool
+	evaluated fluxgate.EvaluatedRule
 	// changed is how many of the limited requests the other rule set allows.
 	changed int64
 }
@@ -56,7 +58,7 @@ func newReplica(set *fluxgate.RuleSet, most int) (*replica, error) {
 		r.rules = append(r.rules, c)
 		r.byID[rule.ID] = c
 	}
-	r.store = &recordingStore{rules: r.byID}
+	r.store = &quotaStore{rules: r.byID}
 	memory, err := memstore.New(memstore.Config{Clock: func() time.Time { return time.UnixMicro(r.store.now) }})
 	if err != nil {
 		return nil, err
@@ -68,10 +70,7 @@ func newReplica(set *fluxgate.RuleSet, most int) (*replica, error) {
 
 // decide decides a request and reports whether it is limited.
 func (r *replica) decide(ctx context.Context, e *entry) (limited bool, err error) {
-	for _, c := range r.store.seen {
-		c.applies, c.rejects, c.counted = false, false, false
-	}
-	r.store.seen, r.store.now = r.store.seen[:0], e.micros
+	r.seen, r.store.now = r.seen[:0], e.micros
 	if r.start == 0 {
 		r.start = e.micros
 	}
@@ -85,10 +84,13 @@ func (r *replica) decide(ctx context.Context, e *entry) (limited bool, err error
 			return false, fmt.Errorf("ending a request: %w", err)
 		}
 	}
+	for evaluated := range d.Evaluated(&e.req) {
+		r.see(r.byID[evaluated.Rule.ID], evaluated.Status != fluxgate.OK, evaluated)
+	}
 	switch d.Reason {
-	case fluxgate.ReasonDenied, fluxgate.ReasonMissingIdentity, fluxgate.ReasonExempt: // the store was not called for the rule
-		if c := r.byID[d.RuleID]; c != nil && !c.applies {
-			r.store.see(c, !d.Allowed)
+	case fluxgate.ReasonDenied, fluxgate.ReasonMissingIdentity, fluxgate.ReasonExempt: // the rule was not evaluated
+		if c := r.byID[d.RuleID]; c != nil && !slices.Contains(r.seen, c) {
+			r.see(c, !d.Allowed, fluxgate.EvaluatedRule{})
 		}
 	}
 	r.reasons[d.Reason]++
@@ -106,17 +108,22 @@ const maxPlots = 256
 // count counts the request for the rules that applied to it. changed is whether there is
 // another rule set that allows it.
 func (r *replica) count(e *entry, changed bool) {
-	for _, c := range r.store.seen {
+	for _, c := range r.seen {
 		if c.requests == 0 && r.plots < maxPlots {
 			r.plots++
 			s := newSeries(r.start)
 			c.series = &s
 		}
-		c.count(e, changed)
+		r.countFor(c, e, changed)
 	}
 }
 
-func (c *ruleCount) count(e *entry, changed bool) {
+func (r *replica) see(c *ruleCount, rejects bool, evaluated fluxgate.EvaluatedRule) {
+	c.rejects, c.evaluated = rejects, evaluated
+	r.seen = append(r.seen, c)
+}
+
+func (r *replica) countFor(c *ruleCount, e *entry, changed bool) {
 	changed = changed && c.rejects
 	c.requests++
 	minute := c.peak.at(e.micros)
@@ -135,16 +142,16 @@ func (c *ruleCount) count(e *entry, changed bool) {
 			p.limited++
 		}
 	}
-	if !c.counted {
+	if c.evaluated.Rule == nil {
 		return
 	}
-	caller := c.callers.of(c.by)
+	caller := c.callers.of(c.evaluated.Key.ID)
 	caller.requests++
 	if !c.rejects {
 		return
 	}
 	if caller.limited == 0 {
-		caller.identity = identity(c.rule, &e.req)
+		caller.identity = r.identity(&c.evaluated, &e.req)
 		if !c.callers.overflowed() {
 			c.callers.limited++
 		}
@@ -182,34 +189,19 @@ func (r *replica) result() Result {
 	return result
 }
 
-// recordingStore notes which rules were decided, for which callers and how. All bands of
-// all rules of a request are decided by one call.
-type recordingStore struct {
+// quotaStore is a store whose quotas follow the calendar of the log.
+type quotaStore struct {
 	*memstore.Store
 	now   int64
 	rules map[string]*ruleCount
-	seen  []*ruleCount // that apply to the request
 }
 
 // Take implements [fluxgate.Store].
-func (s *recordingStore) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (s *quotaStore) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
 	for i := range demands {
 		if c := s.rules[demands[i].Key.Rule]; c.quotas != nil {
 			demands[i].Bands = c.quotas.at(s.now, demands[i].Bands)
 		}
 	}
-	if err := s.Store.Take(ctx, demands, out); err != nil {
-		return err
-	}
-	for i := range demands {
-		c := s.rules[demands[i].Key.Rule]
-		s.see(c, out.Results[i].Status != fluxgate.OK)
-		c.by, c.counted = demands[i].Key.ID, true
-	}
-	return nil
-}
-
-func (s *recordingStore) see(c *ruleCount, rejects bool) {
-	c.applies, c.rejects = true, rejects
-	s.seen = append(s.seen, c)
+	return s.Store.Take(ctx, demands, out)
 }
