@@ -27,12 +27,12 @@ TEST := go test -race -shuffle=on -vet=off -p 4 -skip '$(NO_RACE)'
 SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal/chaos
 
 .DEFAULT_GOAL := help
-.PHONY: help check format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet
+.PHONY: help check console console-check console-e2e format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
 
-check: format-check lint test ## everything CI runs, in every module; the linter runs vet
+check: format-check lint console-check test ## everything CI runs, in every module; the linter runs vet
 
 format: ## rewrite the Go files with gofmt
 	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
@@ -58,6 +58,21 @@ test: ## run the tests, with the race detector where there is more than one goro
 
 quick: ## run the tests that need no server, without the race detector
 	go test -short -p 6 ./... # they mostly wait
+
+console: console/node_modules/.package-lock.json ## build the web console into console/dist
+	cd console && npm run --silent build
+
+# The committed assets are what the source builds to.
+console-check: console/node_modules/.package-lock.json
+	cd console && npm run --silent lint && npm run --silent test && npm run --silent build
+	@changed=$$(git status --porcelain -- console/dist console/src/api/schema.ts); \
+	if [ -n "$$changed" ]; then echo "console/dist differs from its source, run make console and commit:"; echo "$$changed"; exit 1; fi
+
+console-e2e: console/node_modules/.package-lock.json ## look at every screen of the console in a browser
+	cd console && npm run --silent e2e
+
+console/node_modules/.package-lock.json: console/package-lock.json
+	cd console && npm ci --ignore-scripts --no-audit --no-fund
 
 size: ## count the lines of code of the product by package
 	@go run ./internal/codesize

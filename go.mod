@@ -2,6 +2,9 @@ module github.com/fluxgate/fluxgate
 
 go 1.26.0
 
+// The libraries of the console have packages in Go.
+ignore ./console/node_modules
+
 require (
 	github.com/coreos/go-oidc/v3 v3.21.0
 	github.com/danielgtaylor/huma/v2 v2.37.2

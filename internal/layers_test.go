@@ -18,7 +18,7 @@ var layers = [][]string{
 	{"internal/cli"},
 	{"server"},
 	{"server/check", "server/forwardauth", "server/telemetry", "server/adminapi", "server/rls"},
-	{"server/access", "server/audit", "server/insight", "internal/ratelimitenv"},
+	{"server/access", "server/audit", "server/insight", "internal/ratelimitenv", "console"},
 	{"server/config", "server/receipt", "server/slots"},
 	{"httplimit/limittest", "internal/chaos", "internal/simulate"},
 	{"httplimit", "grpclimit", "client", "admin"},

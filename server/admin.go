@@ -7,6 +7,7 @@ import (
 
 	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/clientip"
+	"github.com/fluxgate/fluxgate/console"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/adminapi"
 	"github.com/fluxgate/fluxgate/server/audit"
@@ -24,6 +25,13 @@ func (a *App) admin() (http.Handler, error) {
 	for _, pattern := range api.Patterns() {
 		a.route(mux, pattern, api)
 	}
+	web, err := console.New()
+	if err != nil {
+		return nil, err
+	}
+	// The assets hold no data: they need no role. The API that they call does.
+	a.route(mux, "GET "+console.Path, web)
+	mux.Handle("GET /{$}", http.RedirectHandler(console.Path, http.StatusFound))
 	// Web pages that an operator has open can neither rebind their host name to
 	// this server nor send requests in the operator's name.
 	return access.Host("server.admin-hosts", c.AdminHosts, refuse, access.SameOrigin(refuse, withNotFound(mux))), nil

@@ -253,3 +253,32 @@ func TestOperator_WithoutServer(t *testing.T) {
 		}
 	}
 }
+
+// The console is served without a role, to known hosts only; its API is not.
+func TestAdmin_Console(t *testing.T) {
+	r := start(t, "redis.enabled=false", "rules.file="+rulesFile(t, 1), "server.auth.tokens=[{name: ops, sha256: "+strings.Repeat("a0", 32)+", roles: [read]}]")
+	for path, want := range map[string]int{"/console/": http.StatusOK, "/console/app.js": http.StatusOK, "/console/none": http.StatusNotFound, "/v1/whoami": http.StatusUnauthorized} {
+		if a := r.do(t, http.MethodGet, r.adminURL()+path, ""); a.status != want {
+			t.Errorf("%s: %d, want %d", path, a.status, want)
+		}
+	}
+	if a := r.do(t, http.MethodPost, r.adminURL()+"/console/", ""); a.status != http.StatusMethodNotAllowed {
+		t.Errorf("a POST: %d", a.status)
+	}
+	if a := r.do(t, http.MethodGet, r.adminURL()+"/", ""); a.status != http.StatusOK || !strings.Contains(a.body, `<div id="root">`) {
+		t.Errorf("/ does not lead to the console: %d", a.status)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.adminURL()+"/console/", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = "evil.example"
+	res, err := r.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusForbidden {
+		t.Errorf("a name that was led here: %d", res.StatusCode)
+	}
+}

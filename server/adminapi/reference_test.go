@@ -1,6 +1,7 @@
 package adminapi_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -57,6 +58,15 @@ func TestReference_Golden(t *testing.T) {
 	var doc reference
 	do(t, json.Unmarshal([]byte(served), &doc))
 	golden(t, "../../docs/admin-api.md", doc.render(t))
+}
+
+// The types of the console are generated from testdata/openapi.json, which is the
+// served document. UPDATE_GOLDEN=1 writes it.
+func TestOpenAPI_Golden(t *testing.T) {
+	served := start(t).send(t, http.MethodGet, "/openapi.json", "").want(t, http.StatusOK).body
+	var indented bytes.Buffer
+	do(t, json.Indent(&indented, []byte(served), "", "  "))
+	golden(t, "testdata/openapi.json", indented.String()+"\n")
 }
 
 func golden(t *testing.T, name, got string) {

@@ -1,0 +1,5 @@
+import { Page } from "../ui/Page";
+
+export function Audit() {
+  return <Page title="Audit">Not there yet.</Page>;
+}

@@ -1,0 +1,35 @@
+// The styles of the parts of Mantine that are used, in the order that Mantine asks
+// for. A new part needs its styles here: https://mantine.dev/styles/css-files-list
+import "@mantine/core/styles/baseline.css";
+import "@mantine/core/styles/default-css-variables.css";
+import "@mantine/core/styles/global.css";
+import "@mantine/core/styles/ScrollArea.css";
+import "@mantine/core/styles/UnstyledButton.css";
+import "@mantine/core/styles/VisuallyHidden.css";
+import "@mantine/core/styles/Paper.css";
+import "@mantine/core/styles/Popover.css";
+import "@mantine/core/styles/CloseButton.css";
+import "@mantine/core/styles/Group.css";
+import "@mantine/core/styles/Loader.css";
+import "@mantine/core/styles/Overlay.css";
+import "@mantine/core/styles/ModalBase.css";
+import "@mantine/core/styles/Input.css";
+import "@mantine/core/styles/InlineInput.css";
+import "@mantine/core/styles/Switch.css";
+import "@mantine/core/styles/ActionIcon.css";
+import "@mantine/core/styles/Alert.css";
+import "@mantine/core/styles/Anchor.css";
+import "@mantine/core/styles/Badge.css";
+import "@mantine/core/styles/Button.css";
+import "@mantine/core/styles/Code.css";
+import "@mantine/core/styles/Modal.css";
+import "@mantine/core/styles/NumberInput.css";
+import "@mantine/core/styles/PasswordInput.css";
+import "@mantine/core/styles/SegmentedControl.css";
+import "@mantine/core/styles/Stack.css";
+import "@mantine/core/styles/Table.css";
+import "@mantine/core/styles/Tabs.css";
+import "@mantine/core/styles/Text.css";
+import "@mantine/core/styles/Title.css";
+import "uplot/dist/uPlot.min.css";
+import "./app.css";

@@ -1,0 +1,10 @@
+import { createTheme, Modal } from "@mantine/core";
+
+export const theme = createTheme({
+  respectReducedMotion: true,
+  components: {
+    // Locking the page's scrolling needs a style element, which the
+    // Content-Security-Policy refuses.
+    Modal: Modal.extend({ defaultProps: { lockScroll: false, closeButtonProps: { "aria-label": "Close" } } }),
+  },
+});
