@@ -1,3 +1,4 @@
+import hooks from "eslint-plugin-react-hooks";
 import tseslint from "typescript-eslint";
 
 // Texts of the API are written by others. They are shown as text, never as markup,
@@ -16,11 +17,14 @@ const unsafe = [
 export default tseslint.config(
   { ignores: ["dist", "node_modules", "src/api/schema.ts", "test-results", "playwright-report"] },
   ...tseslint.configs.strict,
+  { rules: { "@typescript-eslint/no-non-null-assertion": "off" } }, // where the type cannot say it
   {
     files: ["src/**/*.{ts,tsx}"],
+    plugins: { "react-hooks": hooks },
     rules: {
+      "react-hooks/rules-of-hooks": "error",
+      "react-hooks/exhaustive-deps": "error",
       "no-restricted-syntax": ["error", ...unsafe],
-      "@typescript-eslint/no-non-null-assertion": "off",
     },
   },
   { files: ["src/router.ts"], rules: { "no-restricted-syntax": ["error", ...unsafe.filter((r) => !r.message.startsWith("Use navigate"))] } },

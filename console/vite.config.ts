@@ -1,6 +1,6 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig, type Plugin } from "vite";
-import { licences } from "./licences";
+import { licences } from "./licences.ts";
 
 // The styles of CodeMirror are a <style> element, which the Content-Security-Policy
 // refuses. The library can add them to document.adoptedStyleSheets instead, and does

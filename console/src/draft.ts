@@ -14,7 +14,7 @@ export interface Draft {
 let proposed: Draft | undefined;
 
 // propose keeps a draft for the Rules screen: then navigate to
-// "/rules/" + encodeURIComponent(draft.ruleSet).
+// ["rules", draft.ruleSet].
 export function propose(draft: Draft): void {
   proposed = draft;
 }

@@ -20,6 +20,9 @@ const queries = new QueryClient({
   },
 });
 
+// Until Mantine has done so: the first picture has the right colours.
+document.documentElement.setAttribute("data-mantine-color-scheme", matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+
 void start();
 
 createRoot(document.getElementById("root")!).render(

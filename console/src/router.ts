@@ -10,18 +10,22 @@ export interface Route {
   query: URLSearchParams;
 }
 
+// Path is a path as it is, or its parts, which are encoded: ["rules", ruleSet].
+export type Path = string | string[];
+
 // href returns the address of a screen. Values of the query are encoded; empty ones
 // are left out.
-export function href(path: string, query: Query = {}): string {
+export function href(path: Path, query: Query = {}): string {
   const given = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined && value !== "") given.set(name, String(value));
   }
   const text = given.toString();
-  return "#" + path + (text ? "?" + text : "");
+  const start = typeof path === "string" ? path : "/" + path.map(encodeURIComponent).join("/");
+  return "#" + start + (text ? "?" + text : "");
 }
 
-export function navigate(path: string, query: Query = {}): void {
+export function navigate(path: Path, query: Query = {}): void {
   window.location.hash = href(path, query);
 }
 

@@ -1,5 +1,138 @@
+import { Alert, Button, Group, NativeSelect, SegmentedControl, Text } from "@mantine/core";
+import type { Caller } from "../api/live";
+import { useCallers, useNumbers, useRuleSets, type CallerFilter } from "../api/queries";
+import { propose, type Draft } from "../draft";
+import { parseIdentity } from "../identity";
+import { canPropose, exempt, ownRule } from "../proposals";
+import { href, navigate, replaceQuery, useRoute } from "../router";
+import { useWho } from "../session";
+import { Ago } from "../ui/Ago";
+import { CallerName } from "../ui/CallerName";
+import { DataTable, type Column } from "../ui/DataTable";
+import { count, rate } from "../ui/format";
 import { Page } from "../ui/Page";
+import { RuleLink } from "../ui/RuleLink";
+import { Empty, Loaded } from "../ui/states";
 
 export function Callers() {
-  return <Page title="Callers">Not there yet.</Page>;
+  const filter = filterOf(useRoute().query);
+  const callers = useCallers({ ...filter, limit: 100 });
+  const who = useWho();
+  return (
+    <Page title="Callers" controls={<Filter filter={filter} />}>
+      {!who.roles.includes("identities") && (
+        <Text size="sm" c="dimmed">
+          Callers are shown as the keys of their buckets. The role identities shows who they are.
+        </Text>
+      )}
+      <Loaded query={callers}>
+        {(data) => (
+          <>
+            {data.problem && (
+              <Alert color="yellow" variant="light" title="Not the whole fleet" role="status">
+                {data.problem}
+              </Alert>
+            )}
+            {data.callers.length === 0 ? (
+              <Empty>{filter.outcome === "limited" ? "No caller was limited of late." : "No caller was allowed of late."}</Empty>
+            ) : (
+              <DataTable label="Callers" columns={columns(who.roles.includes("write"))} rows={data.callers} keyOf={(c) => c.ruleSet + " " + c.rule + " " + c.key} />
+            )}
+            <Text size="xs" c="dimmed">
+              Counted since <Ago time={data.since} />. A count is at most the number behind ± too high.
+            </Text>
+          </>
+        )}
+      </Loaded>
+    </Page>
+  );
+}
+
+function filterOf(query: URLSearchParams): CallerFilter {
+  return {
+    outcome: query.get("outcome") === "allowed" ? "allowed" : "limited",
+    ruleSet: query.get("ruleSet") || undefined,
+    rule: query.get("rule") || undefined,
+  };
+}
+
+function Filter({ filter }: { filter: CallerFilter }) {
+  const sets = useRuleSets().data?.ruleSets ?? [];
+  const rules = (useNumbers().data?.rules ?? []).filter((r) => r.ruleSet === filter.ruleSet).map((r) => r.rule);
+  const change = (part: Partial<CallerFilter>) => replaceQuery({ ...filter, ...part });
+  return (
+    <Group gap="xs">
+      <SegmentedControl
+        size="xs"
+        aria-label="Outcome"
+        value={filter.outcome}
+        onChange={(value) => change({ outcome: value as CallerFilter["outcome"] })}
+        data={[
+          { value: "limited", label: "Limited" },
+          { value: "allowed", label: "Allowed" },
+        ]}
+      />
+      <NativeSelect
+        size="xs"
+        aria-label="Rule set"
+        value={filter.ruleSet ?? ""}
+        onChange={(e) => change({ ruleSet: e.currentTarget.value, rule: undefined })}
+        data={choices("All rule sets", sets.map((s) => s.id), filter.ruleSet)}
+      />
+      {filter.ruleSet && (
+        <NativeSelect
+          size="xs"
+          aria-label="Rule"
+          value={filter.rule ?? ""}
+          onChange={(e) => change({ rule: e.currentTarget.value })}
+          data={choices("All rules", rules, filter.rule)}
+        />
+      )}
+    </Group>
+  );
+}
+
+// choices are the ids to choose from, among them the current one.
+function choices(all: string, ids: string[], current: string | undefined) {
+  const known = [...new Set(current ? [...ids, current] : ids)].sort();
+  return [{ value: "", label: all }, ...known.map((id) => ({ value: id, label: id }))];
+}
+
+function columns(mayWrite: boolean): Column<Caller>[] {
+  return [
+    { title: "Caller", cell: (c) => <CallerName caller={c} /> },
+    { title: "Rule", cell: (c) => <RuleLink ruleSet={c.ruleSet} rule={c.rule} /> },
+    { title: "Per second", number: true, cell: (c) => rate(c.perSecond) },
+    { title: "Requests", number: true, cell: (c) => (c.error > 0 ? `${count(c.count)} ± ${count(c.error)}` : count(c.count)) },
+    { title: "What to do", cell: (c) => <Actions caller={c} mayWrite={mayWrite} /> },
+  ];
+}
+
+function Actions({ caller, mayWrite }: { caller: Caller; mayWrite: boolean }) {
+  const identity = parseIdentity(caller.identity);
+  if (!identity) return null;
+  const name = caller.identity;
+  const subject = { ruleSet: caller.ruleSet, rule: caller.rule, identity };
+  return (
+    <Group gap={4} wrap="nowrap">
+      <Button size="compact-xs" variant="default" component="a" href={href("/explain", { ruleSet: caller.ruleSet, rule: caller.rule, ...identity })} aria-label={`Explain ${name}`}>
+        Explain
+      </Button>
+      {mayWrite && canPropose(identity) && (
+        <>
+          <Button size="compact-xs" variant="default" onClick={() => open(exempt(subject))} aria-label={`Exempt ${name}`}>
+            Exempt
+          </Button>
+          <Button size="compact-xs" variant="default" onClick={() => open(ownRule(subject))} aria-label={`Rule for ${name} alone`}>
+            Own rule
+          </Button>
+        </>
+      )}
+    </Group>
+  );
+}
+
+function open(draft: Draft): void {
+  propose(draft);
+  navigate(["rules", draft.ruleSet]);
 }

@@ -32,6 +32,7 @@ export function TokenForm() {
           autoComplete="off"
           spellCheck={false}
           required
+          withAsterisk={false}
           data-autofocus
           autoFocus
           visibilityToggleButtonProps={{ "aria-label": "Show the token" }}

@@ -19,7 +19,7 @@ export function Page({ title, controls, children }: { title: string; controls?: 
 // Section is a part of a screen with a heading.
 export function Section({ title, controls, children }: { title: string; controls?: ReactNode; children: ReactNode }) {
   return (
-    <section aria-label={title}>
+    <section>
       <Group justify="space-between" gap="xs" mb={6}>
         <Title order={2} size="h4">
           {title}

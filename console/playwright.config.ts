@@ -1,0 +1,16 @@
+import { defineConfig } from "@playwright/test";
+
+// The browser is the machine's own: none is downloaded.
+export default defineConfig({
+  testDir: "e2e",
+  globalSetup: "./e2e/build.ts",
+  workers: 1,
+  // No traces: recording them blocks the page now and then.
+  timeout: 120_000,
+  expect: { timeout: 15_000 },
+  reporter: "list",
+  use: {
+    browserName: "chromium",
+    launchOptions: { executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium" },
+  },
+});

@@ -1,0 +1,51 @@
+import { expect, it } from "vitest";
+import type { Fleet, Health } from "./api/live";
+import { findings } from "./health";
+
+const now = Date.parse("2026-01-01T00:01:00Z");
+const rates = { allowed: 1, limited: 0, denied: 0, degraded: 0, waiting: 0, shadow: 0 };
+
+function server(name: string, more: Partial<Fleet["servers"][number]> = {}): Fleet["servers"][number] {
+  return { id: name, name, version: "1.0", self: false, startedAt: "", reportedAt: "", draining: false, revisions: { api: 1 }, rates, redis: [], ...more };
+}
+
+function fleet(more: Partial<Fleet> = {}): Fleet {
+  return { servers: [server("a"), server("b")], total: rates, differing: [], ...more };
+}
+
+const open = { redis: [{ node: "r:6379", open: true, since: "2026-01-01T00:00:48Z" }] };
+
+it("finds nothing in a healthy fleet", () => {
+  expect(findings({ fleet: fleet() }, now)).toEqual([]);
+});
+
+it("says which Redis node does not answer, to whom, for how long and what follows", () => {
+  expect(findings({ fleet: fleet({ servers: [server("a", open), server("b", open)] }) }, now)[0]?.text).toBe(
+    "Redis node r:6379 does not answer for 12 s: rules decide by onFailure.",
+  );
+  expect(findings({ fleet: fleet({ servers: [server("a", open), server("b")] }) }, now)[0]?.text).toBe(
+    "Redis node r:6379 does not answer to a for 12 s: rules decide by onFailure.",
+  );
+});
+
+it("says which rule set differs", () => {
+  expect(findings({ fleet: fleet({ differing: [{ ruleSet: "api", revisions: [12, 13] }] }) }, now)[0]?.text).toBe(
+    "2 servers have different revisions of api: 12, 13.",
+  );
+});
+
+it("lists problems before notices, and those of the server that answers", () => {
+  const health: Health = {
+    status: "degraded",
+    store: { kind: "redis", status: "up", warnings: ["maxmemory-policy is allkeys-lru"] },
+    rules: { kind: "mongo", status: "degraded", sets: [{ id: "api", revision: 3, rules: 1, source: "copy", error: "cannot load." }] },
+    auditError: "disk full",
+  };
+  expect(findings({ fleet: fleet({ servers: [server("a", { draining: true }), server("b", { version: "1.1" })] }), health }, now)).toEqual([
+    { level: "problem", text: "Rule set api: cannot load. Still serving revision 3." },
+    { level: "problem", text: "Changes are refused while the audit cannot be written: disk full" },
+    { level: "notice", text: "Server a is shutting down." },
+    { level: "notice", text: "Servers have different versions: 1.0, 1.1." },
+    { level: "notice", text: "Redis: maxmemory-policy is allkeys-lru" },
+  ]);
+});

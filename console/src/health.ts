@@ -1,0 +1,72 @@
+import type { Fleet, Health, Live } from "./api/live";
+import { span } from "./ui/format";
+
+// Finding is one sentence about the health of the fleet. A problem changes
+// decisions or refuses changes; a notice does not.
+export interface Finding {
+  level: "problem" | "notice";
+  text: string;
+}
+
+interface Known {
+  fleet?: Fleet;
+  live?: Live;
+  health?: Health; // of the server that answers; absent for callers that may not read all
+}
+
+// findings says in words what is wrong, the worst first. now is in milliseconds.
+export function findings({ fleet, live, health }: Known, now: number): Finding[] {
+  const all: Finding[] = [];
+  const problem = (text: string) => all.push({ level: "problem", text });
+  const notice = (text: string) => all.push({ level: "notice", text });
+
+  const view = fleet?.problem ?? live?.problem;
+  if (view) problem(view);
+  if (fleet) ofFleet(fleet, now, problem, notice);
+  if (health) ofServer(health, problem, notice);
+  return all.sort((a, b) => Number(a.level === "notice") - Number(b.level === "notice"));
+}
+
+type Say = (text: string) => void;
+
+function ofFleet(fleet: Fleet, now: number, problem: Say, notice: Say): void {
+  for (const [node, seen] of openNodes(fleet)) {
+    const since = Math.min(...seen.map((s) => s.since));
+    const time = Number.isFinite(since) ? ` for ${span(Math.max(0, now - since) / 1000)}` : "";
+    const where = seen.length === fleet.servers.length ? "" : ` to ${seen.map((s) => s.server).join(", ")}`;
+    problem(`Redis node ${node} does not answer${where}${time}: rules decide by onFailure.`);
+  }
+  for (const d of fleet.differing) {
+    const servers = fleet.servers.filter((s) => d.ruleSet in s.revisions).length;
+    problem(`${servers} servers have different revisions of ${d.ruleSet}: ${d.revisions.join(", ")}.`);
+  }
+  const degraded = fleet.total.degraded;
+  if (degraded > 0 && openNodes(fleet).size === 0) problem("Some requests are decided without Redis: rules decide by onFailure.");
+  for (const s of fleet.servers) if (s.draining) notice(`Server ${s.name} is shutting down.`);
+  const versions = new Set(fleet.servers.map((s) => s.version ?? "unknown"));
+  if (versions.size > 1) notice(`Servers have different versions: ${[...versions].sort().join(", ")}.`);
+}
+
+function ofServer(health: Health, problem: Say, notice: Say): void {
+  if (health.store.error) problem(`Redis: ${health.store.error}`);
+  for (const warning of health.store.warnings ?? []) notice(`Redis: ${warning}`);
+  if (health.rules.error) problem(`Rules: ${health.rules.error}`);
+  for (const set of health.rules.sets ?? []) {
+    if (set.error) problem(`Rule set ${set.id}: ${set.error} Still serving revision ${set.revision}.`);
+  }
+  if (health.auditError) problem(`Changes are refused while the audit cannot be written: ${health.auditError}`);
+}
+
+// openNodes returns the Redis nodes whose breaker is open, with the servers that say
+// so and since when.
+function openNodes(fleet: Fleet): Map<string, { server: string; since: number }[]> {
+  const nodes = new Map<string, { server: string; since: number }[]>();
+  for (const s of fleet.servers) {
+    for (const n of s.redis) {
+      if (!n.open) continue;
+      const since = n.since ? Date.parse(n.since) : NaN;
+      nodes.set(n.node, [...(nodes.get(n.node) ?? []), { server: s.name, since: Number.isNaN(since) ? Infinity : since }]);
+    }
+  }
+  return nodes;
+}

@@ -1,0 +1,46 @@
+import { Table } from "@mantine/core";
+import type { ReactNode } from "react";
+
+export interface Column<Row> {
+  title: string;
+  cell: (row: Row) => ReactNode;
+  // Numbers are aligned to the right.
+  number?: boolean;
+}
+
+interface Props<Row> {
+  label: string;
+  columns: Column<Row>[];
+  rows: Row[];
+  keyOf: (row: Row) => string;
+}
+
+// DataTable is a table that scrolls sideways where it does not fit, also by keyboard.
+export function DataTable<Row>({ label, columns, rows, keyOf }: Props<Row>) {
+  return (
+    <div className="scroll" role="region" aria-label={label} tabIndex={0}>
+      <Table verticalSpacing={6} horizontalSpacing="sm" aria-label={label}>
+        <Table.Thead>
+          <Table.Tr>
+            {columns.map((c) => (
+              <Table.Th key={c.title} className={c.number ? "number" : undefined} scope="col">
+                {c.title}
+              </Table.Th>
+            ))}
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {rows.map((row) => (
+            <Table.Tr key={keyOf(row)}>
+              {columns.map((c) => (
+                <Table.Td key={c.title} className={c.number ? "number" : undefined}>
+                  {c.cell(row)}
+                </Table.Td>
+              ))}
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </div>
+  );
+}
