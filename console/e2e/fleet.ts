@@ -10,7 +10,9 @@ import { test as base } from "@playwright/test";
 // The tokens of the tests by their roles.
 export const tokens = { reader: "token-of-a-reader", operator: "token-of-an-operator", gateway: "token-of-a-gateway" };
 
-const roles: Record<keyof typeof tokens, string> = { reader: "read", operator: "write, identities", gateway: "check" };
+export type Token = keyof typeof tokens;
+
+const roles: Record<Token, string> = { reader: "read", operator: "write, identities", gateway: "check" };
 
 export const ruleSet = {
   id: "api-limits",
@@ -20,6 +22,9 @@ export const ruleSet = {
     { id: "health", path: "/health", action: "allow", priority: 100 },
   ],
 };
+
+// attacker is the user that is limited most. The id is text that a page must not run.
+export const attacker = `<img src=x onerror="document.title='run'">`;
 
 // Fleet is a Redis server and FluxGate servers that share it.
 export class Fleet {
@@ -32,15 +37,22 @@ export class Fleet {
   async start(size: number): Promise<void> {
     this.redisPort = await freePort();
     this.redis = spawn("redis-server", ["--port", String(this.redisPort), "--bind", "127.0.0.1", "--save", "", "--dir", this.folder], { stdio: "ignore" });
+    this.accept("reader", "operator", "gateway");
     for (let i = 0; i < size; i++) this.servers.push(await this.startServer());
     await Promise.all(this.servers.map((s) => s.ready()));
     const created = await this.servers[0]!.call("PUT", "/v1/rule-sets/api-limits", ruleSet, { "If-None-Match": "*" });
     if (!created.ok) throw new Error(await created.text());
   }
 
+  // accept makes the servers accept these tokens only.
+  accept(...names: Token[]): void {
+    const lines = names.map((name) => `  - {name: ${name}, sha256: ${hash(tokens[name])}, roles: [${roles[name]}]}\n`);
+    writeFileSync(join(this.folder, "tokens.yaml"), "tokens:\n" + lines.join(""));
+    for (const server of this.servers) server.process.kill("SIGHUP");
+  }
+
   private async startServer(): Promise<Server> {
     const [http, admin] = [await freePort(), await freePort()];
-    const lists = Object.entries(tokens).map(([name, token]) => `{name: ${name}, sha256: ${hash(token)}, roles: [${roles[name as keyof typeof tokens]}]}`);
     const config = join(this.folder, `server-${admin}.yaml`);
     writeFileSync(
       config,
@@ -48,7 +60,7 @@ export class Fleet {
   redis: {uri: "redis://127.0.0.1:${this.redisPort}"}
   mongo: {enabled: false}
   rules: {source: redis}
-  server: {http: "127.0.0.1:${http}", grpc: "", admin: "127.0.0.1:${admin}", auth: {tokens: [${lists.join(", ")}]}}
+  server: {http: "127.0.0.1:${http}", grpc: "", admin: "127.0.0.1:${admin}", auth: {tokens-file: "${join(this.folder, "tokens.yaml")}"}}
 `,
     );
     const child = spawn(process.env.FLUXGATE!, ["serve", "--config", config], { stdio: ["ignore", "ignore", "inherit"] });
@@ -59,7 +71,7 @@ export class Fleet {
   load(): void {
     const timer = setInterval(() => {
       const server = this.servers[Math.floor(Math.random() * this.servers.length)]!;
-      const user = Math.random() < 0.6 ? "mallory" : "user-" + Math.floor(Math.random() * 20);
+      const user = Math.random() < 0.6 ? attacker : "user-" + Math.floor(Math.random() * 20);
       void server.check({ ruleSet: "api-limits", userId: user, ip: "192.0.2.7", method: "GET", path: "/api/orders" }).catch(() => {});
     }, 20);
     this.stopLoad = () => clearInterval(timer);

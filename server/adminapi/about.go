@@ -9,9 +9,11 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
+const whoami = "whoami"
+
 func (a *API) registerAbout() {
 	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/audit", "list-audit", tagAbout, "List changes and refused requests on this server, newest first"), a.listAudit)
-	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/whoami", "whoami", tagAbout, "Show the identity of the caller"), a.whoami)
+	answer(a, a.operation(config.RoleRead, http.MethodGet, "/v1/whoami", whoami, tagAbout, "Show the identity of the caller"), a.whoami)
 }
 
 // Audit is a page of the audit.

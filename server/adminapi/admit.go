@@ -37,7 +37,11 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	}
 	problem := a.refusal(ctx, request, caller, role, attempt.record.RuleSet)
 	if problem != nil {
-		a.refuse(ctx, attempt, problem)
+		if op.OperationID == whoami && request.Header.Get("Authorization") == "" {
+			writeProblem(ctx, problem) // the console finds out so whether it needs a token
+		} else {
+			a.refuse(ctx, attempt, problem)
+		}
 		return
 	}
 	// The body has not been read yet.

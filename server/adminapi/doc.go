@@ -10,5 +10,5 @@
 // A change names the revision that it is based on (If-Match, or If-None-Match: *
 // for a new rule set). If that is not the current one, the answer is 412 with the
 // changes made since. Every change and every refused attempt is written to the
-// audit.
+// audit, except whoami without credentials, which asks whether they are needed.
 package adminapi

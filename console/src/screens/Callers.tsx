@@ -39,7 +39,7 @@ export function Callers() {
               <DataTable label="Callers" columns={columns(who.roles.includes("write"))} rows={data.callers} keyOf={(c) => c.ruleSet + " " + c.rule + " " + c.key} />
             )}
             <Text size="xs" c="dimmed">
-              Counted since <Ago time={data.since} />. A count is at most the number behind ± too high.
+              The counts begin <Ago time={data.since} />. They are at most the number behind ± too high.
             </Text>
           </>
         )}
@@ -123,7 +123,7 @@ function Actions({ caller, mayWrite }: { caller: Caller; mayWrite: boolean }) {
           <Button size="compact-xs" variant="default" onClick={() => open(exempt(subject))} aria-label={`Exempt ${name}`}>
             Exempt
           </Button>
-          <Button size="compact-xs" variant="default" onClick={() => open(ownRule(subject))} aria-label={`Rule for ${name} alone`}>
+          <Button size="compact-xs" variant="default" onClick={() => open(ownRule(subject))} aria-label={`Own rule for ${name}`}>
             Own rule
           </Button>
         </>

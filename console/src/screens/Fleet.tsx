@@ -22,7 +22,7 @@ export function Fleet() {
             )}
             <Totals fleet={data} />
             <Section title="Servers">
-              <DataTable label="Servers" columns={serverColumns} rows={data.servers} keyOf={(s) => s.id} />
+              <DataTable label="Servers" columns={serverColumns(data)} rows={data.servers} keyOf={(s) => s.id} />
             </Section>
             <Section title="Rule sets">
               <Revisions fleet={data} />
@@ -63,12 +63,18 @@ function Totals({ fleet }: { fleet: FleetData }) {
   );
 }
 
-const serverColumns: Column<FleetServer>[] = [
+// nameOf returns the name of a server, with its id if others have the same name.
+function nameOf(server: FleetServer, fleet: FleetData): string {
+  const same = fleet.servers.filter((s) => s.name === server.name).length;
+  return same > 1 ? `${server.name} (${server.id.slice(0, 6)})` : server.name;
+}
+
+const serverColumns = (fleet: FleetData): Column<FleetServer>[] => [
   {
     title: "Server",
     cell: (s) => (
       <span className="breakable">
-        {s.name}{" "}
+        {nameOf(s, fleet)}{" "}
         {s.self && (
           <Badge size="xs" variant="light">
             answers you
@@ -111,7 +117,7 @@ function revisionRows(fleet: FleetData): RevisionRow[] {
     const byRevision = new Map<number, string[]>();
     for (const s of fleet.servers) {
       const revision = s.revisions[ruleSet];
-      if (revision !== undefined) byRevision.set(revision, [...(byRevision.get(revision) ?? []), s.name]);
+      if (revision !== undefined) byRevision.set(revision, [...(byRevision.get(revision) ?? []), nameOf(s, fleet)]);
     }
     const servers = [...byRevision].sort(([a], [b]) => b - a).map(([revision, names]) => ({ revision, names }));
     return { ruleSet, servers, differs: fleet.differing.some((d) => d.ruleSet === ruleSet) };
@@ -155,7 +161,7 @@ function RedisNodes({ fleet }: { fleet: FleetData }) {
     for (const n of s.redis) {
       const row = nodes.get(n.node) ?? { node: n.node, failing: [], seenBy: 0 };
       row.seenBy++;
-      if (n.open) row.failing.push({ server: s.name, since: n.since, error: n.error });
+      if (n.open) row.failing.push({ server: nameOf(s, fleet), since: n.since, error: n.error });
       nodes.set(n.node, row);
     }
   }

@@ -64,14 +64,14 @@ function HealthInWords({ live }: { live: Live | undefined }) {
   const servers = fleet.data.servers.length;
   if (found.length === 0) {
     return (
-      <Alert color="green" variant="light" title="Healthy" role="status">
-        {servers === 1 ? "1 server answers" : `${servers} servers answer`}. All have the same rules.
+      <Alert color="green" variant="light" p="xs" role="status">
+        Healthy: {servers === 1 ? "1 server answers" : `${servers} servers answer, with the same rules`}.
       </Alert>
     );
   }
   const worst = found[0]!.level;
   return (
-    <Alert color={worst === "problem" ? "red" : "yellow"} variant="light" title={worst === "problem" ? "Problems" : "Notices"} role="status">
+    <Alert color={worst === "problem" ? "red" : "yellow"} variant="light" p="xs" title={worst === "problem" ? "Problems" : "Notices"} role="status">
       <ul className="plain">
         {found.map((f) => (
           <li key={f.text} className="breakable">
@@ -103,10 +103,10 @@ function Charts({ live }: { live: Live }) {
       <ChartCard title={`Allowed per second, ${where}`}>
         {(title) => <Chart title={title} lines={allowed} format={rate} {...common} />}
       </ChartCard>
-      <ChartCard title={`Not allowed per second, ${where}`}>
+      <ChartCard title={`Refused and degraded per second, ${where}`}>
         {(title) => <Chart title={title} lines={refused} format={rate} {...common} />}
       </ChartCard>
-      <ChartCard title={`Time to decide, ${where}`}>{(title) => <Chart title={title} lines={time} format={millis} {...common} />}</ChartCard>
+      <ChartCard title={`Time to decide, ${where}`}>{(title) => <Chart title={title} lines={time} format={millis} unit=" ms" {...common} />}</ChartCard>
     </div>
   );
 }

@@ -8,10 +8,13 @@ let ticking: number | undefined;
 // One timer for all times on the screen.
 function subscribe(changed: () => void): () => void {
   listeners.add(changed);
-  ticking ??= window.setInterval(() => {
+  if (ticking === undefined) {
     now = Date.now();
-    for (const listener of listeners) listener();
-  }, 1000);
+    ticking = window.setInterval(() => {
+      now = Date.now();
+      for (const listener of listeners) listener();
+    }, 1000);
+  }
   return () => {
     listeners.delete(changed);
     if (listeners.size === 0) {

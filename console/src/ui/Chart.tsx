@@ -16,13 +16,15 @@ interface Props {
   end: number;
   step: number;
   format: (value: number | null | undefined) => string;
+  unit?: string;
 }
 
 const height = 160;
+const tick = new Intl.NumberFormat("en", { maximumSignificantDigits: 3, notation: "compact" });
 
 // Chart draws lines over time. The values under the pointer, or the last ones, are
 // beside it as text.
-export function Chart({ title, lines, end, step, format }: Props) {
+export function Chart({ title, lines, end, step, format, unit = "" }: Props) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
   const [pointed, setPointed] = useState<number | null>(null);
@@ -31,7 +33,7 @@ export function Chart({ title, lines, end, step, format }: Props) {
 
   useEffect(() => {
     const element = host.current!;
-    const made = new uPlot(options(element, lines, setPointed, format), data(lines, end, step), element);
+    const made = new uPlot(options(element, lines, setPointed, step, unit), data(lines, end, step), element);
     plot.current = made;
     const resized = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
     resized.observe(element);
@@ -41,7 +43,7 @@ export function Chart({ title, lines, end, step, format }: Props) {
     };
     // The data is set below: a new plot is for other lines or other colours.
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [names, scheme]);
+  }, [names, scheme, step, unit]);
 
   useEffect(() => plot.current?.setData(data(lines, end, step)), [lines, end, step]);
 
@@ -73,7 +75,19 @@ function data(lines: Line[], end: number, step: number): uPlot.AlignedData {
   return [times, ...lines.map((l) => l.values)];
 }
 
-function options(element: HTMLElement, lines: Line[], point: (index: number | null) => void, format: Props["format"]): uPlot.Options {
+function clock(seconds: number, step: number): string {
+  const options = { hour: "2-digit", minute: "2-digit", hour12: false } as const;
+  return new Date(seconds * 1000).toLocaleTimeString("en", step < 10 ? { ...options, second: "2-digit" } : options);
+}
+
+// lone returns the values without a neighbour, which no line shows.
+function lone(plot: uPlot, series: number): number[] {
+  const values = plot.data[series] ?? [];
+  const known = (i: number) => values[i] !== null && values[i] !== undefined;
+  return [...values.keys()].filter((i) => known(i) && !known(i - 1) && !known(i + 1));
+}
+
+function options(element: HTMLElement, lines: Line[], point: (index: number | null) => void, step: number, unit: string): uPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const color = (name: string) => style.getPropertyValue(name).trim();
   const axis = {
@@ -85,14 +99,15 @@ function options(element: HTMLElement, lines: Line[], point: (index: number | nu
   return {
     width: element.clientWidth,
     height,
+    padding: [8, 8, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false } },
     scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
     axes: [
-      { ...axis, space: 70 },
-      { ...axis, size: 56, values: (_, splits) => splits.map((v) => format(v)) },
+      { ...axis, space: 80, size: 28, values: (_, splits) => splits.map((v) => clock(v, step)) },
+      { ...axis, size: 52, space: 32, values: (_, splits) => splits.map((v) => tick.format(v) + unit) },
     ],
-    series: [{}, ...lines.map((l) => ({ label: l.name, stroke: color(l.color), width: 1.5, dash: l.dash, points: { show: false } }))],
+    series: [{}, ...lines.map((l) => ({ label: l.name, stroke: color(l.color), width: 1.5, dash: l.dash, points: { show: true, size: 4, fill: color(l.color), filter: lone } }))],
     hooks: { setCursor: [(u: uPlot) => point(u.cursor.idx ?? null)] },
   };
 }

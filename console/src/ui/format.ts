@@ -1,7 +1,8 @@
-// ago returns how long before now a time is, in words: "12 s ago".
+// ago returns how long before now a time is, in words: "12 s ago". Clocks differ by a
+// few seconds.
 export function ago(then: number, now: number): string {
   const seconds = Math.round((now - then) / 1000);
-  if (seconds < -1) return "in " + span(-seconds);
+  if (seconds < -5) return "in " + span(-seconds);
   return seconds < 1 ? "now" : span(seconds) + " ago";
 }
 

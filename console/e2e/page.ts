@@ -1,0 +1,33 @@
+import { expect, type Page } from "@playwright/test";
+import axe from "axe-core";
+import { tokens, type Token } from "./fleet";
+
+// watch collects what must never happen: an error in the page, and a request to
+// another host.
+export function watch(page: Page, origin: string): string[] {
+  const wrong: string[] = [];
+  page.on("pageerror", (error) => wrong.push(error.message));
+  page.on("console", (message) => {
+    // The browser logs the 401 that says that a token is needed.
+    if (message.type() === "error" && !message.text().includes("401")) wrong.push(message.text());
+  });
+  page.on("request", (request) => {
+    if (!request.url().startsWith(origin + "/") && !request.url().startsWith("data:")) wrong.push("request to " + request.url());
+  });
+  return wrong;
+}
+
+// signIn opens the console with a token.
+export async function signIn(page: Page, origin: string, token: Token): Promise<void> {
+  await page.goto(origin + "/console/");
+  await page.getByRole("textbox", { name: "Token" }).fill(tokens[token]);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await expect(page.getByRole("heading", { level: 1, name: "Overview" })).toBeVisible();
+}
+
+// violations are what axe finds in the page.
+export async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const found = await page.evaluate(() => (window as unknown as { axe: typeof axe }).axe.run());
+  return found.violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.html}: ${n.failureSummary}`));
+}
