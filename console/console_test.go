@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -77,6 +78,23 @@ func TestNew_ETag(t *testing.T) {
 	}
 	if res := get(t, "/console/app.js", "If-None-Match", `"former"`); res.Code != http.StatusOK {
 		t.Errorf("a former version: %d", res.Code)
+	}
+}
+
+// All assets together are at most 400 kB on the network.
+func TestNew_Size(t *testing.T) {
+	files, err := os.ReadDir("dist")
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, file := range files {
+		size := len(get(t, "/console/"+file.Name(), "Accept-Encoding", "gzip").Body.Bytes())
+		t.Logf("%s: %d bytes", file.Name(), size)
+		total += size
+	}
+	if total == 0 || total > 400_000 {
+		t.Errorf("the console has %d bytes", total)
 	}
 }
 

@@ -36,7 +36,7 @@ export function Callers() {
             {data.callers.length === 0 ? (
               <Empty>{filter.outcome === "limited" ? "No caller was limited of late." : "No caller was allowed of late."}</Empty>
             ) : (
-              <DataTable label="Callers" columns={columns(who.roles.includes("write"))} rows={data.callers} keyOf={(c) => c.ruleSet + " " + c.rule + " " + c.key} />
+              <DataTable label="Callers" columns={columns(data.callers, who.roles.includes("write"))} rows={data.callers} keyOf={(c) => c.ruleSet + " " + c.rule + " " + c.key} />
             )}
             <Text size="xs" c="dimmed">
               The counts begin <Ago time={data.since} />. They are at most the number behind ± too high.
@@ -98,14 +98,17 @@ function choices(all: string, ids: string[], current: string | undefined) {
   return [{ value: "", label: all }, ...known.map((id) => ({ value: id, label: id }))];
 }
 
-function columns(mayWrite: boolean): Column<Caller>[] {
-  return [
+function columns(callers: Caller[], mayWrite: boolean): Column<Caller>[] {
+  const shown: Column<Caller>[] = [
     { title: "Caller", cell: (c) => <CallerName caller={c} /> },
     { title: "Rule", cell: (c) => <RuleLink ruleSet={c.ruleSet} rule={c.rule} /> },
     { title: "Per second", number: true, cell: (c) => rate(c.perSecond) },
     { title: "Requests", number: true, cell: (c) => (c.error > 0 ? `${count(c.count)} ± ${count(c.error)}` : count(c.count)) },
-    { title: "What to do", cell: (c) => <Actions caller={c} mayWrite={mayWrite} /> },
   ];
+  if (callers.some((c) => parseIdentity(c.identity))) {
+    shown.push({ title: "What to do", cell: (c) => <Actions caller={c} mayWrite={mayWrite} /> });
+  }
+  return shown;
 }
 
 function Actions({ caller, mayWrite }: { caller: Caller; mayWrite: boolean }) {

@@ -8,7 +8,7 @@ export function EndedNotice() {
   return (
     <Modal opened onClose={signOut} title="The token is not accepted any more" closeOnClickOutside={false} closeOnEscape={false} closeButtonProps={{ "aria-label": "Sign out" }}>
       <Text size="sm" mb="md" className="breakable">
-        The token of {who.name} has expired or was removed. Sign in again to go on: what you typed is still there.
+        The token of {who.name.replace(/^\w+:/, "")} has expired or was removed. Sign in again to go on: what you typed is still there.
       </Text>
       <TokenForm />
     </Modal>
