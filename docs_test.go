@@ -25,7 +25,7 @@ func pages(t *testing.T) map[string]string {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && entry.Name() == ".git" {
+		if entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "node_modules") {
 			return filepath.SkipDir
 		}
 		if strings.HasSuffix(name, ".md") {

@@ -15,7 +15,7 @@ const unsafe = [
 ].map(([selector, message]) => ({ selector, message }));
 
 export default tseslint.config(
-  { ignores: ["dist", "node_modules", "src/api/schema.ts", "test-results", "playwright-report"] },
+  { ignores: ["dist", "node_modules", "src/api/schema.ts"] },
   ...tseslint.configs.strict,
   { rules: { "@typescript-eslint/no-non-null-assertion": "off" } }, // where the type cannot say it
   {

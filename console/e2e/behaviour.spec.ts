@@ -93,3 +93,22 @@ test("every screen is reached by keyboard", async ({ page, fleet }) => {
   await page.keyboard.press("Enter");
   await expect(page.getByRole("heading", { level: 1, name: "Callers" })).toBeVisible();
 });
+
+test("a hidden tab asks nothing", async ({ page, fleet }) => {
+  await signIn(page, fleet.servers[0]!.admin, "operator");
+  let asked = 0;
+  page.on("request", (request) => (asked += Number(request.url().includes("/v1/"))));
+  const show = (state: string) =>
+    page.evaluate((value) => {
+      Object.defineProperty(document, "visibilityState", { value, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, state);
+  await expect.poll(() => asked).toBeGreaterThan(0);
+  await show("hidden");
+  await page.waitForTimeout(1000); // what is under way
+  asked = 0;
+  await page.waitForTimeout(5000); // more than two intervals
+  expect(asked).toBe(0);
+  await show("visible");
+  await expect.poll(() => asked).toBeGreaterThan(0);
+});
