@@ -1,4 +1,4 @@
-import { expect, type Page } from "@playwright/test";
+import { expect, type Page, type TestInfo } from "@playwright/test";
 import axe from "axe-core";
 import { tokens, type Token } from "./fleet";
 
@@ -25,8 +25,16 @@ export async function signIn(page: Page, origin: string, token: Token): Promise<
   await expect(page.getByRole("heading", { level: 1, name: "Overview" })).toBeVisible();
 }
 
-// violations are what axe finds in the page.
-export async function violations(page: Page): Promise<string[]> {
+// look takes a screenshot of a screen, and checks that it is accessible and does not
+// scroll sideways.
+export async function look(page: Page, info: TestInfo, name: string): Promise<void> {
+  await page.screenshot({ path: info.outputPath(name + ".png"), fullPage: true });
+  expect.soft(await violations(page), name).toEqual([]);
+  const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  expect.soft(overflow, name + " scrolls sideways").toBe(0);
+}
+
+async function violations(page: Page): Promise<string[]> {
   await page.evaluate(axe.source);
   const found = await page.evaluate(() => (window as unknown as { axe: typeof axe }).axe.run());
   return found.violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.html}: ${n.failureSummary}`));

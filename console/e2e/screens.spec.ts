@@ -1,6 +1,6 @@
 import { expect } from "@playwright/test";
 import { test } from "./fleet";
-import { signIn, violations, watch } from "./page";
+import { look, signIn, watch } from "./page";
 
 const screens = ["Overview", "Rules", "Explain", "Callers", "Fleet", "Audit"];
 
@@ -11,21 +11,15 @@ for (const colorScheme of ["light", "dark"] as const) {
       const context = await browser.newContext({ colorScheme, viewport: { width, height: 800 } });
       const page = await context.newPage();
       const wrong = watch(page, origin);
-      const look = async (name: string) => {
-        await page.screenshot({ path: info.outputPath(name + ".png"), fullPage: true });
-        expect.soft(await violations(page), name).toEqual([]);
-        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-        expect.soft(overflow, name + " scrolls sideways").toBe(0);
-      };
       await page.goto(origin + "/");
       await expect(page.getByRole("heading", { name: "Sign in to FluxGate" })).toBeVisible();
-      await look("sign-in");
+      await look(page, info, "sign-in");
       await signIn(page, origin, "operator");
       for (const name of screens) {
         await page.getByRole("navigation").getByRole("link", { name }).click();
         await expect(page.getByRole("heading", { level: 1, name })).toBeVisible();
         await expect(page.getByText("Loading")).toHaveCount(0);
-        await look(name.toLowerCase());
+        await look(page, info, name.toLowerCase());
       }
       expect(wrong).toEqual([]);
       await context.close();

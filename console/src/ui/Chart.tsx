@@ -99,7 +99,7 @@ function options(element: HTMLElement, lines: Line[], point: (index: number | nu
   return {
     width: element.clientWidth,
     height,
-    padding: [8, 8, 0, 0],
+    padding: [8, 28, 0, 0], // half of the last time label
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false } },
     scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
