@@ -18,10 +18,11 @@ export function licences(): Plugin {
         }
       }
       const texts = [...folders].sort().map((folder) => {
-        const about = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { name: string; version: string; license: string };
+        const about = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { name: string; version: string; license: string; author?: string | { name: string } };
         const file = readdirSync(folder).find((name) => /^licen[cs]e/i.test(name));
         if (!about.license) this.error(`${about.name} has no licence`);
-        const text = file ? readFileSync(join(folder, file), "utf8").trim() : "(no text in the package)";
+        const author = typeof about.author === "object" ? about.author.name : about.author;
+        const text = file ? readFileSync(join(folder, file), "utf8").trim() : `Copyright ${author ?? "the authors"}. The package has no text of the licence.`;
         return `${about.name} ${about.version}: ${about.license}\n\n${text}\n`;
       });
       const rule = "\n" + "-".repeat(78) + "\n\n";
