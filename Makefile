@@ -121,7 +121,7 @@ figures-chaos: ## measure what faults do to callers against its bars, minutes
 figures-scale: ## measure what lets one Redis serve a fleet against its bars, minutes
 	@cd bench && go test ./figures/scale -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
-figures-insight: ## measure simulations and what the live numbers cost against their bars, minutes
+figures-insight: console/node_modules/.package-lock.json ## measure simulations, the console and what the live numbers cost against their bars, minutes
 	@cd bench && go test ./figures/insight -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
 benchmarks: ## compare with other limiters and write docs/benchmarks, six minutes; the machine must be idle

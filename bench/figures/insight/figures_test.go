@@ -24,6 +24,17 @@ func TestFigures(t *testing.T) {
 	}
 	allocations(t, report)
 	overhead(t, report)
+	const folder = "../../../console"
+	if size, err := insight.ConsoleBundleKB(t.Context(), folder); err != nil {
+		report.Failed("console-bundle-kb", err)
+	} else {
+		report.AtMost("console-bundle-kb", size, 400, "")
+	}
+	if paint, err := insight.ConsoleFirstPaint(t.Context(), folder); err != nil {
+		report.Failed("console-first-paint-ms", err)
+	} else {
+		report.AtMost("console-first-paint-ms", paint, 1_000, "")
+	}
 	if report.ExitCode() != 0 {
 		t.Fail()
 	}
