@@ -1,0 +1,81 @@
+import { describe, expect, it } from "vitest";
+import { editRule, marksOf, read, textOf, withRules, type RuleSet } from "./text";
+
+const set: RuleSet = {
+  id: "api-limits",
+  rules: [
+    { id: "per-user", ruleSetId: "api-limits", path: "/api/**", limitScope: "USER_ID", enabled: true, bands: [{ label: "burst", capacity: 5, refillSeconds: 1 }], createdAt: "2026-01-01T00:00:00Z" },
+    { id: "health", action: "allow", attributes: { note: "<b>: # 'no'" } },
+  ],
+};
+
+const text = `id: api-limits
+rules:
+  - id: per-user # the comment stays
+    path: /api/**
+    bands:
+      - capacity: -5
+        refill: 1s
+  - 7
+`;
+
+describe("textOf", () => {
+  it("writes what is read again, without the fields of the control plane", () => {
+    const written = textOf(set);
+    expect(written).not.toMatch(/ruleSetId|createdAt/);
+    expect(read(written).value).toEqual({ ...set, rules: [{ ...set.rules[0], ruleSetId: undefined, createdAt: undefined }, set.rules[1]] });
+  });
+});
+
+describe("marksOf", () => {
+  const at = (path: (string | number)[]) => {
+    const [mark] = marksOf(read(text), [{ path, location: "body.x", message: "wrong" }]);
+    return [mark!.line, text.slice(mark!.from, mark!.to)];
+  };
+  it.each([
+    ["a value", ["rules", 0, "bands", 0, "capacity"], [6, "capacity: -5"]],
+    ["an object", ["rules", 0, "bands"], [5, "bands"]],
+    ["an element", ["rules", 1], [8, "7"]],
+    ["the first line of an element", ["rules", 0], [3, "id: per-user # the comment stays"]],
+    ["a missing field", ["rules", 0, "bands", 0, "label"], [6, "capacity: -5"]],
+    ["a missing element", ["rules", 9], [2, "rules"]],
+    ["no path", [], [1, ""]],
+  ])("%s", (_, path, want) => {
+    expect(at(path)).toEqual(want);
+  });
+  it("says the place before the message", () => {
+    expect(marksOf(read(text), [{ path: ["rules", 1], location: "body.rules[1]", message: "must be an object" }])[0]!.message).toBe("rules[1]: must be an object");
+  });
+});
+
+describe("read", () => {
+  it.each([
+    ["a wrong indentation", "rules:\n  - id: a\n path: b\n", 3],
+    ["a field twice", "id: a\nid: b\n", 2],
+    ["a quote that is not closed", 'id: a\nx: "b\n', 3],
+  ])("marks %s at its line", (_, wrong, line) => {
+    const source = read(wrong);
+    expect(source.value).toBeUndefined();
+    expect(source.marks[0]!.line).toBe(line);
+  });
+});
+
+describe("editRule", () => {
+  it("sets and removes fields and keeps comments", () => {
+    const got = editRule(read(text), "per-user", [
+      { path: ["mode"], value: "shadow" },
+      { path: ["bands", 0, "capacity"], value: 9 },
+      { path: ["bands", 0, "refill"], value: undefined },
+    ]);
+    expect(got).toBe("id: api-limits\nrules:\n  - id: per-user # the comment stays\n    path: /api/**\n    bands:\n      - capacity: 9\n    mode: shadow\n  - 7\n");
+  });
+  it("refuses a rule that is not in the text", () => {
+    expect(() => editRule(read(text), "other", [])).toThrow("no rule other");
+  });
+});
+
+describe("withRules", () => {
+  it("replaces the rules and keeps the rest", () => {
+    expect(read(withRules(read("id: a\ncostTables: {}\nrules: []\n"), [{ id: "b" }])).value).toEqual({ id: "a", costTables: {}, rules: [{ id: "b" }] });
+  });
+});

@@ -1,0 +1,112 @@
+import { isMap, isScalar, isSeq, LineCounter, parseDocument, stringify, type Document, type ParsedNode } from "yaml";
+import type { Schemas } from "../../api/client";
+
+export type RuleSet = Schemas["RuleSetDocument"];
+export type Rule = Schemas["RuleDocument"];
+
+type Detail = Schemas["ProblemDetail"];
+
+// Mark is a problem at a place of the text.
+export interface Mark {
+  line: number;
+  from: number;
+  to: number;
+  message: string;
+}
+
+// textOf writes a rule set as YAML, without what the control plane keeps itself.
+export function textOf(set: RuleSet): string {
+  const rules = set.rules.map((rule) => {
+    const own: Partial<Rule> = { ...rule };
+    for (const name of ["ruleSetId", "createdAt", "updatedAt"] as const) delete own[name];
+    return own;
+  });
+  return stringify({ ...set, rules }, { lineWidth: 0 });
+}
+
+type Parsed = Document.Parsed<ParsedNode>;
+
+// Source is a text with what was read of it.
+export interface Source {
+  text: string;
+  document: Parsed;
+  // value is the rule set, or undefined if the text is no YAML. Its fields may be
+  // wrong: the server checks them.
+  value: RuleSet | undefined;
+  // marks are the places where the text is no YAML.
+  marks: Mark[];
+}
+
+export function read(text: string): Source {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const marks = document.errors.map((error) => markAt(text, error.pos[0], error.pos[1], error.message));
+  if (marks.length > 0) return { text, document, value: undefined, marks };
+  try {
+    return { text, document, value: document.toJS() as RuleSet, marks };
+  } catch (error) {
+    return { text, document, value: undefined, marks: [markAt(text, 0, 1, (error as Error).message)] }; // too many aliases
+  }
+}
+
+// marksOf finds the places of problems that the server names by their paths.
+export function marksOf(source: Source, problems: Detail[]): Mark[] {
+  return problems.map((problem) => {
+    const [from, to] = rangeOf(source.document, problem.path ?? []);
+    const place = problem.location?.replace(/^body\.?/, "");
+    return markAt(source.text, from, to, (place ? place + ": " : "") + problem.message);
+  });
+}
+
+// rangeOf returns where a path is. Of a field that is missing, it is where its parent
+// begins.
+function rangeOf(document: Parsed, path: readonly unknown[]): [number, number] {
+  let node: unknown = document.contents;
+  let range: [number, number] = [0, 0];
+  for (const part of path) {
+    if (isMap<ParsedNode, ParsedNode | null>(node)) {
+      const pair = node.items.find((p) => isScalar(p.key) && String(p.key.value) === String(part));
+      if (!pair?.key.range) break;
+      range = [pair.key.range[0], isScalar(pair.value) && pair.value.range ? pair.value.range[1] : pair.key.range[1]];
+      node = pair.value;
+    } else if (isSeq<ParsedNode>(node)) {
+      const item = node.items[Number(part)];
+      if (!item?.range) break;
+      range = [item.range[0], item.range[1]];
+      node = item;
+    } else break;
+  }
+  return range;
+}
+
+// markAt keeps to the line where the range begins.
+function markAt(text: string, from: number, to: number, message: string): Mark {
+  const start = Math.min(from, text.length);
+  const lineEnd = text.indexOf("\n", start);
+  const end = Math.min(Math.max(to, start), lineEnd < 0 ? text.length : lineEnd);
+  return { line: text.slice(0, start).split("\n").length, from: start, to: end, message };
+}
+
+// Edit sets a field of a rule, or removes it if the value is undefined.
+export interface Edit {
+  path: (string | number)[];
+  value: unknown;
+}
+
+// editRule changes fields of a rule in the text and leaves the rest as it is typed.
+export function editRule(source: Source, rule: string, edits: Edit[]): string {
+  const index = source.value?.rules.findIndex((r) => r.id === rule) ?? -1;
+  if (index < 0) throw new Error(`The text has no rule ${rule}.`);
+  const document = source.document.clone() as Parsed;
+  for (const { path, value } of edits) {
+    if (value === undefined) document.deleteIn(["rules", index, ...path]);
+    else document.setIn(["rules", index, ...path], value);
+  }
+  return document.toString({ lineWidth: 0 });
+}
+
+// withRules replaces the rules of a text.
+export function withRules(source: Source, rules: Rule[]): string {
+  if (!source.value) throw new Error("The text is no YAML: correct it first.");
+  return textOf({ ...source.value, rules });
+}
