@@ -14,13 +14,12 @@ export interface Mark {
   message: string;
 }
 
-// textOf writes a rule set as YAML, without what the control plane keeps itself.
+// kept are the fields of a rule that the control plane keeps itself.
+const kept = ["ruleSetId", "createdAt", "updatedAt"];
+
+// textOf writes a rule set as YAML.
 export function textOf(set: RuleSet): string {
-  const rules = set.rules.map((rule) => {
-    const own: Partial<Rule> = { ...rule };
-    for (const name of ["ruleSetId", "createdAt", "updatedAt"] as const) delete own[name];
-    return own;
-  });
+  const rules = set.rules.map((rule) => Object.fromEntries(Object.entries(rule).filter(([name]) => !kept.includes(name))));
   return stringify({ ...set, rules }, { lineWidth: 0 });
 }
 

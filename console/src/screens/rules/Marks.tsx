@@ -1,0 +1,25 @@
+import { Alert, UnstyledButton } from "@mantine/core";
+import type { Mark } from "./text";
+
+// Marks lists problems with their lines. With goTo a line leads into the text.
+export function Marks({ marks, goTo }: { marks: Mark[]; goTo?: (mark: Mark) => void }) {
+  if (marks.length === 0) return null;
+  return (
+    <Alert color="red" variant="light" role="alert" title={marks.length === 1 ? "1 problem" : `${marks.length} problems`}>
+      <ul className="plain">
+        {marks.slice(0, 50).map((mark, i) => (
+          <li key={i} className="breakable">
+            {goTo ? (
+              <UnstyledButton className="to-line" onClick={() => goTo(mark)}>
+                Line {mark.line}
+              </UnstyledButton>
+            ) : (
+              `Line ${mark.line}`
+            )}
+            : {mark.message}
+          </li>
+        ))}
+      </ul>
+    </Alert>
+  );
+}

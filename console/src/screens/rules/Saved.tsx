@@ -1,0 +1,19 @@
+import { Text } from "@mantine/core";
+import type { Schemas } from "../../api/client";
+import { Ago } from "../../ui/Ago";
+
+// Saved says which revision it is, who saved it, when and why.
+export function Saved({ entry }: { entry: Schemas["Entry"] }) {
+  return (
+    <Text size="xs" c="dimmed" className="breakable">
+      Revision {entry.revision}
+      {entry.author && `, by ${entry.author}`}
+      {entry.at && (
+        <>
+          , <Ago time={entry.at} />
+        </>
+      )}
+      {entry.comment && `: ${entry.comment}`}
+    </Text>
+  );
+}

@@ -1,0 +1,50 @@
+import type { Rule } from "./text";
+
+type Band = NonNullable<Rule["bands"]>[number];
+
+// The words for a rule in tables.
+
+// limitOf says what a band admits, such as "100 per 1m".
+export function limitOf(band: Band): string {
+  switch (band.kind) {
+    case "concurrency":
+      return `${band.capacity} at the same time`;
+    case "quota":
+      return `${band.capacity} per ${band.period ?? "?"}${band.timezone ? ` (${band.timezone})` : ""}`;
+    case "sliding-window":
+      return `${band.capacity} in any ${band.period ?? "?"}`;
+  }
+  const period = band.refill ?? `${band.refillSeconds ?? "?"}s`;
+  if (band.refillTokens === undefined || band.refillTokens === band.capacity) return `${band.capacity} per ${period}`;
+  return `${band.refillTokens} per ${period}, at most ${band.capacity} at once`;
+}
+
+export function limitsOf(rule: Rule): string {
+  if (rule.action === "allow") return "no limit";
+  if (rule.action === "deny") return "denied";
+  return (rule.bands ?? []).map(limitOf).join("; ");
+}
+
+// matchOf says which requests a rule is for.
+export function matchOf(rule: Rule): string {
+  const methods = rule.methods ?? (rule.method ? [rule.method] : []);
+  const paths = rule.paths ?? (rule.path ? [rule.path] : []);
+  const conditions = Object.keys(rule.when ?? {});
+  return [methods.join(", "), paths.join(", ") || "every path", conditions.length > 0 ? `when ${conditions.join(", ")}` : ""].filter(Boolean).join(" ");
+}
+
+// State is what a rule does to requests now.
+export type State = "disabled" | "shadow" | "exempt" | "deny" | "enforced";
+
+export function stateOf(rule: Rule): State {
+  if (rule.enabled === false) return "disabled";
+  if (rule.mode === "shadow") return "shadow";
+  if (rule.action === "allow") return "exempt";
+  return rule.action === "deny" ? "deny" : "enforced";
+}
+
+// contains says whether a rule has the text that is searched for.
+export function contains(rule: Rule, search: string): boolean {
+  const text = [rule.id, rule.group, rule.limitScope, stateOf(rule), matchOf(rule), limitsOf(rule), JSON.stringify(rule.when ?? {})].join(" ");
+  return text.toLowerCase().includes(search.trim().toLowerCase());
+}
