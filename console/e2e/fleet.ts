@@ -32,6 +32,7 @@ export class Fleet {
   readonly servers: Server[] = [];
   redis!: ChildProcess;
   redisPort = 0;
+  private readonly children: ChildProcess[] = [];
   private stopLoad = () => {};
 
   async start(size: number): Promise<void> {
@@ -51,7 +52,8 @@ export class Fleet {
     for (const server of this.servers) server.process.kill("SIGHUP");
   }
 
-  private async startServer(): Promise<Server> {
+  // startServer starts a server, which is in the fleet if it has the same rules.
+  async startServer(rules = "{source: redis}"): Promise<Server> {
     const [http, admin] = [await freePort(), await freePort()];
     const config = join(this.folder, `server-${admin}.yaml`);
     writeFileSync(
@@ -59,11 +61,12 @@ export class Fleet {
       `fluxgate:
   redis: {uri: "redis://127.0.0.1:${this.redisPort}"}
   mongo: {enabled: false}
-  rules: {source: redis}
+  rules: ${rules}
   server: {http: "127.0.0.1:${http}", grpc: "", admin: "127.0.0.1:${admin}", auth: {tokens-file: "${join(this.folder, "tokens.yaml")}"}}
 `,
     );
     const child = spawn(process.env.FLUXGATE!, ["serve", "--config", config], { stdio: ["ignore", "ignore", "inherit"] });
+    this.children.push(child);
     return new Server(child, `http://127.0.0.1:${http}`, `http://127.0.0.1:${admin}`);
   }
 
@@ -79,7 +82,7 @@ export class Fleet {
 
   async stop(): Promise<void> {
     this.stopLoad();
-    for (const process of [...this.servers.map((s) => s.process), this.redis]) {
+    for (const process of [...this.children, this.redis]) {
       if (process.exitCode !== null) continue;
       const ended = once(process, "exit");
       process.kill("SIGKILL");

@@ -1,4 +1,4 @@
-import { expect, type Page, type TestInfo } from "@playwright/test";
+import { expect, type Browser, type Page, type TestInfo } from "@playwright/test";
 import axe from "axe-core";
 import { tokens, type Token } from "./fleet";
 
@@ -8,8 +8,9 @@ export function watch(page: Page, origin: string): string[] {
   const wrong: string[] = [];
   page.on("pageerror", (error) => wrong.push(error.message));
   page.on("console", (message) => {
-    // The browser logs the 401 that says that a token is needed.
-    if (message.type() === "error" && !message.text().includes("401")) wrong.push(message.text());
+    // The browser logs statuses that the console expects: a token is needed, a rule set
+    // does not exist, another operator was first.
+    if (message.type() === "error" && !/status of (401|404|412)/.test(message.text())) wrong.push(message.text());
   });
   page.on("request", (request) => {
     if (!request.url().startsWith(origin + "/") && !request.url().startsWith("data:")) wrong.push("request to " + request.url());
@@ -38,4 +39,30 @@ async function violations(page: Page): Promise<string[]> {
   await page.evaluate(axe.source);
   const found = await page.evaluate(() => (window as unknown as { axe: typeof axe }).axe.run());
   return found.violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.html}: ${n.failureSummary}`));
+}
+
+// lookAround looks at the page light and dark, wide and narrow.
+export async function lookAround(page: Page, info: TestInfo, name: string): Promise<void> {
+  for (const colorScheme of ["light", "dark"] as const) {
+    for (const width of [1280, 360]) {
+      await page.emulateMedia({ colorScheme });
+      await page.setViewportSize({ width, height: 800 });
+      await look(page, info, `${name}-${colorScheme}-${width}`);
+    }
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize({ width: 1280, height: 800 });
+}
+
+// openAs opens a page of the console, signed in.
+export async function openAs(browser: Browser, origin: string, token: Token): Promise<{ page: Page; wrong: string[] }> {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+  const wrong = watch(page, origin);
+  await signIn(page, origin, token);
+  return { page, wrong };
+}
+
+// goTo opens a screen without loading the page again, which would forget the token.
+export async function goTo(page: Page, hash: string): Promise<void> {
+  await page.evaluate((to) => (window.location.hash = to), hash);
 }

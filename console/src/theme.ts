@@ -6,6 +6,6 @@ export const theme = createTheme({
     Badge: Badge.extend({ defaultProps: { tt: "none" } }),
     // Locking the page's scrolling needs a style element, which the
     // Content-Security-Policy refuses.
-    Modal: Modal.extend({ defaultProps: { lockScroll: false, closeButtonProps: { "aria-label": "Close" } } }),
+    Modal: Modal.extend({ defaultProps: { lockScroll: false, closeButtonProps: { "aria-label": "Close" }, attributes: { header: { role: "presentation" } } } }),
   },
 });

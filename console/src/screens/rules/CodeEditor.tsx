@@ -79,7 +79,7 @@ function extensions(label: string, readOnly: boolean, check: Props["check"]): Ex
     keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, ...lintKeymap]),
     EditorState.readOnly.of(readOnly),
     EditorView.lineWrapping,
-    EditorView.contentAttributes.of({ "aria-label": label, ...(readOnly && { "aria-readonly": "true" }) }),
+    EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0", ...(readOnly && { "aria-readonly": "true" }) }),
   ];
 }
 

@@ -1,0 +1,298 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, type Page } from "@playwright/test";
+import { test, type Fleet } from "./fleet";
+import { goTo, look, openAs } from "./page";
+
+const rules = [
+  { id: "per-user", path: "/shop/**", limitScope: "USER_ID", bands: [{ label: "burst", capacity: 5, refill: "1s" }] },
+  { id: "per-address", path: "/shop/**", limitScope: "IP", bands: [{ label: "minute", capacity: 600, refill: "1m" }, { label: "day", kind: "quota", capacity: 10000, period: "day" }] },
+  { id: "health", path: "/health", action: "allow", priority: 100 },
+];
+
+async function create(fleet: Fleet, id: string): Promise<void> {
+  const answer = await fleet.servers[0]!.call("PUT", `/v1/rule-sets/${id}?comment=the+first`, { id, rules }, { "If-None-Match": "*" });
+  expect(answer.status).toBe(201);
+}
+
+// saveElsewhere is another operator that saves a rule set, on another server.
+async function saveElsewhere(fleet: Fleet, id: string, rules: unknown, revision: number): Promise<void> {
+  const answer = await fleet.servers[1]!.call("PUT", `/v1/rule-sets/${id}?comment=mine+first`, { id, rules }, { "If-Match": `"${revision}"` });
+  expect(answer.status, await answer.text()).toBe(200);
+}
+
+interface RuleSet {
+  rules: { id: string; mode?: string; enabled?: boolean; priority?: number; bands?: { capacity: number }[] }[];
+}
+
+// saved is a rule of a rule set as it is saved.
+async function saved(fleet: Fleet, id: string, rule = "per-user") {
+  const set = (await (await fleet.servers[0]!.call("GET", `/v1/rule-sets/${id}`)).json()) as RuleSet;
+  return set.rules.find((r) => r.id === rule);
+}
+
+// editor is the editor of the text.
+const editor = (page: Page, id: string) => page.getByRole("textbox", { name: `Rules of ${id} as YAML` });
+
+// type replaces the first occurrence of a text in the editor, by keyboard.
+async function replaceText(page: Page, from: string, to: string): Promise<void> {
+  const line = page.locator(".cm-line", { hasText: from }).first();
+  const text = (await line.textContent()) ?? "";
+  await line.click();
+  await page.keyboard.press("End");
+  for (const _ of text.slice(text.indexOf(from))) await page.keyboard.press("Shift+ArrowLeft");
+  await page.keyboard.type(to + text.slice(text.indexOf(from) + from.length));
+}
+
+async function review(page: Page): Promise<void> {
+  await page.getByRole("button", { name: /Review( changes)?$/ }).first().click();
+  await expect(page.getByRole("region", { name: "Changes" })).toBeVisible();
+}
+
+async function setMode(page: Page, rule: string, mode: string): Promise<void> {
+  await page.getByRole("button", { name: `Change ${rule}`, exact: true }).click();
+  await page.getByRole("dialog").getByText(mode, { exact: true }).click();
+  await page.getByRole("button", { name: "Review the change" }).click();
+  await expect(page.getByRole("region", { name: "Changes" })).toBeVisible();
+}
+
+test("a rule is found, put into shadow, enforced and restored", async ({ browser, fleet }, info) => {
+  await create(fleet, "shop");
+  const { page, wrong } = await openAs(browser, fleet.servers[0]!.admin, "operator");
+  await goTo(page, "#/rules");
+  await page.getByRole("searchbox", { name: "Search" }).fill("per-address");
+  await expect(page.getByRole("region", { name: "Rules of shop" })).toBeVisible();
+  await expect(page.getByRole("link", { name: "health" })).toHaveCount(0);
+  await page.getByRole("searchbox", { name: "Search" }).fill("");
+  // The rules under load have rates.
+  await expect(page.getByRole("region", { name: "Rules of api-limits" }).getByRole("row", { name: /per-user/ })).toContainText(/\d\.\d/);
+  await look(page, info, "list");
+
+  await page.getByRole("link", { name: "shop", exact: true }).click();
+  await expect(page.getByRole("heading", { level: 1, name: "shop" })).toBeVisible();
+  await look(page, info, "rules");
+
+  await page.getByRole("button", { name: "Change per-user", exact: true }).click();
+  await expect(page.getByRole("dialog")).toBeVisible();
+  await look(page, info, "form");
+  await page.keyboard.press("Escape");
+
+  await setMode(page, "per-user", "Shadow");
+  await expect(page.getByRole("region", { name: "Changes" })).toContainText("mode: shadow");
+  await look(page, info, "review");
+  expect((await saved(fleet, "shop"))?.mode ?? "enforce").toBe("enforce"); // nothing is saved before
+  await page.getByLabel("Comment").fill("try it");
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect(page.getByText("Saved as revision 2.")).toBeVisible();
+  expect((await saved(fleet, "shop"))?.mode).toBe("shadow");
+  await expect(page.getByRole("row", { name: /per-user/ })).toContainText("shadow");
+
+  await setMode(page, "per-user", "Enforce");
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect(page.getByText("Saved as revision 3.")).toBeVisible();
+  expect((await saved(fleet, "shop"))?.mode ?? "enforce").toBe("enforce");
+
+  await page.getByRole("link", { name: "History" }).click();
+  await expect(page.getByRole("row", { name: /try it/ })).toContainText("token:operator");
+  await page.getByRole("link", { name: "Compare revision 2 with the current" }).click();
+  await expect(page.getByRole("region", { name: /to revision 2/ })).toContainText("added: + mode: shadow");
+  await look(page, info, "history");
+  await page.getByRole("button", { name: "Restore revision 2" }).click();
+  await expect(page.getByText("Restored revision 2 as revision 4.")).toBeVisible();
+  expect((await saved(fleet, "shop"))?.mode).toBe("shadow");
+  await page.close();
+  expect(wrong).toEqual([]);
+});
+
+test("limits are changed by the form, with the server's refusal at the field", async ({ browser, fleet }, info) => {
+  await create(fleet, "form");
+  const { page, wrong } = await openAs(browser, fleet.servers[0]!.admin, "operator");
+  await goTo(page, "#/rules/form");
+  await page.getByRole("button", { name: "Change per-user", exact: true }).click();
+  await page.getByLabel("Capacity").fill("-7");
+  await page.getByRole("button", { name: "Review the change" }).click();
+  await expect(page.getByRole("dialog")).toContainText("must be at least 1");
+  await look(page, info, "form-refused");
+  await page.getByLabel("Capacity").fill("50");
+  await page.getByLabel("Every").fill("10s");
+  await page.getByRole("switch", { name: "Enabled" }).uncheck({ force: true });
+  await page.getByRole("button", { name: "Review the change" }).click();
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect(page.getByText("Saved as revision 2.")).toBeVisible();
+  expect(await saved(fleet, "form")).toMatchObject({ enabled: false, bands: [{ capacity: 50, refillTokens: 50, refillSeconds: 10 }] });
+  await page.close();
+  expect(wrong).toEqual([]);
+});
+
+test("the text is edited, with the server's problems at their lines", async ({ browser, fleet }, info) => {
+  await create(fleet, "text");
+  const { page, wrong } = await openAs(browser, fleet.servers[0]!.admin, "operator");
+  await goTo(page, "#/rules/text?view=yaml");
+  await expect(editor(page, "text")).toContainText("per-user");
+  await replaceText(page, "capacity: 5", "capacity: -5");
+  await expect(page.getByText("rules[1].bands[0].capacity: must be at least 1").or(page.getByText(/bands\[0\].capacity: must be at least 1/)).first()).toBeVisible();
+  await expect(page.locator(".cm-lint-marker-error")).toHaveCount(1);
+  await expect(page.locator(".cm-lintRange-error")).toHaveText("capacity: -5");
+  await look(page, info, "yaml-problem");
+  // The line leads to its place in the text.
+  await page.getByRole("button", { name: /^Line \d+$/ }).click();
+  await expect(page.locator(".cm-activeLine")).toContainText("capacity: -5");
+  // An invalid text cannot be saved.
+  await page.getByRole("button", { name: "Review changes" }).click();
+  await expect(page.getByRole("alert")).toContainText("must be at least 1");
+  await expect(page.getByRole("button", { name: "Save" })).toHaveCount(0);
+  await page.getByRole("button", { name: "Edit as YAML" }).click();
+  // What is no YAML is marked too.
+  await replaceText(page, "capacity: -5", "capacity: [5");
+  await expect(page.getByRole("alert")).toContainText(/Line \d+/);
+  await replaceText(page, "capacity: [5", "capacity: 55");
+  await expect(page.getByText("The server found no problem.")).toBeVisible();
+  await look(page, info, "yaml");
+  await review(page);
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect(page.getByText("Saved as revision 2.")).toBeVisible();
+  expect((await saved(fleet, "text"))?.bands?.[0]?.capacity).toBe(55);
+  await page.close();
+  expect(wrong).toEqual([]);
+});
+
+test("another operator saves first: both sides are shown, and mine goes on top", async ({ browser, fleet }, info) => {
+  await create(fleet, "both");
+  const { page, wrong } = await openAs(browser, fleet.servers[0]!.admin, "operator");
+  await goTo(page, "#/rules/both");
+  await setMode(page, "per-user", "Shadow");
+  // The other one changes another rule and this one, between the look and the save.
+  const theirs = rules.map((r) => (r.id === "health" ? { ...r, priority: 7 } : r.id === "per-user" ? { ...r, bands: [{ label: "burst", capacity: 9, refill: "1s" }] } : r));
+  let first = true;
+  await page.route("**/v1/rule-sets/both", async (route) => {
+    if (first && route.request().method() === "PUT") {
+      first = false;
+      expect(route.request().headers()["if-match"]).toBe('"1"');
+      await saveElsewhere(fleet, "both", theirs, 1);
+    }
+    await route.continue();
+  });
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect(page.getByRole("alert")).toContainText("based on revision 1, the current one is 2");
+  await expect(page.getByRole("alert")).toContainText("mine first");
+  await expect(page.getByRole("region", { name: "My changes" })).toContainText("mode: shadow");
+  await expect(page.getByRole("region", { name: "Their changes" })).toContainText("capacity: 9");
+  await look(page, info, "conflict");
+  await page.getByRole("button", { name: "Put mine on top of theirs" }).click();
+  await expect(page.getByText("Nothing was changed by both.")).toBeVisible();
+  await expect(page.getByRole("region", { name: "Changes" })).toContainText("mode: shadow");
+  await expect(page.getByRole("region", { name: "Changes" })).not.toContainText("capacity: 5");
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect(page.getByText("Saved as revision 3.")).toBeVisible();
+  expect(await saved(fleet, "both")).toMatchObject({ mode: "shadow", bands: [{ capacity: 9 }] });
+  expect((await saved(fleet, "both", "health"))?.priority).toBe(7);
+
+  // The same field on both sides: mine is taken and named, or theirs.
+  await page.getByRole("button", { name: "Change per-user", exact: true }).click();
+  await page.getByLabel("Capacity").fill("20");
+  await page.getByRole("button", { name: "Review the change" }).click();
+  await expect(page.getByRole("region", { name: "Changes" })).toBeVisible();
+  await saveElsewhere(fleet, "both", rules, 3);
+  await expect(page.getByText("based on revision 3, the current one is 4")).toBeVisible(); // seen without saving
+  await page.getByRole("button", { name: "Put mine on top of theirs" }).click();
+  await expect(page.getByText(/Both changed rules\.per-user\.bands\.burst\.capacity.*yours is taken/)).toBeVisible();
+  await saveElsewhere(fleet, "both", theirs, 4);
+  await page.getByRole("button", { name: "Take theirs, discard mine" }).click();
+  await expect(page.getByText("Your changes were discarded.")).toBeVisible();
+  await expect(page.getByRole("row", { name: /per-user/ })).toContainText("9 per 1s");
+  expect((await saved(fleet, "both"))?.bands?.[0]?.capacity).toBe(9);
+  await page.close();
+  expect(wrong).toEqual([]);
+});
+
+test("a reader sees the rules and why they cannot be changed", async ({ browser, fleet }, info) => {
+  await create(fleet, "read");
+  const { page, wrong } = await openAs(browser, fleet.servers[0]!.admin, "reader");
+  await goTo(page, "#/rules/read");
+  await expect(page.getByText("You are token:reader with the role read. Changing rules and buckets needs the role write.")).toBeVisible();
+  await expect(page.getByRole("button", { name: /Change/ })).toHaveCount(0);
+  await look(page, info, "reader");
+  await page.getByRole("link", { name: "YAML" }).click();
+  await expect(editor(page, "read")).toContainText("per-user");
+  await editor(page, "read").press("x");
+  await expect(editor(page, "read")).not.toContainText("x", { timeout: 500 }).catch(() => {});
+  await expect(page.getByRole("button", { name: "Review changes" })).toHaveCount(0);
+  await page.getByRole("link", { name: "History" }).click();
+  await expect(page.getByRole("row", { name: /the first/ })).toBeVisible();
+  await expect(page.getByText("Unsaved changes")).toHaveCount(0);
+  await page.close();
+  expect(wrong).toEqual([]);
+});
+
+test("rules in files are shown and cannot be changed", async ({ browser, fleet }) => {
+  const file = join(fleet.folder, "files.yaml");
+  writeFileSync(file, "ruleSets:\n  - id: api-limits\n    rules:\n      - {id: everyone, bands: [{capacity: 5, refill: 1s}]}\n");
+  const server = await fleet.startServer(`{file: "${file}"}`);
+  await server.ready();
+  const { page, wrong } = await openAs(browser, server.admin, "operator");
+  await goTo(page, "#/rules/api-limits");
+  await expect(page.getByText("The rules are in files and cannot be changed here.")).toBeVisible();
+  await expect(page.getByRole("row", { name: /everyone/ })).toBeVisible();
+  await expect(page.getByRole("button", { name: /Change/ })).toHaveCount(0);
+  await page.close();
+  expect(wrong).toEqual([]);
+});
+
+test("what was typed survives a token that ends", async ({ browser, fleet }) => {
+  await create(fleet, "typed");
+  const server = await fleet.startServer();
+  await server.ready();
+  const { page, wrong } = await openAs(browser, server.admin, "operator");
+  await goTo(page, "#/rules/typed?view=yaml");
+  await replaceText(page, "capacity: 5", "capacity: 77");
+  await review(page);
+  await page.getByLabel("Comment").fill("before it ended");
+  await server.acceptOnly("another-token");
+  await page.getByRole("button", { name: "Save" }).click({ force: true });
+  await expect(page.getByRole("dialog")).toContainText("not accepted any more");
+  await page.getByRole("dialog").getByRole("textbox", { name: "Token" }).fill("another-token");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+  await expect(page.getByLabel("Comment")).toHaveValue("before it ended");
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect(page.getByText("Saved as revision 2.")).toBeVisible();
+  expect((await saved(fleet, "typed"))?.bands?.[0]?.capacity).toBe(77);
+  await page.close();
+  expect(wrong).toEqual([]);
+});
+
+test("text of others is shown as text", async ({ browser, fleet }) => {
+  const script = "<img src=x onerror=alert(1)><script>alert(2)</script>";
+  const id = "hostile";
+  const hostile = [{ id: "a", path: "/a", attributes: { note: script }, when: { users: [script, "'\"); alert(3)//"] }, bands: [{ label: "l", capacity: 5, refill: "1s" }] }];
+  const created = await fleet.servers[0]!.call("PUT", `/v1/rule-sets/${id}?comment=${encodeURIComponent(script)}`, { id, rules: hostile }, { "If-None-Match": "*" });
+  expect(created.status).toBe(201);
+  const { page, wrong } = await openAs(browser, fleet.servers[0]!.admin, "operator");
+  page.on("dialog", () => wrong.push("a script ran"));
+  for (const view of ["", "?view=yaml", "?view=history", "?rule=a"]) {
+    await goTo(page, `#/rules/${id}${view}`);
+    await expect(page.getByText("Loading")).toHaveCount(0);
+    await expect(page.locator("main").getByText(script).first()).toBeVisible();
+  }
+  expect(await page.locator("main img, main script").count()).toBe(0);
+  await page.close();
+  expect(wrong).toEqual([]);
+});
+
+test("a rule set is created", async ({ browser, fleet }) => {
+  const { page, wrong } = await openAs(browser, fleet.servers[0]!.admin, "operator");
+  await goTo(page, "#/rules");
+  await page.getByRole("button", { name: "New rule set" }).click();
+  await page.getByRole("dialog").getByLabel("Name").fill("fresh");
+  await page.getByRole("button", { name: "Go on" }).click();
+  await editor(page, "fresh").click();
+  await page.keyboard.press("Control+A");
+  await page.keyboard.press("Delete");
+  await page.keyboard.insertText("id: fresh\nrules:\n  - id: one\n    bands: [{capacity: 5, refill: 1s}]\n");
+  await review(page);
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect(page.getByText("Saved as revision 1.")).toBeVisible();
+  expect((await saved(fleet, "fresh", "one"))?.bands?.[0]?.capacity).toBe(5);
+  await page.close();
+  expect(wrong).toEqual([]);
+});
