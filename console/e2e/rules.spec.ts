@@ -34,13 +34,13 @@ async function saved(fleet: Fleet, id: string, rule = "per-user") {
 // editor is the editor of the text.
 const editor = (page: Page, id: string) => page.getByRole("textbox", { name: `Rules of ${id} as YAML` });
 
-// type replaces the first occurrence of a text in the editor, by keyboard.
+// replaceText replaces the first occurrence of a text in the editor, by keyboard.
 async function replaceText(page: Page, from: string, to: string): Promise<void> {
   const line = page.locator(".cm-line", { hasText: from }).first();
   const text = (await line.textContent()) ?? "";
   await line.click();
   await page.keyboard.press("End");
-  for (const _ of text.slice(text.indexOf(from))) await page.keyboard.press("Shift+ArrowLeft");
+  for (let i = text.indexOf(from); i < text.length; i++) await page.keyboard.press("Shift+ArrowLeft");
   await page.keyboard.type(to + text.slice(text.indexOf(from) + from.length));
 }
 

@@ -34,14 +34,16 @@ export function RequestForm({ fields, setFields, ruleSets, ask }: Props) {
         <div className="request">
           <NativeSelect label="Rule set" {...field("ruleSet")} data={[...new Set([fields.ruleSet, ...ruleSets])].filter(Boolean)} />
           <TextInput label="Method" {...field("method")} />
-          <TextInput label="Path" description="As it is sent, percent-encoded." className="wide" {...field("path")} />
+          <TextInput label="Path" placeholder="As it is sent, percent-encoded" className="wide" {...field("path")} />
           <TextInput label="Host" {...field("host")} />
           <TextInput label="User" {...field("userId")} />
           <TextInput label="Address" {...field("ip")} />
           <PasswordInput label="API key" {...field("apiKey")} visibilityToggleButtonProps={{ "aria-label": "Show the API key" }} />
           <TextInput label="Cost" placeholder="1" inputMode="numeric" {...field("cost")} />
-          <Textarea label="Headers" description="A line for each, such as X-Tenant: acme" autosize={false} rows={3} className="wide" {...field("headers")} />
-          <Textarea label="Attributes" description="A line for each, such as tier=premium" autosize={false} rows={3} className="wide" {...field("attributes")} />
+        </div>
+        <div className="request lists">
+          <Textarea label="Headers" description="A line for each, such as X-Tenant: acme" autosize={false} rows={3} {...field("headers")} />
+          <Textarea label="Attributes" description="A line for each, such as tier=premium" autosize={false} rows={3} {...field("attributes")} />
         </div>
         <Button type="submit" mt="md">
           Explain

@@ -92,7 +92,6 @@ function problems(marks: Mark[], editor: EditorView) {
 const colors = HighlightStyle.define([
   { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--yaml-key)" },
   { tag: [tags.string, tags.content], color: "var(--yaml-text)" },
-  { tag: [tags.number, tags.bool, tags.null], color: "var(--yaml-value)" },
   { tag: [tags.comment, tags.lineComment], color: "var(--yaml-comment)", fontStyle: "italic" },
   { tag: [tags.punctuation, tags.separator, tags.squareBracket, tags.brace], color: "var(--yaml-comment)" },
 ]);

@@ -28,7 +28,7 @@ function count(n: number): string {
 }
 
 function DiffLine({ line }: { line: Line }) {
-  if (line.kind === "gap") return <div className="gap">… {count(line.count)} unchanged</div>;
+  if (line.kind === "gap") return <div className="gap">{`… ${count(line.count)} unchanged${line.within ? `, then in ${line.within}` : ""}`}</div>;
   const Tag = line.kind === "added" ? "ins" : line.kind === "removed" ? "del" : "div";
   return (
     <Tag className={line.kind}>

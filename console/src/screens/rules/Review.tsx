@@ -1,6 +1,6 @@
 import { Button, Group, Paper, Stack, Text, TextInput, Title } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useState, type ReactNode } from "react";
 import { api, ApiError, unwrap } from "../../api/client";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { Diff } from "./Diff";
@@ -17,7 +17,7 @@ export function Review(part: Part) {
 }
 
 function ReviewOf(part: Part & { work: Work }) {
-  const { work, show, setWork } = part;
+  const { work } = part;
   const source = read(work.text);
   const before = work.base.set ? textOf(work.base.set) : "";
   return (
@@ -28,21 +28,6 @@ function ReviewOf(part: Part & { work: Work }) {
         </Title>
         <Diff label="Changes" before={before} after={work.text} />
         <Checked part={part} source={source} />
-        <Group gap="xs">
-          <Button variant="default" size="xs" onClick={() => show("yaml")}>
-            Edit as YAML
-          </Button>
-          <Button
-            variant="default"
-            size="xs"
-            onClick={() => {
-              setWork(undefined);
-              show("");
-            }}
-          >
-            Discard
-          </Button>
-        </Group>
       </Stack>
     </Paper>
   );
@@ -52,15 +37,42 @@ function ReviewOf(part: Part & { work: Work }) {
 function Checked({ part, source }: { part: Part & { work: Work }; source: Source }) {
   const { value } = source;
   const answer = useQuery({ queryKey: ["validate", source.text], queryFn: () => validate(value!), enabled: value !== undefined, staleTime: Infinity });
-  if (!value) return <Marks marks={source.marks} />;
-  if (answer.error) return <Failure error={answer.error} retry={() => void answer.refetch()} />;
-  if (!answer.data) return <Loading />;
-  if (!answer.data.valid) return <Marks marks={marksOf(source, answer.data.errors ?? [])} />;
-  if (part.work.base.set && equal(read(textOf(part.work.base.set)).value, value)) return <Text size="sm">There is nothing to save.</Text>;
+  const unsaved = (about: ReactNode) => (
+    <>
+      {about}
+      <Group gap="xs">
+        <OtherWays part={part} />
+      </Group>
+    </>
+  );
+  if (!value) return unsaved(<Marks marks={source.marks} />);
+  if (answer.error) return unsaved(<Failure error={answer.error} retry={() => void answer.refetch()} />);
+  if (!answer.data) return unsaved(<Loading />);
+  if (!answer.data.valid) return unsaved(<Marks marks={marksOf(source, answer.data.errors ?? [])} />);
+  if (part.work.base.set && equal(read(textOf(part.work.base.set)).value, value)) return unsaved(<Text size="sm">There is nothing to save.</Text>);
   return <SaveForm part={part} source={source} />;
 }
 
-function SaveForm({ part: { id, work, setWork, show }, source }: { part: Part & { work: Work }; source: Source }) {
+// OtherWays are the ways to go on other than to save.
+function OtherWays({ part: { setWork, show } }: { part: Part }) {
+  const discard = () => {
+    setWork(undefined);
+    show("");
+  };
+  return (
+    <>
+      <Button variant="default" onClick={() => show("yaml")}>
+        Edit as YAML
+      </Button>
+      <Button variant="default" onClick={discard}>
+        Discard
+      </Button>
+    </>
+  );
+}
+
+function SaveForm({ part, source }: { part: Part & { work: Work }; source: Source }) {
+  const { id, work, setWork, show } = part;
   const [comment, setComment] = useState(work.title ?? "");
   const queries = useQueryClient();
   const revision = work.base.revision;
@@ -91,10 +103,11 @@ function SaveForm({ part: { id, work, setWork, show }, source }: { part: Part & 
       <Stack gap="xs">
         <TextInput label="Comment" description="The reason, for the history." maxLength={1024} value={comment} onChange={(e) => setComment(e.currentTarget.value)} />
         {save.error && <Refusal error={save.error} source={source} />}
-        <Group>
+        <Group gap="xs">
           <Button type="submit" loading={save.isPending}>
             Save
           </Button>
+          <OtherWays part={part} />
         </Group>
       </Stack>
     </form>

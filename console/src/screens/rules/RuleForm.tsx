@@ -5,7 +5,7 @@ import { Failure } from "../../ui/states";
 import { validate } from "./queries";
 import type { Part } from "./ruleset";
 import { editRule, read, textOf, type Edit, type Rule } from "./text";
-import { limitOf } from "./words";
+import { duration, limitOf } from "./words";
 
 type Band = NonNullable<Rule["bands"]>[number];
 type Detail = Schemas["ProblemDetail"];
@@ -95,7 +95,7 @@ function Fields({ rule, save }: { rule: Rule; save: (edits: Edit[]) => Promise<D
               ]}
             />
             <Text size="xs" c="dimmed">
-              A rule in shadow rejects nothing. It is counted what it would have rejected.
+              A rule in shadow rejects nothing. What it would reject is counted.
             </Text>
           </div>
         ) : null}
@@ -135,7 +135,7 @@ function fieldsOf(band: Band): BandText {
 
 function periodText(band: Band): string {
   const field = periodField(band);
-  return field === "refillSeconds" ? `${band.refillSeconds!}s` : (band[field] ?? "");
+  return field === "refillSeconds" ? duration(band.refillSeconds!) : (band[field] ?? "");
 }
 
 // bandEdits are the fields that were changed. A bucket that held what it is refilled
@@ -173,7 +173,7 @@ function BandFields({ band, fields, errors, change }: BandProps) {
   return (
     <fieldset className="band">
       <legend>{band.label ?? limitOf(band)}</legend>
-      <Group gap="sm" align="start">
+      <div className="band-fields">
         <TextInput
           label={bucket ? "Capacity" : "Limit"}
           inputMode="numeric"
@@ -183,7 +183,7 @@ function BandFields({ band, fields, errors, change }: BandProps) {
         />
         {bucket && <TextInput label="Refilled by" inputMode="numeric" value={fields.refillTokens} error={error("refillTokens")} onChange={(e) => change({ ...fields, refillTokens: e.currentTarget.value })} />}
         <TextInput label={periodLabels[periodField(band)]} value={fields.period} error={error("refill", "refillSeconds", "period", "hold")} onChange={(e) => change({ ...fields, period: e.currentTarget.value })} />
-      </Group>
+      </div>
     </fieldset>
   );
 }

@@ -48,5 +48,9 @@ export function RuleTable({ ruleSet, rules, live, action }: Props) {
     { title: "Shadow/s", number: true, cell: (r) => rate(rates.get(r.id)?.shadow) },
   ];
   if (action) columns.push({ title: "What to do", cell: action });
-  return <DataTable label={`Rules of ${ruleSet}`} columns={columns} rows={rules} keyOf={(r) => r.id} />;
+  return (
+    <div className="rule-table">
+      <DataTable label={`Rules of ${ruleSet}`} columns={columns} rows={rules} keyOf={(r) => r.id} />
+    </div>
+  );
 }

@@ -57,6 +57,10 @@ describe("shorten", () => {
     const before = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
     expect(shown(shorten(diffLines(before, before.replace("5", "x")), 1))).toEqual(["@3", " 4", "-5", "+x", " 6", "@3"]);
   });
+  it("names the rule that follows a gap", () => {
+    const before = "rules:\n  - id: a\n    x: 1\n  - id: b\n    x: 1\n    y: 1\n    z: 1\n";
+    expect(shorten(diffLines(before, before.replace("z: 1", "z: 2")), 1)[0]).toEqual({ kind: "gap", count: 5, within: "b" });
+  });
   it("says that nothing changed by one gap", () => {
     expect(shown(shorten(diffLines("1\n2\n", "1\n2\n")))).toEqual(["@2"]);
   });

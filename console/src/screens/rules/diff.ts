@@ -1,6 +1,6 @@
 // Line is a line of the difference of two texts. A gap stands for lines that are the
-// same and not shown.
-export type Line = { kind: "same" | "added" | "removed"; text: string } | { kind: "gap"; count: number };
+// same and not shown; within is the last id among them: the rule of what follows.
+export type Line = { kind: "same" | "added" | "removed"; text: string } | { kind: "gap"; count: number; within?: string };
 
 // mostSteps bounds the work for texts that have little in common: what is left then
 // is shown as removed and added.
@@ -86,9 +86,11 @@ export function shorten(lines: Line[], context = 3): Line[] {
   const shown: Line[] = [];
   lines.forEach((line, i) => {
     const last = shown[shown.length - 1];
-    if (near.has(i)) shown.push(line);
-    else if (last?.kind === "gap") last.count++;
-    else shown.push({ kind: "gap", count: 1 });
+    if (near.has(i) || line.kind === "gap") return void shown.push(line);
+    const within = /^\s*- id: (.+)/.exec(line.text)?.[1];
+    if (last?.kind !== "gap") return void shown.push({ kind: "gap", count: 1, within });
+    last.count++;
+    last.within = within ?? last.within;
   });
   return shown;
 }

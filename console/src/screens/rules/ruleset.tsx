@@ -50,10 +50,10 @@ export default function RuleSetPage({ id }: { id: string }) {
 function Views({ id, current }: { id: string; current: Current }) {
   const view = (useRoute().query.get("view") ?? "") as View;
   const [work, setWork] = useWork(id);
-  const [notice, setNotice] = useState("");
+  const [notice, setNotice] = useState({ view, text: "" });
   const refused = useMayNotWrite();
   const show = (next: View, text = "") => {
-    setNotice(text);
+    setNotice({ view: next, text });
     navigate(["rules", id], { view: next });
   };
   const part: Part = { id, current, work, setWork, show, refused };
@@ -64,12 +64,12 @@ function Views({ id, current }: { id: string; current: Current }) {
       <Head id={id} current={current} view={view} />
       {refused && <Refused why={refused} />}
       {failure && <Failure error={failure} />}
-      {notice && (
-        <Alert color="green" variant="light" role="status" withCloseButton closeButtonLabel="Close" onClose={() => setNotice("")}>
-          {notice}
+      {notice.text && notice.view === view && (
+        <Alert color="green" variant="light" role="status" withCloseButton closeButtonLabel="Close" onClose={() => setNotice({ view, text: "" })}>
+          {notice.text}
         </Alert>
       )}
-      {work && view !== "review" && <Unsaved {...part} conflict={conflict} />}
+      {work && view !== "review" && (view !== "yaml" || conflict) && <Unsaved {...part} conflict={conflict} />}
       {view === "review" ? conflict ? <Conflict {...part} work={work} /> : <Review {...part} /> : null}
       {view === "yaml" && <YamlView {...part} />}
       {view === "history" && <History {...part} />}

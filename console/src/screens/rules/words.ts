@@ -14,9 +14,21 @@ export function limitOf(band: Band): string {
     case "sliding-window":
       return `${band.capacity} in any ${band.period ?? "?"}`;
   }
-  const period = band.refill ?? `${band.refillSeconds ?? "?"}s`;
+  const period = band.refill ?? (band.refillSeconds ? duration(band.refillSeconds) : "?");
   if (band.refillTokens === undefined || band.refillTokens === band.capacity) return `${band.capacity} per ${period}`;
   return `${band.refillTokens} per ${period}, at most ${band.capacity} at once`;
+}
+
+const units = [
+  ["d", 86400],
+  ["h", 3600],
+  ["m", 60],
+] as const;
+
+// duration returns seconds as rules write them, in the largest unit that divides them.
+export function duration(seconds: number): string {
+  const unit = units.find(([, size]) => seconds % size === 0);
+  return unit ? `${seconds / unit[1]}${unit[0]}` : `${seconds}s`;
 }
 
 export function limitsOf(rule: Rule): string {
