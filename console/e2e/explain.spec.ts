@@ -67,7 +67,7 @@ test("a request is explained by curl, and a bucket reset", async ({ browser, fle
 
 test("a caller that is limited is explained from its address", async ({ browser, fleet }, info) => {
   const { page, wrong } = await openAs(browser, fleet.servers[0]!.admin, "reader");
-  await goTo(page, "#/explain?ruleSet=api-limits&userId=mallory&path=/api/orders&method=GET&ip=192.0.2.7");
+  await goTo(page, "#/explain?ruleSet=api-limits&userId=user-1&path=/api/orders&method=GET&ip=192.0.2.7");
   await expect(page.getByRole("region", { name: "Bucket of per-user" })).toContainText(/of 5 tokens left/);
   await expect(page.getByText(/It would (pass|be rejected)/)).toBeVisible();
   await expect(page.getByText("needs the role write")).toBeVisible();
