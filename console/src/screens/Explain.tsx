@@ -1,12 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { api, unwrap } from "../api/client";
 import { useRuleSets } from "../api/queries";
 import { isSignedIn, useWho } from "../session";
 import { useRoute } from "../router";
 import { Page } from "../ui/Page";
 import { Loaded } from "../ui/states";
-import { emptyFields, requestOf, type Fields } from "./explain/fields";
+import { emptyFields, exampleOf, requestOf, type Fields } from "./explain/fields";
 import { RequestForm } from "./explain/RequestForm";
 import { Result } from "./explain/Result";
 import "./explain/explain.css";
@@ -18,8 +18,7 @@ export function Explain() {
   const who = useWho();
   const sets = useRuleSets().data?.ruleSets ?? [];
   const [fields, setFields] = useState<Fields>(() => ({ ...emptyFields, ...given(query), ruleSet: query.get("ruleSet") ?? who.defaultRuleSet ?? "" }));
-  // A caller that another screen names is explained at once.
-  const [asked, setAsked] = useState<Fields | undefined>(() => (query.size > 1 ? fields : undefined));
+  const [asked, setAsked] = useState<Fields>();
   const [times, setTimes] = useState(0);
   const answer = useQuery({
     queryKey: ["explain", asked, times],
@@ -28,6 +27,10 @@ export function Explain() {
     refetchInterval: (q) => (isSignedIn() && !q.state.error ? 2000 : false),
     placeholderData: (former) => former,
     gcTime: 0, // the request may have an API key
+  });
+  useNamed(query, fields, (named) => {
+    setFields(named);
+    setAsked(named);
   });
   return (
     <Page title="Explain">
@@ -40,9 +43,28 @@ export function Explain() {
           setTimes(times + 1);
         }}
       />
-      {asked && <Loaded query={answer}>{(data) => <Result ruleSet={asked.ruleSet} explanation={data} refresh={() => void answer.refetch()} />}</Loaded>}
+      {asked && <Loaded query={answer}>{(data) => <Result explanation={data} refresh={() => void answer.refetch()} />}</Loaded>}
     </Page>
   );
+}
+
+// useNamed explains a caller that another screen names at once. If it names a rule and
+// no path, the request is one that the rule is for.
+function useNamed(query: URLSearchParams, fields: Fields, ask: (fields: Fields) => void): void {
+  useEffect(() => {
+    const [ruleSet, rule] = [query.get("ruleSet"), query.get("rule")];
+    if (!ruleSet || query.size < 2) return;
+    if (!rule || query.get("path")) return ask(fields);
+    let left = false;
+    unwrap(api.GET("/v1/rule-sets/{ruleSet}/rules/{rule}", { params: { path: { ruleSet, rule } } }))
+      .then(exampleOf, () => ({})) // the rule may be gone
+      .then((example) => left || ask({ ...fields, ...example }));
+    return () => {
+      left = true;
+    };
+    // Once, for the address that the screen was opened with.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, []);
 }
 
 function given(query: URLSearchParams): Partial<Fields> {

@@ -14,8 +14,8 @@ type Explanation = Schemas["Explanation"];
 type Verdict = Schemas["Verdict"];
 
 // Result is the decision about a request, the rules with their reasons, and the buckets.
-export function Result({ ruleSet, explanation, refresh }: { ruleSet: string; explanation: Explanation; refresh: () => void }) {
-  const { decision, rules, readings } = explanation;
+export function Result({ explanation, refresh }: { explanation: Explanation; refresh: () => void }) {
+  const { ruleSet, decision, rules, readings } = explanation;
   const applying = rules.filter((r) => r.applies);
   const others = rules.filter((r) => !r.applies);
   return (

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { parseCurl } from "./curl";
-import { emptyFields, problemsOf, requestOf, withCurl } from "./fields";
+import { emptyFields, exampleOf, problemsOf, requestOf, withCurl } from "./fields";
 
 const fields = { ...emptyFields, ruleSet: "api-limits" };
 
@@ -33,5 +33,17 @@ describe("withCurl", () => {
   it("keeps the caller and replaces the rest", () => {
     const got = withCurl({ ...fields, userId: "alice", headers: "X-Old: 1" }, parseCurl("curl -X PUT -H 'X-New: 2' https://example.com/a"));
     expect(got).toEqual({ ...fields, userId: "alice", method: "PUT", path: "/a", host: "example.com", headers: "X-New: 2" });
+  });
+});
+
+describe("exampleOf", () => {
+  it.each([
+    [{ path: "/api/**" }, { path: "/api" }],
+    [{ path: "/api/*/items/**", method: "PUT" }, { path: "/api/1/items", method: "PUT" }],
+    [{ paths: ["/a", "/b"], methods: ["POST", "GET"] }, { path: "/a", method: "POST" }],
+    [{ path: "/**" }, { path: "/" }],
+    [{}, {}],
+  ])("%o", (rule, want) => {
+    expect(exampleOf({ id: "r", ...rule })).toEqual(want);
   });
 });

@@ -60,3 +60,11 @@ function pairs(text: string, mark: string): [string, string][] {
 export function withCurl(fields: Fields, { method, path, host, headers }: CurlRequest): Fields {
   return { ...fields, method, path, host, headers: headers.map(([name, value]) => `${name}: ${value}`).join("\n") };
 }
+
+// exampleOf returns the method and the path of a request that a rule is for.
+export function exampleOf(rule: Schemas["RuleDocument"]): Partial<Fields> {
+  const method = rule.methods?.[0] ?? rule.method;
+  const pattern = rule.paths?.[0] ?? rule.path;
+  const segments = pattern?.split("/").filter((part) => part !== "**" && part !== "").map((part) => part.replaceAll("*", "1"));
+  return { ...(method && { method }), ...(segments && { path: "/" + segments.join("/") }) };
+}
