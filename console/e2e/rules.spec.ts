@@ -68,6 +68,12 @@ test("a rule is found, put into shadow, enforced and restored", async ({ browser
   await expect(page.getByRole("region", { name: "Rules of api-limits" }).getByRole("row", { name: /per-user/ })).toContainText(/\d\.\d/);
   await look(page, info, "list");
 
+  await page.getByRole("region", { name: "Rules of api-limits" }).getByRole("link", { name: "per-user" }).click();
+  await expect(page.getByRole("img", { name: /Requests per second over time. Latest: Allowed [1-9]/ })).toBeVisible();
+  await expect(page.getByText(/\d+ allowed/)).toBeVisible();
+  await look(page, info, "rule");
+
+  await goTo(page, "#/rules");
   await page.getByRole("link", { name: "shop", exact: true }).click();
   await expect(page.getByRole("heading", { level: 1, name: "shop" })).toBeVisible();
   await look(page, info, "rules");

@@ -27,6 +27,10 @@ describe("textOf", () => {
   });
 });
 
+it("begins a rule with its id", () => {
+  expect(textOf({ id: "a", rules: [{ path: "/", id: "b" }] })).toBe("id: a\nrules:\n  - id: b\n    path: /\n");
+});
+
 describe("marksOf", () => {
   const at = (path: (string | number)[]) => {
     const [mark] = marksOf(read(text), [{ path, location: "body.x", message: "wrong" }]);

@@ -17,9 +17,9 @@ export interface Mark {
 // kept are the fields of a rule that the control plane keeps itself.
 const kept = ["ruleSetId", "createdAt", "updatedAt"];
 
-// textOf writes a rule set as YAML.
+// textOf writes a rule set as YAML, each rule with its id first.
 export function textOf(set: RuleSet): string {
-  const rules = set.rules.map((rule) => Object.fromEntries(Object.entries(rule).filter(([name]) => !kept.includes(name))));
+  const rules = set.rules.map(({ id, ...rule }) => ({ id, ...Object.fromEntries(Object.entries(rule).filter(([name]) => !kept.includes(name))) }));
   return stringify({ ...set, rules }, { lineWidth: 0 });
 }
 
