@@ -1,4 +1,4 @@
-import { Group, Text } from "@mantine/core";
+import { Anchor, Group, Text } from "@mantine/core";
 import { api, unwrap } from "../../api/client";
 import type { Live } from "../../api/live";
 import { useLive } from "../../api/useLive";
@@ -17,8 +17,12 @@ export function RuleDetail({ ruleSet, rule }: { ruleSet: string; rule: Rule }) {
   return (
     <>
       <Group gap="md">
-        <a href={href("/callers", query)}>Its callers</a>
-        <a href={href("/explain", { ruleSet })}>Explain a request</a>
+        <Anchor size="sm" href={href("/callers", query)}>
+          Its callers
+        </Anchor>
+        <Anchor size="sm" href={href("/explain", query)}>
+          Explain a request
+        </Anchor>
       </Group>
       <Section title="Requests per second on this server">
         <Loaded query={live}>{(data) => <Requests live={data} />}</Loaded>

@@ -1,4 +1,4 @@
-import { Button, Group, Text, TextInput } from "@mantine/core";
+import { Anchor, Button, Group, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useNumbers } from "../../api/queries";
 import { href, useRoute } from "../../router";
@@ -45,7 +45,10 @@ export function RulesView(part: Part) {
       {chosen && !detail && <Empty>There is no rule {chosen} any more.</Empty>}
       {detail ? (
         <Text size="sm">
-          One of {rules.length} rules. <a href={href(["rules", id])}>Show all rules</a>
+          One of {rules.length} rules.{" "}
+          <Anchor inherit href={href(["rules", id])}>
+            Show all rules
+          </Anchor>
         </Text>
       ) : (
         <TextInput type="search" label="Search" placeholder="A rule, path, user, scope or state" value={search} onChange={(e) => setSearch(e.currentTarget.value)} />
