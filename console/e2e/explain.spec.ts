@@ -1,6 +1,6 @@
 import { expect, type Page } from "@playwright/test";
 import { test } from "./fleet";
-import { goTo, look, openAs } from "./page";
+import { goTo, lookAround, openAs } from "./page";
 
 const rules = [
   { id: "per-user", path: "/orders/**", limitScope: "USER_ID", bands: [{ label: "hour", capacity: 10, refill: "1h" }, { label: "month", kind: "quota", capacity: 1000, period: "month" }] },
@@ -29,7 +29,7 @@ test("a request is explained by curl, and a bucket reset", async ({ browser, fle
   }
   const { page, wrong } = await openAs(browser, server.admin, "operator");
   await goTo(page, "#/explain");
-  await look(page, info, "form");
+  await lookAround(page, info, "form");
   await paste(page);
   await expect(page.getByRole("status").filter({ hasText: "Read as POST /orders/7" })).toContainText("--frobnicate is not known");
   await expect(page.getByRole("status").filter({ hasText: "Read as" })).toContainText("-u was left out");
@@ -49,12 +49,12 @@ test("a request is explained by curl, and a bucket reset", async ({ browser, fle
   await expect(bucket).toContainText(/Full in 4\d min/);
   await expect(bucket.getByRole("img", { name: /2 of 10 tokens left/ })).toBeVisible();
   await expect(page.getByRole("region", { name: "Bucket of posts" })).toContainText("3 of 3 slots left");
-  await look(page, info, "result");
+  await lookAround(page, info, "result");
 
   // Resetting asks first.
   await page.getByRole("button", { name: "Reset the bucket of per-user" }).click();
   await expect(page.getByRole("dialog")).toContainText("cannot be undone");
-  await look(page, info, "reset");
+  await lookAround(page, info, "reset");
   await page.getByRole("button", { name: "Cancel" }).click();
   await expect(bucket).toContainText("2 of 10 tokens left");
   await page.getByRole("button", { name: "Reset the bucket of per-user" }).click();
@@ -72,7 +72,7 @@ test("a caller that is limited is explained from its address", async ({ browser,
   await expect(page.getByText(/It would (pass|be rejected)/)).toBeVisible();
   await expect(page.getByText("needs the role write")).toBeVisible();
   await expect(page.getByRole("button", { name: /Reset/ })).toHaveCount(0);
-  await look(page, info, "reader");
+  await lookAround(page, info, "reader");
   await page.close();
   expect(wrong).toEqual([]);
 });

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, type Page } from "@playwright/test";
 import { test, tokens, type Fleet } from "./fleet";
-import { goTo, look, openAs } from "./page";
+import { goTo, lookAround, openAs } from "./page";
 
 const rules = [
   { id: "per-user", path: "/shop/**", limitScope: "USER_ID", bands: [{ label: "burst", capacity: 5, refill: "1s" }] },
@@ -66,26 +66,26 @@ test("a rule is found, put into shadow, enforced and restored", async ({ browser
   await page.getByRole("searchbox", { name: "Search" }).fill("");
   // The rules under load have rates.
   await expect(page.getByRole("region", { name: "Rules of api-limits" }).getByRole("row", { name: /per-user/ })).toContainText(/\d\.\d/);
-  await look(page, info, "list");
+  await lookAround(page, info, "list");
 
   await page.getByRole("region", { name: "Rules of api-limits" }).getByRole("link", { name: "per-user" }).click();
   await expect(page.getByRole("img", { name: /Requests per second over time. Latest: Allowed [1-9]/ })).toBeVisible();
   await expect(page.getByText(/\d+ allowed/)).toBeVisible();
-  await look(page, info, "rule");
+  await lookAround(page, info, "rule");
 
   await goTo(page, "#/rules");
   await page.getByRole("link", { name: "shop", exact: true }).click();
   await expect(page.getByRole("heading", { level: 1, name: "shop" })).toBeVisible();
-  await look(page, info, "rules");
+  await lookAround(page, info, "rules");
 
   await page.getByRole("button", { name: "Change per-user", exact: true }).click();
   await expect(page.getByRole("dialog")).toBeVisible();
-  await look(page, info, "form");
+  await lookAround(page, info, "form");
   await page.keyboard.press("Escape");
 
   await setMode(page, "per-user", "Shadow");
   await expect(page.getByRole("region", { name: "Changes" })).toContainText("mode: shadow");
-  await look(page, info, "review");
+  await lookAround(page, info, "review");
   expect((await saved(fleet, "shop"))?.mode ?? "enforce").toBe("enforce"); // nothing is saved before
   await page.getByLabel("Comment").fill("try it");
   await page.getByRole("button", { name: "Save" }).click();
@@ -102,7 +102,7 @@ test("a rule is found, put into shadow, enforced and restored", async ({ browser
   await expect(page.getByRole("row", { name: /try it/ })).toContainText("token:operator");
   await page.getByRole("link", { name: "Compare revision 2 with the current" }).click();
   await expect(page.getByRole("region", { name: /to revision 2/ })).toContainText("added: + mode: shadow");
-  await look(page, info, "history");
+  await lookAround(page, info, "history");
   await page.getByRole("button", { name: "Restore revision 2" }).click();
   await expect(page.getByText("Restored revision 2 as revision 4.")).toBeVisible();
   expect((await saved(fleet, "shop"))?.mode).toBe("shadow");
@@ -118,7 +118,7 @@ test("limits are changed by the form, with the server's refusal at the field", a
   await page.getByLabel("Capacity").fill("-7");
   await page.getByRole("button", { name: "Review the change" }).click();
   await expect(page.getByRole("dialog")).toContainText("must be at least 1");
-  await look(page, info, "form-refused");
+  await lookAround(page, info, "form-refused");
   await page.getByLabel("Capacity").fill("50");
   await page.getByLabel("Every").fill("10s");
   await page.getByRole("switch", { name: "Enabled" }).uncheck({ force: true });
@@ -136,10 +136,10 @@ test("the text is edited, with the server's problems at their lines", async ({ b
   await goTo(page, "#/rules/text?view=yaml");
   await expect(editor(page, "text")).toContainText("per-user");
   await replaceText(page, "capacity: 5", "capacity: -5");
-  await expect(page.getByText("rules[1].bands[0].capacity: must be at least 1").or(page.getByText(/bands\[0\].capacity: must be at least 1/)).first()).toBeVisible();
+  await expect(page.getByRole("alert").getByText("rules[2].bands[0].capacity: must be at least 1")).toBeVisible();
   await expect(page.locator(".cm-lint-marker-error")).toHaveCount(1);
   await expect(page.locator(".cm-lintRange-error")).toHaveText("capacity: -5");
-  await look(page, info, "yaml-problem");
+  await lookAround(page, info, "yaml-problem");
   // The line leads to its place in the text.
   await page.getByRole("button", { name: /^Line \d+$/ }).click();
   await expect(page.locator(".cm-activeLine")).toContainText("capacity: -5");
@@ -153,7 +153,7 @@ test("the text is edited, with the server's problems at their lines", async ({ b
   await expect(page.getByRole("alert")).toContainText(/Line \d+/);
   await replaceText(page, "capacity: [5", "capacity: 55");
   await expect(page.getByText("The server found no problem.")).toBeVisible();
-  await look(page, info, "yaml");
+  await lookAround(page, info, "yaml");
   await review(page);
   await page.getByRole("button", { name: "Save" }).click();
   await expect(page.getByText("Saved as revision 2.")).toBeVisible();
@@ -183,7 +183,7 @@ test("another operator saves first: both sides are shown, and mine goes on top",
   await expect(page.getByRole("alert")).toContainText("mine first");
   await expect(page.getByRole("region", { name: "My changes" })).toContainText("mode: shadow");
   await expect(page.getByRole("region", { name: "Their changes" })).toContainText("capacity: 9");
-  await look(page, info, "conflict");
+  await lookAround(page, info, "conflict");
   await page.getByRole("button", { name: "Put mine on top of theirs" }).click();
   await expect(page.getByText("Nothing was changed by both.")).toBeVisible();
   await expect(page.getByRole("region", { name: "Changes" })).toContainText("mode: shadow");
@@ -217,11 +217,11 @@ test("a reader sees the rules and why they cannot be changed", async ({ browser,
   await goTo(page, "#/rules/read");
   await expect(page.getByText("You are token:reader with the role read. Changing rules and buckets needs the role write.")).toBeVisible();
   await expect(page.getByRole("button", { name: /Change/ })).toHaveCount(0);
-  await look(page, info, "reader");
+  await lookAround(page, info, "reader");
   await page.getByRole("link", { name: "YAML" }).click();
   await expect(editor(page, "read")).toContainText("per-user");
-  await editor(page, "read").press("x");
-  await expect(editor(page, "read")).not.toContainText("x", { timeout: 500 }).catch(() => {});
+  await editor(page, "read").pressSequentially("ZZZ");
+  await expect(editor(page, "read")).not.toContainText("Z");
   await expect(page.getByRole("button", { name: "Review changes" })).toHaveCount(0);
   await page.getByRole("link", { name: "History" }).click();
   await expect(page.getByRole("row", { name: /the first/ })).toBeVisible();
@@ -284,7 +284,7 @@ test("a limited caller is found, explained and exempted", async ({ browser, flee
   await page.getByRole("button", { name: /Exempt.*carol/ }).click();
   await expect(page.getByRole("heading", { name: "Exempt user carol from per-user" })).toBeVisible();
   await expect(page.getByRole("region", { name: "Changes" })).toContainText("- carol");
-  await look(page, info, "exempt");
+  await lookAround(page, info, "exempt");
   await page.getByRole("button", { name: "Save" }).click();
   await expect(page.getByText("Saved as revision 2.")).toBeVisible();
   await expect(page.getByRole("row", { name: /exempt-carol/ })).toContainText("exempt");

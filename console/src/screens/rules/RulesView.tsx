@@ -44,12 +44,12 @@ export function RulesView(part: Part) {
     <>
       {chosen && !detail && <Empty>There is no rule {chosen} any more.</Empty>}
       {detail ? (
-        <Text size="sm">
-          One of {rules.length} rules.{" "}
-          <Anchor inherit href={href(["rules", id])}>
+        <Group gap="xs">
+          <Text size="sm">One of {rules.length} rules.</Text>
+          <Anchor size="sm" href={href(["rules", id])}>
             Show all rules
           </Anchor>
-        </Text>
+        </Group>
       ) : (
         <TextInput type="search" label="Search" placeholder="A rule, path, user, scope or state" value={search} onChange={(e) => setSearch(e.currentTarget.value)} />
       )}
