@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -26,18 +26,23 @@ export const ruleSet = {
 // attacker is the user that is limited most. The id is text that a page must not run.
 export const attacker = `<img src=x onerror="document.title='run'">`;
 
-// Fleet is a Redis server and FluxGate servers that share it.
+// Fleet is FluxGate servers with buckets in Redis and rules in MongoDB.
 export class Fleet {
   readonly folder = mkdtempSync(join(tmpdir(), "fluxgate-e2e-"));
   readonly servers: Server[] = [];
   redis!: ChildProcess;
   redisPort = 0;
+  private mongoPort = 0;
   private readonly children: ChildProcess[] = [];
   private stopLoad = () => {};
 
   async start(size: number): Promise<void> {
     this.redisPort = await freePort();
     this.redis = spawn("redis-server", ["--port", String(this.redisPort), "--bind", "127.0.0.1", "--save", "", "--dir", this.folder], { stdio: "ignore" });
+    this.mongoPort = await freePort();
+    const mongo = join(this.folder, "mongo");
+    mkdirSync(mongo);
+    this.children.push(spawn(process.env.MONGO!, [`127.0.0.1:${this.mongoPort}`, mongo], { stdio: "ignore" }));
     this.accept("reader", "operator", "gateway");
     for (let i = 0; i < size; i++) this.servers.push(await this.startServer());
     await Promise.all(this.servers.map((s) => s.ready()));
@@ -53,14 +58,14 @@ export class Fleet {
   }
 
   // startServer starts a server, which is in the fleet if it has the same rules.
-  async startServer(rules = "{source: redis}"): Promise<Server> {
+  async startServer(rules = "{source: mongo}"): Promise<Server> {
     const [http, admin] = [await freePort(), await freePort()];
     const config = join(this.folder, `server-${admin}.yaml`);
     writeFileSync(
       config,
       `fluxgate:
   redis: {uri: "redis://127.0.0.1:${this.redisPort}"}
-  mongo: {enabled: false}
+  mongo: {uri: "mongodb://127.0.0.1:${this.mongoPort}", database: fluxgate}
   rules: ${rules}
   server: {http: "127.0.0.1:${http}", grpc: "", admin: "127.0.0.1:${admin}", auth: {tokens-file: "${join(this.folder, "tokens.yaml")}"}}
 `,
