@@ -27,12 +27,12 @@ TEST := go test -race -shuffle=on -vet=off -p 4 -skip '$(NO_RACE)'
 SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal/chaos
 
 .DEFAULT_GOAL := help
-.PHONY: help check console console-check console-e2e format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet
+.PHONY: help check console console-check console-e2e console-pictures format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
 
-check: format-check lint console-check test console-e2e ## everything CI runs, in every module; the linter runs vet
+check: format-check lint console-check test ## what CI runs but for the browser, in every module; the linter runs vet
 
 format: ## rewrite the Go files with gofmt
 	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
@@ -68,6 +68,9 @@ console-check: console/node_modules/.package-lock.json ## lint and test the cons
 
 console-e2e: console/node_modules/.package-lock.json ## look at every screen of the console in a browser
 	cd console && npm run --silent e2e
+
+console-pictures: console/node_modules/.package-lock.json ## take the pictures of docs/console.md from a fleet under load, three minutes
+	cd console && E2E=pictures.ts npm run --silent e2e
 
 console/node_modules/.package-lock.json: console/package-lock.json
 	cd console && npm ci --ignore-scripts --no-audit --no-fund

@@ -76,10 +76,11 @@ export class Fleet {
   }
 
   // load sends requests of callers, one of them far above the limit, until stop.
-  load(): void {
+  load(busiest = attacker): void {
+    this.stopLoad();
     const timer = setInterval(() => {
       const server = this.servers[Math.floor(Math.random() * this.servers.length)]!;
-      const user = Math.random() < 0.6 ? attacker : "user-" + Math.floor(Math.random() * 20);
+      const user = Math.random() < 0.6 ? busiest : "user-" + Math.floor(Math.random() * 20);
       void server.check({ ruleSet: "api-limits", userId: user, ip: "192.0.2.7", method: "GET", path: "/api/orders" }).catch(() => {});
     }, 20);
     this.stopLoad = () => clearInterval(timer);
