@@ -264,27 +264,28 @@ func includes(wantSet, wantRule, ruleSet, rule string) bool {
 // Callers returns the heaviest callers of late.
 func (i *Insight) Callers(ctx context.Context, q admin.CallersQuery, view View) (*admin.Callers, error) {
 	q.Limit, q.Outcome = cmp.Or(q.Limit, reportedCallers), cmp.Or(q.Outcome, admin.CallersLimited)
-	list, reported := limitedList, func(r *report) *reportedCallerLs { return &r.Limited }
+	list, index, reported := limitedList, 0, func(r *report) *reportedCallerLs { return &r.Limited }
 	if q.Outcome == admin.CallersAllowed {
-		list, reported = allowedList, func(r *report) *reportedCallerLs { return &r.Allowed }
+		list, index, reported = allowedList, 1, func(r *report) *reportedCallerLs { return &r.Allowed }
 	}
 	now := time.Now()
 	others, problem := i.others(ctx)
-	own := i.recorder.callers(list, mostCallers, q.RuleSet, q.Rule)
-	m := merger{q: &q, view: &view, callers: map[string]*mergedCaller{}}
+	m := merger{q: &q, view: &view, callers: map[callerKey]*mergedCaller{}}
+	own := i.recorder.callers(list, mostCallers, m.includes)
 	for j := range own.callers {
 		c := &own.callers[j]
-		m.add(&admin.Caller{RuleSet: c.ruleSet, Rule: c.rule, Key: i.show(c), Count: c.count, Error: c.error}, own.floor)
+		m.add(&admin.Caller{RuleSet: c.ruleSet, Rule: c.rule, Key: i.show(c), Count: c.count, Error: c.error}, own.floor())
 	}
-	m.floors = own.floor
+	m.floors = own.floor()
 	since := own.since
 	for _, r := range others {
 		l := reported(r)
+		floor := r.floor(l, index, &view, q.RuleSet)
 		for _, c := range l.Callers {
 			of := &r.Rules[c.Rule]
-			m.add(&admin.Caller{RuleSet: of.RuleSet, Rule: of.Rule, Key: c.Key, Count: c.Count, Error: c.Error}, l.Floor)
+			m.add(&admin.Caller{RuleSet: of.RuleSet, Rule: of.Rule, Key: c.Key, Count: c.Count, Error: c.Error}, floor)
 		}
-		m.floors += l.Floor
+		m.floors += floor
 		since = min(since, now.Unix()-l.Age)
 	}
 	out := &admin.Callers{Outcome: q.Outcome, Since: time.Unix(since, 0).UTC(), Callers: m.top(), Problem: problem}
@@ -313,8 +314,14 @@ func (i *Insight) complete(out *admin.Callers, list func(*rule) *callerList, vie
 type merger struct {
 	q       *admin.CallersQuery
 	view    *View
-	callers map[string]*mergedCaller // by their keys, which are bound to rules
-	floors  uint64                   // the sum of what servers may have of a caller that they do not list
+	callers map[callerKey]*mergedCaller
+	floors  uint64 // the sum of what servers may have of a caller that they do not list
+}
+
+// callerKey is the key of a caller and its rule: a report may name any rule.
+type callerKey struct {
+	ruleKey
+	key string
 }
 
 type mergedCaller struct {
@@ -322,17 +329,20 @@ type mergedCaller struct {
 	listed uint64 // the floors of the servers that list it
 }
 
+// includes reports whether the callers of a rule were asked for and may be seen.
+func (m *merger) includes(of ruleKey) bool {
+	return includes(m.q.RuleSet, m.q.Rule, of.ruleSet, of.rule) && m.view.rule(of.ruleSet)
+}
+
 func (m *merger) add(c *admin.Caller, floor uint64) {
-	if !includes(m.q.RuleSet, m.q.Rule, c.RuleSet, c.Rule) || !m.view.rule(c.RuleSet) {
+	key := callerKey{ruleKey{c.RuleSet, c.Rule}, c.Key}
+	if !m.includes(key.ruleKey) {
 		return
 	}
-	sum := m.callers[c.Key]
+	sum := m.callers[key]
 	if sum == nil {
-		m.callers[c.Key] = &mergedCaller{*c, floor}
+		m.callers[key] = &mergedCaller{*c, floor}
 		return
-	}
-	if sum.RuleSet != c.RuleSet || sum.Rule != c.Rule {
-		return // an invalid report
 	}
 	sum.Count += c.Count
 	sum.Error += c.Error

@@ -165,3 +165,55 @@ func TestFleet_Views(t *testing.T) {
 		}
 	})
 }
+
+// A tenant sees its callers however busy those of others are, and neither counts nor
+// errors tell how busy they are.
+func TestFleet_BusyNeighbour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, store := new(reports), memory(t)
+		sets := []*fluxgate.RuleSet{set(t, "mine", perUser("r", 1))}
+		for i := range 3 {
+			sets = append(sets, set(t, fmt.Sprint("busy-", i), perUser("r", 1)))
+		}
+		one, second := start(t, store, insight.Config{Fleet: shared.as("a")}, sets), start(t, store, insight.Config{Fleet: shared.as("b")}, sets)
+		mine := func(id string) bool { return id == "mine" }
+		tenant := insight.View{RuleSet: mine, Identities: mine}
+		seen := func() string {
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			all := ""
+			for _, c := range one.callers(t, admin.CallersQuery{}, tenant).Callers {
+				all += fmt.Sprintf("%s %d±%d; ", c.Identity, c.Count, c.Error)
+			}
+			return all
+		}
+		for _, n := range []*node{one, second} {
+			n.check(t, 3, fluxgate.Request{UserID: "bob"})
+		}
+		want := "user bob 5±0; "
+		if got := seen(); got != want {
+			t.Fatalf("alone it sees %q, want %q", got, want)
+		}
+		for user := range 400 {
+			for i := range 3 {
+				one.check(t, 7, fluxgate.Request{RuleSet: fmt.Sprint("busy-", i), UserID: fmt.Sprint("u", user)})
+			}
+		}
+		if got := seen(); got != want {
+			t.Errorf("beside busy rule sets on this server it sees %q, want %q", got, want)
+		}
+		for user := range 10 {
+			second.check(t, 1_000, fluxgate.Request{RuleSet: "busy-0", UserID: fmt.Sprint("u", user)})
+		}
+		if got := seen(); got != want {
+			t.Errorf("beside some busy callers on the other server it sees %q, want %q", got, want)
+		}
+		for user := range 100 {
+			second.check(t, 1_000, fluxgate.Request{RuleSet: "busy-1", UserID: fmt.Sprint("u", user)})
+		}
+		// The other server no longer lists its caller, with 2 or 3 requests.
+		if got := seen(); got != "user bob 2±3; " && got != "user bob 3±2; " {
+			t.Errorf("beside busy rule sets on the other server it sees %q", got)
+		}
+	})
+}

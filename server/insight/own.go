@@ -11,7 +11,7 @@ import (
 // own returns the report of this server, with so many rules and callers at most.
 func (i *Insight) own(now time.Time, rules, callers int) *report {
 	r := i.recorder
-	limitedCallers, allowedCallers := r.callers(limitedList, callers, "", ""), r.callers(allowedList, callers, "", "")
+	limitedCallers, allowedCallers := r.callers(limitedList, callers, anyRule), r.callers(allowedList, callers, anyRule)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	out := &report{
@@ -19,7 +19,8 @@ func (i *Insight) own(now time.Time, rules, callers int) *report {
 		Draining: i.config.Draining != nil && i.config.Draining(), Steps: r.steps(), Total: r.series(&r.total),
 	}
 	for id, h := range r.ruleSets.Entries() {
-		out.RuleSets = append(out.RuleSets, reportedSet{id, r.series(h)})
+		floors := [2]uint64{limitedCallers.floors[id], allowedCallers.floors[id]}
+		out.RuleSets = append(out.RuleSets, reportedSet{id, r.series(h), floors})
 	}
 	slices.SortFunc(out.RuleSets, func(a, b reportedSet) int {
 		return cmp.Or(cmp.Compare(b.sum(), a.sum()), cmp.Compare(a.ID, b.ID))
@@ -143,23 +144,33 @@ type ownCaller struct {
 // ownCallers are the callers of this server since a time.
 type ownCallers struct {
 	callers []ownCaller
-	floor   uint64
+	floors  map[string]uint64 // by rule set, the most requests of a caller that is not listed
 	since   int64
+}
+
+// floor returns the most requests of any caller that is not listed.
+func (o *ownCallers) floor() (n uint64) {
+	for _, floor := range o.floors {
+		n = max(n, floor)
+	}
+	return n
 }
 
 // The lists of a rule.
 func limitedList(r *rule) *callerList { return &r.limited }
 func allowedList(r *rule) *callerList { return &r.allowed }
 
-// callers returns the callers with the most requests, of one rule set or rule if it is
-// named.
-func (r *Recorder) callers(list func(*rule) *callerList, most int, ruleSet, id string) (out ownCallers) {
+func anyRule(ruleKey) bool { return true }
+
+// callers returns the callers with the most requests under the rules that are included.
+func (r *Recorder) callers(list func(*rule) *callerList, most int, included func(ruleKey) bool) ownCallers {
+	out := ownCallers{floors: map[string]uint64{}}
 	for key, of := range r.rules.Entries() {
-		if ruleSet != "" && key.ruleSet != ruleSet || id != "" && key.rule != id {
+		if !included(key) {
 			continue
 		}
 		found, floor := list(of).top(most)
-		out.floor = max(out.floor, floor)
+		out.floors[key.ruleSet] = max(out.floors[key.ruleSet], floor)
 		for _, c := range found {
 			out.callers = append(out.callers, ownCaller{key, c})
 		}
@@ -167,10 +178,10 @@ func (r *Recorder) callers(list func(*rule) *callerList, most int, ruleSet, id s
 	slices.SortFunc(out.callers, func(a, b ownCaller) int {
 		return cmp.Or(cmp.Compare(b.count, a.count), slices.Compare(a.id[:], b.id[:]))
 	})
-	if len(out.callers) > most {
-		out.floor = max(out.floor, out.callers[most].count+out.callers[most].error)
-		out.callers = out.callers[:most]
+	for _, c := range out.callers[min(most, len(out.callers)):] {
+		out.floors[c.ruleSet] = max(out.floors[c.ruleSet], c.count+c.error)
 	}
+	out.callers = out.callers[:min(most, len(out.callers))]
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	out.since = r.opened[1]
@@ -180,7 +191,7 @@ func (r *Recorder) callers(list func(*rule) *callerList, most int, ruleSet, id s
 // reported returns callers as the report has them, and adds their rules to it. The lock is
 // held.
 func (r *Recorder) reported(to *report, i *Insight, from ownCallers) reportedCallerLs {
-	out := reportedCallerLs{Age: max(0, r.second+1-from.since), Floor: from.floor}
+	out := reportedCallerLs{Age: max(0, r.second+1-from.since), Floor: from.floor()}
 	for _, c := range from.callers {
 		at := slices.IndexFunc(to.Rules, func(of reportedRule) bool { return of.RuleSet == c.ruleSet && of.Rule == c.rule })
 		if at < 0 {

@@ -55,7 +55,7 @@ type Recorder struct {
 	start     int64       // the first second that is recorded
 	second    int64       // the last second that has ended
 	opened    [2]int64    // when the current and the last window of callers began
-	full      atomic.Bool // there was no place for a rule
+	full      atomic.Bool // there was no place for a rule or a rule set
 }
 
 var _ fluxgate.Observer = (*Recorder)(nil)
@@ -156,7 +156,11 @@ func (r *Recorder) ruleSetOf(id string, d *fluxgate.Decision) *history {
 	if h := r.ruleSets.Entries()[id]; h != nil {
 		return h
 	}
-	if d.Reason == fluxgate.ReasonNoRuleSet || len(r.ruleSets.Entries()) >= maxRuleSets {
+	if d.Reason == fluxgate.ReasonNoRuleSet {
+		return nil
+	}
+	if len(r.ruleSets.Entries()) >= maxRuleSets {
+		r.full.Store(true)
 		return nil
 	}
 	h, _ := r.ruleSets.Add(strings.Clone(id), maxRuleSets, func() *history { return new(history) })
@@ -233,10 +237,12 @@ func (r *Recorder) rotate(second int64) {
 	}
 }
 
-// dropIdle makes room for rules that have requests.
+// dropIdle makes room for rules and rule sets that have requests.
 func (r *Recorder) dropIdle(second int64) {
+	isIdle := func(h *history) bool { return second-max(h.used, r.start) >= idle }
+	r.ruleSets.Drop(func(_ string, h *history) bool { return isIdle(h) })
 	r.rules.Drop(func(_ ruleKey, of *rule) bool {
-		if second-max(of.used, r.start) < idle {
+		if !isIdle(&of.history) {
 			return false
 		}
 		of.limited.release(&r.extra)

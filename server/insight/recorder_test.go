@@ -247,6 +247,35 @@ func TestRecorder_ManyRules(t *testing.T) {
 	})
 }
 
+// Rule sets that are idle give their places to others.
+func TestRecorder_ManyRuleSets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sets []*fluxgate.RuleSet
+		for i := range 101 {
+			sets = append(sets, set(t, fmt.Sprint("s", i), perUser("r", 5)))
+		}
+		n := start(t, memory(t), insight.Config{}, sets)
+		last := func() float64 {
+			n.check(t, 1, fluxgate.Request{UserID: "u", RuleSet: "s100"})
+			time.Sleep(2 * time.Second)
+			live := n.live(t, admin.LiveQuery{Scope: admin.ScopeServer, RuleSet: "s100"}, everything)
+			got, _ := sums(&live.Series, 1)
+			return got[0]
+		}
+		for _, s := range sets {
+			n.check(t, 1, fluxgate.Request{UserID: "u", RuleSet: s.ID()})
+		}
+		if got := last(); got != 0 {
+			t.Errorf("more rule sets than there are places: the last has %v requests", got)
+		}
+		time.Sleep(2 * time.Hour)
+		last() // finds no place, and makes room
+		if got := last(); got != 1 {
+			t.Errorf("the last has %v requests, want 1", got)
+		}
+	})
+}
+
 // A decision is recorded without an allocation, also with more callers than a list holds.
 func TestRecorder_Allocations(t *testing.T) {
 	rules := []fluxgate.Rule{perUser("r", 1_000), perUser("s", 2)}

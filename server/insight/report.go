@@ -62,6 +62,8 @@ type report struct {
 type reportedSet struct {
 	ID string `json:"id"`
 	reportedSeries
+	// Floors are the most requests of a caller that is not listed, limited and allowed.
+	Floors [2]uint64 `json:"f"`
 }
 
 // reportedSeries is the requests in each step by outcome.
@@ -106,7 +108,7 @@ type reportedNode struct {
 
 // encode returns the report as JSON of at most MaxReport bytes. What does not fit is left
 // out: first the series of rule sets, then the callers, the rules and the revisions with
-// the fewest requests.
+// the fewest requests, then the errors of nodes and the nodes.
 func (r *report) encode() []byte {
 	for {
 		text, _ := json.Marshal(r) // numbers and strings: never fails
@@ -117,21 +119,48 @@ func (r *report) encode() []byte {
 		case len(r.RuleSets) > 1:
 			r.RuleSets = r.RuleSets[:len(r.RuleSets)/2]
 		case len(r.Limited.Callers)+len(r.Allowed.Callers) > 2:
-			r.Limited.shorten()
-			r.Allowed.shorten()
-		default:
+			r.shorten(&r.Limited, 0)
+			r.shorten(&r.Allowed, 1)
+		case len(r.RuleSets)+len(r.Rules)+len(r.Revisions) > 0:
 			r.RuleSets, r.Rules, r.Revisions = nil, nil, nil
 			r.Limited.Callers, r.Allowed.Callers = nil, nil
+		case slices.ContainsFunc(r.Redis, func(n reportedNode) bool { return n.Error != "" }):
+			for i := range r.Redis {
+				r.Redis[i].Error = ""
+			}
+		default:
+			r.Redis = r.Redis[:len(r.Redis)/2]
 		}
 	}
 }
 
-// shorten leaves the second half out.
-func (l *reportedCallerLs) shorten() {
-	if keep := len(l.Callers) / 2; len(l.Callers) > 0 {
-		l.Floor = max(l.Floor, l.Callers[keep].Count+l.Callers[keep].Error)
-		l.Callers = l.Callers[:keep]
+// shorten leaves the second half of a list out.
+func (r *report) shorten(l *reportedCallerLs, list int) {
+	keep := len(l.Callers) / 2
+	for _, c := range l.Callers[keep:] {
+		l.Floor = max(l.Floor, c.Count+c.Error)
+		for i := range r.RuleSets {
+			if of := &r.RuleSets[i]; of.ID == r.Rules[c.Rule].RuleSet {
+				of.Floors[list] = max(of.Floors[list], c.Count+c.Error)
+			}
+		}
 	}
+	l.Callers = l.Callers[:keep]
+}
+
+// floor returns the most requests of a caller that is not in a list, as far as a caller of
+// the admin API may know. A tenant must not learn how busy others are: for it the floor is
+// that of its own rule sets.
+func (r *report) floor(l *reportedCallerLs, list int, view *View, ruleSet string) (n uint64) {
+	if view.All && ruleSet == "" {
+		return l.Floor
+	}
+	for i := range r.RuleSets {
+		if of := &r.RuleSets[i]; (ruleSet == "" || of.ID == ruleSet) && view.RuleSet(of.ID) {
+			n = max(n, of.Floors[list])
+		}
+	}
+	return n
 }
 
 var errReport = errors.New("not a valid report")
@@ -178,7 +207,7 @@ func (r *report) check() string {
 		}
 	}
 	for i := range r.RuleSets {
-		if !fluxgate.ValidID(r.RuleSets[i].ID) || !r.RuleSets[i].valid(r.Steps) {
+		if !fluxgate.ValidID(r.RuleSets[i].ID) || !r.RuleSets[i].valid(r.Steps) || slices.Max(r.RuleSets[i].Floors[:]) > maxCount {
 			return "a rule set"
 		}
 	}
@@ -216,6 +245,11 @@ func validTimes(steps int, series ...[]float64) bool {
 }
 
 func (l *reportedCallerLs) valid(rules int) bool {
+	for i, c := range l.Callers {
+		if slices.ContainsFunc(l.Callers[:i], func(o reportedCaller) bool { return o.Rule == c.Rule && o.Key == c.Key }) {
+			return false // it would count several times
+		}
+	}
 	return len(l.Callers) <= reportedCallers && l.Floor <= maxCount && !slices.ContainsFunc(l.Callers, func(c reportedCaller) bool {
 		return c.Rule < 0 || c.Rule >= rules || c.Count > maxCount || c.Error > maxCount || len(c.Key) != fluxgate.ShownKeyLength ||
 			strings.Trim(c.Key, "0123456789abcdef") != ""

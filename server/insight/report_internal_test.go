@@ -29,7 +29,7 @@ func largest() *report {
 		r.Rules = append(r.Rules, reportedRule{RuleSet: name, Rule: fmt.Sprint(name, i), Counts: [outcomes]uint64{1 << 40}})
 	}
 	for i := range reportedCallers {
-		c := reportedCaller{Rule: i, Key: strings.Repeat("a", 48), Count: 1 << 40, Error: 1 << 30}
+		c := reportedCaller{Rule: i, Key: fmt.Sprintf("%048x", i), Count: 1 << 40, Error: 1 << 30}
 		r.Limited.Callers, r.Allowed.Callers = append(r.Limited.Callers, c), append(r.Allowed.Callers, c)
 	}
 	for i := range maxRevisions {
@@ -62,6 +62,19 @@ func TestReport_Largest(t *testing.T) {
 	}
 }
 
+// Errors of Redis with any characters do not make a report too long.
+func TestReport_LongErrors(t *testing.T) {
+	for name, text := range map[string]string{"escaped": "<", "wide": "\u4e16"} {
+		r := largest()
+		for i := range r.Redis {
+			r.Redis[i].Node, r.Redis[i].Error = strings.Repeat(text, maxText), strings.Repeat(text, maxNodeError)
+		}
+		if got, err := parseReport(r.encode()); err != nil || len(got.Redis) == 0 || !got.Redis[0].Open {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A report that is out of bounds is refused.
 func TestReport_Invalid(t *testing.T) {
 	valid := func() *report {
@@ -76,7 +89,7 @@ func TestReport_Invalid(t *testing.T) {
 		"a negative quantile": func(r *report) { r.P99 = []float64{-1} },
 		"a recent quantile":   func(r *report) { r.Recent50 = -1 },
 		"a rule set's series": func(r *report) {
-			r.RuleSets = []reportedSet{{"a", reportedSeries{[outcomes][]uint32{{1, 2}}}}}
+			r.RuleSets = []reportedSet{{ID: "a", reportedSeries: reportedSeries{[outcomes][]uint32{{1, 2}}}}}
 		},
 		"the name of a rule set": func(r *report) { r.RuleSets = []reportedSet{{ID: "a b"}} },
 		"many rule sets":         func(r *report) { r.RuleSets = make([]reportedSet, reportedRuleSets+1) },
@@ -95,6 +108,13 @@ func TestReport_Invalid(t *testing.T) {
 		"the length of a key":    func(r *report) { r.Allowed.Callers = []reportedCaller{{Key: "aa"}} },
 		"a count of a caller": func(r *report) {
 			r.Allowed.Callers = []reportedCaller{{Key: strings.Repeat("a", 48), Count: maxCount + 1}}
+		},
+		"a caller twice": func(r *report) {
+			c := reportedCaller{Key: strings.Repeat("a", 48), Count: 1}
+			r.Allowed.Callers = []reportedCaller{c, c}
+		},
+		"the floor of a rule set": func(r *report) {
+			r.RuleSets = []reportedSet{{ID: "a", Floors: [2]uint64{0, maxCount + 1}}}
 		},
 		"many callers": func(r *report) { r.Limited.Callers = make([]reportedCaller, reportedCallers+1) },
 		"a floor":      func(r *report) { r.Limited.Floor = maxCount + 1 },
