@@ -66,6 +66,11 @@ func TestWriteIdentity(t *testing.T) {
 		{composite("attr:plan", "attr:session_id", "attr:none"), full, "plan gold, ip 2001:db8:1:2::/64"},
 		{composite("descriptor"), full, "route r1"},
 		{composite("descriptor:route", "descriptor:API_KEY"), full, "route r1"},
+		{fluxgate.Rule{Scope: fluxgate.ScopeUser}, fluxgate.Request{IP: here, UserID: "bearer hidden"}, ""},
+		{fluxgate.Rule{Scope: fluxgate.ScopeUser}, fluxgate.Request{UserID: "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.hidden"}, ""},
+		{fluxgate.Rule{Scope: fluxgate.ScopeUser}, fluxgate.Request{UserID: "basically.eyJ.a"}, "user basically.eyJ.a"},
+		{composite("attr:plan", "header:x-client"), fluxgate.Request{Attributes: full.Attributes, Headers: map[string][]string{"X-Client": {"Basic aGlkZGVu"}}}, "plan gold"},
+		{composite("descriptor"), fluxgate.Request{Descriptor: []fluxgate.DescriptorEntry{{Key: "client", Value: "Bearer hidden"}, {Key: "route", Value: "r1"}}}, "route r1"},
 		{fluxgate.Rule{Scope: fluxgate.ScopeUser}, fluxgate.Request{UserID: "a\x1b[2J\u202eb\xff"}, "user a\ufffd[2J\ufffdb\ufffd"},
 	} {
 		c.rule.ID, c.rule.Bands = "r", []fluxgate.Band{fluxgate.PerMinute(5)}

@@ -14,7 +14,7 @@ import (
 // characters that are not graphic are replaced. Nothing is allocated.
 //
 // It never writes an API key, nor a header, an attribute or an entry of a descriptor whose
-// name suggests a secret. Such a part is left out, so the result can be empty. It is empty
+// name suggests a secret, nor a value that looks like one, such as a bearer token. Such a part is left out, so the result can be empty. It is empty
 // too if [WithIdentity] names the callers.
 func (e *Engine) WriteIdentity(to []byte, r *EvaluatedRule) int {
 	w := identityWriter{to: to}
@@ -118,7 +118,7 @@ func (w *identityWriter) named(name, value string) bool {
 }
 
 func (w *identityWriter) value(name, value string) bool {
-	if value != "" {
+	if value != "" && !secret.IsValue(value) {
 		w.part(name, value)
 	}
 	return value != ""

@@ -17,3 +17,17 @@ func IsName(name string) bool {
 	}
 	return false
 }
+
+// schemes are those of the header Authorization.
+var schemes = [...]string{"bearer", "basic", "digest", "negotiate"}
+
+// IsValue reports whether a value looks like a credential whatever its name is: it begins
+// with a scheme of authentication, or is a JSON Web Token. It allocates nothing.
+func IsValue(value string) bool {
+	for _, scheme := range schemes {
+		if n := len(scheme); len(value) > n && value[n] == ' ' && strings.EqualFold(value[:n], scheme) {
+			return true
+		}
+	}
+	return strings.HasPrefix(value, "eyJ") && strings.Count(value, ".") >= 2
+}
