@@ -149,8 +149,13 @@ func (a *API) Patterns() []string {
 	return patterns
 }
 
-// ServeHTTP answers one request.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
+// ServeHTTP answers one request. Answers may have identities: no browser or proxy keeps
+// them, or takes them for something else than JSON.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	a.handler.ServeHTTP(w, r)
+}
 
 // serveDescription serves the description in OpenAPI 3.1, and in 3.0 for tools
 // that do not read 3.1.

@@ -75,8 +75,12 @@ func TestInsight_Queries(t *testing.T) {
 		"/v1/callers?ruleSet=a&rule=%28request%29&limit=1": http.StatusOK,
 		"/v1/fleet?ruleSet=a":                              http.StatusUnprocessableEntity,
 	} {
-		if got := r.send(t, http.MethodGet, path, ""); got.status != want {
+		got := r.send(t, http.MethodGet, path, "")
+		if got.status != want {
 			t.Errorf("%s answers %d, want %d: %s", path, got.status, want, got.body)
+		}
+		if got.header.Get("Cache-Control") != "no-store" || got.header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s has the headers %v: a browser may keep the answer", path, got.header)
 		}
 	}
 	for _, path := range []string{"/v1/live?ruleSet=yours", "/v1/callers?ruleSet=yours"} {
