@@ -244,8 +244,10 @@ func simulationError(report *simulate.Report) error {
 	switch {
 	case report.Problems():
 		return errors.New("a log was not read to its end: the report covers the lines before")
-	case report.Requests == 0:
-		return errors.New("no line of the logs could be parsed: see --format and --field")
+	case report.Requests > 0:
+		return nil
+	case !slices.ContainsFunc(report.Logs, func(l simulate.Log) bool { return l.Lines > 0 }):
+		return errors.New("the logs are empty")
 	}
-	return nil
+	return errors.New("no line of the logs could be parsed: they must be in the combined format of nginx or Apache, in Envoy's, or JSON lines; see --format and --field")
 }

@@ -20,7 +20,7 @@ const simulated = "../../examples/simulate/"
 func TestSimulate_Usage(t *testing.T) {
 	folder := t.TempDir()
 	two := write(t, folder, "two.yaml", "ruleSets:\n"+indent(ruleSet("a", 2))+indent(ruleSet("b", 2)))
-	rules, log := simulated+"proposed.yaml", simulated+"access.log"
+	rules, log, empty := simulated+"proposed.yaml", simulated+"access.log", write(t, folder, "empty.log", "")
 	for _, c := range []struct {
 		args string
 		code int
@@ -41,7 +41,8 @@ func TestSimulate_Usage(t *testing.T) {
 		{"--rules " + folder + "/none.yaml --log " + log, exitError, "none.yaml"},
 		{"--rules " + rules + " --log " + folder + "/none.log", exitError, "none.log"},
 		{"--rules " + rules + " --log " + folder, exitUsage, "name the files in it"},
-		{"--rules " + rules + " --log " + rules, exitError, "no line of the logs could be parsed"},
+		{"--rules " + rules + " --log " + rules, exitError, "no line of the logs could be parsed: they must be in the combined format"},
+		{"--rules " + rules + " --log " + empty, exitError, "fluxgate: the logs are empty"},
 		{"--rules " + rules + " --log " + log + " --html " + folder + "/none/x.html", exitError, "none/x.html"},
 	} {
 		code, out, errs := call(t, append([]string{"simulate"}, strings.Fields(c.args)...)...)

@@ -148,11 +148,13 @@ func (r *replay) finish() *Report {
 	}
 	r.minutes.close()
 	report.BusiestMinutes = append(report.BusiestMinutes, r.minutes.best...)
-	report.Notes = append(report.Notes, r.proposed.notes(&r.contents)...)
+	if report.Requests > 0 { // else no line has anything
+		report.Notes = append(report.Notes, r.proposed.notes(&r.contents)...)
+	}
 	report.Proposed = r.proposed.result()
 	if r.current != nil {
 		for _, note := range r.current.notes(&r.contents) {
-			if !slices.Contains(report.Notes, note) {
+			if report.Requests > 0 && !slices.Contains(report.Notes, note) {
 				report.Notes = append(report.Notes, note)
 			}
 		}
