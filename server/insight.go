@@ -25,11 +25,12 @@ func (a *App) buildInsight(context.Context) error {
 	return nil
 }
 
-// revisions returns the revisions of the rule sets in effect.
+// revisions returns the revisions of the rule sets in effect, copies on disk included: they
+// may differ from what other servers have.
 func (a *App) revisions() map[string]int64 {
 	all := map[string]int64{}
 	for _, s := range a.rules.Status() {
-		if s.Source == reload.FromSource {
+		if s.Source != reload.FromNowhere {
 			all[s.RuleSet] = s.Revision
 		}
 	}

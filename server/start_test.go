@@ -131,6 +131,9 @@ func TestStart_MongoFrozen(t *testing.T) {
 	if h := r.Health(t.Context()); h.Status != "degraded" || h.Rules.Sets[0].Source != "copy" || h.Rules.Sets[0].Error == "" {
 		t.Errorf("health %+v", h)
 	}
+	if status, body := get(t, r.adminURL()+"/v1/fleet"); status != http.StatusOK || !strings.Contains(body, `"revisions":{"api-limits":1}`) {
+		t.Errorf("the fleet does not show the revision of the copy: %d %s", status, body)
+	}
 	if status, body := get(t, client+"/readyz"); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)
 	}

@@ -39,9 +39,13 @@ func hostileFleet() *adminAnswers {
 func TestTop_Once(t *testing.T) {
 	quiet := &adminAnswers{
 		live:    `{"scope":"server","servers":1,"stepSeconds":2,"end":"2026-11-16T15:00:00Z","series":{},"rules":[]}`,
-		fleet:   `{"servers":[{"name":"gw-1","version":"1.4.0"}],"total":{},"differing":[]}`,
+		fleet:   `{"servers":[{"name":"gw-1","version":"1.4.0","revisions":{"api-limits":0}}],"total":{},"differing":[]}`,
 		callers: `{"outcome":"limited","since":"2026-11-16T14:59:00Z","callers":[]}`,
 	}
+	fresh := &adminAnswers{live: quiet.live, fleet: strings.Replace(quiet.fleet, `"api-limits":0`, "", 1), callers: quiet.callers}
+	alone := &adminAnswers{live: quiet.live, callers: quiet.callers, fleet: `{"servers":[{"name":"gw-1","version":"1.4.0","reportedAt":"2026-11-16T15:00:00Z",
+ "revisions":{"api-limits":1},"redis":[{"node":"10.0.0.2:6379","open":true,"since":"2026-11-16T14:59:51Z"}]}],
+ "total":{},"differing":[],"problem":"Redis does not answer: these are the numbers of this server only."}`}
 	outage := busyFleet()
 	outage.fleet = strings.Replace(outage.fleet, `"differing"`, `"problem":"Redis does not answer: the numbers are of this server only","differing"`, 1)
 	outage.live = strings.Replace(outage.live, `"rules"`, `"problem":"Redis does not answer: the numbers are of this server only","rules"`, 1)
@@ -54,7 +58,9 @@ func TestTop_Once(t *testing.T) {
 		{"once-80", "", busyFleet(), []string{"--once"}},
 		{"once-140", "140", busyFleet(), nil},
 		{"quiet", "", quiet, nil},
+		{"without-rules", "", fresh, nil},
 		{"outage", "", outage, nil},
+		{"outage-seen-by-one", "", alone, nil},
 		{"hostile", "", hostileFleet(), nil},
 		{"json", "", busyFleet(), []string{"--output", "json"}},
 	} {
@@ -126,7 +132,7 @@ func TestTop_ManyProblems(t *testing.T) {
 	for range 50 {
 		answers.Live.Rules = append(answers.Live.Rules, admin.RuleRates{RuleSet: "s", Rule: "rule"})
 		answers.Callers.Callers = append(answers.Callers.Callers, admin.Caller{Identity: "caller"})
-		answers.Fleet.Servers = append(answers.Fleet.Servers, admin.Server{Name: "gw", Draining: true})
+		answers.Fleet.Servers = append(answers.Fleet.Servers, admin.Server{Name: "gw", Draining: true, Revisions: map[string]int64{"s": 1}})
 	}
 	shown := map[string]int{}
 	for _, l := range answers.lines(80, 24, "fluxgate top", nil) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fluxgate/fluxgate/admin"
 )
 
 // maxHealth is how many problems top shows: the rules and the callers must stay on
@@ -28,6 +30,9 @@ func (a *topAnswers) health() []topLine {
 	}
 	if n := a.Fleet.Total.Degraded; n > 0 {
 		add(yellow, "degraded: %s requests per second are decided without Redis", rate(n))
+	}
+	if !slices.ContainsFunc(a.Fleet.Servers, func(s admin.Server) bool { return len(s.Revisions) > 0 }) {
+		add(yellow, "no rules are loaded, or none that you may read; see fluxgate rules apply --help")
 	}
 	for i := range a.Fleet.Differing {
 		d := &a.Fleet.Differing[i]
@@ -78,7 +83,7 @@ func (a *topAnswers) openBreakers() []string {
 	for _, node := range nodes {
 		o := outages[node]
 		from := "all servers"
-		if len(o.servers) < len(a.Fleet.Servers) {
+		if len(o.servers) < len(a.Fleet.Servers) || a.Fleet.Problem != "" { // the others are not known then
 			from = word(strings.Join(o.servers, ", "))
 		}
 		text := fmt.Sprintf("Redis %s is unavailable from %s for %s", word(node), from, duration(o.longest))
