@@ -135,3 +135,21 @@ func TestHeartbeat_UntrustedRecord(t *testing.T) {
 		t.Errorf("added to a full record: %v, %v", there, err)
 	}
 }
+
+// A record with so many entries that reading it delays Redis begins anew.
+func TestHeartbeat_HugeRecord(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	prefix := "beat-" + rand.Text()
+	command := []any{"HSET", prefix + ":gateways"}
+	for i := range 10*maxGateways + 1 {
+		command = append(command, fmt.Sprintf("%016x", i), time.Now().Add(50*time.Minute).UnixMilli())
+	}
+	if _, err := server.Do(t.Context(), command...); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, server.URI(), Config{Prefix: prefix, Refresh: beating})
+	countsEventually(t, 1, s)
+	if n, err := server.Do(t.Context(), "HLEN", prefix+":gateways"); err != nil || n != int64(1) {
+		t.Errorf("%v entries, %v", n, err)
+	}
+}

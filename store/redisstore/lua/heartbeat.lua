@@ -2,7 +2,8 @@
 --
 -- Writes the entry of one gateway, drops those that were not renewed in time, and
 -- counts the rest, by the server's clock. The record is bounded: a gateway that finds
--- it full is not added.
+-- it full is not added. If it has ten times as many entries others have written them, and
+-- reading it again and again would delay all requests: the record begins anew.
 --
 -- KEYS[1]  the gateways, a hash: id → when the entry ends, in ms
 -- ARGV     id, how long the entry lasts in ms, most entries
@@ -10,6 +11,7 @@
 
 local call, match = redis.call, string.match
 local LONGEST = 3600000 -- no entry lasts longer, whatever it says: a clock may step back
+local MOST_READ = 10000
 
 local time = call('TIME')
 local now = time[1] * 1000 + (time[2] - time[2] % 1000) / 1000
@@ -17,6 +19,10 @@ local id, lasts, most = ARGV[1], ARGV[2] + 0, ARGV[3] + 0
 
 local count = 0
 local entries = call('HGETALL', KEYS[1])
+if #entries > 2 * MOST_READ then
+  call('DEL', KEYS[1])
+  entries = {}
+end
 for i = 1, #entries, 2 do
   local ends = match(entries[i + 1], '^%d+')
   ends = ends and ends + 0 or 0
