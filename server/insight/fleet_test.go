@@ -1,6 +1,7 @@
 package insight_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -216,4 +217,38 @@ func TestFleet_BusyNeighbour(t *testing.T) {
 			t.Errorf("beside busy rule sets on the other server it sees %q", got)
 		}
 	})
+}
+
+// frozen is a fleet in a Redis that does not answer.
+type frozen struct{ member }
+
+func (frozen) Reports(ctx context.Context, _ int) (map[string][]byte, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// While Redis is frozen no reader waits longer than for one read, however many there are.
+func TestFleet_ReadersWhileFrozen(t *testing.T) {
+	fleet := func() (insight.Fleet, error) { return frozen{member{new(reports), "a"}}, nil }
+	n := start(t, memory(t), insight.Config{Fleet: fleet}, []*fluxgate.RuleSet{set(t, "api")})
+	longest := make(chan time.Duration)
+	for range 100 {
+		go func() {
+			var most time.Duration
+			for begun := time.Now(); time.Since(begun) < 3*time.Second; {
+				sent := time.Now()
+				if found, err := n.Fleet(t.Context(), everything); err != nil || found.Problem == "" {
+					t.Errorf("%+v, %v", found, err)
+				}
+				most = max(most, time.Since(sent))
+				time.Sleep(10 * time.Millisecond)
+			}
+			longest <- most
+		}()
+	}
+	for range 100 {
+		if most := <-longest; most > 2*time.Second {
+			t.Errorf("a reader waited %v for a read of a second", most)
+		}
+	}
 }
