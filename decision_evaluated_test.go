@@ -68,6 +68,8 @@ func TestWriteIdentity(t *testing.T) {
 		{composite("descriptor:route", "descriptor:API_KEY"), full, "route r1"},
 		{fluxgate.Rule{Scope: fluxgate.ScopeUser}, fluxgate.Request{IP: here, UserID: "bearer hidden"}, ""},
 		{fluxgate.Rule{Scope: fluxgate.ScopeUser}, fluxgate.Request{UserID: "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.hidden"}, ""},
+		{fluxgate.Rule{Scope: fluxgate.ScopeUser}, fluxgate.Request{UserID: "bob, ip 192.0.2.1"}, `user "bob, ip 192.0.2.1"`},
+		{fluxgate.Rule{Scope: fluxgate.ScopeUser}, fluxgate.Request{UserID: `"bob`}, `user ""bob"`},
 		{fluxgate.Rule{Scope: fluxgate.ScopeUser}, fluxgate.Request{UserID: "basically.eyJ.a"}, "user basically.eyJ.a"},
 		{composite("attr:plan", "header:x-client"), fluxgate.Request{Attributes: full.Attributes, Headers: map[string][]string{"X-Client": {"Basic aGlkZGVu"}}}, "plan gold"},
 		{composite("descriptor"), fluxgate.Request{Descriptor: []fluxgate.DescriptorEntry{{Key: "client", Value: "Bearer hidden"}, {Key: "route", Value: "r1"}}}, "route r1"},

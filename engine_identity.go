@@ -11,7 +11,8 @@ import (
 
 // WriteIdentity writes in plain words whose bucket an evaluated rule counts in, such as
 // "user alice", and returns how many bytes it has written. What does not fit is cut, and
-// characters that are not graphic are replaced. Nothing is allocated.
+// characters that are not graphic are replaced. Parts are separated by a comma and a space,
+// and a value that has these is in quotes. Nothing is allocated.
 //
 // It never writes an API key, nor a header, an attribute or an entry of a descriptor whose
 // name suggests a secret, nor a value that looks like one, such as a bearer token. Such a part is left out, so the result can be empty. It is empty
@@ -118,7 +119,13 @@ func (w *identityWriter) named(name, value string) bool {
 }
 
 func (w *identityWriter) value(name, value string) bool {
-	if value != "" && !secret.IsValue(value) {
+	switch {
+	case value == "" || secret.IsValue(value):
+	case strings.Contains(value, ", ") || value[0] == '"': // a user could name another one
+		w.part(name, "\"")
+		w.write(value)
+		w.write("\"")
+	default:
 		w.part(name, value)
 	}
 	return value != ""

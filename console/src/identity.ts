@@ -10,15 +10,17 @@ export interface Identity {
 const fields: Record<string, keyof Identity> = { user: "userId", ip: "ip", method: "method", path: "path" };
 
 // parseIdentity returns the fields of an identity, or undefined if it has a part that
-// is no field, was cut, or can be read in two ways: a user id may have a comma.
+// is no field, was cut, has characters that were replaced, or is in quotes, because it
+// could be read in two ways: a user id may have a comma.
 export function parseIdentity(text: string | undefined): Identity | undefined {
-  if (!text || text === "everyone" || text === "anonymous" || text.endsWith("…")) return undefined;
+  if (!text || text === "everyone" || text === "anonymous" || text.endsWith("…") || text.includes("\ufffd")) return undefined;
   const found: Identity = {};
   for (const part of text.split(", ")) {
     const space = part.indexOf(" ");
     const name = fields[part.slice(0, space)];
-    if (space < 1 || !name || found[name] !== undefined) return undefined;
-    found[name] = part.slice(space + 1);
+    const value = part.slice(space + 1);
+    if (space < 1 || !name || found[name] !== undefined || value.startsWith('"')) return undefined;
+    found[name] = value;
   }
   return found;
 }

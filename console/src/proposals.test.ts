@@ -10,7 +10,7 @@ describe("parseIdentity", () => {
     expect(parseIdentity("ip 192.0.2.1, path /api/a b")).toEqual({ ip: "192.0.2.1", path: "/api/a b" });
   });
   it("refuses what names no caller, is cut or ambiguous", () => {
-    for (const text of [undefined, "", "everyone", "anonymous", "user ali…", "tier premium", "user a, user b", "user a, b", " alice"]) {
+    for (const text of [undefined, "", "everyone", "anonymous", "user ali…", "tier premium", "user a, user b", "user a, b", " alice", "user a\ufffd", "user \"bob, ip 192.0.2.1\""]) {
       expect(parseIdentity(text), String(text)).toBeUndefined();
     }
   });
