@@ -135,7 +135,7 @@ type Caller struct {
 	Rule      string  `json:"rule" doc:"The rule."`
 	Key       string  `json:"key" doc:"The key of the bucket: a salted hash, bound to the rule."`
 	Identity  string  `json:"identity,omitempty" doc:"The caller in plain words, for the role identities. Absent for API keys, and for callers that this server has not seen."`
-	Count     uint64  `json:"count" doc:"How many requests it made, at most error too many."`
+	Count     uint64  `json:"count" doc:"How many requests it made, within error of the truth."`
 	Error     uint64  `json:"error" doc:"How far count can be off."`
 	PerSecond float64 `json:"perSecond" doc:"Count over the time since."`
 }

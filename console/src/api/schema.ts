@@ -473,7 +473,7 @@ export interface components {
         Caller: {
             /**
              * Format: int64
-             * @description How many requests it made, at most error too many.
+             * @description How many requests it made, within error of the truth.
              */
             count: number;
             /**

@@ -39,7 +39,7 @@ export function Callers() {
               <DataTable label="Callers" columns={columns(data.callers, who.roles.includes("write"))} rows={data.callers} keyOf={(c) => c.ruleSet + " " + c.rule + " " + c.key} />
             )}
             <Text size="xs" c="dimmed">
-              The counts begin <Ago time={data.since} />. They are at most the number behind ± too high.
+              The counts begin <Ago time={data.since} />. They are off by at most the number behind ±.
             </Text>
           </>
         )}
