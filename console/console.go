@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -37,9 +38,9 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // asset is a file as it is served.
 type asset struct {
-	kind       string
-	plain, zip []byte
-	tag        string
+	kind, tag string
+	plain     []byte
+	zip       func() []byte // compressed at the first request: servers start without it
 }
 
 // New returns the handler of [Path].
@@ -53,8 +54,8 @@ func New() (http.Handler, error) {
 		if err != nil {
 			return err
 		}
-		assets[strings.TrimPrefix(name, "dist/")], err = newAsset(name, text)
-		return err
+		assets[strings.TrimPrefix(name, "dist/")] = newAsset(name, text)
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the console: %w", err)
@@ -70,22 +71,21 @@ func New() (http.Handler, error) {
 	}), nil
 }
 
-func newAsset(name string, text []byte) (*asset, error) {
+func newAsset(name string, text []byte) *asset {
 	kind := mime.TypeByExtension(path.Ext(name))
 	if strings.HasSuffix(name, ".js") { // the table of the machine may say otherwise
 		kind = "text/javascript; charset=utf-8"
 	}
 	sum := sha256.Sum256(text)
+	return &asset{kind: kind, plain: text, tag: hex.EncodeToString(sum[:16]), zip: sync.OnceValue(func() []byte { return compress(text) })}
+}
+
+func compress(text []byte) []byte {
 	var zip bytes.Buffer
-	to, err := gzip.NewWriterLevel(&zip, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	if _, err = to.Write(text); err != nil {
-		return nil, err
-	}
-	err = to.Close()
-	return &asset{kind: kind, plain: text, zip: zip.Bytes(), tag: hex.EncodeToString(sum[:16])}, err
+	to, _ := gzip.NewWriterLevel(&zip, gzip.BestCompression) // the level exists
+	_, _ = to.Write(text)                                    // to memory: never fails
+	_ = to.Close()
+	return zip.Bytes()
 }
 
 func (a *asset) serve(w http.ResponseWriter, r *http.Request) {
@@ -102,7 +102,7 @@ func (a *asset) serve(w http.ResponseWriter, r *http.Request) {
 	body, tag := a.plain, a.tag
 	if acceptsGzip(r) {
 		h.Set("Content-Encoding", "gzip")
-		body, tag = a.zip, a.tag+"-gzip"
+		body, tag = a.zip(), a.tag+"-gzip"
 	}
 	h.Set("ETag", `"`+tag+`"`)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))

@@ -10,7 +10,7 @@ import (
 )
 
 // Lines are the same however the stream is cut into reads.
-func TestLineReader_Reads(t *testing.T) {
+func TestLineReader_Reads_NoRace(t *testing.T) {
 	long, most := strings.Repeat("x", maxLine+1), strings.Repeat("y", maxLine)
 	giant := strings.Repeat("z", 2*chunkSize)
 	const dropped = "(too long)"

@@ -214,7 +214,7 @@ func TestRecorder_CallersOfLate(t *testing.T) {
 }
 
 // More rules than there are places share one, and idle rules give theirs to others.
-func TestRecorder_ManyRules(t *testing.T) {
+func TestRecorder_ManyRules_NoRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rules []fluxgate.Rule
 		for i := range 1_100 {

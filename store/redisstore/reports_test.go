@@ -78,7 +78,7 @@ func TestReports_Cost(t *testing.T) {
 	const servers, rounds, interval, size = 200, 15, 2 * time.Second, 16 << 10
 	server := testenv.StartStandalone(t, testenv.Config{})
 	s := openStore(t, server.URI(), Config{Refresh: 5 * time.Minute, Timeout: time.Second})
-	countsEventually(t, 1, s) // and no other heartbeat follows
+	testenv.Eventually(t, "the first heartbeat, which no other follows", func() bool { return s.heartbeat.count.Load() == 1 })
 	ids := make([]string, servers)
 	for i := range ids {
 		ids[i] = fmt.Sprintf("%016x", i)
