@@ -26,8 +26,10 @@ func (l *callerList) add(engine *fluxgate.Engine, r *fluxgate.EvaluatedRule, ext
 		l.missed.Add(1)
 		return
 	}
-	if e, isNew := l.current.add(&r.Key.ID, extra); isNew {
-		e.length = uint8(engine.WriteIdentity(e.identity[:], r))
+	// One that has replaced another is named at its next request: of many callers with one
+	// request each, most are replaced before.
+	if e, isNew := l.current.add(&r.Key.ID, extra); !e.named && (!isNew || e.over == 0) {
+		e.named, e.length = true, uint8(engine.WriteIdentity(e.identity[:], r))
 	}
 	l.mu.Unlock()
 }

@@ -45,6 +45,7 @@ type counted struct {
 	id          fluxgate.KeyID
 	count, over uint32 // over is how much of count may be of others
 	place       uint16 // in the heap
+	named       bool   // whether identity was written
 	length      uint8  // of identity
 	identity    [identityLength]byte
 }
@@ -77,7 +78,7 @@ func (s *sketch) replace(id *fluxgate.KeyID) *counted {
 	i := s.heap[0]
 	e := &s.entries[i]
 	s.remove(s.slot(&e.id))
-	e.id, e.over, e.length = *id, e.count, 0
+	e.id, e.over, e.named, e.length = *id, e.count, false, 0
 	e.count++
 	s.table[s.slot(id)] = i + 1
 	s.down(0)
