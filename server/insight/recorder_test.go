@@ -213,6 +213,31 @@ func TestRecorder_CallersOfLate(t *testing.T) {
 	})
 }
 
+// A caller that has replaced another is named at its next request, one with a place of its
+// own at once.
+func TestRecorder_NamesCallers(t *testing.T) {
+	n := start(t, memory(t), insight.Config{}, []*fluxgate.RuleSet{set(t, "api", perUser("r", 1_000))})
+	named := func(user string) bool {
+		c := n.callers(t, admin.CallersQuery{Outcome: admin.CallersAllowed, Limit: 1_000}, everything)
+		return slices.ContainsFunc(c.Callers, func(c admin.Caller) bool { return c.Identity == "user "+user })
+	}
+	n.check(t, 1, fluxgate.Request{UserID: "first"})
+	if !named("first") {
+		t.Error("a caller with one request has no name")
+	}
+	for i := range 600 { // more than there are places
+		n.check(t, 2, fluxgate.Request{UserID: fmt.Sprint(i)})
+	}
+	n.check(t, 1, fluxgate.Request{UserID: "late"})
+	if named("late") {
+		t.Error("a caller that may be replaced next was named")
+	}
+	n.check(t, 1, fluxgate.Request{UserID: "late"})
+	if !named("late") {
+		t.Error("a caller with a second request has no name")
+	}
+}
+
 // More rules than there are places share one, and idle rules give theirs to others.
 func TestRecorder_ManyRules_NoRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
