@@ -296,7 +296,7 @@ test("a limited caller is found, explained and exempted", async ({ browser, flee
 test("text of others is shown as text", async ({ browser, fleet }) => {
   const script = "<img src=x onerror=alert(1)><script>alert(2)</script>";
   const id = "hostile";
-  const hostile = [{ id: "a", path: "/a", attributes: { note: script }, when: { users: [script, "'\"); alert(3)//"] }, bands: [{ label: "l", capacity: 5, refill: "1s" }] }];
+  const hostile = [{ id: "a", path: "/" + script, attributes: { note: script }, when: { users: [script, "'\"); alert(3)//"] }, bands: [{ label: "l", capacity: 5, refill: "1s" }] }];
   const created = await fleet.servers[0]!.call("PUT", `/v1/rule-sets/${id}?comment=${encodeURIComponent(script)}`, { id, rules: hostile }, { "If-None-Match": "*" });
   expect(created.status).toBe(201);
   const { page, wrong } = await openAs(browser, fleet.servers[0]!.admin, "operator");
