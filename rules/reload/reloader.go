@@ -165,8 +165,11 @@ func (r *Reloader) RuleSet(ctx context.Context, id string) *fluxgate.RuleSet {
 		return nil
 	}
 	s.touch(r.tick.Load())
-	if set := s.current.Load(); set != nil || s.loaded() {
+	if set := s.current.Load(); set != nil {
 		return set
+	}
+	if s.loaded() {
+		return s.current.Load() // it may have been loaded after the line above
 	}
 	timer := time.NewTimer(r.config.FirstWait)
 	defer timer.Stop()
