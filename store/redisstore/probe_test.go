@@ -123,8 +123,12 @@ func TestProbe_ChargedFirst(t *testing.T) {
 	srv := testenv.StartStandalone(t, testenv.Config{})
 	tr := newTrial(t, srv.URI(), Config{Timeout: 100 * time.Millisecond}, srv)
 	d := tr.demand(ample)
-	out, err := tr.take(d)
-	must(t, err)
+	var out fluxgate.Outcome
+	until(t, "there is a connection", func() bool {
+		var err error
+		out, err = tr.take(d)
+		return err == nil
+	})
 	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, &out)
 	must(t, srv.Freeze())
 	l := tr.nodes.queue(0)
@@ -157,7 +161,7 @@ func TestCharge_LateAnswer(t *testing.T) {
 	proxy := testenv.StartProxy(t, srv.Addr())
 	tr := newTrial(t, "redis://"+proxy.Addr(), Config{Timeout: 100 * time.Millisecond}, srv)
 	d := tr.demand(ample)
-	tr.mustTake(d)
+	until(t, "there is a connection", func() bool { _, err := tr.take(d); return err == nil })
 	charge := func(within time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()

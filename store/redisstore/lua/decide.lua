@@ -130,7 +130,15 @@ end
 -- The state of the buckets, by key: as it is packed (version, at, and from 3 * i on the
 -- id, used and limit of band i), how long after at the last waiting request is due, and
 -- once it changed, when it is full.
-local stored = call('MGET', unpack(KEYS))
+local stored = redis.pcall('MGET', unpack(KEYS))
+if stored.err then
+  -- While a slot moves, a key that expired after the server had checked the call looks like
+  -- one that has moved. Nothing was written yet.
+  if string.find(stored.err, 'rehashing of the slot', 1, true) or string.find(stored.err, 'non local key', 1, true) then
+    return { err = 'TRYAGAIN ' .. stored.err }
+  end
+  return stored
+end
 local states, hold, full_at, unreadable = {}, {}, {}, {}
 
 -- When a value that is full at a moment expires, in ms, as a number and as text:
