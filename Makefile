@@ -27,7 +27,7 @@ TEST := go test -race -shuffle=on -vet=off -p 4 -skip '$(NO_RACE)'
 SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal/chaos
 
 .DEFAULT_GOAL := help
-.PHONY: help check console console-check console-e2e console-pictures format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet
+.PHONY: help check console console-check console-e2e console-pictures format format-check lint build test test-servers quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight figures-ship benchmarks simulate-fleet
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -55,6 +55,15 @@ test: ## run the tests, with the race detector where there is more than one goro
 	$(TEST) $(SLOW) ./...
 	@for m in $(filter-out .,$(MODULES)); do echo "test $$m"; (cd $$m && $(TEST) ./...) || exit 1; done
 	go test -vet=off -run '$(NO_RACE)' $(NO_RACE_PACKAGES)
+
+# The packages that talk to Redis themselves.
+REDIS_PACKAGES := ./store/redisstore ./rules/redisrules ./rules/reload ./server/receipt
+
+test-servers: ## run the tests of the packages that use Redis on every server of docs/compatibility.md, minutes
+	@internal/testenv/install-servers bin/servers
+	@for s in '' $(CURDIR)/bin/servers/*/; do \
+	  echo "test on $$(PATH=$$s:$$PATH redis-server --version)"; PATH=$$s:$$PATH go test -vet=off -count=1 -p 2 $(REDIS_PACKAGES) || exit 1; \
+	done
 
 quick: ## run the tests that need no server, without the race detector
 	go test -short -p 6 ./... # they mostly wait
@@ -126,6 +135,10 @@ figures-scale: ## measure what lets one Redis serve a fleet against its bars, mi
 
 figures-insight: console/node_modules/.package-lock.json ## measure simulations, the console and what the live numbers cost against their bars, minutes
 	@cd bench && go test ./figures/insight -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
+
+figures-ship: ## measure what a newcomer meets, with empty caches, half an hour; the machine must be idle
+	@cd clients/typescript && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
+	@cd bench && go test ./figures/ship -run '^TestFigures$$' -count=1 -timeout 90m -v -figures
 
 benchmarks: ## compare with other limiters and write docs/benchmarks, six minutes; the machine must be idle
 	@cd bench && go test ./benchmarks -run '^TestBenchmarks$$' -count=1 -timeout 30m -v -benchmarks
