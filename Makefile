@@ -20,7 +20,7 @@ NO_RACE          := _NoRace$$|(Conformance|CorrectEditor)/as_long_as_a_document
 NO_RACE_PACKAGES  = $(shell git grep --untracked -lE 'func .*_NoRace|rulestest.(Run|Checks)' -- '*_test.go' | xargs -n1 dirname | sort -ru | sed 's|^|./|')
 
 # The linter runs vet.
-TEST := go test -race -shuffle=on -vet=off -p 4 -skip '$(NO_RACE)'
+TEST := go test -race -shuffle=on -vet=off -timeout 30m -p 4 -skip '$(NO_RACE)'
 
 # The packages that take longest start first. Otherwise one of them is the last, and a core
 # idles meanwhile.

@@ -34,16 +34,18 @@ func TestLeases_GivenBack(t *testing.T) {
 		}
 		return o
 	}
-	attempt := 0 // a slice may end before the server does, on a busy machine
+	attempt := 0 // on a busy machine a slice may end before the server does, or Redis may be slow
 	testenv.Eventually(t, "slices that have not ended are given back", func() bool {
 		attempt++
 		prefix := fmt.Sprint("attempt-", attempt)
 		one := open(prefix, "auto")
-		start := time.Now()
+		start, degraded := time.Now(), false
 		for range requests {
-			if d, err := one.app.plane.Check(t.Context(), new(fluxgate.Request)); err != nil || !d.Allowed {
+			d, err := one.app.plane.Check(t.Context(), new(fluxgate.Request))
+			if err != nil || !d.Allowed {
 				t.Fatalf("%+v, %v", d, err)
 			}
+			degraded = degraded || d.Degraded
 		}
 		held := one.app.plane.leaseStats().Held
 		if err := one.Close(); err != nil {
@@ -53,6 +55,9 @@ func TestLeases_GivenBack(t *testing.T) {
 		defer other.Close()
 		d, err := other.app.plane.Check(t.Context(), &fluxgate.Request{Peek: true})
 		most := min(capacity, capacity-requests+int64(rate*time.Since(start).Seconds())+1)
+		if degraded {
+			return false // Redis was slow, and does not know of every request
+		}
 		if err != nil || d.Remaining > most {
 			t.Fatalf("%d tokens are left, at most %d can be: %v", d.Remaining, most, err)
 		}
