@@ -28,6 +28,7 @@ SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal
 
 .DEFAULT_GOAL := help
 .PHONY: help check console console-check console-e2e console-pictures format format-check lint build test test-servers quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight figures-ship benchmarks simulate-fleet
+.PHONY: help check console console-check console-e2e console-pictures docs docs-serve format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -81,8 +82,14 @@ console-e2e: console/node_modules/.package-lock.json ## look at every screen of 
 console-pictures: console/node_modules/.package-lock.json ## take the pictures of docs/console.md from a fleet under load, three minutes
 	cd console && E2E=pictures.ts npm run --silent e2e
 
-console/node_modules/.package-lock.json: console/package-lock.json
-	cd console && npm ci --ignore-scripts --no-audit --no-fund
+docs: docs/node_modules/.package-lock.json ## build the documentation site into docs/.vitepress/dist and check its links; DOCS_BASE=/path/ if it is not at the root
+	cd docs && npm run --silent build
+
+docs-serve: docs/node_modules/.package-lock.json ## serve the documentation site with live reloading
+	cd docs && npm run --silent dev
+
+%/node_modules/.package-lock.json: %/package-lock.json
+	cd $* && npm ci --ignore-scripts --no-audit --no-fund
 
 size: ## count the lines of code of the product by package
 	@go run ./internal/codesize

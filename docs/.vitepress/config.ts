@@ -1,0 +1,35 @@
+import { defineConfig } from 'vitepress'
+import { check } from './check'
+import { anchor, markdown, repository } from './markdown'
+import { sidebar } from './sidebar'
+
+export default defineConfig({
+  title: 'FluxGate',
+  description: 'Distributed rate limiting for APIs',
+  lang: 'en',
+  base: process.env.DOCS_BASE || '/',
+  head: [['link', { rel: 'icon', href: 'data:,' }]],
+  // GitHub shows README.md for a folder, a web server index.html.
+  rewrites: { ':folder/README.md': ':folder/index.md' },
+  markdown: {
+    anchor: { slugify: anchor },
+    config: markdown,
+    languageAlias: { acl: 'ini', caddyfile: 'nginx', haproxy: 'nginx' }, // Shiki does not have these
+    linkify: false, // .md is a top-level domain
+  },
+  themeConfig: {
+    nav: [
+      { text: 'Get started', link: '/getting-started' },
+      { text: 'Configuration', link: '/configuration' },
+      { text: 'Changelog', link: `${repository}/blob/main/CHANGELOG.md` },
+    ],
+    sidebar,
+    outline: [2, 3],
+    search: { provider: 'local' },
+    socialLinks: [{ icon: 'github', link: repository }],
+    editLink: { pattern: `${repository}/edit/main/docs/:path`, text: 'Edit this page' },
+    footer: { message: 'MIT licence' },
+  },
+  buildEnd: check,
+  vite: { build: { chunkSizeWarningLimit: 4000 } }, // the search index and Mermaid
+})
