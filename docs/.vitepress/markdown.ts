@@ -19,9 +19,12 @@ export function markdown(md: MarkdownRenderer) {
     tokens[i].info.trim() === 'mermaid'
       ? `<Mermaid source="${encodeURIComponent(tokens[i].content)}" />`
       : fence(tokens, i, options, env, self)
-  // Wide tables scroll inside the page.
+  // Wide tables scroll inside the page, and long names in them break where people read them.
   md.renderer.rules.table_open = () => '<div class="table"><table>'
   md.renderer.rules.table_close = () => '</table></div>'
+  const code = md.renderer.rules.code_inline!
+  md.renderer.rules.code_inline = (...args) =>
+    code(...args).replace(/>[^<]+</, (text) => text.replace(/[._/](?=\w)/g, '$&<wbr>'))
 }
 
 // href is where a link of a page leads on the site: files that are not pages are on GitHub.

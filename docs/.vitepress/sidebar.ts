@@ -10,6 +10,9 @@ const docs = fileURLToPath(new URL('..', import.meta.url))
 export const sidebar: Item[] = [
   group('Start', {
     'Getting started': '/getting-started',
+    'Limits in a Go service': '/start/go',
+    'Limits at a proxy': '/start/proxy',
+    'Run and change a server': '/start/operator',
   }),
   group('Concepts', {
     Architecture: '/architecture',
@@ -39,6 +42,7 @@ export const sidebar: Item[] = [
     Security: '/security',
   }),
   group('Compare', {
+    'Other rate limiters': '/comparison',
     Benchmarks: '/benchmarks/',
   }),
   { text: 'Decisions', collapsed: true, items: decisions() },

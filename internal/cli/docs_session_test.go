@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +23,13 @@ var sessions = []struct {
 	file, heading string
 	servers       bool // needs Redis and MongoDB
 }{
-	{"README.md", "First decision with the server", false},
-	{"docs/getting-started.md", "Run the server", false},
-	{"docs/getting-started.md", "Change rules in production", true},
+	{"README.md", "Install", false},
+	{"README.md", "First decision", false},
+	{"README.md", "In a Go service", false},
+	{"docs/start/go.md", "Limit a handler", false},
+	{"docs/start/proxy.md", "nginx", false},
+	{"docs/start/operator.md", "Run the server", false},
+	{"docs/start/operator.md", "Change rules in production", true},
 	{"docs/envoy.md", "How a call is decided", false},
 	{"docs/envoy.md", "Its configuration files", false},
 	{"docs/simulate.md", "Compare two rule sets", false},
@@ -48,22 +54,62 @@ func TestDocs_Sessions(t *testing.T) {
 	}
 }
 
-// sessionStep is a documented command and its output.
-type sessionStep struct{ command, output string }
+// Every command of the README and of getting started is part of a session.
+func TestDocs_SessionsComplete(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/start/*.md")
+	if err != nil || len(pages) < 3 {
+		t.Fatal(pages, err)
+	}
+	for _, page := range append(pages, "../../docs/getting-started.md", "../../README.md") {
+		file, err := filepath.Rel("../..", page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, run := readFile(t, file), 0
+		for _, s := range sessions {
+			if s.file == file {
+				run += strings.Count(section(t, file, s.heading), "\n```console\n")
+			}
+		}
+		if blocks := strings.Count(text, "```console\n"); blocks != run || strings.Contains(text, "```sh") {
+			t.Errorf("%s: %d console blocks, of which %d are in sessions; commands must not be in other blocks", file, blocks, run)
+		}
+	}
+}
 
-// sessionSteps are those of the console blocks under a heading of a markdown
-// file of the tree.
-func sessionSteps(t *testing.T, file, heading string) []sessionStep {
+// sessionStep is a documented command and its output, or a file and its text.
+type sessionStep struct{ command, output, file string }
+
+// section is the part of a Markdown file of the tree under a heading.
+func section(t *testing.T, file, heading string) string {
 	t.Helper()
-	_, after, found := strings.Cut(readFile(t, file), "\n## "+heading)
+	_, after, found := strings.Cut(readFile(t, file), "\n## "+heading+"\n")
 	if !found {
 		t.Fatalf("%s has no heading %q", file, heading)
 	}
-	section, _, _ := strings.Cut(after, "\n## ")
+	text, _, _ := strings.Cut(after, "\n## ")
+	return text
+}
+
+// fileName is the first line of a block that readers save as a file.
+var fileName = regexp.MustCompile(`^(?:#|//) (\w+\.\w+)$`)
+
+// sessionSteps are those of the console blocks and files under a heading of a markdown
+// file of the tree.
+func sessionSteps(t *testing.T, file, heading string) []sessionStep {
+	t.Helper()
 	var all []sessionStep
-	for _, part := range strings.Split(section, "```console\n")[1:] {
-		block, _, _ := strings.Cut(part, "```")
-		for line := range strings.Lines(block) {
+	fences := strings.Split("\n"+section(t, file, heading), "\n```")
+	for i := 1; i < len(fences); i += 2 {
+		language, block, _ := strings.Cut(fences[i], "\n")
+		first, _, _ := strings.Cut(block, "\n")
+		if name := fileName.FindStringSubmatch(first); name != nil {
+			all = append(all, sessionStep{file: name[1], output: block + "\n"})
+		}
+		if language != "console" {
+			continue
+		}
+		for line := range strings.Lines(block + "\n") {
 			if command, ok := strings.CutPrefix(line, "$ "); ok {
 				all = append(all, sessionStep{command: strings.TrimSpace(command)})
 				continue
@@ -77,21 +123,19 @@ func sessionSteps(t *testing.T, file, heading string) []sessionStep {
 	return all
 }
 
-// times differ by how fast the machine is, and columns with them.
+// times differ by how fast the machine is, and columns with them. So do some headers.
 var (
-	times  = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+s\b`)
-	spaces = regexp.MustCompile(` +`)
+	times   = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+s\b`)
+	spaces  = regexp.MustCompile(` +`)
+	headers = regexp.MustCompile(`(?m)(^(?:Date|Server|X-Rate[Ll]imit-Reset|Retry-After): |;t=).+$`)
 )
 
 // runSession runs the commands in a shell, with other addresses.
 func runSession(t *testing.T, steps []sessionStep, replace ...string) {
 	t.Helper()
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr, admin, folder := testenv.FreeAddr(t), testenv.FreeAddr(t), programFolder(t)
-	environ := append(os.Environ(), "FLUXGATE_ADMIN=http://"+admin)
+	root := testenv.Root(t)
+	addr, admin, proxy, folder := testenv.FreeAddr(t), testenv.FreeAddr(t), testenv.FreeAddr(t), programFolder(t)
+	environ := append(os.Environ(), "FLUXGATE_ADMIN=http://"+admin, "PATH="+folder+":"+os.Getenv("PATH"), "GOBIN="+folder+"/bin")
 	address := strings.NewReplacer(append(replace,
 		"go build -o fluxgate ./cmd/fluxgate", "true", // done already
 		"examples/rules.yaml", root+"/examples/rules.yaml",
@@ -100,12 +144,31 @@ func runSession(t *testing.T, steps []sessionStep, replace ...string) {
 		"server.grpc=127.0.0.1:8081", "server.grpc=127.0.0.1:0",
 		"fluxgate serve", "fluxgate serve --set server.http="+addr+" --set server.drain.delay=0s --set server.admin="+admin,
 		"fluxgate check", "fluxgate check --server http://"+addr,
+		"127.0.0.1:8080", addr, "127.0.0.1:8000", proxy, "127.0.0.1:3000", testenv.FreeAddr(t),
 	)...)
+	if err := os.MkdirAll(filepath.Join(folder, "deploy", "proxies"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, folder, "deploy/proxies/nginx.conf", address.Replace(readFile(t, "deploy/proxies/nginx.conf")))
+	if slices.ContainsFunc(steps, func(s sessionStep) bool { return strings.Contains(s.command, modulePath) }) {
+		environ = append(environ, publish(t)...)
+	}
+	if strings.HasPrefix(steps[0].command, "go get ") {
+		write(t, folder, "go.mod", "module example.com/service\n\ngo 1.26.0\n")
+	}
 	slept := false
 	for _, s := range steps {
+		if s.file != "" {
+			write(t, folder, s.file, address.Replace(s.output))
+			continue
+		}
 		command := address.Replace(s.command)
 		if background, ok := strings.CutSuffix(command, " &"); ok {
-			serve(t, folder, environ, background, addr)
+			listens := addr
+			if strings.HasPrefix(command, "nginx") {
+				listens = proxy
+			}
+			serve(t, folder, environ, background, listens)
 			continue
 		}
 		// A slow machine needs longer than the documented sleep.
@@ -117,17 +180,30 @@ func runSession(t *testing.T, steps []sessionStep, replace ...string) {
 		for {
 			cmd := exec.CommandContext(t.Context(), "bash", "-c", command)
 			cmd.Dir, cmd.Env = folder, environ
-			out, _ := cmd.CombinedOutput()
+			output := cmd.CombinedOutput
+			if strings.HasPrefix(command, "go ") {
+				output = cmd.Output // progress goes to its standard error
+			}
+			out, err := output()
 			wrong := wrongCode(s.output, cmd.ProcessState.ExitCode())
-			if tidy(string(out)) == tidy(s.output) && wrong == "" {
+			if tidyResponse(string(out)) == tidyResponse(s.output) && wrong == "" {
 				break
 			}
 			if time.Now().After(deadline) {
+				var failed *exec.ExitError
+				if errors.As(err, &failed) {
+					wrong += "\n" + string(failed.Stderr)
+				}
 				t.Fatalf("$ %s\nprints\n%s\nand not\n%s\n%s", s.command, out, s.output, wrong)
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
 	}
+}
+
+// tidyResponse is tidy for outputs that may have the headers of a response.
+func tidyResponse(s string) string {
+	return headers.ReplaceAllString(strings.ReplaceAll(tidy(s), "\r", ""), "$1…")
 }
 
 // wrongCode says what is wrong with the exit code of a command that prints
@@ -150,11 +226,7 @@ func wrongCode(output string, code int) string {
 func programFolder(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
-	examples, err := filepath.Abs("../../examples")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, to := range map[string]string{"fluxgate": testenv.Fluxgate(t), "examples": examples} {
+	for name, to := range map[string]string{"fluxgate": testenv.Fluxgate(t), "examples": filepath.Join(testenv.Root(t), "examples")} {
 		if err := os.Symlink(to, filepath.Join(folder, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +245,7 @@ func serve(t *testing.T, folder string, environ []string, command, addr string) 
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
-		if err := cmd.Wait(); err != nil {
+		if err := cmd.Wait(); err != nil && strings.Contains(command, "fluxgate serve") {
 			t.Errorf("the server ended with %v\n%s", err, said.String())
 		}
 	})
@@ -187,7 +259,7 @@ func serve(t *testing.T, folder string, environ []string, command, addr string) 
 			return
 		}
 		if ctx.Err() != nil {
-			t.Fatal("the server does not listen")
+			t.Fatalf("%s: the server does not listen\n%s", command, said.String())
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
