@@ -21,15 +21,29 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The exit codes, documented in fluxgate --help.
 const (
 	exitOK      = 0
 	exitError   = 1
-	exitDrift   = 2  // the rules differ from the files, or a change was not confirmed
-	exitRefused = 3  // check: the request is refused
-	exitTrouble = 4  // doctor: a check failed
+	exitDrift   = 2
+	exitRefused = 3
+	exitTrouble = 4
 	exitUsage   = 64 // EX_USAGE of sysexits.h
 )
+
+// exitCodes are those of fluxgate --help and docs/cli.md, with the commands that
+// return them: none means all.
+var exitCodes = []struct {
+	code     int
+	meaning  string
+	commands []string
+}{
+	{exitOK, "success", nil},
+	{exitError, "error", nil},
+	{exitDrift, "the rules differ from the files, or a change was not confirmed", []string{"rules apply", "rules diff", "rules restore", "rules delete", "bucket reset"}},
+	{exitRefused, "the request is refused", []string{"check"}},
+	{exitTrouble, "a problem was found", []string{"doctor"}},
+	{exitUsage, "usage error", nil},
+}
 
 // Main runs the command line of the process and returns its exit code.
 func Main(version string) int {
@@ -84,23 +98,47 @@ func newRoot(version string) *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "fluxgate",
 		Short: "Distributed rate limiting in front of your APIs",
-		Long: `fluxgate decides for every request that reaches an API whether it may pass now.
-
-Exit codes: 0 success; 1 error; 2 the rules differ from the files (rules diff, rules apply) or a change was not
-confirmed; 3 the checked request is refused; 4 doctor found a problem; 64 usage error.`,
+		Long:  "fluxgate decides for every request that reaches an API whether it may pass now.\n\n" + exitCodesHelp(),
 		Example: `  fluxgate serve --set rules.file=rules.yaml --set redis.enabled=false --set mongo.enabled=false
   fluxgate check --user ada --path /api/orders
   fluxgate rules apply -f rules.yaml
   fluxgate simulate --rules rules.yaml --log access.log
   fluxgate doctor --config fluxgate.yaml`,
 		SilenceUsage: true, SilenceErrors: true,
-	}, newServe(), newRatelimit(), newCheck(), newRules(), newBucket(), newExplain(), newSimulate(), newTop(), newConfig(), newToken(), newDoctor(), newVersion())
+	})
+	addSection(root, "Server", newServe(), newRatelimit(), newConfig(), newToken(), newDoctor())
+	addSection(root, "Rules", newRules(), newSimulate())
+	addSection(root, "Decisions", newCheck(), newExplain(), newBucket(), newTop())
+	addSection(root, "Other", newVersion())
+	root.SetCompletionCommandGroupID("Other")
+	root.SetHelpCommandGroupID("Other")
 	root.Version = fullVersion(version)
 	root.SetVersionTemplate("fluxgate {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%w\nsee %s --help", err, cmd.CommandPath())
 	})
 	return root
+}
+
+// addSection adds commands under a heading of the help and of docs/cli.md.
+func addSection(root *cobra.Command, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: title, Title: title + ":"})
+	for _, cmd := range commands {
+		cmd.GroupID = title
+	}
+	root.AddCommand(commands...)
+}
+
+func exitCodesHelp() string {
+	var b strings.Builder
+	b.WriteString("Exit codes:")
+	for _, e := range exitCodes {
+		fmt.Fprintf(&b, "\n  %-3d %s", e.code, e.meaning)
+		if len(e.commands) > 0 {
+			fmt.Fprintf(&b, " (%s)", strings.Join(e.commands, ", "))
+		}
+	}
+	return b.String()
 }
 
 // group makes a command a parent. Called alone it shows its help.
