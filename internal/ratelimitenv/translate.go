@@ -280,7 +280,7 @@ var noEffect = map[string]string{
 
 const (
 	fixed        = "the value is fixed"
-	otherMetrics = "metrics have other names: see docs/operations.md"
+	otherMetrics = "metrics have other names: see docs/metrics.md"
 	shared       = "calls share round trips by themselves"
 )
 

@@ -48,17 +48,17 @@ type counters struct {
 func newDecisions(maxRuleSets, maxRules int) *decisions {
 	d := &decisions{maxRuleSets: maxRuleSets, maxRules: maxRules, perRule: prometheus.NewRegistry()}
 	d.total = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "fluxgate_decisions_total", Help: "Requests by rule set, outcome, whether they were allowed, and where the binding answer came from.",
+		Name: "fluxgate_decisions_total", Help: "Decisions. allowed separates store-failure that passed (open) from refused (closed); source is where the binding result came from.",
 	}, []string{"rule_set", "outcome", "allowed", "source"})
 	create := promauto.With(d.perRule)
 	d.byRule = create.NewCounterVec(prometheus.CounterOpts{
-		Name: nameRuleDecisions, Help: "Requests by the binding rule and outcome.",
+		Name: nameRuleDecisions, Help: "Decisions by the binding rule.",
 	}, []string{"rule_set", "rule", "outcome"})
 	d.shadow = create.NewCounterVec(prometheus.CounterOpts{
 		Name: nameShadow, Help: "Requests that a shadow rule would have rejected.",
 	}, []string{"rule_set", "rule"})
 	d.nearLimit = create.NewCounterVec(prometheus.CounterOpts{
-		Name: nameNearLimit, Help: "Allowed requests that left at most a fifth of the binding band.",
+		Name: nameNearLimit, Help: "Allowed requests that left a fifth of the binding band or less: watch the trend over days.",
 	}, []string{"rule_set", "rule"})
 	return d
 }

@@ -3,6 +3,7 @@ package telemetry_test
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,10 +14,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/telemetry"
 )
 
-const (
-	deployed   = "../../deploy/"
-	operations = "../../docs/operations.md"
-)
+const deployed = "../../deploy/"
 
 // metricName finds the metrics that a text speaks of.
 var metricName = regexp.MustCompile(`\b(?:fluxgate|go|process)_[a-z0-9_]+\b`)
@@ -90,14 +88,28 @@ func alerts(t *testing.T) []alert {
 	return all
 }
 
-// Dashboard and alerts name only metrics that exist.
+// pages are those of the documentation.
+func pages(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(found) < 20 {
+		t.Fatalf("found %d pages: %v", len(found), err)
+	}
+	return found
+}
+
+// Dashboard, alerts and documentation name only metrics that exist.
 func TestDeploy_KnownMetrics(t *testing.T) {
 	exist := existing(t)
-	for _, file := range []string{
-		deployed + "grafana/dashboards/fluxgate.json", deployed + "prometheus/alerts.yaml", deployed + "prometheus/alerts_test.yaml", operations,
-	} {
+	shipped := []string{
+		deployed + "grafana/dashboards/fluxgate.json", deployed + "prometheus/alerts.yaml", deployed + "prometheus/alerts_test.yaml", reference,
+	}
+	for _, file := range append(shipped, pages(t)...) {
+		if filepath.Base(file) == "proxies.md" {
+			continue // its variables of proxies have such names
+		}
 		found := metricName.FindAllString(readFile(t, file), -1)
-		if len(found) == 0 {
+		if len(found) == 0 && slices.Contains(shipped, file) {
 			t.Errorf("%s names no metric", file)
 		}
 		for _, name := range found {
@@ -108,82 +120,23 @@ func TestDeploy_KnownMetrics(t *testing.T) {
 	}
 }
 
-// Every metric is in the table and on the dashboard.
-func TestDeploy_AllMetrics(t *testing.T) {
-	w := newWorld(t, telemetry.Config{WaitSlots: 10})
-	w.watchEverything(t)
-	w.exercise(t)
-	text, board := readFile(t, operations), readFile(t, deployed+"grafana/dashboards/fluxgate.json")
-	all := families(t, scrapeText(t, w.metrics))
-	if len(all) < 30 {
-		t.Fatalf("only %d metrics were found", len(all))
-	}
-	for name, kind := range all {
-		row := regexp.MustCompile("(?m)^\\| `" + name + "[`{]").FindStringIndex(text)
-		if row == nil {
-			t.Errorf("%s has no row in the table of %s", name, operations)
-			continue
-		}
-		line, _, _ := strings.Cut(text[row[0]:], "\n")
-		if !strings.Contains(line, "| "+kind+" |") {
-			t.Errorf("%s is a %s, and the table says:\n%s", name, kind, line)
-		}
-		if !strings.Contains(board, name) {
-			t.Errorf("%s is nowhere on the dashboard", name)
-		}
-	}
-}
-
-// The documented labels are those of the metrics.
-func TestDeploy_Labels(t *testing.T) {
-	w := newWorld(t, telemetry.Config{WaitSlots: 10})
-	w.watchEverything(t)
-	w.exercise(t)
-	text := readFile(t, operations)
-	for series := range scrape(t, w.metrics) {
-		name, labels, _ := strings.Cut(series, "{")
-		for _, part := range []string{"_bucket", "_count", "_sum"} {
-			name = strings.TrimSuffix(name, part)
-		}
-		if !strings.HasPrefix(name, "fluxgate_") {
-			continue
-		}
-		var want []string
-		for _, m := range regexp.MustCompile(`([a-z_]+)="`).FindAllStringSubmatch(labels, -1) {
-			if m[1] != "le" {
-				want = append(want, m[1])
-			}
-		}
-		got := regexp.MustCompile("(?m)^\\| `" + name + "(?:\\{([a-z_, ]+)\\})?`").FindStringSubmatch(text)
-		if got == nil {
-			continue // another test says so
-		}
-		have := strings.FieldsFunc(got[1], func(r rune) bool { return r == ',' || r == ' ' })
-		slices.Sort(have)
-		slices.Sort(want)
-		if !slices.Equal(have, want) {
-			t.Errorf("%s has the labels %q, and the table says %q", name, want, have)
-		}
-	}
-}
-
-// Every alert has a remedy and is in the table.
+// Every alert says what to do, and the documentation names only alerts that exist.
 func TestDeploy_Alerts(t *testing.T) {
-	text := readFile(t, operations)
+	known := map[string]bool{}
 	for _, a := range alerts(t) {
+		known[a.Alert] = true
 		if a.Annotations["summary"] == "" || len(a.Annotations["runbook"]) < 30 {
 			t.Errorf("%s does not say what to do", a.Alert)
 		}
 		if s := a.Labels["severity"]; s != "critical" && s != "warning" {
 			t.Errorf("%s has severity %q", a.Alert, s)
 		}
-		if !strings.Contains(text, "`"+a.Alert+"`") {
-			t.Errorf("%s is not in %s", a.Alert, operations)
-		}
 	}
-	for _, name := range regexp.MustCompile("`(Fluxgate[A-Za-z]+)`").FindAllStringSubmatch(text, -1) {
-		if !slices.ContainsFunc(alerts(t), func(a alert) bool { return a.Alert == name[1] }) {
-			t.Errorf("%s names the alert %s, which there is not", operations, name[1])
+	for _, page := range pages(t) {
+		for _, name := range regexp.MustCompile(`\bFluxgate[A-Z][A-Za-z]+\b`).FindAllString(readFile(t, page), -1) {
+			if !known[name] {
+				t.Errorf("%s names the alert %s, which does not exist", page, name)
+			}
 		}
 	}
 }

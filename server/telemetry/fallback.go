@@ -13,9 +13,9 @@ func (m *Metrics) WatchFallback(stats func() fluxgate.FallbackStats, servers fun
 		name, help string
 		value      func(*fluxgate.FallbackStats) int64
 	}{
-		{"admitted", "Tokens that the fallback granted while the store was unavailable.", func(s *fluxgate.FallbackStats) int64 { return s.Admitted }},
-		{"charged", "Tokens that the store was charged after it was unavailable.", func(s *fluxgate.FallbackStats) int64 { return s.Charged }},
-		{"uncharged", "Tokens that the store should have been charged and was not.", func(s *fluxgate.FallbackStats) int64 { return s.Uncharged }},
+		{"admitted", "Tokens granted in the process while Redis was unavailable.", func(s *fluxgate.FallbackStats) int64 { return s.Admitted }},
+		{"charged", "Tokens that Redis was charged after an outage.", func(s *fluxgate.FallbackStats) int64 { return s.Charged }},
+		{"uncharged", "Tokens that Redis should have been charged and was not: the bucket was empty, the reply was lost, the rule has changed, or more than 100,000 buckets were in use.", func(s *fluxgate.FallbackStats) int64 { return s.Uncharged }},
 	} {
 		m.create.NewCounterFunc(prometheus.CounterOpts{Name: "fluxgate_fallback_" + c.name + "_tokens_total", Help: c.help}, func() float64 {
 			s := stats()
@@ -23,9 +23,9 @@ func (m *Metrics) WatchFallback(stats func() fluxgate.FallbackStats, servers fun
 		})
 	}
 	m.create.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "fluxgate_fallback_pending_tokens", Help: "Tokens that the fallback granted from buckets that the store was not charged for yet.",
+		Name: "fluxgate_fallback_pending_tokens", Help: "Tokens granted in the process in buckets that Redis was not charged for yet; what refills until then is not charged.",
 	}, func() float64 { return float64(stats().Pending) })
 	m.create.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "fluxgate_fleet_servers", Help: "Servers that share the store, as last counted.",
+		Name: "fluxgate_fleet_servers", Help: "Servers that share Redis, as last counted: fallback-share auto is 1 divided by it. Fewer than you run means that some do not reach Redis.",
 	}, func() float64 { return float64(servers()) })
 }

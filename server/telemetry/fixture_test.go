@@ -1,7 +1,6 @@
 package telemetry_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"net/http"
@@ -206,17 +205,4 @@ func scrapeText(tb testing.TB, m *telemetry.Metrics) string {
 		tb.Fatalf("the scrape was answered %d: %s", rec.Code, rec.Body)
 	}
 	return rec.Body.String()
-}
-
-// families are the names of our metrics in a scrape, with their types.
-func families(tb testing.TB, text string) map[string]string {
-	tb.Helper()
-	found := map[string]string{}
-	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
-		if name, ok := strings.CutPrefix(s.Text(), "# TYPE fluxgate_"); ok {
-			name, kind, _ := strings.Cut(name, " ")
-			found["fluxgate_"+name] = kind
-		}
-	}
-	return found
 }

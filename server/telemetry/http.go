@@ -124,15 +124,15 @@ type Connections struct {
 func (m *Metrics) WatchConnections(c Connections) {
 	labels := prometheus.Labels{"listener": c.Listener}
 	m.create.NewGauge(prometheus.GaugeOpts{
-		Name: "fluxgate_connections_limit", Help: "Maximum number of connections, by listener.", ConstLabels: labels,
+		Name: "fluxgate_connections_limit", Help: "server.max-connections, lowered to half of the files that the process may open; 256 for admin and metrics.", ConstLabels: labels,
 	}).Set(float64(c.Limit))
 	m.create.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "fluxgate_connections", Help: "Open connections, by listener.", ConstLabels: labels,
+		Name: "fluxgate_connections", Help: "Open connections.", ConstLabels: labels,
 	}, func() float64 { return float64(c.Open()) })
 	m.create.NewCounterFunc(prometheus.CounterOpts{
-		Name: "fluxgate_connections_over_limit_total", Help: "Connections over the limit, by listener: their requests got 503.", ConstLabels: labels,
+		Name: "fluxgate_connections_over_limit_total", Help: "Connections over the limit: probes on them are answered, other requests get 503; grpc closes them.", ConstLabels: labels,
 	}, func() float64 { return float64(c.OverLimit()) })
 	m.create.NewCounterFunc(prometheus.CounterOpts{
-		Name: "fluxgate_accept_errors_total", Help: "Connections that could not be accepted, by listener.", ConstLabels: labels,
+		Name: "fluxgate_accept_errors_total", Help: "Connections that could not be accepted, as when the process has no file descriptors left.", ConstLabels: labels,
 	}, func() float64 { return float64(c.Failed()) })
 }

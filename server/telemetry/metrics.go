@@ -75,37 +75,37 @@ func New(config Config) *Metrics {
 		ruleSet: config.RuleSet, registry: registry, create: create, log: newDecisionLog(config.Logger),
 		decisions: newDecisions(config.MaxRuleSets, config.MaxRules),
 		requests: create.NewCounterVec(prometheus.CounterOpts{
-			Name: "fluxgate_http_requests_total", Help: "HTTP requests by route, method and status.",
+			Name: "fluxgate_http_requests_total", Help: "HTTP requests by the route's pattern, method and status.",
 		}, []string{"route", "method", "code"}),
 		requestSeconds: create.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "fluxgate_http_request_duration_seconds", Help: "Time to answer an HTTP request, by route.",
+			Name: "fluxgate_http_request_duration_seconds", Help: "Time to answer an HTTP request, including waiting for tokens.",
 			Buckets: answerSeconds,
 		}, []string{"route"}),
 		calls: create.NewCounterVec(prometheus.CounterOpts{
-			Name: "fluxgate_grpc_calls_total", Help: "gRPC calls by method and code.",
+			Name: "fluxgate_grpc_calls_total", Help: "gRPC calls by method and code. OK is any decision, also a refusal.",
 		}, []string{"method", "code"}),
 		callSeconds: create.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "fluxgate_grpc_call_duration_seconds", Help: "Time to answer a gRPC call, by method.",
+			Name: "fluxgate_grpc_call_duration_seconds", Help: "Time to answer a gRPC call, including waiting for tokens.",
 			Buckets: answerSeconds,
 		}, []string{"method"}),
 		// From a decision in memory to the longest that a caller waits. The
 		// default timeout of Redis is one of the bounds.
 		seconds: create.NewHistogram(prometheus.HistogramOpts{
-			Name: "fluxgate_decision_duration_seconds", Help: "Time to decide, without the time that a request was held.",
+			Name: "fluxgate_decision_duration_seconds", Help: "Time to decide, without waiting for tokens.",
 			Buckets: []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 		}),
 		waits: create.NewHistogram(prometheus.HistogramOpts{
-			Name: "fluxgate_wait_seconds", Help: "Time that requests were held until their tokens were available.",
+			Name: "fluxgate_wait_seconds", Help: "How long requests waited for tokens.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}),
-		waiting:     create.NewGauge(prometheus.GaugeOpts{Name: "fluxgate_waiting", Help: "Requests that are held now."}),
-		peeks:       create.NewCounter(prometheus.CounterOpts{Name: "fluxgate_peeks_total", Help: "Peeks: requests that take no tokens. No other metric counts them."}),
-		storeFailed: create.NewCounter(prometheus.CounterOpts{Name: "fluxgate_store_failures_total", Help: "Failed calls of the store or the fallback."}),
-		degraded:    create.NewCounter(prometheus.CounterOpts{Name: "fluxgate_degraded_decisions_total", Help: "Decisions made without the store for at least one rule."}),
+		waiting:     create.NewGauge(prometheus.GaugeOpts{Name: "fluxgate_waiting", Help: "Requests that wait for tokens."}),
+		peeks:       create.NewCounter(prometheus.CounterOpts{Name: "fluxgate_peeks_total", Help: "Checks that took nothing; no other metric counts them."}),
+		storeFailed: create.NewCounter(prometheus.CounterOpts{Name: "fluxgate_store_failures_total", Help: "Failed calls to the store or the fallback."}),
+		degraded:    create.NewCounter(prometheus.CounterOpts{Name: "fluxgate_degraded_decisions_total", Help: "Decisions for which the store was unavailable for at least one rule."}),
 		tokens: create.NewCounterVec(prometheus.CounterOpts{
 			Name: "fluxgate_settled_tokens_total", Help: "Tokens that settling returned or charged under rules that count requests."}, []string{"direction"}),
 		settlements: create.NewCounterVec(prometheus.CounterOpts{
-			Name: "fluxgate_settlements_total", Help: "Receipts by whether settling them succeeded."}, []string{"result"}),
+			Name: "fluxgate_settlements_total", Help: "Receipts settled."}, []string{"result"}),
 	}
 	registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.decisions.total, m.decisions.byRule, m.decisions.shadow, m.decisions.nearLimit)
@@ -116,11 +116,11 @@ func New(config Config) *Metrics {
 		m.settlements.WithLabelValues(result)
 	}
 	create.NewGauge(prometheus.GaugeOpts{
-		Name: "fluxgate_build_info", Help: "The build, in the labels. Always 1.",
+		Name: "fluxgate_build_info", Help: "Always 1; the build is in the labels. Several versions at once mean a rollout.",
 		ConstLabels: prometheus.Labels{"version": config.Version, "revision": config.Revision, "goversion": runtime.Version()},
 	}).Set(1)
 	if config.WaitSlots > 0 {
-		create.NewGauge(prometheus.GaugeOpts{Name: "fluxgate_waiting_limit", Help: "How many requests may be held at once."}).Set(float64(config.WaitSlots))
+		create.NewGauge(prometheus.GaugeOpts{Name: "fluxgate_waiting_limit", Help: "wait-for-refill.max-concurrent-waits; absent if waiting is off."}).Set(float64(config.WaitSlots))
 	}
 	return m
 }
@@ -128,7 +128,7 @@ func New(config Config) *Metrics {
 // WatchAudit reports whether the audit file can be written.
 func (m *Metrics) WatchAudit(broken func() error) {
 	m.create.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "fluxgate_audit_broken", Help: "1 while the audit file cannot be written: the admin API refuses all changes.",
+		Name: "fluxgate_audit_broken", Help: "1 while the audit log cannot be written; the admin API then refuses changes. Absent without an admin listener.",
 	}, func() float64 { return boolValue(broken() != nil) })
 }
 

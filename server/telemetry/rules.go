@@ -22,15 +22,15 @@ func counter(d *prometheus.Desc, value float64, labels ...string) prometheus.Met
 }
 
 var (
-	descRevision = desc("rules_revision", "Revision of the rule set in effect.", "rule_set")
-	descRules    = desc("rules", "Rules of the rule set in effect.", "rule_set")
-	descLoaded   = desc("rules_loaded_timestamp_seconds", "When the rule set in effect was loaded.", "rule_set")
-	descChecked  = desc("rules_checked_timestamp_seconds", "When the source last confirmed the rule set.", "rule_set")
-	descError    = desc("rules_error", "1 while the rules of the source are not in effect: they cannot be read, or are invalid.", "rule_set")
-	descSource   = desc("rules_source", "Where the rule set in effect came from: source, copy (on disk) or none. Always 1.", "rule_set", "source")
-	descSets     = desc("rule_sets", "Rule sets in memory by where they came from; none: ids of requests without a rule set.", "source")
-	descFailing  = desc("rule_sets_failing", "Rule sets whose rules of the source are not in effect.")
-	descInterval = desc("rules_polling_interval_seconds", "How often the source is polled for revisions.")
+	descRevision = desc("rules_revision", "The revision in effect. If servers differ for longer than a polling interval, some cannot read the source.", "rule_set")
+	descRules    = desc("rules", "Number of rules in effect.", "rule_set")
+	descLoaded   = desc("rules_loaded_timestamp_seconds", "When this revision took effect.", "rule_set")
+	descChecked  = desc("rules_checked_timestamp_seconds", "When the source last confirmed this revision.", "rule_set")
+	descError    = desc("rules_error", "1 while the current rules of the source are not in effect: they cannot be read, or are invalid.", "rule_set")
+	descSource   = desc("rules_source", "Always 1; where the rules in effect came from is in the label.", "rule_set", "source")
+	descSets     = desc("rule_sets", "Rule sets in memory by where they came from; none counts requested ids without rules.", "source")
+	descFailing  = desc("rule_sets_failing", "Rule sets with an error, including those without a label of their own.")
+	descInterval = desc("rules_polling_interval_seconds", "reload.polling-interval; absent if polling is off.")
 )
 
 // WatchRules reports the state of the rules. interval is how often the source is
@@ -42,12 +42,12 @@ func (m *Metrics) WatchRules(rules *reload.Reloader, interval time.Duration) {
 		labels     prometheus.Labels
 		value      func(*reload.Stats) uint64
 	}{
-		{"looks", "Polls of the source for revisions.", nil, func(s *reload.Stats) uint64 { return s.Looks }},
-		{"loads", "Rule sets read from the source.", nil, func(s *reload.Stats) uint64 { return s.Loads }},
-		{"swaps", "Rule sets replaced by another version.", nil, func(s *reload.Stats) uint64 { return s.Swaps }},
-		{"failures", "Failed reads of revisions or rule sets.", nil, func(s *reload.Stats) uint64 { return s.Failures }},
-		{"turned_away", "Requests for a rule set that was not in memory, while too many others were being loaded.", nil, func(s *reload.Stats) uint64 { return s.Turned }},
-		{"resets", "Resets of the buckets of a rule set because its rules changed.", nil, func(s *reload.Stats) uint64 { return s.Resets }},
+		{"looks", "Reads of the revisions from the source.", nil, func(s *reload.Stats) uint64 { return s.Looks }},
+		{"loads", "Rule sets loaded.", nil, func(s *reload.Stats) uint64 { return s.Loads }},
+		{"swaps", "Revisions replaced by another.", nil, func(s *reload.Stats) uint64 { return s.Swaps }},
+		{"failures", "Failed reads of the source.", nil, func(s *reload.Stats) uint64 { return s.Failures }},
+		{"turned_away", "Requests turned away because their rule set was not loaded yet and too many others were being loaded.", nil, func(s *reload.Stats) uint64 { return s.Turned }},
+		{"resets", "Resets of buckets after a rule change.", nil, func(s *reload.Stats) uint64 { return s.Resets }},
 		{"subscriptions", "Subscriptions to announcements.", nil, func(s *reload.Stats) uint64 { return s.Subscribed }},
 		{"messages", helpMessages, prometheus.Labels{"result": "heard"}, func(s *reload.Stats) uint64 { return s.Messages.Heard }},
 		{"messages", helpMessages, prometheus.Labels{"result": "unneeded"}, func(s *reload.Stats) uint64 { return s.Messages.Unneeded }},
@@ -60,7 +60,7 @@ func (m *Metrics) WatchRules(rules *reload.Reloader, interval time.Duration) {
 	}
 }
 
-const helpMessages = "Announcements by result."
+const helpMessages = "Announcements of rule changes."
 
 type rulesCollector struct {
 	rules     *reload.Reloader
