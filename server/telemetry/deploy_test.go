@@ -125,8 +125,11 @@ func TestDeploy_Alerts(t *testing.T) {
 	known := map[string]bool{}
 	for _, a := range alerts(t) {
 		known[a.Alert] = true
-		if a.Annotations["summary"] == "" || len(a.Annotations["runbook"]) < 30 {
-			t.Errorf("%s does not say what to do", a.Alert)
+		if text := a.Annotations["description"]; a.Annotations["summary"] == "" || len(text) < 30 || len(text) > 130 {
+			t.Errorf("%s does not say in a line what it means: %q", a.Alert, text)
+		}
+		if url := "https://fluxgate.github.io/fluxgate/runbooks#" + strings.ToLower(a.Alert); a.Annotations["runbook_url"] != url {
+			t.Errorf("the runbook of %s is %q, want %s", a.Alert, a.Annotations["runbook_url"], url)
 		}
 		if s := a.Labels["severity"]; s != "critical" && s != "warning" {
 			t.Errorf("%s has severity %q", a.Alert, s)
@@ -136,6 +139,28 @@ func TestDeploy_Alerts(t *testing.T) {
 		for _, name := range regexp.MustCompile(`\bFluxgate[A-Z][A-Za-z]+\b`).FindAllString(readFile(t, page), -1) {
 			if !known[name] {
 				t.Errorf("%s names the alert %s, which does not exist", page, name)
+			}
+		}
+	}
+}
+
+// Every alert has a runbook with its parts, and every runbook an alert.
+func TestRunbooks_Sections(t *testing.T) {
+	sections := strings.Split(readFile(t, "../../docs/runbooks.md"), "\n## ")[1:]
+	if len(sections) != len(alerts(t)) {
+		t.Errorf("%d runbooks for %d alerts", len(sections), len(alerts(t)))
+	}
+	for i, a := range alerts(t) {
+		if i == len(sections) {
+			break
+		}
+		name, text, _ := strings.Cut(sections[i], "\n")
+		if name != a.Alert {
+			t.Errorf("runbook %d is %s, and the alert is %s", i+1, name, a.Alert)
+		}
+		for _, part := range []string{"\n**Callers** ", "\n| run | look for |\n", "\n**Over** when "} {
+			if strings.Count(text, part) != 1 {
+				t.Errorf("the runbook of %s does not have %q once", name, part)
 			}
 		}
 	}

@@ -161,7 +161,7 @@ func writeMetric(t *testing.T, b *strings.Builder, m *metric) {
 	var fires, shows []string
 	for _, a := range alerts(t) {
 		if uses.MatchString(a.Expr) {
-			fires = append(fires, fmt.Sprintf("`%s`", a.Alert))
+			fires = append(fires, fmt.Sprintf("[%s](runbooks.md#%s)", a.Alert, strings.ToLower(a.Alert)))
 		}
 	}
 	for _, p := range dashboard(t) {
@@ -198,7 +198,7 @@ Every server answers ` + "`GET /metrics`" + `. ` + "[operations.md](operations.m
 ` + "`deploy/prometheus/alerts.yaml`" + ` that use a metric, and the panels of ` + "`deploy/grafana/dashboards/fluxgate.json`" + ` that show it.
 
 The metrics of Go and of the process (` + "`go_goroutines`, `process_resident_memory_bytes`" + ` …) are exported too. ` + "`go_gc_heap_live_bytes`" + `, the memory in use
-after the last garbage collection, is the one to watch for leaks. ` + "`FluxgateDown`" + ` fires when a scrape fails.
+after the last garbage collection, is the one to watch for leaks. ` + "[FluxgateDown](runbooks.md#fluxgatedown)" + ` fires when a scrape fails.
 
 ## Labels
 
