@@ -106,7 +106,7 @@ var incidents = map[string]func(*testing.T, *incident){
 		if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700)); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = os.Remove(file) }) // or the server does not end well
+		t.Cleanup(func() { _ = os.Remove(file) })                                        // or the server does not end well
 		call(t, "rules", "delete", "api-limits", "--yes", "--server", "http://"+i.admin) // cannot be recorded
 	},
 }
