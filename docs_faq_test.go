@@ -13,7 +13,7 @@ func TestFAQ_Numbers(t *testing.T) {
 	measured := regexp.MustCompile(`\d[\d,.]* (?:ms|s|B)\b`)
 	found := 0
 	for _, answer := range strings.Split(readFile(t, "docs/faq.md"), "\n## ")[1:] {
-		question, _, _ := strings.Cut(answer, "\n")
+		title, _, _ := strings.Cut(answer, "\n")
 		var linked strings.Builder
 		for _, link := range mdLink.FindAllStringSubmatch(answer, -1) {
 			if page, _, _ := strings.Cut(link[1], "#"); page != "" {
@@ -22,7 +22,7 @@ func TestFAQ_Numbers(t *testing.T) {
 		}
 		for _, number := range measured.FindAllString(answer, -1) {
 			if found++; !strings.Contains(linked.String(), number) {
-				t.Errorf("%s %s is in none of the pages that it links to", question, number)
+				t.Errorf("%s %s is in none of the pages that it links to", title, number)
 			}
 		}
 	}

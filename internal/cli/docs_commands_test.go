@@ -27,12 +27,16 @@ var (
 // Every fluxgate command in the documentation, in a block or in a sentence,
 // exists with its flags.
 func TestDocs_Commands(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
+	var pages []string
+	for _, pattern := range []string{"../../docs/*.md", "../../docs/*/*.md", "../../README*.md"} {
+		matching, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, matching...)
 	}
 	found := 0
-	for _, page := range append(pages, "../../README.md") {
+	for _, page := range pages {
 		text := readFile(t, strings.TrimPrefix(page, "../../"))
 		for _, block := range shellBlock.FindAllStringSubmatch(text, -1) {
 			found += checkCommands(t, page, typedLines(block[1], block[2]), 0)

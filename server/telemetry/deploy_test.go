@@ -91,9 +91,16 @@ func alerts(t *testing.T) []alert {
 // pages are those of the documentation.
 func pages(t *testing.T) []string {
 	t.Helper()
-	found, err := filepath.Glob("../../docs/*.md")
-	if err != nil || len(found) < 20 {
-		t.Fatalf("found %d pages: %v", len(found), err)
+	var found []string
+	for _, pattern := range []string{"../../docs/*.md", "../../docs/*/*.md"} {
+		matching, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, matching...)
+	}
+	if len(found) < 20 {
+		t.Fatalf("only %d pages were found", len(found))
 	}
 	return found
 }
