@@ -1,19 +1,33 @@
 # A static binary on nothing: no shell, no package manager, not root.
-FROM golang:1.26.8 AS build
+#
+# By default the binary is built from the sources. A release passes BINARY=prebuilt, and
+# binaries in PLATFORM/fluxgate (such as linux/arm64/fluxgate) instead of the sources.
+ARG BINARY=compiled
+
+FROM --platform=$BUILDPLATFORM golang:1.26.8 AS base
+RUN mkdir -p /copies /names/bin && ln -s ../fluxgate /names/bin/ratelimit
+
+FROM base AS compiled
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-ARG VERSION=dev
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /fluxgate ./cmd/fluxgate && mkdir -p /copies /names/bin && ln -s ../fluxgate /names/bin/ratelimit
+ARG VERSION=dev TARGETOS TARGETARCH
+RUN CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH} go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /fluxgate ./cmd/fluxgate
+
+FROM scratch AS prebuilt
+ARG TARGETPLATFORM
+COPY ${TARGETPLATFORM}/fluxgate /fluxgate
+
+FROM ${BINARY} AS binary
 
 FROM scratch
-COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
-COPY --from=build /fluxgate /fluxgate
+COPY --from=base /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=binary /fluxgate /fluxgate
 # The name under which Envoy Gateway starts its rate limit service: docs/envoy.md.
-COPY --from=build /names/ /
+COPY --from=base /names/ /
 # The last good rules are kept here: mount a volume to keep them across containers.
-COPY --from=build --chown=65532:65532 /copies /var/lib/fluxgate
+COPY --from=base --chown=65532:65532 /copies /var/lib/fluxgate
 USER 65532:65532
 ENV FLUXGATE_RULES_COPIES=/var/lib/fluxgate
 EXPOSE 8080 8081

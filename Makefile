@@ -3,6 +3,9 @@
 GOLANGCI_VERSION := v2.11.4
 GOLANGCI         := bin/golangci-lint-$(GOLANGCI_VERSION)
 
+GORELEASER_VERSION := v2.16.0
+GORELEASER         := bin/goreleaser-$(GORELEASER_VERSION)
+
 # Every go.mod of the tree: the product, and the modules that keep other
 # people's libraries out of it.
 MODULES := $(patsubst %/go.mod,%,$(shell git ls-files --cached --others --exclude-standard '*go.mod'))
@@ -29,6 +32,7 @@ SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal
 .DEFAULT_GOAL := help
 .PHONY: help check console console-check console-e2e console-pictures format format-check lint build test test-servers quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight figures-ship benchmarks simulate-fleet
 .PHONY: help check console console-check console-e2e console-pictures docs docs-serve format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet
+.PHONY: help check console console-check console-e2e console-pictures format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet release-snapshot
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -152,6 +156,15 @@ benchmarks: ## compare with other limiters and write docs/benchmarks, six minute
 
 simulate-fleet: ## simulate up to 1,000 gateways on virtual time and write docs/scaling, a quarter of an hour
 	@cd bench && GOGC=400 go test ./fleet -run '^TestSimulateFleet$$' -count=1 -timeout 60m -v -simulate
+
+release-snapshot: $(GORELEASER) ## try a release without images, signatures and publishing, into bin/dist; the first time ten minutes
+	$(GORELEASER) check
+	$(GORELEASER) release --snapshot --clean --skip=docker,sign,publish
+
+$(GORELEASER):
+	@mkdir -p bin
+	GOBIN=$(CURDIR)/bin go install github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
+	@mv bin/goreleaser $@
 
 $(GOLANGCI):
 	@mkdir -p bin

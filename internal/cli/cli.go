@@ -169,11 +169,19 @@ func newVersion() *cobra.Command {
 // fullVersion adds the commit if the build recorded it.
 func fullVersion(version string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-				return version + " (" + s.Value[:12] + ")"
-			}
+		return versionOf(version, info)
+	}
+	return version
+}
+
+func versionOf(version string, info *debug.BuildInfo) string {
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return version + " (" + s.Value[:12] + ")"
 		}
+	}
+	if number, released := strings.CutPrefix(info.Main.Version, "v"); released && version == "dev" {
+		return number // go install sets no version and has no repository
 	}
 	return version
 }

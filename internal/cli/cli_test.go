@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -76,5 +77,26 @@ func TestRoot_VersionFlag(t *testing.T) {
 	_, want, _ := call(t, "version")
 	if code, out, errs := call(t, "--version"); code != exitOK || out != want {
 		t.Errorf("exit code %d: %q, not %q\n%s", code, out, want, errs)
+	}
+}
+
+// A build has the version that was set, and its commit; go install has that of
+// the module.
+func TestVersionOf(t *testing.T) {
+	commit := []debug.BuildSetting{{Key: "vcs.revision", Value: "34c8f30d0a7b6c5e4f"}}
+	for _, c := range []struct{ set, module, want string }{
+		{"1.2.3", "v1.2.3", "1.2.3 (34c8f30d0a7b)"},
+		{"dev", "v1.2.4-0.20261116173000-34c8f30d0a7b", "dev (34c8f30d0a7b)"},
+	} {
+		if got := versionOf(c.set, &debug.BuildInfo{Main: debug.Module{Version: c.module}, Settings: commit}); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+	for _, c := range []struct{ set, module, want string }{
+		{"dev", "v1.2.3", "1.2.3"}, {"dev", "(devel)", "dev"}, {"1.2.3", "(devel)", "1.2.3"}, {"1.2.3", "v1.2.2", "1.2.3"},
+	} {
+		if got := versionOf(c.set, &debug.BuildInfo{Main: debug.Module{Version: c.module}}); got != c.want {
+			t.Errorf("%+v without a commit: %s", c, got)
+		}
 	}
 }

@@ -66,14 +66,18 @@ func TestCompose_Hardening(t *testing.T) {
 	}
 }
 
+// Every image that the Dockerfile starts from has an exact version.
 func TestDockerfile_ExactImages(t *testing.T) {
-	stages := regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(readFile(t, "Dockerfile"), -1)
-	if len(stages) == 0 {
-		t.Fatal("the Dockerfile has no image")
-	}
-	for _, stage := range stages {
-		if stage[1] != "scratch" && !exactVersion.MatchString(stage[1]) {
+	named := map[string]bool{"scratch": true, "${BINARY}": true} // BINARY names a stage
+	for _, stage := range regexp.MustCompile(`(?m)^FROM (?:--platform=\S+ )?(\S+)(?: AS (\S+))?`).FindAllStringSubmatch(readFile(t, "Dockerfile"), -1) {
+		if !named[stage[1]] && !exactVersion.MatchString(stage[1]) {
 			t.Errorf("%s: name an exact version", stage[1])
+		}
+		named[stage[2]] = true
+	}
+	for _, stage := range []string{"compiled", "prebuilt"} {
+		if !named[stage] {
+			t.Errorf("the Dockerfile has no stage %s", stage)
 		}
 	}
 }
