@@ -10,13 +10,13 @@ import (
 )
 
 // manPages returns a page for every command, by name: fluxgate-rules-apply is the
-// page of fluxgate rules apply.
+// page of fluxgate rules apply. Words are not hyphenated: names could not be searched for.
 func manPages(root *cobra.Command, version, date string) map[string]string {
 	pages := map[string]string{}
 	var add func(*cobra.Command)
 	add = func(cmd *cobra.Command) {
 		name := pageName(cmd)
-		pages[name] = fmt.Sprintf(".TH %s 1 %q %q \"FluxGate\"\n", escape(strings.ToUpper(name)), date, "fluxgate "+version) + manPage(cmd)
+		pages[name] = fmt.Sprintf(".TH %s 1 %q %q \"FluxGate\"\n.nh\n.ad l\n", escape(strings.ToUpper(name)), date, "fluxgate "+version) + manPage(cmd)
 		for _, child := range children(cmd) {
 			add(child)
 		}
