@@ -147,7 +147,7 @@ func TestDependabot_Directories(t *testing.T) {
 			return fs.SkipDir
 		}
 		if ecosystem := manifests[entry.Name()]; ecosystem != "" {
-			want = append(want, ecosystem+" "+filepath.Join("/", filepath.Dir(path)))
+			want = append(want, ecosystem+" "+filepath.Clean("/"+filepath.Dir(path)))
 		}
 		return err
 	})

@@ -127,7 +127,7 @@ func TestReleaseNotes(t *testing.T) {
 	write(t, folder, "CHANGELOG.md", "# Changelog\n\n## Unreleased\n\n- later\n\n## 1.2.0 - 2026-11-16\n\n### Added\n\n- this\n\n## 1.1.0\n\n- before\n")
 	write(t, folder, ".ci/release-notes", readFile(t, ".ci/release-notes"))
 	for version, want := range map[string]string{"v1.2.0": "\n### Added\n\n- this\n", "v1.1.0": "\n- before\n", "v1.3.0": ""} {
-		out, err := exec.CommandContext(t.Context(), "bash", filepath.Join(folder, ".ci/release-notes"), version).Output()
+		out, err := exec.CommandContext(t.Context(), "bash", folder+"/.ci/release-notes", version).Output()
 		if string(out) != want || (err != nil) != (want == "") {
 			t.Errorf("%s: %q, %v", version, out, err)
 		}

@@ -79,10 +79,12 @@ func compress(text string) ([]byte, error) {
 	return packed.Bytes(), err
 }
 
-// write replaces the folder.
+// write replaces the files of an earlier run, also the pages of commands that are gone.
 func write(folder string, files map[string][]byte) error {
-	if err := os.RemoveAll(folder); err != nil {
-		return err
+	for _, name := range []string{"man", "completions"} {
+		if err := os.RemoveAll(filepath.Join(folder, name)); err != nil { //nolint:gosec // the folder that the caller names
+			return err
+		}
 	}
 	for name, data := range files {
 		path := filepath.Join(folder, name)

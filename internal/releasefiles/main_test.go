@@ -23,8 +23,13 @@ func TestWrite_Files(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := write(folder, files); err != nil {
-		t.Fatal(err)
+	for _, set := range []map[string][]byte{{"man/fluxgate-gone.1.gz": nil}, files} {
+		if err := write(folder, set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(folder + "/man/fluxgate-gone.1.gz"); err == nil {
+		t.Error("the page of a command that is gone is still there")
 	}
 	for name, part := range map[string]string{
 		"completions/fluxgate.bash": "bash completion V2 for fluxgate",
@@ -51,7 +56,7 @@ func TestWrite_Files(t *testing.T) {
 			t.Errorf("%s differs in a second run: %v", name, err)
 		}
 	}
-	if out, err := exec.CommandContext(t.Context(), "bash", "-n", filepath.Join(folder, "completions/fluxgate.bash")).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "bash", "-n", folder+"/completions/fluxgate.bash").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
