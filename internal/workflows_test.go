@@ -95,6 +95,9 @@ func TestWorkflows(t *testing.T) {
 				if step.Uses != "" && !pinned.MatchString(step.Uses) {
 					report("%s is not pinned to a version", step.Uses)
 				}
+				if version, ok := step.With["version"].(string); ok && strings.HasPrefix(step.Uses, "goreleaser/") && !strings.Contains(string(makefile), "GORELEASER_VERSION := "+version+"\n") {
+					report("goreleaser %s is not the version of the Makefile", version)
+				}
 				for _, command := range makeCommand.FindAllStringSubmatch(step.Run, -1) {
 					for target := range strings.FieldsSeq(command[1]) {
 						if !slices.ContainsFunc(targets, func(known []string) bool { return known[1] == target }) {
