@@ -1,0 +1,154 @@
+// Package rendertest renders the Helm chart, decodes what it renders strictly into the
+// types of Kubernetes, and starts the rendered command lines. It is a module of its own,
+// so that the libraries of Kubernetes are not among those of the product.
+package rendertest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+const (
+	chartFolder = "../fluxgate"
+	release     = "gate"
+	namespace   = "edge"
+)
+
+// smallest are the values that every installation needs.
+const smallest = `
+redis: {uri: redis://redis:6379}
+rules: {files: {rules.yaml: "id: api-limits\nrules: []\n"}}
+`
+
+func loadChart(t testing.TB) *chart.Chart {
+	t.Helper()
+	loaded, err := loader.LoadDir(chartFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loaded
+}
+
+// values merges fragments of values.yaml; a later one overrides those before.
+func values(t testing.TB, fragments ...string) map[string]any {
+	t.Helper()
+	merged := map[string]any{}
+	for _, fragment := range fragments {
+		next := map[string]any{}
+		if err := yaml.UnmarshalStrict([]byte(fragment), &next); err != nil {
+			t.Fatalf("%v in\n%s", err, fragment)
+		}
+		merged = chartutil.MergeTables(next, merged)
+	}
+	return merged
+}
+
+// rendered is what the chart renders.
+type rendered struct {
+	objects []object
+	notes   string
+}
+
+// render renders the chart as helm install does, the check of values included.
+func render(of *chart.Chart, values map[string]any) (rendered, error) {
+	options := chartutil.ReleaseOptions{Name: release, Namespace: namespace, Revision: 3, IsInstall: true}
+	all, err := chartutil.ToRenderValues(of, values, options, nil)
+	if err != nil {
+		return rendered{}, err
+	}
+	files, err := engine.Render(of, all)
+	if err != nil {
+		return rendered{}, err
+	}
+	var found rendered
+	var problems []error
+	for name, content := range files {
+		if filepath.Base(name) == "NOTES.txt" {
+			found.notes = content
+			continue
+		}
+		for _, document := range releaseutil.SplitManifests(content) {
+			decoded, err := decode(document)
+			if err != nil {
+				problems = append(problems, fmt.Errorf("%s: %w", name, err))
+			} else if decoded != nil {
+				found.objects = append(found.objects, decoded)
+			}
+		}
+	}
+	slices.SortFunc(found.objects, func(a, b object) int { return strings.Compare(identify(a), identify(b)) })
+	return found, errors.Join(problems...)
+}
+
+func mustRender(t testing.TB, fragments ...string) rendered {
+	t.Helper()
+	found, err := render(loadChart(t), values(t, fragments...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestLint(t *testing.T) {
+	for _, m := range lint.All(chartFolder, values(t, smallest), namespace, true).Messages {
+		// Of lower severity is that the chart has no icon.
+		if m.Severity > support.InfoSev {
+			t.Error(m)
+		}
+	}
+}
+
+// A field that the type of an object does not have is an error, and so is one that is
+// spelled in lower case.
+func TestRender_MisspelledField(t *testing.T) {
+	for _, wrong := range []string{"terminationGracePeriodSecond", "terminationgraceperiodseconds"} {
+		changed := loadChart(t)
+		for _, file := range changed.Templates {
+			if filepath.Base(file.Name) == "deployment.yaml" {
+				file.Data = []byte(strings.ReplaceAll(string(file.Data), "terminationGracePeriodSeconds", wrong))
+			}
+		}
+		if _, err := render(changed, values(t, smallest)); err == nil || !strings.Contains(err.Error(), wrong) {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}
+
+// The copies in the chart are those of the originals, which make chart copies: Helm reads
+// no file outside of a chart.
+func TestFiles_Copies(t *testing.T) {
+	for original, copied := range map[string]string{
+		"../../prometheus/alerts.yaml":           "files/alerts.yaml",
+		"../../grafana/dashboards/fluxgate.json": "files/dashboards/fluxgate.json",
+	} {
+		want, err := os.ReadFile(original)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(chartFolder, copied)); err != nil || string(got) != string(want) {
+			t.Errorf("%s is not %s (%v): run make chart", copied, original, err)
+		}
+	}
+	originals, err := filepath.Glob("../../grafana/dashboards/*.json")
+	if err != nil || len(originals) != 1 {
+		t.Errorf("the dashboards are %v, %v", originals, err)
+	}
+}
