@@ -10,6 +10,9 @@ GORELEASER         := bin/goreleaser-$(GORELEASER_VERSION)
 # people's libraries out of it.
 MODULES := $(patsubst %/go.mod,%,$(shell git ls-files --cached --others --exclude-standard '*go.mod'))
 MODULES := $(patsubst go.mod,.,$(MODULES))
+# The libraries of Kubernetes are slow to build and to lint: make chart-check tests this one.
+CHART_TEST := deploy/helm/rendertest
+MODULES    := $(filter-out $(CHART_TEST),$(MODULES))
 
 FUZZTIME := 30s
 FAULT    :=
@@ -33,6 +36,7 @@ SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal
 .PHONY: help check console console-check console-e2e console-pictures format format-check lint build test test-servers quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight figures-ship benchmarks simulate-fleet
 .PHONY: help check console console-check console-e2e console-pictures docs docs-serve format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet
 .PHONY: help check console console-check console-e2e console-pictures format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet release-snapshot
+.PHONY: help check chart chart-check console console-check console-e2e console-pictures format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -94,6 +98,13 @@ docs-serve: docs/node_modules/.package-lock.json ## serve the documentation site
 
 %/node_modules/.package-lock.json: %/package-lock.json
 	cd $* && npm ci --ignore-scripts --no-audit --no-fund
+
+chart: ## copy the alerts and the dashboard into the Helm chart
+	cp deploy/prometheus/alerts.yaml deploy/helm/fluxgate/files/
+	cp deploy/grafana/dashboards/*.json deploy/helm/fluxgate/files/dashboards/
+
+chart-check: ## lint and render the Helm chart in combinations of its values, and start what it renders
+	cd $(CHART_TEST) && go test -count=1 ./...
 
 size: ## count the lines of code of the product by package
 	@go run ./internal/codesize
