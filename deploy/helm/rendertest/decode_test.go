@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 
+	envoyv1alpha1 "github.com/envoyproxy/gateway/api/v1alpha1"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -41,6 +42,8 @@ var types = map[string]reflect.Type{
 
 	"monitoring.coreos.com/v1/PrometheusRule": reflect.TypeFor[monitoringv1.PrometheusRule](),
 	"monitoring.coreos.com/v1/ServiceMonitor": reflect.TypeFor[monitoringv1.ServiceMonitor](),
+
+	"gateway.envoyproxy.io/v1alpha1/BackendTrafficPolicy": reflect.TypeFor[envoyv1alpha1.BackendTrafficPolicy](),
 
 	"gateway.networking.k8s.io/v1/Gateway":      reflect.TypeFor[gatewayv1.Gateway](),
 	"gateway.networking.k8s.io/v1/GatewayClass": reflect.TypeFor[gatewayv1.GatewayClass](),

@@ -60,22 +60,41 @@ func (r running) probe(probe *corev1.Probe) int {
 
 // get returns the status of an answer, or 0 without one.
 func get(url, bearer string) int {
+	headers := map[string]string{}
+	if bearer != "" {
+		headers["Authorization"] = "Bearer " + bearer
+	}
+	status, _, _ := send(url, headers)
+	return status
+}
+
+// request returns the status and the headers of an answer.
+func request(t *testing.T, url string, headers map[string]string) (int, http.Header) {
+	t.Helper()
+	status, answer, err := send(url, headers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status, answer
+}
+
+func send(url string, headers map[string]string) (int, http.Header, error) {
 	request, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
-		return 0
+		return 0, nil, err
 	}
-	if bearer != "" {
-		request.Header.Set("Authorization", "Bearer "+bearer)
+	for name, value := range headers {
+		request.Header.Set(name, value)
 	}
 	// Only the server of this test is asked, by an address that its certificate has not.
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec
 	response, err := client.Do(request)
 	if err != nil {
-		return 0
+		return 0, nil, err
 	}
 	defer response.Body.Close() //nolint:errcheck // nothing was written
-	_, _ = io.Copy(io.Discard, response.Body)
-	return response.StatusCode
+	_, err = io.Copy(io.Discard, response.Body)
+	return response.StatusCode, response.Header, err
 }
 
 // awaitReady waits until both probes succeed.
