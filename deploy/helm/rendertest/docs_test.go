@@ -167,7 +167,7 @@ func TestDocs_HelmCommands(t *testing.T) {
 			all = complete(t, all)
 		}
 		_, err := render(of, all)
-		if err := errors.Join(append(problems, err)...); err != nil || filepath.Join(tree, words[3]) != filepath.Join(tree, "deploy/helm/fluxgate") {
+		if err := errors.Join(append(problems, err)...); err != nil || words[3] != "deploy/helm/fluxgate" {
 			t.Errorf("%v: %v", words, err)
 		}
 	}
@@ -231,7 +231,7 @@ func TestExamples_NginxIngress(t *testing.T) {
 	}
 
 	// Requests of this test come from loopback.
-	found := mustRender(t, "redis: {enabled: false}", ruleFiles(limitOf5), readFile(t, folder+"values.yaml"), "config: {ratelimit: {trusted-proxies: [127.0.0.1]}}")
+	found := mustRender(t, "redis: {enabled: false}", fiveAnHour, readFile(t, folder+"values.yaml"), "config: {ratelimit: {trusted-proxies: [127.0.0.1]}}")
 	server := start(t, found, nil)
 	server.awaitReady(t)
 	variables := strings.NewReplacer("$request_method", "GET", "$request_uri", "/api/orders?page=2", "$host", "shop.example.com")
@@ -254,8 +254,8 @@ func TestExamples_NginxIngress(t *testing.T) {
 // compose.yaml.
 func TestDocs_Compose(t *testing.T) {
 	redis, address := testenv.StartStandalone(t, testenv.Config{}), testenv.FreeAddr(t)
-	testenv.StartProgram(t, testenv.Fluxgate(t), "serve", "--config", filepath.Join(testenv.Root(t), "deploy/fluxgate.yaml"),
-		"--set", "redis.uri="+redis.URI(), "--set", "server.http="+address, "--set", "server.admin=", "--set", "rules.file="+filepath.Join(testenv.Root(t), "examples/rules.yaml"))
+	testenv.StartProgram(t, testenv.Fluxgate(t), "serve", "--config", testenv.Root(t)+"/deploy/fluxgate.yaml",
+		"--set", "redis.uri="+redis.URI(), "--set", "server.http="+address, "--set", "server.admin=", "--set", "rules.file="+testenv.Root(t)+"/examples/rules.yaml")
 	testenv.Eventually(t, "the server is ready", func() bool { return get("http://"+address+"/readyz", "") == 200 })
 	asked := 0
 	for _, words := range commands(t, "docs/compose.md") {

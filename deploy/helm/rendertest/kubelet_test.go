@@ -141,26 +141,34 @@ func (m machine) args(c corev1.Container) (args []string) {
 // checkConfig checks the configuration of the servers as the server does at its start.
 func checkConfig(t testing.TB, found rendered, secrets map[string]map[string]string) error {
 	t.Helper()
+	_, err := loadConfig(t, found, secrets)
+	return err
+}
+
+// loadConfig returns the configuration of the servers.
+func loadConfig(t testing.TB, found rendered, secrets map[string]map[string]string) (*config.Config, error) {
+	t.Helper()
 	root, err := os.MkdirTemp(t.TempDir(), "")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer os.RemoveAll(root) //nolint:errcheck // the test's folder is removed anyway
+	defer os.RemoveAll(root)
 	m := machine{root, found, secrets}
 	server := found.server()
 	container := server.spec.Containers[0]
 	if err := m.mount(server, container); err != nil {
-		return err
+		return nil, err
 	}
 	args := m.args(container)
 	if len(args) != 3 || args[0] != "serve" || args[1] != "--config" {
-		return fmt.Errorf("the arguments are %q", args)
+		return nil, fmt.Errorf("the arguments are %q", args)
 	}
 	loaded, err := config.Load(config.Sources{File: args[2], Environ: m.environ(container)})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return loaded.Check()
+	err = loaded.Check()
+	return loaded, err
 }
 
 // listen gives the listeners of a configuration free addresses, in place of those of the

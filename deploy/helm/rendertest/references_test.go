@@ -231,6 +231,11 @@ func (r rendered) hardening() (problems []string) {
 			!reflect.DeepEqual(s.AutomountServiceAccountToken, &no) || !reflect.DeepEqual(s.EnableServiceLinks, &no) || s.HostNetwork || s.HostPID {
 			problems = append(problems, p.name+" is not hardened")
 		}
+		for _, v := range s.Volumes {
+			if v.Secret != nil && (v.Secret.DefaultMode == nil || *v.Secret.DefaultMode != 0o440) {
+				problems = append(problems, p.name+": every user can read "+v.Name)
+			}
+		}
 		for _, container := range p.containers() {
 			c := container.SecurityContext
 			if c == nil || !reflect.DeepEqual(c.AllowPrivilegeEscalation, &no) || !reflect.DeepEqual(c.ReadOnlyRootFilesystem, &yes) ||

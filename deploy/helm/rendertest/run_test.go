@@ -22,10 +22,8 @@ import (
 
 const limitOf5 = "id: api-limits\nrules:\n  - {id: all, limitScope: PER_IP, bands: [{label: hourly, capacity: 5, refill: 1h}]}\n"
 
-// ruleFiles are values with a rule file.
-func ruleFiles(content string) string {
-	return fmt.Sprintf("rules: {files: {rules.yaml: %q}}", content)
-}
+// fiveAnHour are values with these rules.
+var fiveAnHour = fmt.Sprintf("rules: {files: {rules.yaml: %q}}", limitOf5)
 
 // running is a server that was started as the Deployment says.
 type running struct {
@@ -87,12 +85,12 @@ func send(url string, headers map[string]string) (int, http.Header, error) {
 		request.Header.Set(name, value)
 	}
 	// Only the server of this test is asked, by an address that its certificate has not.
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	response, err := client.Do(request)
 	if err != nil {
 		return 0, nil, err
 	}
-	defer response.Body.Close() //nolint:errcheck // nothing was written
+	defer response.Body.Close()
 	_, err = io.Copy(io.Discard, response.Body)
 	return response.StatusCode, response.Header, err
 }
@@ -133,7 +131,7 @@ func (r running) helmTest(t *testing.T, more ...string) (string, error) {
 // the time that the kubelet gives it.
 func TestRun_Smallest(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
-	found := mustRender(t, smallest, "redis: {uri: '"+redis.URI()+"'}", ruleFiles(limitOf5), "drain: {delaySeconds: 2}")
+	found := mustRender(t, smallest, "redis: {uri: '"+redis.URI()+"'}", fiveAnHour, "drain: {delaySeconds: 2}")
 	server := start(t, found, nil)
 	server.awaitReady(t)
 	if out, err := server.helmTest(t); err != nil || !strings.Contains(out, "allowed") {
@@ -144,7 +142,7 @@ func TestRun_Smallest(t *testing.T) {
 	}
 
 	changed := map[string]string{"rules.yaml": strings.ReplaceAll(limitOf5, "capacity: 5", "capacity: 7")}
-	if err := project(filepath.Join(server.root, "/etc/fluxgate/rules"), "..second", changed); err != nil {
+	if err := project(server.root+"/etc/fluxgate/rules", "..second", changed); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Eventually(t, "the changed rules are in effect", func() bool {
@@ -174,7 +172,7 @@ func TestRun_Secrets(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{MutualTLS: true, Users: []testenv.User{{Name: "fluxgate", Password: "secret"}}})
 	secrets := testSecrets(t)
 	secrets["redis-tls"] = secretOf(t, redis.Certificates())
-	found := mustRender(t, smallest, ruleFiles(limitOf5), `
+	found := mustRender(t, smallest, fiveAnHour, `
 redis:
   uri: rediss://fluxgate:$(REDIS_PASSWORD)@`+redis.Addr()+`
   existingSecret: redis
@@ -207,11 +205,11 @@ autoscaling: {enabled: true}`)
 			t.Errorf("%s with a token: %d", url, status)
 		}
 	}
-	connection, err := tls.Dial("tcp", server.addresses[8081], &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec
+	connection, err := tls.Dial("tcp", server.addresses[8081], &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 	if err != nil {
 		t.Fatalf("gRPC: %v", err)
 	}
-	connection.Close() //nolint:errcheck,gosec // nothing was written
+	connection.Close()
 }
 
 func secretOf(t *testing.T, c *testenv.Certificates) map[string]string {
@@ -229,7 +227,7 @@ func secretOf(t *testing.T, c *testenv.Certificates) map[string]string {
 
 // applyRules runs the container of the job that applies rules, with files where git-sync
 // leaves those of the repository.
-func (r running) applyRules(t *testing.T, content string) string {
+func (r running) applyRules(t *testing.T, content string) {
 	t.Helper()
 	job := one[batchv1.Job](r.found)
 	template := job.Spec.Template
@@ -238,7 +236,7 @@ func (r running) applyRules(t *testing.T, content string) string {
 	if err := fresh.mount(pod{spec: &template.Spec}, container); err != nil {
 		t.Fatal(err)
 	}
-	folder := filepath.Join(fresh.root, "/git/repository/limits")
+	folder := fresh.root + "/git/repository/limits"
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -247,11 +245,9 @@ func (r running) applyRules(t *testing.T, content string) string {
 	}
 	command := exec.CommandContext(t.Context(), testenv.Fluxgate(t), fresh.args(container)...)
 	command.Env = append(os.Environ(), fresh.environ(container)...)
-	out, err := command.CombinedOutput()
-	if err != nil {
+	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return string(out)
 }
 
 // The job copies rules to Redis or MongoDB. A server becomes ready with them, and takes

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 )
 
 // schema is a part of values.schema.json.
@@ -144,8 +146,37 @@ func TestRender_Checksum(t *testing.T) {
 	if before == "" || checksum("config: {redis: {timeout: 50ms}}") == before {
 		t.Error("another configuration has the same checksum")
 	}
-	if checksum(ruleFiles(limitOf5)) != before {
+	if checksum(fiveAnHour) != before {
 		t.Error("other rules have another checksum")
+	}
+}
+
+// Settings of config are kept beside those that the chart derives, also where these are
+// false or empty.
+func TestRender_Config(t *testing.T) {
+	found := mustRender(t, smallest, `
+redis: {uri: '', enabled: false}
+config: {redis: {timeout: 50ms}, mongo: {database: limits}, server: {max-body: 10485760, tls: {reload-interval: 10s}}, log: {format: text}}`)
+	loaded, err := loadConfig(t, found, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if loaded.Redis.Enabled || loaded.Mongo.Enabled || loaded.Server.GRPC != "" || loaded.Server.Drain.Delay != 5*time.Second {
+		t.Errorf("what the chart derives is lost: %+v", loaded)
+	}
+	if loaded.Redis.Timeout != 50*time.Millisecond || loaded.Mongo.Database != "limits" || loaded.Server.MaxBody != 10<<20 ||
+		loaded.Server.TLS.ReloadInterval != 10*time.Second || loaded.Log.Format != "text" {
+		t.Errorf("what config sets is lost: %+v", loaded)
+	}
+}
+
+// The name of the job of the rules changes with its content: a job cannot be changed.
+func TestRender_JobName(t *testing.T) {
+	name := func(tag string) string {
+		return one[batchv1.Job](mustRender(t, smallest, "image: {tag: "+tag+"}\nrules: {source: git, git: {repo: 'https://git.example.com/r'}}")).Name
+	}
+	if a, again, b := name("a"), name("a"), name("b"); a != again || a == b {
+		t.Errorf("%s, %s, %s", a, again, b)
 	}
 }
 
@@ -169,7 +200,7 @@ test: {existingSecret: token}`
 		"open Redis":        {nil, "WARNING: Redis has no password"},
 		"no receipts":       {nil, "Note: without receipts.existingSecret"},
 		"no test":           {[]string{"auth: {tokens: {existingSecret: tokens}}"}, "Note: helm test has nothing to run"},
-		"git":               {[]string{"rules: {source: git, git: {repo: 'https://git.example.com/r'}}"}, "job/gate-fluxgate-rules-3"},
+		"git":               {[]string{"rules: {source: git, git: {repo: 'https://git.example.com/r'}}"}, "job/gate-fluxgate-rules-"},
 	} {
 		notes := mustRender(t, append([]string{smallest}, c.values...)...).notes
 		if c.want != "" && !strings.Contains(notes, c.want) {
