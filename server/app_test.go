@@ -122,6 +122,7 @@ func TestServer_TokenRoles(t *testing.T) {
 		{"GET", "/v1/health", "", 401},
 		{"GET", "/healthz", "", 200},
 		{"GET", "/readyz", "", 200},
+		{"GET", "/openapi.json", "", 200},    // no data
 		{"GET", "/v1/forward-auth", "", 400}, // a proxy on loopback, which says nothing
 	} {
 		if got := status(c.method, c.path, c.token); got != c.want {

@@ -215,6 +215,7 @@ func (a *App) public() (http.Handler, error) {
 	for pattern, handler := range api.Routes() {
 		a.route(mux, pattern, protect(a.only(config.RoleCheck, handler)))
 	}
+	a.route(mux, "GET /openapi.json", protect(check.Description()))
 	if c.ForwardAuth.Enabled {
 		handler, err := a.forwardAuth(limiter)
 		if err != nil {

@@ -1,7 +1,7 @@
 // Package check answers whether a request may pass, over HTTP: /v1/check,
 // /v1/check:batch, /v1/settle, and /api/ratelimit/check for existing clients of
-// FluxGate. Every decision takes this path, so its JSON is encoded by hand.
-// Authentication and listeners belong to package server.
+// FluxGate; openapi.json describes them. Every decision takes this path, so its JSON is
+// encoded by hand. Authentication and listeners belong to package server.
 //
 // timeoutMs of a request is how long its caller waits: a request that would be
 // held longer is rejected at once. Strings that are not UTF-8 are refused, since

@@ -1,0 +1,4 @@
+package check
+
+// CompatibleRequest is the request of existing clients.
+type CompatibleRequest = compatibleRequest
