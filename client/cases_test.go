@@ -1,0 +1,309 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/client"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+	"github.com/fluxgate/fluxgate/internal/wire"
+)
+
+// conformanceFile is clients/conformance/cases.json: see the README there.
+type conformanceFile struct {
+	Tokens map[string]string
+	Cases  []struct {
+		Name, Server string
+		Steps        []conformanceStep
+	}
+}
+
+// conformanceStep has one of Check, Settle, Extend, Raw and Together.
+type conformanceStep struct {
+	Check    *wire.Request
+	Settle   *wire.Settle
+	Extend   *wire.Extend
+	Together []conformanceStep
+	Raw      *struct {
+		Path, Text string
+		Body       json.RawMessage
+	}
+	Token, Save string
+
+	Answer any
+	Error  *struct {
+		Status int
+		Detail string
+	}
+}
+
+// The client passes the cases that clients of every language run, against a server of
+// this tree with a real Redis.
+func TestConformance_Cases(t *testing.T) {
+	var file conformanceFile
+	text, err := os.ReadFile("../clients/conformance/cases.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	servers := map[string]string{
+		"":              startConformance(t, testenv.StartStandalone(t, testenv.Config{}).URI()),
+		"without-redis": startConformance(t, "redis://"+testenv.FreeAddr(t)),
+	}
+	for _, c := range file.Cases {
+		t.Run(c.Name, func(t *testing.T) {
+			run := &caseRun{TB: t, server: servers[c.Server], tokens: file.Tokens, clients: map[string]*client.Client{}, receipts: map[string]*fluxgate.Receipt{}}
+			for _, token := range file.Tokens {
+				run.clients[token] = newClient(t, run.server, client.Config{
+					Token: client.Secret(token), MaxWait: 5 * time.Second, OnFailure: fluxgate.FailClosed,
+					Failed: func(ctx context.Context, err error) { *ctx.Value(failedKey{}).(*error) = err },
+				})
+			}
+			for i := range c.Steps {
+				run.step(fmt.Sprintf("step %d", i+1), &c.Steps[i])
+			}
+		})
+	}
+	if len(file.Cases) < 25 {
+		t.Errorf("there are only %d cases", len(file.Cases))
+	}
+}
+
+// startConformance starts the server of the cases and waits until it listens.
+func startConformance(t *testing.T, redis string) (url string) {
+	t.Helper()
+	folder, err := filepath.Abs("../clients/conformance")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := testenv.FreeAddr(t)
+	testenv.StartProgram(t, testenv.Fluxgate(t), "serve", "--config", folder+"/fluxgate.yaml",
+		"--set", "rules.file="+folder+"/rules.yaml", "--set", "redis.uri="+redis, "--set", "server.http="+addr)
+	testenv.Eventually(t, "the server listens", func() bool {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
+	return "http://" + addr // requests wait for the start
+}
+
+// caseRun is one run of a case.
+type caseRun struct {
+	testing.TB
+	server   string
+	tokens   map[string]string
+	clients  map[string]*client.Client    // by token
+	receipts map[string]*fluxgate.Receipt // by the names that steps save them under
+}
+
+// failedKey is the key of why the server has not decided a step.
+type failedKey struct{}
+
+func (run *caseRun) step(place string, step *conformanceStep) {
+	run.Helper()
+	if step.Together != nil {
+		var all sync.WaitGroup
+		for i := range step.Together {
+			all.Go(func() { run.step(fmt.Sprintf("%s.%d", place, i+1), &step.Together[i]) })
+		}
+		all.Wait()
+		return
+	}
+	answer, err := run.perform(step)
+	if (step.Error == nil) == (step.Answer == nil) {
+		run.Errorf("%s: must have an answer or an error", place)
+	}
+	if step.Error != nil {
+		status, detail := statusOf(err), ""
+		if refused := (*client.StatusError)(nil); errors.As(err, &refused) {
+			detail = refused.Detail
+		}
+		if status != step.Error.Status || detail != "" && step.Error.Detail != "" && detail != step.Error.Detail {
+			run.Errorf("%s: status %d, %v; want %+v", place, status, err, *step.Error)
+		}
+		return
+	}
+	if err != nil {
+		run.Errorf("%s: %v", place, err)
+		return
+	}
+	var got any
+	if err := json.Unmarshal(answer, &got); err != nil {
+		run.Errorf("%s: %v: %s", place, err, answer)
+		return
+	}
+	if problem := mismatch(got, step.Answer); problem != "" {
+		run.Errorf("%s: %s\n%s", place, problem, answer)
+	}
+}
+
+// perform does what a step says and returns the answer as JSON.
+func (run *caseRun) perform(step *conformanceStep) ([]byte, error) {
+	var failed error
+	ctx := context.WithValue(run.Context(), failedKey{}, &failed)
+	token := run.tokens["gateway"]
+	if step.Token != "" {
+		token = run.tokens[step.Token]
+	}
+	c := run.clients[token]
+	switch {
+	case step.Check != nil:
+		var req fluxgate.Request
+		_ = step.Check.To(&req) // what is wrong is to be found by the client or the server
+		d, err := c.Check(ctx, &req)
+		if err = errors.Join(err, failed); err != nil {
+			return nil, err
+		}
+		receipt := ""
+		if r := d.Receipt(); r != nil {
+			receipt = r.Token
+			if step.Save != "" {
+				run.receipts[step.Save] = r
+			}
+		}
+		return wire.Append(nil, &d, receipt), nil
+	case step.Settle != nil && step.Settle.Usage != nil:
+		usage := fluxgate.Usage(*step.Settle.Usage)
+		settled, err := c.SettleUsage(ctx, run.receipt(step.Settle.Receipt), &usage)
+		answer := wire.Settlements{Measures: map[string]wire.Settlement{}}
+		for measure, s := range settled {
+			answer.Measures[measure] = wire.Settlement(s)
+		}
+		return encode(answer, err)
+	case step.Settle != nil:
+		settled, err := c.Settle(ctx, run.receipt(step.Settle.Receipt), *step.Settle.Actual)
+		return encode(wire.Settlement(settled), err)
+	case step.Extend != nil:
+		receipt := run.receipt(step.Extend.Receipt)
+		err := c.Extend(ctx, receipt)
+		return encode(wire.Extend{Receipt: receipt.Token}, err)
+	case step.Raw != nil:
+		return run.send(step, token)
+	}
+	return nil, errors.New("the step does nothing")
+}
+
+func encode(answer any, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(answer)
+}
+
+// receipt returns a receipt that was saved, or one with the token itself.
+func (run *caseRun) receipt(name string) *fluxgate.Receipt {
+	if saved := run.receipts[strings.TrimPrefix(name, "$")]; saved != nil {
+		return saved
+	}
+	return &fluxgate.Receipt{Token: name}
+}
+
+// send sends a request that the client cannot express.
+func (run *caseRun) send(step *conformanceStep, token string) ([]byte, error) {
+	body := string(step.Raw.Body)
+	if body == "" {
+		body = step.Raw.Text
+	}
+	for name, receipt := range run.receipts {
+		body = strings.ReplaceAll(body, `"$`+name+`"`, `"`+receipt.Token+`"`)
+	}
+	request, err := http.NewRequestWithContext(run.Context(), http.MethodPost, run.server+step.Raw.Path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set("Content-Type", "application/json")
+	transport := &http.Transport{DisableKeepAlives: true}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	var answer bytes.Buffer
+	if _, err := answer.ReadFrom(response.Body); err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		var problem struct{ Detail string }
+		_ = json.Unmarshal(answer.Bytes(), &problem)
+		return nil, &client.StatusError{Status: response.StatusCode, Detail: problem.Detail}
+	}
+	return answer.Bytes(), nil
+}
+
+// statusOf returns the status of the answer, or the one that the server would have
+// answered if the client has refused the call by itself.
+func statusOf(err error) int {
+	var refused *client.StatusError
+	switch {
+	case errors.As(err, &refused):
+		return refused.Status
+	case errors.Is(err, fluxgate.ErrSettled), errors.Is(err, fluxgate.ErrNotHeld):
+		return http.StatusConflict
+	case errors.Is(err, fluxgate.ErrCost):
+		return http.StatusBadRequest
+	}
+	return 0
+}
+
+// mismatch returns why an answer is not as wanted, or nothing. Fields that are not
+// mentioned may have any value.
+func mismatch(got, want any) string {
+	switch want := want.(type) {
+	case map[string]any:
+		if from, ok := want["$from"].(float64); ok {
+			number, isNumber := got.(float64)
+			if to, bounded := want["$to"].(float64); !isNumber || number < from || bounded && number > to {
+				return fmt.Sprintf("%v is not from %v to %v", got, want["$from"], want["$to"])
+			}
+			return ""
+		}
+		object, ok := got.(map[string]any)
+		if !ok {
+			return fmt.Sprintf("%v is not an object", got)
+		}
+		for name, value := range want {
+			actual, there := object[name]
+			if value == "$present" || value == "$absent" {
+				if there != (value == "$present") {
+					return fmt.Sprintf("%s must be %s", name, value.(string)[1:])
+				}
+				continue
+			}
+			if problem := mismatch(actual, value); problem != "" {
+				return name + ": " + problem
+			}
+		}
+	case []any:
+		list, ok := got.([]any)
+		if !ok || len(list) != len(want) {
+			return fmt.Sprintf("%v must have %d entries", got, len(want))
+		}
+		for i := range want {
+			if problem := mismatch(list[i], want[i]); problem != "" {
+				return fmt.Sprintf("[%d]: %s", i, problem)
+			}
+		}
+	default:
+		if got != want {
+			return fmt.Sprintf("%v, want %v", got, want)
+		}
+	}
+	return ""
+}
