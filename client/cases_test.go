@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -53,16 +54,16 @@ type conformanceStep struct {
 // this tree with a real Redis.
 func TestConformance_Cases(t *testing.T) {
 	var file conformanceFile
-	text, err := os.ReadFile("../clients/conformance/cases.json")
-	if err != nil {
+	if err := json.Unmarshal([]byte(readFile(t, folder+"cases.json")), &file); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
+	commands := regexp.MustCompile(`(?m)^fluxgate (serve .*?)( #.*)?$`).FindAllStringSubmatch(readFile(t, folder+"README.md"), -1)
+	if len(commands) != 2 {
+		t.Fatalf("the README has %d commands that start servers, want 2", len(commands))
 	}
 	servers := map[string]string{
-		"":              startConformance(t, testenv.StartStandalone(t, testenv.Config{}).URI()),
-		"without-redis": startConformance(t, "redis://"+testenv.FreeAddr(t)),
+		"":              startConformance(t, commands[0][1], testenv.StartStandalone(t, testenv.Config{}).URI()),
+		"without-redis": startConformance(t, commands[1][1], "redis://"+testenv.FreeAddr(t)),
 	}
 	for _, c := range file.Cases {
 		t.Run(c.Name, func(t *testing.T) {
@@ -83,16 +84,30 @@ func TestConformance_Cases(t *testing.T) {
 	}
 }
 
-// startConformance starts the server of the cases and waits until it listens.
-func startConformance(t *testing.T, redis string) (url string) {
+const folder = "../clients/conformance/"
+
+func readFile(t *testing.T, name string) string {
 	t.Helper()
-	folder, err := filepath.Abs("../clients/conformance")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// startConformance runs a command of the README with other addresses, and waits until
+// the server listens.
+func startConformance(t *testing.T, command, redis string) (url string) {
+	t.Helper()
+	here, err := filepath.Abs(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	addr := testenv.FreeAddr(t)
-	testenv.StartProgram(t, testenv.Fluxgate(t), "serve", "--config", folder+"/fluxgate.yaml",
-		"--set", "rules.file="+folder+"/rules.yaml", "--set", "redis.uri="+redis, "--set", "server.http="+addr)
+	command = regexp.MustCompile(`server.http=\S+`).ReplaceAllLiteralString(command, "server.http="+addr)
+	command = regexp.MustCompile(`redis.uri=\S+`).ReplaceAllLiteralString(command, "redis.uri="+redis)
+	command = strings.NewReplacer("fluxgate.yaml", here+"/fluxgate.yaml", "rules.yaml", here+"/rules.yaml").Replace(command)
+	testenv.StartProgram(t, testenv.Fluxgate(t), strings.Fields(command)...)
 	testenv.Eventually(t, "the server listens", func() bool {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 		if err == nil {
@@ -167,7 +182,7 @@ func (run *caseRun) perform(step *conformanceStep) ([]byte, error) {
 		var req fluxgate.Request
 		_ = step.Check.To(&req) // what is wrong is to be found by the client or the server
 		d, err := c.Check(ctx, &req)
-		if err = errors.Join(err, failed); err != nil {
+		if err := errors.Join(err, failed); err != nil {
 			return nil, err
 		}
 		receipt := ""
