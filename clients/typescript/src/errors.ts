@@ -1,0 +1,40 @@
+/**
+ * Why there is no answer:
+ * - `invalid`: the request cannot be decided because of the request itself. It is never allowed by a failure mode.
+ * - `refused`: the server answers with a status other than 200, see `serverStatus`.
+ * - `timeout`: no answer in time. A check that was sent may have taken its tokens.
+ * - `network`: the server cannot be reached, or the connection broke.
+ * - `answer`: the answer is not one of a FluxGate server.
+ * - `busy`: too many checks wait in this client.
+ */
+export type ErrorCode = "invalid" | "refused" | "timeout" | "network" | "answer" | "busy";
+
+/** An error of a call. It never contains the address of the server, the token or values of the request. */
+export class FluxGateError extends Error {
+  override readonly name = "FluxGateError";
+  readonly code: ErrorCode;
+  /** The HTTP status of the server's answer, if there was one. It is not called `status`, which Express would answer with. */
+  readonly serverStatus: number | undefined;
+
+  constructor(code: ErrorCode, message: string, serverStatus?: number) {
+    super(message);
+    this.code = code;
+    this.serverStatus = serverStatus;
+  }
+}
+
+// Statuses of requests that cannot be decided, or settled, as they are.
+const invalid = new Set([400, 413, 422, 500]);
+
+/** The error of an answer with another status than 200. */
+export function refusal(status: number, detail: unknown): FluxGateError {
+  const text = typeof detail === "string" && detail !== "" ? `: ${printable(detail)}` : "";
+  return new FluxGateError(invalid.has(status) ? "invalid" : "refused", `the server answers ${status}${text}`, status);
+}
+
+/** A text of the server for a log: on one line, and not long. */
+function printable(text: string): string {
+  return text.slice(0, 400).replace(/[\p{C}\p{Z}]/gu, " ");
+}
+
+export const notAnswer = (): FluxGateError => new FluxGateError("answer", "the answer is not one of a FluxGate server");

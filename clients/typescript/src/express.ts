@@ -1,0 +1,151 @@
+import type { FluxGate } from "./client.js";
+import { FluxGateError } from "./errors.js";
+import { named, rateLimitHeaders } from "./headers.js";
+import type { CheckRequest, Decision } from "./types.js";
+
+/** The parts of a request of Express, or of node:http, that the middleware uses. */
+export interface Incoming {
+  method?: string | undefined;
+  url?: string | undefined;
+  originalUrl?: string | undefined;
+  headers: { host?: string | undefined };
+  headersDistinct?: Record<string, string[] | undefined> | undefined;
+  socket: { remoteAddress?: string | undefined };
+}
+
+/** The parts of a response that the middleware uses. */
+export interface Outgoing {
+  statusCode: number;
+  locals?: Record<string, unknown>;
+  setHeader: (name: string, value: string) => unknown;
+  end: (body?: string) => unknown;
+  once: (event: "close", listener: () => void) => unknown;
+  off: (event: "close", listener: () => void) => unknown;
+}
+
+/** The options of the middleware. */
+export interface LimitOptions<R> {
+  /**
+   * What the service knows about a request: `userId`, `apiKey`, `attributes`, `cost`, `ruleSet`. It replaces what the
+   * middleware has found out. What it throws goes to the error handler.
+   */
+  request?: (req: R) => CheckRequest | Promise<CheckRequest>;
+  /**
+   * The client's address. The default is that of the connection, which no client can forge. Behind a proxy use
+   * `(req) => req.ip` and set "trust proxy" of Express to the addresses of your proxies, never to `true`.
+   */
+  ip?: (req: R) => string | undefined;
+  /** The names of the headers that are sent to the server. The default is all but those with credentials. */
+  headers?: readonly string[];
+  /** Answers a request that is rejected. The headers and the status are set already. */
+  onRejected?: (req: R, res: Outgoing, decision: Decision) => void;
+  /** How long a decision may take, with the time that a rule holds the request. The default is that of the client. */
+  timeoutMs?: number;
+}
+
+const credentials = ["authorization", "cookie", "proxy-authorization"];
+
+const statuses: Record<string, [status: number, title: string, detail: string]> = {
+  denied: [403, "Forbidden", "A rule denies this request."],
+  "bad-path": [400, "Bad Request", "The path is too long or can be read in more than one way: send it without #, backslash, %2F, dot segments and empty segments."],
+  "too-many-rules": [403, "Forbidden", "More rules apply to this request than can be counted."],
+  "missing-identity": [403, "Forbidden", "The request does not say who it is from, and a rule asks for it."],
+  "no-rule": [403, "Forbidden", "No rule lets this request pass."],
+  "no-rule-set": [503, "Service Unavailable", "There are no rules to decide this request by."],
+  "store-failure": [503, "Service Unavailable", "The request cannot be counted right now."],
+};
+
+/**
+ * Middleware that limits requests. It answers a rejected request with 429 (or 403, 400, 503: by the reason), `Retry-After`,
+ * the `RateLimit` headers and a problem document. The decision is in `res.locals.fluxgate`. Errors of the client go to
+ * the error handler.
+ */
+export function limit<R extends Incoming = Incoming>(client: FluxGate, options: LimitOptions<R> = {}) {
+  const only = options.headers?.map((name) => name.toLowerCase());
+  const travels = (name: string) => only?.includes(name) ?? !credentials.includes(name);
+
+  async function describe(req: R): Promise<CheckRequest> {
+    const headers = Object.entries(req.headersDistinct ?? {}).filter(([name, lines]) => lines !== undefined && travels(name));
+    const request: CheckRequest = {
+      method: req.method ?? "",
+      path: (req.originalUrl ?? req.url ?? "").replace(/\?.*/s, ""),
+      host: req.headers.host ?? "",
+      headers: Object.fromEntries(headers) as Record<string, string[]>,
+    };
+    const ip = options.ip ? options.ip(req) : req.socket.remoteAddress;
+    if (ip !== undefined) request.ip = ip;
+    return { ...request, ...(await options.request?.(req)) };
+  }
+
+  return async (req: R, res: Outgoing, next: (error?: unknown) => void): Promise<void> => {
+    const gone = new AbortController();
+    const leave = () => { gone.abort(); };
+    res.once("close", leave); // a client that leaves is not held any longer
+    try {
+      const request = await describe(req);
+      const decision = await client.check(request, { signal: gone.signal, timeoutMs: options.timeoutMs });
+      for (const [name, value] of Object.entries(rateLimitHeaders(decision))) res.setHeader(name, value);
+      if (!decision.allowed) {
+        reject(decision, req, res);
+        return;
+      }
+      if (res.locals) res.locals["fluxgate"] = decision;
+      holdUntilClose(client, decision, request.cost, res);
+    } catch (error) {
+      if (!gone.signal.aborted) next(error);
+      return;
+    } finally {
+      res.off("close", leave);
+    }
+    next();
+  };
+
+  function reject(decision: Decision, req: R, res: Outgoing): void {
+    const problem = problemOf(decision);
+    res.statusCode = problem.status;
+    res.setHeader("Cache-Control", "no-store");
+    if (options.onRejected) {
+      options.onRejected(req, res, decision);
+      return;
+    }
+    res.setHeader("Content-Type", "application/problem+json");
+    res.setHeader("X-Content-Type-Options", "nosniff");
+    res.end(JSON.stringify(problem));
+  }
+}
+
+/** Renews the slots of a request, and releases them when its response has ended. */
+function holdUntilClose(client: FluxGate, decision: Decision, cost: number | undefined, res: Outgoing): void {
+  if (!decision.bands?.some((b) => b.kind === "concurrency")) return;
+  const reservation = client.reserve(decision, cost);
+  res.once("close", () => {
+    reservation.end().catch((error: unknown) => {
+      // 409: the handler has settled the request itself.
+      if (!(error instanceof FluxGateError && error.serverStatus === 409)) reservation.report(error);
+    });
+  });
+}
+
+/** The problem document of a rejection, as in RFC 9457. */
+function problemOf(d: Decision) {
+  const plain = Object.hasOwn(statuses, d.reason) ? statuses[d.reason] : undefined;
+  if (plain) return { title: plain[1], status: plain[0], detail: plain[2], reason: d.reason };
+  const binding = `${d.rule ?? ""}.${d.band ?? ""}`;
+  const violated = named(d).filter(([, b]) => (b.status === "rejected" && b.waitMs) || (b.status === "too costly" && (b.cost ?? 1) > b.limit)).map(([name]) => name);
+  return {
+    type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
+    title: "Request cannot be satisfied as assigned quota has been exceeded",
+    status: 429,
+    detail: d.band === undefined ? "" : exceeded(d, binding),
+    reason: d.reason,
+    "violated-policies": [...new Set([binding, ...violated])].slice(0, 8),
+  };
+}
+
+function exceeded(d: Decision, binding: string): string {
+  const cost = d.bands?.findLast((b) => b.rule === d.rule && !b.shadow)?.cost ?? 1;
+  if (d.reason === "cost-too-high") return `The request costs ${cost}, and ${binding} never has more than ${d.limit ?? 0}: it cannot pass.`;
+  const state = d.owed ? `owes ${d.owed === 1 ? "1 token" : `${d.owed} tokens`}` : `has ${d.remaining} of ${d.limit ?? 0} left`;
+  const seconds = Math.ceil((d.retryAfterMs ?? 0) / 1000);
+  return `${binding} ${state}, and the request costs ${cost}.${seconds > 0 ? ` Try again in ${seconds}s.` : ""}`;
+}
