@@ -37,6 +37,7 @@ SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal
 .PHONY: help check console console-check console-e2e console-pictures docs docs-serve format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet
 .PHONY: help check console console-check console-e2e console-pictures format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet release-snapshot
 .PHONY: help check chart chart-check console console-check console-e2e console-pictures format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet
+.PHONY: help check console console-check console-e2e console-pictures client-check format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -105,6 +106,12 @@ chart: ## copy the alerts and the dashboard into the Helm chart
 
 chart-check: ## lint and render the Helm chart in combinations of its values, and start what it renders
 	cd $(CHART_TEST) && go test -count=1 ./...
+
+client-check: clients/typescript/node_modules/.package-lock.json ## build, lint and test the TypeScript client against a real server
+	cd clients/typescript && npm run --silent types -- --check && npm run --silent build && npm run --silent lint && npm run --silent test
+
+clients/typescript/node_modules/.package-lock.json: clients/typescript/package-lock.json
+	cd clients/typescript && npm ci --ignore-scripts --no-audit --no-fund
 
 size: ## count the lines of code of the product by package
 	@go run ./internal/codesize

@@ -1,4 +1,4 @@
-import { notAnswer, refusal, type FluxGateError } from "./errors.js";
+import { notAnswer, type FluxGateError } from "./errors.js";
 import type { Band, Decision, Settlement, Settlements } from "./types.js";
 
 // Answers are copied field by field: what is returned has known fields of known types
@@ -87,13 +87,13 @@ export function readDecision(value: unknown): Decision {
   return decision;
 }
 
-/** One line of the answer to a batch of so many requests: which one it answers, and how. */
-export function readLine(text: string, size: number): [index: number, entry: Decision | FluxGateError] {
+/** One line of the answer to a batch of so many requests: which one it answers, and how. refuse makes an error. */
+export function readLine(text: string, size: number, refuse: (status: number, detail: unknown) => FluxGateError): [index: number, entry: Decision | FluxGateError] {
   const line = parse(text);
   const [index, entry] = [own(line, "index"), own(line, "decision")];
   if (!Number.isInteger(index) || (index as number) < 0 || (index as number) >= size) throw notAnswer();
   const status = own(entry, "status");
-  return [index as number, Number.isInteger(status) ? refusal(status as number, own(entry, "error")) : readDecision(entry)];
+  return [index as number, Number.isInteger(status) ? refuse(status as number, own(entry, "error")) : readDecision(entry)];
 }
 
 export function readSettlement(value: unknown): Settlement {

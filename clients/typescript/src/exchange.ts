@@ -38,8 +38,12 @@ export class Exchange {
     const problem = response.headers.get("Content-Type")?.startsWith("application/problem+json");
     const detail = problem ? readDetail(await text(response, signal, maxProblem).catch(() => "")) : undefined;
     if (!problem) response.body?.cancel().catch(() => undefined);
-    throw refusal(response.status, typeof detail === "string" && this.#token !== "" ? detail.replaceAll(this.#token, "…") : detail);
+    throw this.refusal(response.status, detail);
   }
+
+  /** The error of an answer with another status than 200, without the token. */
+  readonly refusal = (status: number, detail: unknown): FluxGateError =>
+    refusal(status, typeof detail === "string" && this.#token !== "" ? detail.replaceAll(this.#token, "…") : detail);
 
   /** Sends a body and reads the JSON of the answer. */
   async json(path: string, body: string, signal: AbortSignal): Promise<unknown> {

@@ -16,6 +16,7 @@ export interface Incoming {
 /** The parts of a response that the middleware uses. */
 export interface Outgoing {
   statusCode: number;
+  closed?: boolean;
   locals?: Record<string, unknown>;
   setHeader: (name: string, value: string) => unknown;
   end: (body?: string) => unknown;
@@ -78,6 +79,7 @@ export function limit<R extends Incoming = Incoming>(client: FluxGate, options: 
   }
 
   return async (req: R, res: Outgoing, next: (error?: unknown) => void): Promise<void> => {
+    if (res.closed) return; // the client has left before: "close" does not come again
     const gone = new AbortController();
     const leave = () => { gone.abort(); };
     res.once("close", leave); // a client that leaves is not held any longer

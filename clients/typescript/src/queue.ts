@@ -22,6 +22,9 @@ const maxBatchBytes = 16 << 10;
 /** At most so much of a caller's time is left for the network, in milliseconds. */
 const maxReserve = 100;
 
+/** How long an answer may take to end after its last line, in milliseconds. */
+const maxEnd = 100;
+
 // Statuses with which a server refuses a batch as a whole, and has decided nothing.
 const refusesBatch = new Set([400, 404, 405, 413]);
 
@@ -163,11 +166,18 @@ export class Queue {
     const [{ checks }, { signal }] = [call, call.controller];
     const response = await this.#exchange.post("/v1/check:batch", `{"requests":[${checks.map(body).join()}]}`, signal, "application/x-ndjson");
     let left = checks.length;
-    for await (const line of lines(response, signal)) {
-      const [index, entry] = readLine(line, checks.length);
-      if (entry instanceof FluxGateError) checks[index]!.finish(undefined, entry);
-      else if (!checks[index]!.finish(entry) && entry.receipt !== undefined) this.#unwanted(entry.receipt);
-      if (--left === 0) return;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    try {
+      // To the end, so that the connection is reused.
+      for await (const line of lines(response, signal)) {
+        if (left-- === 0) break;
+        const [index, entry] = readLine(line, checks.length, this.#exchange.refusal);
+        if (entry instanceof FluxGateError) checks[index]!.finish(undefined, entry);
+        else if (!checks[index]!.finish(entry) && entry.receipt !== undefined) this.#unwanted(entry.receipt);
+        if (left === 0) timer = setTimeout(() => { call.controller.abort(notAnswer()); }, maxEnd);
+      }
+    } finally {
+      clearTimeout(timer);
     }
     throw notAnswer(); // for those without an answer
   }

@@ -72,11 +72,11 @@ export interface Gate {
 }
 
 /** A server of the conformance cases, or with these rules. */
-export async function startGate(redis: string, rules?: string): Promise<Gate> {
+export async function startGate(redis: string, rules?: string, ruleSet = "conformance"): Promise<Gate> {
   const port = await freePort();
   const file = rules === undefined ? join(conformance, "rules.yaml") : join(folder, `rules-${port}.yaml`);
   if (rules !== undefined) writeFileSync(file, rules);
-  const sets = [`rules.file=${file}`, `server.http=127.0.0.1:${port}`, `redis.uri=${redis}`, "log.level=error"];
+  const sets = [`rules.file=${file}`, `server.http=127.0.0.1:${port}`, `redis.uri=${redis}`, "log.level=error", `ratelimit.default-rule-set-id=${ruleSet}`];
   const args = ["serve", "--config", join(conformance, "fluxgate.yaml"), ...sets.flatMap((set) => ["--set", set])];
   return { url: `http://127.0.0.1:${port}`, process: await start(program, args, port) };
 }
