@@ -3,7 +3,7 @@ module github.com/fluxgate/fluxgate
 go 1.26.0
 
 // The libraries of the console have packages in Go.
-ignore ./console/node_modules
+ignore node_modules
 
 require (
 	github.com/coreos/go-oidc/v3 v3.21.0
