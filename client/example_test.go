@@ -4,14 +4,31 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/client"
 	"github.com/fluxgate/fluxgate/httplimit"
 )
+
+// A client that reports failures, and lets requests pass meanwhile.
+func ExampleConfig() {
+	token := os.Getenv("FLUXGATE_TOKEN")
+	limiter, err := client.New("https://fluxgate.example.com:8080", client.Config{
+		Token:     client.Secret(token),
+		OnFailure: fluxgate.FailOpen,
+		Failed:    func(ctx context.Context, err error) { slog.WarnContext(ctx, "no decision", "error", err) },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	decision, err := limiter.Check(context.Background(), &fluxgate.Request{UserID: "ada", Method: "GET", Path: "/api/orders"})
+	fmt.Println(decision.Allowed, err)
+}
 
 // A service that limits its requests by asking a server, and lets them pass
 // while it is away.

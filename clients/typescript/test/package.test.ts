@@ -70,6 +70,8 @@ void gate.check({ user: "a" });
 void gate.settle("r", {});
 `,
     );
-    run(resolve("node_modules/.bin/tsc"), ["--noEmit", "--strict", "--exactOptionalPropertyTypes", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom", "typed.ts"], project);
+    const [, documented] = /^```ts\n([^]*?)^```$/m.exec(readFileSync("../../docs/clients.md", "utf8"))!;
+    writeFileSync(join(project, "documented.ts"), `declare const token: string;\n${documented!}\nexport { decision };\n`);
+    run(resolve("node_modules/.bin/tsc"), ["--noEmit", "--strict", "--exactOptionalPropertyTypes", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom", "typed.ts", "documented.ts"], project);
   });
 });
