@@ -33,16 +33,12 @@ TEST := go test -race -shuffle=on -vet=off -timeout 30m -p 4 -skip '$(NO_RACE)'
 SLOW := ./internal/cli ./store/redisstore ./rules/mongorules ./server ./internal/chaos
 
 .DEFAULT_GOAL := help
-.PHONY: help check console console-check console-e2e console-pictures format format-check lint build test test-servers quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight figures-ship benchmarks simulate-fleet
-.PHONY: help check console console-check console-e2e console-pictures docs docs-serve format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet
-.PHONY: help check console console-check console-e2e console-pictures format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet release-snapshot
-.PHONY: help check chart chart-check console console-check console-e2e console-pictures format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet
-.PHONY: help check console console-check console-e2e console-pictures client-check format format-check lint build test quick size pictures fuzz chaos soak figures-core figures-redis figures-limits figures-rules figures-http figures-server figures-envoy figures-admin figures-chaos figures-scale figures-insight benchmarks simulate-fleet
+.PHONY: $(shell sed -nE 's/^([a-z0-9-]+):.*## .*/\1/p' $(MAKEFILE_LIST)) format-check
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  %-16s %s\n", $$1, $$2}'
 
-check: format-check lint console-check test ## what CI runs but for the browser, in every module; the linter runs vet
+check: format-check lint console-check test ## format, lint and test every module; CI also runs docs, chart-check, client-check and console-e2e
 
 format: ## rewrite the Go files with gofmt
 	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
@@ -110,9 +106,6 @@ chart-check: ## lint and render the Helm chart in combinations of its values, an
 client-check: clients/typescript/node_modules/.package-lock.json ## build, lint and test the TypeScript client against a real server
 	cd clients/typescript && npm run --silent types -- --check && npm run --silent build && npm run --silent lint && npm run --silent test
 
-clients/typescript/node_modules/.package-lock.json: clients/typescript/package-lock.json
-	cd clients/typescript && npm ci --ignore-scripts --no-audit --no-fund
-
 size: ## count the lines of code of the product by package
 	@go run ./internal/codesize
 
@@ -165,8 +158,8 @@ figures-scale: ## measure what lets one Redis serve a fleet against its bars, mi
 figures-insight: console/node_modules/.package-lock.json ## measure simulations, the console and what the live numbers cost against their bars, minutes
 	@cd bench && go test ./figures/insight -run '^TestFigures$$' -count=1 -timeout 20m -v -figures
 
-figures-ship: ## measure what a newcomer meets, with empty caches, half an hour; the machine must be idle
-	@cd clients/typescript && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
+figures-ship: clients/typescript/node_modules/.package-lock.json ## measure what a newcomer meets, with empty caches, half an hour; the machine must be idle
+	@cd clients/typescript && npm run --silent build
 	@cd bench && go test ./figures/ship -run '^TestFigures$$' -count=1 -timeout 90m -v -figures
 
 benchmarks: ## compare with other limiters and write docs/benchmarks, six minutes; the machine must be idle

@@ -13,6 +13,9 @@ export const sidebar: Item[] = [
     'Limits in a Go service': '/start/go',
     'Limits at a proxy': '/start/proxy',
     'Run and change a server': '/start/operator',
+    Install: '/install',
+    Kubernetes: '/kubernetes',
+    'Docker Compose': '/compose',
   }),
   group('Concepts', {
     Architecture: '/architecture',
@@ -23,6 +26,7 @@ export const sidebar: Item[] = [
     'HTTP and gRPC middleware': '/middleware',
     'nginx, HAProxy, Caddy, Traefik': '/proxies',
     'Envoy, Envoy Gateway, Istio': '/envoy',
+    'Clients in Go and TypeScript': '/clients',
     'Budgets for language models': '/llm',
     Administration: '/admin',
     Console: '/console',
@@ -32,10 +36,14 @@ export const sidebar: Item[] = [
     Configuration: '/configuration',
     'HTTP API': '/api',
     'Admin API': '/admin-api',
+    'Command line': '/cli',
+    Metrics: '/metrics',
+    Compatibility: '/compatibility',
     Dependencies: '/dependencies',
   }),
   group('Operate', {
     Operations: '/operations',
+    Runbooks: '/runbooks',
     Redis: '/redis',
     Scaling: '/scaling',
     Reliability: '/reliability',
@@ -44,6 +52,8 @@ export const sidebar: Item[] = [
   group('Compare', {
     'Other rate limiters': '/comparison',
     Benchmarks: '/benchmarks/',
+    'Move from another': '/migration',
+    'Questions and answers': '/faq',
   }),
   { text: 'Decisions', collapsed: true, items: decisions() },
 ]
