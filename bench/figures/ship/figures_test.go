@@ -32,7 +32,7 @@ func TestFigures(t *testing.T) {
 	atMost("ship-library-dependencies", 0)(float64(len(others)), err)
 	atMost("ship-binary-mb", 60)(binaryMB(t.Context(), root, t.TempDir()))
 	atMost("ship-ts-client-kb", 10)(clientKB(root + "/clients/typescript/dist"))
-	atMost("ship-minutes-to-first-decision", 3)(minutesOf(t, firstDecision(t), "allowed (ok)"))
+	atMost("ship-minutes-to-first-decision", 3)(minutesOf(t, firstDecision(t), "refused (limited)"))
 	atMost("ship-minutes-to-green-check", 12)(minutesOf(t, "make check", ""))
 	if report.ExitCode() != 0 {
 		t.Fail()
@@ -69,12 +69,12 @@ func firstDecision(t *testing.T) string {
 // The commands of the README are found, without what they print.
 func TestFirstDecision(t *testing.T) {
 	commands := firstDecision(t)
-	for _, want := range []string{"go build -o fluxgate ./cmd/fluxgate\n", "./fluxgate check ", "kill %1"} {
+	for _, want := range []string{"go install ./cmd/fluxgate\n", "\nfluxgate check ", "kill %1"} {
 		if !strings.Contains(commands, want) {
 			t.Errorf("%q is missing in\n%s", want, commands)
 		}
 	}
-	if strings.Contains(commands, "allowed") {
+	if strings.Contains(commands, "refused") {
 		t.Errorf("output is typed:\n%s", commands)
 	}
 }

@@ -4,6 +4,7 @@ package ship
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,10 +39,10 @@ func (n *newcomer) close() error {
 // minutes types commands into a shell in the clone, and returns how long they take and what
 // they print.
 func (n *newcomer) minutes(ctx context.Context, commands string) (minutes float64, output string, err error) {
-	cmd := exec.CommandContext(ctx, "bash", "-e", "-c", commands)
+	cmd := exec.CommandContext(ctx, "bash", "-c", commands)
 	cmd.Dir = n.clone
 	cmd.Env = append(os.Environ(), "HOME="+n.home, "GOPATH="+n.home+"/go", "GOMODCACHE="+n.home+"/go/pkg/mod", "GOCACHE="+n.home+"/go-build",
-		"npm_config_cache="+n.home+"/npm", "XDG_CACHE_HOME="+n.home+"/cache")
+		"PATH="+n.home+"/go/bin:"+os.Getenv("PATH"), "npm_config_cache="+n.home+"/npm", "XDG_CACHE_HOME="+n.home+"/cache")
 	start := time.Now()
 	text, err := cmd.CombinedOutput()
 	if err != nil {
@@ -50,20 +51,25 @@ func (n *newcomer) minutes(ctx context.Context, commands string) (minutes float6
 	return time.Since(start).Minutes(), string(text), nil
 }
 
-// firstDecisionOf returns the commands of the README that lead to a first decision.
+// firstDecisionOf returns the commands of the README that lead to a first decision. They install
+// the clone, where the README installs the latest release.
 func firstDecisionOf(readme string) (commands string, err error) {
-	_, section, _ := strings.Cut(readme, "\n## First decision with the server\n")
+	_, section, _ := strings.Cut(readme, "\n## First decision\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	_, rules, _ := strings.Cut(section, "```yaml\n")
+	rules, _, hasRules := strings.Cut(rules, "```")
 	_, block, _ := strings.Cut(section, "```console\n")
-	block, _, found := strings.Cut(block, "\n```")
-	if !found {
-		return "", fmt.Errorf("the README has no console block under First decision with the server")
+	block, _, hasCommands := strings.Cut(block, "\n```")
+	if !hasRules || !hasCommands {
+		return "", errors.New("the README has no rules or no commands under First decision")
 	}
 	var typed strings.Builder
-	for line := range strings.Lines(block) {
+	typed.WriteString("go install ./cmd/fluxgate\ncat > rules.yaml <<'END'\n" + rules + "END\n")
+	for line := range strings.Lines(block + "\n") {
 		if command, isCommand := strings.CutPrefix(line, "$ "); isCommand {
 			typed.WriteString(command)
 		}
 	}
-	typed.WriteString("\nkill %1\n") // as the text says
+	typed.WriteString("kill %1\n") // as the text says
 	return typed.String(), nil
 }
