@@ -19,12 +19,14 @@ export function markdown(md: MarkdownRenderer) {
     tokens[i].info.trim() === 'mermaid'
       ? `<Mermaid source="${encodeURIComponent(tokens[i].content)}" />`
       : fence(tokens, i, options, env, self)
-  // Wide tables scroll inside the page, and long names in them break where people read them.
-  md.renderer.rules.table_open = () => '<div class="table"><table>'
-  md.renderer.rules.table_close = () => '</table></div>'
+  // Wide tables scroll inside the page, and long names in them may break.
+  md.renderer.rules.table_open = (tokens, i, options, env) => ((env.table = true), '<div class="table"><table>')
+  md.renderer.rules.table_close = (tokens, i, options, env) => ((env.table = false), '</table></div>')
   const code = md.renderer.rules.code_inline!
-  md.renderer.rules.code_inline = (...args) =>
-    code(...args).replace(/>[^<]+</, (text) => text.replace(/[._/](?=\w)/g, '$&<wbr>'))
+  md.renderer.rules.code_inline = (tokens, i, options, env, self) => {
+    const html = code(tokens, i, options, env, self)
+    return env.table ? html.replace(/>[^<]+</, (text) => text.replace(/.{6,}?[._/:](?=\w)/g, '$&<wbr>')) : html
+  }
 }
 
 // href is where a link of a page leads on the site: files that are not pages are on GitHub.
