@@ -25,7 +25,7 @@ export function markdown(md: MarkdownRenderer) {
   const code = md.renderer.rules.code_inline!
   md.renderer.rules.code_inline = (tokens, i, options, env, self) => {
     const html = code(tokens, i, options, env, self)
-    return env.table ? html.replace(/>[^<]+</, (text) => text.replace(/.{6,}?[._/:](?=\w)/g, '$&<wbr>')) : html
+    return env.table ? html.replace(/>[^<]+</, (text) => text.replace(/.{8,}?[._/:](?=\w)/g, '$&<wbr>')) : html
   }
 }
 
