@@ -200,13 +200,17 @@ func (i *incident) show(t *testing.T, folder, command string, texts [][]string) 
 	if program, _, _ := strings.Cut(command, " "); slices.Contains(strings.Fields(notRun), program) {
 		return
 	}
-	set := "--set '" + strings.Join(i.settings, "' --set '") + "'"
-	command = strings.NewReplacer("localhost:8080", i.http, "redis://localhost:6379", i.redis.URI(), "--config /etc/fluxgate/fluxgate.yaml", set).Replace(command)
+	command = strings.ReplaceAll(command, "localhost:8080", i.http)
+	environ := append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"), "FLUXGATE_ADMIN=http://"+i.admin, "REDIS="+i.redis.URI())
+	for _, s := range i.settings { // in place of FLUXGATE_CONFIG
+		key, value, _ := strings.Cut(s, "=")
+		environ = append(environ, "FLUXGATE_"+strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(key))+"="+value)
+	}
 	var out []byte
 	var missing string
 	shown := func() bool {
 		cmd := exec.CommandContext(t.Context(), "bash", "-c", command)
-		cmd.Dir, cmd.Env = folder, append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"), "FLUXGATE_ADMIN=http://"+i.admin)
+		cmd.Dir, cmd.Env = folder, environ
 		out, _ = cmd.CombinedOutput() // some commands fail in the state that they show
 		for _, text := range texts {
 			if missing = text[1]; !strings.Contains(string(out), missing) {
