@@ -81,7 +81,7 @@ func TestInstall_Archive(t *testing.T) {
 // fluxgate that exist.
 func TestInstall_Commands(t *testing.T) {
 	found := 0
-	for _, heading := range []string{"Archive", "Debian package", "Container image", "Go", "Source", "Verify a release"} {
+	for _, heading := range []string{"Archive", "Debian package", "Container image", "Helm chart", "Go", "Source", "Verify a release"} {
 		for _, block := range shellBlocks(t, heading) {
 			if out, err := exec.CommandContext(t.Context(), "bash", "-n", "-c", block).CombinedOutput(); err != nil {
 				t.Errorf("%s: %v\n%s", heading, err, out)
