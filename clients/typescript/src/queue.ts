@@ -23,7 +23,7 @@ const maxBatchBytes = 16 << 10;
 const maxReserve = 100;
 
 /** How long an answer may take to end after its last line, in milliseconds. */
-const maxEnd = 100;
+const maxEnd = 1_000;
 
 // Statuses with which a server refuses a batch as a whole, and has decided nothing.
 const refusesBatch = new Set([400, 404, 405, 413]);

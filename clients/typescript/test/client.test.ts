@@ -58,20 +58,49 @@ describe("sharing", () => {
     assert.equal(over.filter((d) => d.allowed).length, 0);
   });
 
-  it("uses connections again", async () => {
-    const ports = new Set<number | undefined>();
-    const url = await serve((req, res) => {
-      ports.add(req.socket.remotePort);
-      res.write(`{"index":0,"decision":{"allowed":true,"reason":"ok","remaining":1}}\n`);
-      res.write(`{"index":1,"decision":{"allowed":true,"reason":"ok","remaining":1}}\n`);
-      setTimeout(() => res.end(), 5);
+  it("reads answers to the end, so that connections are used again", async () => {
+    let [ended, brokenOff] = [0, 0];
+    const line = (i: number) => `{"index":${i},"decision":{"allowed":true,"reason":"ok","remaining":1}}\n`;
+    const url = await serve((_, res) => {
+      res.on("close", () => (res.writableFinished ? ended++ : brokenOff++));
+      res.write(line(0) + line(1));
+      setTimeout(() => res.end(), 10);
     });
     const { client } = newClient({ url });
-    for (let i = 0; i < 5; i++) {
-      await Promise.all([client.check({}), client.check({})]);
-      await sleep(30);
-    }
-    assert.equal(ports.size, 1);
+    await Promise.all([client.check({}), client.check({})]);
+    await eventually("the answer has ended", () => ended + brokenOff === 1);
+    assert.equal(ended, 1);
+  });
+
+  it("ends a request whose answer does not end", async () => {
+    let closed = 0;
+    const line = (i: number) => `{"index":${i},"decision":{"allowed":true,"reason":"ok","remaining":1}}\n`;
+    const url = await serve((_, res) => {
+      res.on("close", () => closed++);
+      res.write(line(0) + line(1));
+    });
+    const { client } = newClient({ url });
+    await Promise.all([client.check({}), client.check({})]);
+    await eventually("the request ends", () => closed === 1);
+  });
+
+  it("does not wait for requests that take long", async () => {
+    let came = 0;
+    const url = await serve((_, res) => { if (++came > 2) res.end('{"allowed":true,"reason":"ok","remaining":1}'); });
+    const { client, errors } = newClient({ url, onFailure: "deny" });
+    const slow = [1, 2].map(async () => { await sleep(1); return client.check({}, { timeoutMs: 2_000 }); });
+    await eventually("two are under way", () => came > 0);
+    assert.equal((await client.check({}, { timeoutMs: 1_500 })).degraded, undefined);
+    await Promise.all(slow);
+    assert.ok(errors.every((e) => e.code === "timeout"));
+  });
+
+  it("bounds the length of a batch", async () => {
+    const proxy = await counting(gate.url);
+    const { client } = newClient({ url: proxy.url });
+    const decisions = await Promise.all(Array.from({ length: 12 }, (_, i) => client.check({ userId: `long-${i}`, path: "/api/a", attributes: { a: "가".repeat(2_000) } })));
+    assert.ok(decisions.every((d) => d.allowed));
+    assert.ok(proxy.bodies.every((body) => Buffer.byteLength(body) <= 17_000) && proxy.bodies.length >= 6, String(proxy.bodies.map((b) => b.length)));
   });
 
   it("sends a check alone if there is no other", async () => {
@@ -218,7 +247,7 @@ describe("time", () => {
   it("ends with the caller's signal, whatever the failure mode", async () => {
     const url = await serve(() => undefined);
     const { client, errors } = newClient({ url, onFailure: "allow" });
-    const reason = new Error("the caller has left");
+    const reason = new FluxGateError("busy", "the caller has left");
     await assert.rejects(client.check({}, { signal: AbortSignal.abort(reason) }), reason);
     const controller = new AbortController();
     const calls = [client.check({}, { signal: controller.signal }), client.settle("a", { actual: 1 }, { signal: controller.signal }), client.extend("a", { signal: controller.signal })];

@@ -62,6 +62,34 @@ describe("the middleware", () => {
     assert.equal((await get(`${address}/api/a`, "another")).status, 200);
   });
 
+  it("answers as the middleware for Go, which the server's forward-auth endpoint runs", async () => {
+    const bands = (capacity: number) => Array.from({ length: 5 }, (_, i) => `{label: b${i}, capacity: ${capacity - i}, refillTokens: 2, refill: ${i + 1}h}`).join(", ");
+    const own = await startGate(redis, `id: conformance
+rules:
+  - {id: kinds, path: /kinds, limitScope: IP, bands: [{capacity: 3, refill: 90s}, {capacity: 5, refill: 3600500ms}, {kind: sliding-window, capacity: 7, period: 2d}, {kind: quota, capacity: 8, period: month}]}
+  - {id: planned, path: /kinds, mode: shadow, limitScope: IP, bands: [{capacity: 1, refill: 1h}]}
+  - {id: money, path: /kinds, cost: usd, limitScope: IP, bands: [{kind: quota, capacity: 8, period: day}]}
+  - {id: many, path: /many, priority: 5, limitScope: IP, bands: [${bands(20)}]}
+  - {id: more, path: /many, limitScope: IP, bands: [${bands(6)}]}
+  - {id: blocked, path: /blocked, action: deny}
+`);
+    const app = express();
+    app.use(limit(newClient(own.url), { ip: () => "192.0.2.1", request: () => ({ cost: 1 }) }));
+    app.use((_: Request, res: Answer) => res.send("hello"));
+    const address = await run(app);
+    const names = ["x-ratelimit-limit", "x-ratelimit-remaining", "ratelimit-policy", "ratelimit", "retry-after", "content-type", "cache-control"];
+    for (const path of ["/kinds", "/kinds", "/kinds", "/kinds", "/many", "/many", "/many", "/blocked"]) {
+      const ours = await fetch(address + path);
+      const theirs = await fetch(`${own.url}/v1/forward-auth`, { headers: { "X-Forwarded-Method": "GET", "X-Forwarded-Uri": path, "X-Forwarded-Host": "h", "X-Forwarded-For": "192.0.2.2" } });
+      const shown = (answer: Response) => names.slice(0, answer.status < 300 ? 5 : 7).map((name) => `${name}: ${answer.headers.get(name)?.replace(/(t=|^)\d{2,}$|t=\d{2,}(?=,)/g, "$1…") ?? ""}`);
+      assert.deepEqual(shown(ours), shown(theirs), path);
+      if (ours.status >= 300) {
+        const [problem, wanted] = [await ours.text(), theirs.headers.get("X-Fluxgate-Problem") ?? (await theirs.text())];
+        assert.equal(problem.replace(/\d+s\./, "…"), wanted.replace(/\d+s\./, "…"));
+      }
+    }
+  });
+
   it("answers other reasons with their status", async () => {
     const app = express();
     app.use(limit(newClient(), { request: (req: Request) => ({ userId: "reasons", cost: Number(req.get("X-Cost") ?? 1) }) }));
