@@ -26,7 +26,8 @@ NO_RACE          := _NoRace$$|(Conformance|CorrectEditor)/as_long_as_a_document
 NO_RACE_PACKAGES  = $(shell git grep --untracked -lE 'func .*_NoRace|rulestest.(Run|Checks)' -- '*_test.go' | xargs -n1 dirname | sort -ru | sed 's|^|./|')
 
 # The linter runs vet.
-TEST := go test -race -shuffle=on -vet=off -timeout 30m -p 4 -skip '$(NO_RACE)'
+# Tests that compile the tree would delay those that measure time: make docs runs them.
+TEST := go test -race -shuffle=on -vet=off -timeout 30m -p 4 -skip '$(NO_RACE)|_Compile$$'
 
 # The packages that take longest start first. Otherwise one of them is the last, and a core
 # idles meanwhile.
@@ -87,8 +88,9 @@ console-e2e: console/node_modules/.package-lock.json ## look at every screen of 
 console-pictures: console/node_modules/.package-lock.json ## take the pictures of docs/console.md from a fleet under load, three minutes
 	cd console && E2E=pictures.ts npm run --silent e2e
 
-docs: docs/node_modules/.package-lock.json ## build the documentation site into docs/.vitepress/dist and check its links; DOCS_BASE=/path/ if it is not at the root
+docs: docs/node_modules/.package-lock.json ## build the documentation site into docs/.vitepress/dist, check its links, and type the commands that compile; DOCS_BASE=/path/ if it is not at the root
 	cd docs && npm run --silent build
+	go test -vet=off -run '_Compile$$' ./internal/cli
 
 docs-serve: docs/node_modules/.package-lock.json ## serve the documentation site with live reloading
 	cd docs && npm run --silent dev

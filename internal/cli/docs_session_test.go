@@ -21,29 +21,47 @@ import (
 // by command with the documented output.
 var sessions = []struct {
 	file, heading string
-	servers       bool // needs Redis and MongoDB
+	needs         sessionNeed
 }{
-	{"README.md", "Install", false},
-	{"README.md", "First decision", false},
-	{"README.md", "In a Go service", false},
-	{"docs/start/go.md", "Limit a handler", false},
-	{"docs/start/proxy.md", "nginx", false},
-	{"docs/start/operator.md", "Run the server", false},
-	{"docs/start/operator.md", "Change rules in production", true},
-	{"docs/envoy.md", "How a call is decided", false},
-	{"docs/envoy.md", "Its configuration files", false},
-	{"docs/simulate.md", "Compare two rule sets", false},
-	{"docs/simulate.md", "Logs", false},
+	{"README.md", "Install", compiler},
+	{"README.md", "First decision", nothing},
+	{"README.md", "In a Go service", compiler},
+	{"docs/start/go.md", "Limit a handler", compiler},
+	{"docs/start/proxy.md", "nginx", nothing},
+	{"docs/start/operator.md", "Run the server", nothing},
+	{"docs/start/operator.md", "Change rules in production", databases},
+	{"docs/envoy.md", "How a call is decided", nothing},
+	{"docs/envoy.md", "Its configuration files", nothing},
+	{"docs/simulate.md", "Compare two rule sets", nothing},
+	{"docs/simulate.md", "Logs", nothing},
 }
 
+// sessionNeed is what a session needs besides the program.
+type sessionNeed int
+
+const (
+	nothing   sessionNeed = iota
+	databases             // Redis and MongoDB
+	compiler              // the session compiles the tree
+)
+
 // The documented sessions work; only addresses differ.
-func TestDocs_Sessions(t *testing.T) {
+func TestDocs_Sessions(t *testing.T) { runSessions(t, nothing, databases) }
+
+// So do those that compile the tree. make docs runs them: they would delay tests that measure time.
+func TestDocs_Sessions_Compile(t *testing.T) { runSessions(t, compiler) }
+
+func runSessions(t *testing.T, needs ...sessionNeed) {
+	t.Helper()
 	testenv.SkipShort(t)
 	for _, s := range sessions {
+		if !slices.Contains(needs, s.needs) {
+			continue
+		}
 		t.Run(s.heading, func(t *testing.T) {
 			t.Parallel()
 			var replace []string
-			if s.servers {
+			if s.needs == databases {
 				replace = []string{
 					"redis://127.0.0.1:6379", testenv.StartStandalone(t, testenv.Config{}).URI(),
 					"mongodb://127.0.0.1:27017/fluxgate", testenv.StartMongo(t).URI() + "fluxgate",
