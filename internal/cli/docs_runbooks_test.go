@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -67,7 +68,13 @@ var incidents = map[string]func(*testing.T, *incident){
 		i.admin, i.http = testenv.FreeAddr(t), testenv.FreeAddr(t)
 		i.settings = []string{"redis.uri=" + i.redis.URI(), "mongo.enabled=false", "rules.file=" + t.TempDir() + "/none.yaml", "server.http=" + i.http}
 	},
-	"FluxgateStoreDown": redisKilled, "FluxgateDegraded": redisKilled, "FluxgateFailingClosed": redisKilled,
+	"FluxgateDegraded": redisKilled, "FluxgateFailingClosed": redisKilled, "FluxgateServerErrors": redisKilled,
+	"FluxgateStoreDown": func(t *testing.T, i *incident) { // accepts connections, and never answers
+		i.start(t)
+		if err := i.redis.Freeze(); err != nil {
+			t.Fatal(err)
+		}
+	},
 	"FluxgateStoreFailing": func(t *testing.T, i *incident) {
 		i.start(t, "redis.leases=off")
 		if _, err := i.redis.Do(t.Context(), "CONFIG", "SET", "maxmemory", "1"); err != nil {
@@ -94,6 +101,19 @@ var incidents = map[string]func(*testing.T, *incident){
 		i.start(t, "rules.source=redis", "rules.file=", copies)
 	},
 	"FluxgateRuleSetMissing": func(t *testing.T, i *incident) { i.start(t, "ratelimit.default-rule-set-id=other") },
+	"FluxgateConnectionsSaturated": func(t *testing.T, i *incident) {
+		i.start(t, "server.max-connections=10")
+		for range 12 {
+			conn, err := net.Dial("tcp", i.http)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			if _, err := fmt.Fprintf(conn, "GET /healthz HTTP/1.1\r\nHost: %s\r\n\r\n", i.http); err != nil { // an idle connection is kept
+				t.Fatal(err)
+			}
+		}
+	},
 	"FluxgateStoreMisconfigured": func(t *testing.T, i *incident) {
 		i.start(t)
 		if _, err := i.redis.Do(t.Context(), "CONFIG", "SET", "maxmemory-policy", "allkeys-lru"); err != nil {
@@ -194,7 +214,7 @@ func TestRunbooks_Commands(t *testing.T) {
 	}
 }
 
-// show runs a command until its output has all the texts.
+// show runs a command until its output has all the texts. The command must end.
 func (i *incident) show(t *testing.T, folder, command string, texts [][]string) {
 	t.Helper()
 	if program, _, _ := strings.Cut(command, " "); slices.Contains(strings.Fields(notRun), program) {
@@ -206,11 +226,13 @@ func (i *incident) show(t *testing.T, folder, command string, texts [][]string) 
 		key, value, _ := strings.Cut(s, "=")
 		environ = append(environ, "FLUXGATE_"+strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(key))+"="+value)
 	}
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
 	var out []byte
 	var missing string
 	shown := func() bool {
-		cmd := exec.CommandContext(t.Context(), "bash", "-c", command)
-		cmd.Dir, cmd.Env = folder, environ
+		cmd := exec.CommandContext(ctx, "bash", "-c", command)
+		cmd.Dir, cmd.Env, cmd.WaitDelay = folder, environ, time.Second
 		out, _ = cmd.CombinedOutput() // some commands fail in the state that they show
 		for _, text := range texts {
 			if missing = text[1]; !strings.Contains(string(out), missing) {
@@ -219,9 +241,10 @@ func (i *incident) show(t *testing.T, folder, command string, texts [][]string) 
 		}
 		return true
 	}
-	for deadline := time.Now().Add(20 * time.Second); !shown(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s\ndoes not show %q:\n%s", command, missing, out)
-		}
+	for !shown() && ctx.Err() == nil {
+		time.Sleep(100 * time.Millisecond)
+	}
+	if ctx.Err() != nil {
+		t.Fatalf("%s\ndoes not end, or does not show %q:\n%s", command, missing, out)
 	}
 }
