@@ -124,6 +124,7 @@ func (m machine) environ(c corev1.Container) (environ []string) {
 		if e.ValueFrom != nil {
 			value = m.secrets[e.ValueFrom.SecretKeyRef.Name][e.ValueFrom.SecretKeyRef.Key]
 		}
+		value = m.inside(value)
 		known[e.Name] = value
 		environ = append(environ, e.Name+"="+value)
 	}
@@ -159,11 +160,7 @@ func loadConfig(t testing.TB, found rendered, secrets map[string]map[string]stri
 	if err := m.mount(server, container); err != nil {
 		return nil, err
 	}
-	args := m.args(container)
-	if len(args) != 3 || args[0] != "serve" || args[1] != "--config" {
-		return nil, fmt.Errorf("the arguments are %q", args)
-	}
-	loaded, err := config.Load(config.Sources{File: args[2], Environ: m.environ(container)})
+	loaded, err := config.Load(config.Sources{Environ: m.environ(container)})
 	if err != nil {
 		return nil, err
 	}

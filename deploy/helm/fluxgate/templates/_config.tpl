@@ -211,8 +211,12 @@ error does not show the address.
 {{- end }}
 {{- end -}}
 
-{{- /* Addresses with credentials, for all containers that read the configuration. */ -}}
+{{- /*
+For all containers that read the configuration: where it is, also for kubectl exec, and
+addresses with credentials.
+*/ -}}
 {{- define "fluxgate.env" -}}
+- { name: FLUXGATE_CONFIG, value: /etc/fluxgate/config/fluxgate.yaml }
 {{- with .Values }}
 {{- if .redis.enabled }}
 {{- if .redis.passwordKey }}
