@@ -2,8 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -71,11 +69,7 @@ func TestDocs_MigrationSession(t *testing.T) {
 
 // Each section of docs/migration.md names the files and the commit that it is from.
 func TestDocs_MigrationSources(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "migration.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, section := range strings.Split(string(text), "\n## ")[2:] {
+	for _, section := range strings.Split(readFile(t, "docs/migration.md"), "\n## ")[2:] {
 		if name, _, _ := strings.Cut(section, "\n"); !regexp.MustCompile("\n\\*`.+ at [0-9a-f]{7}( of [\\w/-]+)?\\.\\*\n").MatchString(section) {
 			t.Errorf("the section on %s does not name its sources", name)
 		}

@@ -55,6 +55,7 @@ func linkedModules() ([]linkedModule, error) {
 	modules := []linkedModule{{"Go", strings.TrimSpace(string(root))}}
 	for _, system := range []string{"linux", "darwin", "windows"} {
 		list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}|{{.Dir}}{{end}}{{end}}", "./cmd/fluxgate")
+		list.Stderr = os.Stderr
 		list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system)
 		out, err := list.Output()
 		if err != nil {

@@ -24,14 +24,7 @@ const token = "a-token-of-a-test"
 func testSecrets(t testing.TB) map[string]map[string]string {
 	t.Helper()
 	certificates := testenv.NewCertificates(t)
-	read := func(file string) string {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(content)
-	}
-	pair := map[string]string{"ca.crt": string(certificates.CAPEM), "tls.crt": read(certificates.CertFile), "tls.key": read(certificates.KeyFile)}
+	pair := map[string]string{"ca.crt": string(certificates.CAPEM), "tls.crt": readFile(t, certificates.CertFile), "tls.key": readFile(t, certificates.KeyFile)}
 	return map[string]map[string]string{
 		"redis":      {"uri": "rediss://:secret@redis:6379", "password": "secret"},
 		"mongo":      {"uri": "mongodb://fluxgate:secret@mongo:27017/fluxgate"},

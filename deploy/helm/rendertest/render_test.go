@@ -6,7 +6,6 @@ package rendertest
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -139,12 +138,8 @@ func TestFiles_Copies(t *testing.T) {
 		"../../prometheus/alerts.yaml":           "files/alerts.yaml",
 		"../../grafana/dashboards/fluxgate.json": "files/dashboards/fluxgate.json",
 	} {
-		want, err := os.ReadFile(original)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := os.ReadFile(filepath.Join(chartFolder, copied)); err != nil || string(got) != string(want) {
-			t.Errorf("%s is not %s (%v): run make chart", copied, original, err)
+		if readFile(t, filepath.Join(chartFolder, copied)) != readFile(t, original) {
+			t.Errorf("%s is not %s: run make chart", copied, original)
 		}
 	}
 	originals, err := filepath.Glob("../../grafana/dashboards/*.json")

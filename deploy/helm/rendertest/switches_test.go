@@ -102,6 +102,14 @@ func onOff(values string) []choice { return []choice{{"off", ""}, {"on", values}
 // A combination has the name of a choice for each switch.
 type combination map[string]string
 
+func randomCombination(random *rand.Rand) combination {
+	c := combination{}
+	for _, s := range switches {
+		c[s.name] = s.choices[random.IntN(len(s.choices))].name
+	}
+	return c
+}
+
 func (c combination) values() (fragments []string) {
 	for _, s := range switches {
 		i := slices.IndexFunc(s.choices, func(o choice) bool { return o.name == c[s.name] })
@@ -140,10 +148,7 @@ func combinations(t *testing.T) []combination {
 	pairs := map[[4]string]bool{}
 	var found []combination
 	for len(found) < rows {
-		c := combination{}
-		for _, s := range switches {
-			c[s.name] = s.choices[random.IntN(len(s.choices))].name
-		}
+		c := randomCombination(random)
 		if c.refused() {
 			continue
 		}
@@ -202,10 +207,7 @@ func TestRender_RefusedCombinations(t *testing.T) {
 	of := loadChart(t)
 	random := rand.New(rand.NewPCG(18, 4))
 	for refused := 0; refused < 50; {
-		c := combination{}
-		for _, s := range switches {
-			c[s.name] = s.choices[random.IntN(len(s.choices))].name
-		}
+		c := randomCombination(random)
 		if !c.refused() {
 			continue
 		}
