@@ -1,6 +1,6 @@
 import type { FluxGate } from "./client.js";
 import { FluxGateError } from "./errors.js";
-import { named, rateLimitHeaders } from "./headers.js";
+import { ceilSeconds, named, rateLimitHeaders } from "./headers.js";
 import type { CheckRequest, Decision } from "./types.js";
 
 /** The parts of a request of Express, or of node:http, that the middleware uses. */
@@ -148,6 +148,6 @@ function exceeded(d: Decision, binding: string): string {
   const cost = d.bands?.findLast((b) => b.rule === d.rule && !b.shadow)?.cost ?? 1;
   if (d.reason === "cost-too-high") return `The request costs ${cost}, and ${binding} never has more than ${d.limit ?? 0}: it cannot pass.`;
   const state = d.owed ? `owes ${d.owed === 1 ? "1 token" : `${d.owed} tokens`}` : `has ${d.remaining} of ${d.limit ?? 0} left`;
-  const seconds = Math.ceil((d.retryAfterMs ?? 0) / 1000);
+  const seconds = ceilSeconds(d.retryAfterMs ?? 0);
   return `${binding} ${state}, and the request costs ${cost}.${seconds > 0 ? ` Try again in ${seconds}s.` : ""}`;
 }

@@ -3,7 +3,7 @@ import type { Band, Decision } from "./types.js";
 /** The lists have at most so many entries. */
 const maxEntries = 8;
 
-const ceilSeconds = (ms: number): number => Math.ceil(ms / 1000);
+export const ceilSeconds = (ms: number): number => Math.ceil(ms / 1000);
 
 const units: [string, number][] = [["d", 86_400_000_000], ["h", 3_600_000_000], ["m", 60_000_000], ["s", 1_000_000], ["ms", 1_000], ["us", 1]];
 

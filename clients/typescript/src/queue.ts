@@ -159,7 +159,7 @@ export class Queue {
 
   async #sendAlone(call: Call): Promise<void> {
     const [p, { signal }] = [call.checks[0]!, call.controller];
-    p.finish(readDecision(await this.#exchange.json("/v1/check", body(p), signal)));
+    this.#answer(p, readDecision(await this.#exchange.json("/v1/check", body(p), signal)));
   }
 
   async #sendBatch(call: Call): Promise<void> {
@@ -173,13 +173,17 @@ export class Queue {
         if (left-- === 0) break;
         const [index, entry] = readLine(line, checks.length, this.#exchange.refusal);
         if (entry instanceof FluxGateError) checks[index]!.finish(undefined, entry);
-        else if (!checks[index]!.finish(entry) && entry.receipt !== undefined) this.#unwanted(entry.receipt);
+        else this.#answer(checks[index]!, entry);
         if (left === 0) timer = setTimeout(() => { call.controller.abort(notAnswer()); }, maxEnd);
       }
     } finally {
       clearTimeout(timer);
     }
     throw notAnswer(); // for those without an answer
+  }
+
+  #answer(p: Pending, decision: Decision): void {
+    if (!p.finish(decision) && decision.receipt !== undefined) this.#unwanted(decision.receipt);
   }
 }
 

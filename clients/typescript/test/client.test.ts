@@ -180,6 +180,24 @@ describe("sharing", () => {
     await eventually("the tokens are given back", () => settled.length > 0);
     assert.deepEqual(settled, ['{"receipt":"of-0","actual":0}']);
   });
+
+  it("gives back what a single check took whose caller left as the answer came", async () => {
+    const settled: unknown[] = [];
+    const gone = new AbortController();
+    const { client } = newClient({
+      fetch: (url, init) => {
+        if (String(url).endsWith("/v1/settle")) {
+          settled.push(init?.body);
+          return Promise.resolve(new Response('{"returned":1,"charged":0}'));
+        }
+        gone.abort(new Error("gone"));
+        return Promise.resolve(new Response('{"allowed":true,"reason":"ok","remaining":1,"receipt":"alone"}'));
+      },
+    });
+    await assert.rejects(client.check({}, { signal: gone.signal }), /gone/);
+    await eventually("the tokens are given back", () => settled.length > 0);
+    assert.deepEqual(settled, ['{"receipt":"alone","actual":0}']);
+  });
 });
 
 describe("a server that is away", () => {
