@@ -23,8 +23,7 @@ const token = "a-token-of-a-test"
 // testSecrets are the Secrets that values name, by name and key.
 func testSecrets(t testing.TB) map[string]map[string]string {
 	t.Helper()
-	certificates := testenv.NewCertificates(t)
-	pair := map[string]string{"ca.crt": string(certificates.CAPEM), "tls.crt": readFile(t, certificates.CertFile), "tls.key": readFile(t, certificates.KeyFile)}
+	pair := secretOf(t, testenv.NewCertificates(t))
 	return map[string]map[string]string{
 		"redis":      {"uri": "rediss://:secret@redis:6379", "password": "secret"},
 		"mongo":      {"uri": "mongodb://fluxgate:secret@mongo:27017/fluxgate"},
