@@ -22,7 +22,7 @@ export interface FluxGateOptions {
    */
   onFailure: OnFailure;
   /** Called for every failure, also of settling and of renewing slots. What it throws is ignored. */
-  onError?: (error: FluxGateError) => void;
+  onError?: (error: FluxGateError) => unknown;
   /** How long a call may take in milliseconds, with the time that a rule holds the request. The default is 500. */
   timeoutMs?: number;
   /** How many checks share a request at most. The default is 64; with 1 each has its own. */
@@ -46,7 +46,7 @@ export class FluxGate {
   readonly #exchange: Exchange;
   readonly #queue: Queue;
   readonly #onFailure: OnFailure;
-  readonly #onError: (error: FluxGateError) => void;
+  readonly #onError: (error: FluxGateError) => unknown;
   readonly #timeoutMs: number;
 
   constructor(options: FluxGateOptions) {
@@ -126,11 +126,9 @@ export class FluxGate {
 
   readonly #report = (error: unknown): void => {
     if (!(error instanceof FluxGateError)) return;
-    try {
-      this.#onError(error);
-    } catch {
-      // as documented
-    }
+    // Also if it is async: an error that nobody handles ends the process.
+    const call = async () => { await this.#onError(error); };
+    call().catch(() => undefined);
   };
 }
 

@@ -38,8 +38,8 @@ export interface LimitOptions<R> {
   ip?: (req: R) => string | undefined;
   /** The names of the headers that are sent to the server. The default is all but those with credentials. */
   headers?: readonly string[];
-  /** Answers a request that is rejected. The headers and the status are set already. */
-  onRejected?: (req: R, res: Outgoing, decision: Decision) => void;
+  /** Answers a request that is rejected. The headers and the status are set already. What it throws goes to the error handler. */
+  onRejected?: (req: R, res: Outgoing, decision: Decision) => unknown;
   /** How long a decision may take, with the time that a rule holds the request. The default is that of the client. */
   timeoutMs?: number;
 }
@@ -88,7 +88,7 @@ export function limit<R extends Incoming = Incoming>(client: FluxGate, options: 
       const decision = await client.check(request, { signal: gone.signal, timeoutMs: options.timeoutMs });
       for (const [name, value] of Object.entries(rateLimitHeaders(decision))) res.setHeader(name, value);
       if (!decision.allowed) {
-        reject(decision, req, res);
+        await reject(decision, req, res);
         return;
       }
       if (res.locals) res.locals["fluxgate"] = decision;
@@ -102,12 +102,12 @@ export function limit<R extends Incoming = Incoming>(client: FluxGate, options: 
     next();
   };
 
-  function reject(decision: Decision, req: R, res: Outgoing): void {
+  async function reject(decision: Decision, req: R, res: Outgoing): Promise<void> {
     const problem = problemOf(decision);
     res.statusCode = problem.status;
     res.setHeader("Cache-Control", "no-store");
     if (options.onRejected) {
-      options.onRejected(req, res, decision);
+      await options.onRejected(req, res, decision);
       return;
     }
     res.setHeader("Content-Type", "application/problem+json");

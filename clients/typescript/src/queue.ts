@@ -22,7 +22,7 @@ const maxBatchBytes = 16 << 10;
 /** At most so much of a caller's time is left for the network, in milliseconds. */
 const maxReserve = 100;
 
-/** How long an answer may take to end after its last line, in milliseconds. */
+/** How long an answer may take to end when nobody waits for a line of it any longer, in milliseconds. */
 const maxEnd = 1_000;
 
 // Statuses with which a server refuses a batch as a whole, and has decided nothing.
@@ -174,7 +174,8 @@ export class Queue {
         const [index, entry] = readLine(line, checks.length, this.#exchange.refusal);
         if (entry instanceof FluxGateError) checks[index]!.finish(undefined, entry);
         else this.#answer(checks[index]!, entry);
-        if (left === 0) timer = setTimeout(() => { call.controller.abort(notAnswer()); }, maxEnd);
+        // Nobody waits any longer: those without an answer have left.
+        if (left === 0 || call.open === 0) timer ??= setTimeout(() => { call.controller.abort(notAnswer()); }, maxEnd);
       }
     } finally {
       clearTimeout(timer);

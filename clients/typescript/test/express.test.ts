@@ -212,4 +212,13 @@ rules:
     const answer = await get(`${await run(app)}/blocked`, "");
     assert.deepEqual([answer.status, await answer.text()], [403, "no: denied"]);
   });
+
+  it("passes on what an async onRejected throws", async () => {
+    const app = express();
+    app.use(limit(newClient(), { onRejected: () => Promise.reject(new Error("no template")) }));
+    // eslint-disable-next-line @typescript-eslint/no-unused-vars -- Express counts parameters
+    app.use((error: Error, _: Request, res: Answer, _next: NextFunction) => res.status(500).send(error.message));
+    const answer = await get(`${await run(app)}/blocked`, "");
+    assert.deepEqual([answer.status, await answer.text()], [500, "no template"]);
+  });
 });

@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { inspect } from "node:util";
 import { FluxGate, FluxGateError } from "@fluxgate/client";
 import { limit } from "@fluxgate/client/express";
-import { script, serve } from "./servers.js";
+import { eventually, script, serve } from "./servers.js";
 
 const secret = "hush-hush";
 const good = '{"allowed":true,"reason":"ok","remaining":1}';
@@ -94,6 +94,18 @@ describe("hostile answers", () => {
     }
   });
 
+  it("that never ends is closed when all callers have left or have answers", async () => {
+    let closed = false;
+    const frozen = await serve((_, res) => {
+      res.on("close", () => { closed = true; });
+      setTimeout(() => res.write(`{"index":1,"decision":${good}}\n`), 300);
+    });
+    const client = newClient(frozen);
+    const [first, second] = await Promise.allSettled([client.check({}, { timeoutMs: 100 }), client.check({})]);
+    assert.deepEqual([first.status, second.status], ["rejected", "fulfilled"]);
+    await eventually("the connection is closed", () => closed);
+  });
+
   it("that redirects is not followed", async () => {
     let followed = 0;
     const target = await serve((_, res) => { followed++; res.end(good); });
@@ -128,6 +140,20 @@ describe("hostile answers", () => {
       assert.equal((await fetch(await serve((req, res) => { void odd(req, res, () => res.end()); }))).status, 429);
     }
   });
+});
+
+it("an async onError that throws does not end the process", async () => {
+  const unhandled: unknown[] = [];
+  const note = (reason: unknown) => { unhandled.push(reason); };
+  process.on("unhandledRejection", note);
+  try {
+    const client = new FluxGate({ url: await serve((_, res) => res.end("{}")), onFailure: "allow", onError: () => Promise.reject(new Error("no log")) });
+    assert.equal((await client.check({})).degraded, true);
+    await new Promise((done) => setImmediate(done)); // unhandled rejections are reported after the microtasks
+    assert.deepEqual(unhandled, []);
+  } finally {
+    process.off("unhandledRejection", note);
+  }
 });
 
 describe("hostile callers", () => {
