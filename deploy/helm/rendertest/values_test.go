@@ -2,6 +2,7 @@ package rendertest
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // schema is a part of values.schema.json.
@@ -90,6 +92,8 @@ func TestValues_Refused(t *testing.T) {
 		"replicas: 3":                                                            "additional properties 'replicas' not allowed",
 		"redis: {url: 'redis://redis:6379'}":                                     "additional properties 'url' not allowed",
 		"rules: {git: {branch: main}}":                                           "additional properties 'branch' not allowed",
+		"networkPolicy: {redisPorts: []}":                                        "/networkPolicy/redisPorts", // no ports would be all ports
+		"networkPolicy: {mongoPorts: []}":                                        "/networkPolicy/mongoPorts",
 		"replicaCount: three":                                                    "/replicaCount",
 		"http: {port: 80}":                                                       "/http/port", // not as this user
 		"redis: {uri: ''}":                                                       "redis.uri: set the address of Redis",
@@ -133,6 +137,27 @@ func TestValues_Refused(t *testing.T) {
 	}
 	if _, err := render(of, nil); err == nil || !strings.Contains(err.Error(), "redis.uri: set the address of Redis") {
 		t.Errorf("without values: %v", err)
+	}
+}
+
+// Values are strings as they are written, whatever YAML would read them as.
+func TestRender_Strings(t *testing.T) {
+	rules := "  # indented\nid: a # \u2028b: c\rd: e\nrules: []\n"
+	found := mustRender(t, smallest, `
+nameOverride: "1234"
+priorityClassName: "on"
+redis: {uri: '', existingSecret: "1234", uriKey: "on", keySecret: {existingSecret: "0x10"}}
+tls: {existingSecret: "12"}
+test: {existingSecret: "1e3"}
+topologySpread: {topologyKeys: ["yes"]}
+serviceMonitor: {enabled: true, existingSecret: "1", key: "no"}
+serviceAccount: {name: "1234"}`, fmt.Sprintf("rules: {files: {rules.yaml: %q}}", rules))
+	if got := all[corev1.ConfigMap](found)["gate-1234-rules"].Data["rules.yaml"]; got != rules {
+		t.Errorf("the rules are %q", got)
+	}
+	job := one[batchv1.Job](mustRender(t, smallest, "rules: {source: git, git: {repo: 'https://git.example.com/r', path: 'a: b #1', existingSecret: '1234'}}"))
+	if args := job.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--file=/git/repository/a: b #1") {
+		t.Errorf("the arguments are %q", args)
 	}
 }
 

@@ -221,13 +221,13 @@ addresses with credentials.
 {{- if .redis.enabled }}
 {{- if .redis.passwordKey }}
 - name: REDIS_PASSWORD
-  valueFrom: { secretKeyRef: { name: {{ .redis.existingSecret }}, key: {{ .redis.passwordKey }} } }
+  valueFrom: { secretKeyRef: { name: {{ .redis.existingSecret | quote }}, key: {{ .redis.passwordKey | quote }} } }
 {{- end }}
 - name: FLUXGATE_REDIS_URI
 {{- if .redis.uri }}
   value: {{ .redis.uri | quote }}
 {{- else }}
-  valueFrom: { secretKeyRef: { name: {{ .redis.existingSecret }}, key: {{ .redis.uriKey }} } }
+  valueFrom: { secretKeyRef: { name: {{ .redis.existingSecret | quote }}, key: {{ .redis.uriKey | quote }} } }
 {{- end }}
 {{- end }}
 {{- if .mongo.enabled }}
@@ -235,7 +235,7 @@ addresses with credentials.
 {{- if .mongo.uri }}
   value: {{ .mongo.uri | quote }}
 {{- else }}
-  valueFrom: { secretKeyRef: { name: {{ .mongo.existingSecret }}, key: {{ .mongo.uriKey }} } }
+  valueFrom: { secretKeyRef: { name: {{ .mongo.existingSecret | quote }}, key: {{ .mongo.uriKey | quote }} } }
 {{- end }}
 {{- end }}
 {{- end }}
@@ -262,14 +262,14 @@ addresses with credentials.
   configMap: { name: {{ include "fluxgate.fullname" . }} }
 {{- if has .Values.rules.source (list "configMap" "envoyFiles") }}
 - name: rules
-  configMap: { name: {{ include "fluxgate.rulesConfigMap" . }} }
+  configMap: { name: {{ include "fluxgate.rulesConfigMap" . | quote }} }
 {{- end }}
 - name: copies
   emptyDir: { sizeLimit: 256Mi }
 {{- range $folder, $secret := include "fluxgate.secrets" . | fromJson }}
 {{- if $secret }}
 - name: {{ $folder }}
-  secret: { secretName: {{ $secret }}, defaultMode: 0440 }
+  secret: { secretName: {{ $secret | quote }}, defaultMode: 0440 }
 {{- end }}
 {{- end }}
 {{- end -}}

@@ -13,8 +13,8 @@
 {{- end -}}
 
 {{- define "fluxgate.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "fluxgate.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "fluxgate.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "fluxgate.labels" -}}
@@ -77,7 +77,7 @@ capabilities: { drop: [ALL] }
 
 {{- /* What all pods have. */ -}}
 {{- define "fluxgate.podSpec" -}}
-serviceAccountName: {{ include "fluxgate.serviceAccount" . }}
+serviceAccountName: {{ include "fluxgate.serviceAccount" . | quote }}
 automountServiceAccountToken: false
 # Variables for each Service of the namespace could be taken for settings.
 enableServiceLinks: false
@@ -95,6 +95,6 @@ tolerations: {{- toYaml . | nindent 2 }}
 affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- end -}}
