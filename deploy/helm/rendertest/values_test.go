@@ -205,6 +205,26 @@ func TestRender_JobName(t *testing.T) {
 	}
 }
 
+// The job of the rules reads no secrets but those of the databases: a symbolic link in the
+// repository could name them.
+func TestRender_JobSecrets(t *testing.T) {
+	job := one[batchv1.Job](mustRender(t, smallest, `
+redis: {uri: 'rediss://redis:6379', tls: {existingSecret: redis}, keySecret: {existingSecret: key}}
+mongo: {enabled: true, existingSecret: mongo, tls: {existingSecret: mongo}}
+auth: {tokens: {existingSecret: tokens}}
+tls: {existingSecret: tls}
+receipts: {existingSecret: receipts}
+admin: {enabled: true}
+rules: {source: git, git: {repo: 'https://git.example.com/r'}}`))
+	var got []string
+	for _, mount := range job.Spec.Template.Spec.Containers[0].VolumeMounts {
+		got = append(got, mount.Name)
+	}
+	if want := []string{"config", "copies", "mongo-tls", "redis-tls", "git"}; !slices.Equal(got, want) {
+		t.Errorf("mounted are %v, want %v", got, want)
+	}
+}
+
 // The notes warn of what is insecure, and of nothing else.
 func TestRender_Notes(t *testing.T) {
 	secure := `

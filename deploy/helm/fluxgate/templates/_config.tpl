@@ -241,6 +241,13 @@ addresses with credentials.
 {{- end }}
 {{- end -}}
 
+{{- /* What the job of the rules needs of the configuration: where they are written to. */ -}}
+{{- define "fluxgate.rulesJobConfig" -}}
+{{- $config := (include "fluxgate.config" . | fromJson).fluxgate }}
+{{- $_ := unset $config.redis "key-secret-file" }}
+{{- dict "fluxgate" (pick $config "log" "mongo" "ratelimit" "redis" "rules") | toPrettyJson }}
+{{- end -}}
+
 {{- /* Secrets that are mounted, by the folder below /etc/fluxgate/secrets. */ -}}
 {{- define "fluxgate.secrets" -}}
 {{- with .Values }}
@@ -266,7 +273,10 @@ addresses with credentials.
 {{- end }}
 - name: copies
   emptyDir: { sizeLimit: 256Mi }
-{{- range $folder, $secret := include "fluxgate.secrets" . | fromJson }}
+{{- end -}}
+
+{{- define "fluxgate.secretVolumes" -}}
+{{- range $folder, $secret := . }}
 {{- if $secret }}
 - name: {{ $folder }}
   secret: { secretName: {{ $secret | quote }}, defaultMode: 0440 }
@@ -286,7 +296,10 @@ addresses with credentials.
 {{- end }}
 - name: copies
   mountPath: /var/lib/fluxgate
-{{- range $folder, $secret := include "fluxgate.secrets" . | fromJson }}
+{{- end -}}
+
+{{- define "fluxgate.secretMounts" -}}
+{{- range $folder, $secret := . }}
 {{- if $secret }}
 - name: {{ $folder }}
   mountPath: /etc/fluxgate/secrets/{{ $folder }}
