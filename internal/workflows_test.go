@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -95,6 +96,9 @@ func TestWorkflows(t *testing.T) {
 				if step.Uses != "" && !pinned.MatchString(step.Uses) {
 					report("%s is not pinned to a version", step.Uses)
 				}
+				if strings.Contains(step.Run, "${{") {
+					report("a value in a script is run as a part of it: pass it as a variable")
+				}
 				if version, ok := step.With["version"].(string); ok && strings.HasPrefix(step.Uses, "goreleaser/") && !strings.Contains(string(makefile), "GORELEASER_VERSION := "+version+"\n") {
 					report("goreleaser %s is not the version of the Makefile", version)
 				}
@@ -122,6 +126,22 @@ func TestWorkflows(t *testing.T) {
 					report("%s does not exist", path)
 				}
 			}
+		}
+	}
+}
+
+// A pre-release of the TypeScript client is not what npm install chooses.
+func TestWorkflows_PreRelease(t *testing.T) {
+	var w workflow
+	readYAML(t, ".github/workflows/release.yml", &w)
+	steps := w.Jobs["npm"].Steps
+	script := steps[len(steps)-1].Run
+	for ref, want := range map[string]string{"v1.2.3": "latest", "v1.2.3-rc.1": "next"} {
+		command := exec.CommandContext(t.Context(), "bash", "-e", "-c", "npm() { echo \"npm $*\"; }\n"+script)
+		command.Env = append(os.Environ(), "GITHUB_REF_NAME="+ref)
+		out, err := command.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "npm version --no-git-tag-version "+ref[1:]+"\n") || !strings.Contains(string(out), " --tag "+want+"\n") {
+			t.Errorf("%s: %v\n%s", ref, err, out)
 		}
 	}
 }
