@@ -108,6 +108,7 @@ func TestValues_Refused(t *testing.T) {
 		"redis: {tls: {existingSecret: redis}}":                                  "redis.tls.existingSecret: redis.uri must begin with rediss://",
 		"mongo: {enabled: true}":                                                 "mongo.uri: set either",
 		"mongo: {enabled: true, uri: 'mongodb://a:b@mongo'}":                     "mongo.uri: has credentials",
+		"mongo: {uri: 'mongodb://mongo/?tlsCertificateKeyFilePassword=a'}":       "mongo.uri: has credentials",
 		"mongo: {enabled: true, uri: 'mongodb://mongo', existingSecret: mongo}":  "mongo.uri: set either",
 		"rules: {source: file}":                                                  "/rules/source",
 		"rules: {source: mongo}":                                                 "rules.source: mongo needs mongo.enabled",

@@ -57,7 +57,7 @@ error does not show the address.
 {{- if not (regexMatch "^(mongodb([+]srv)?://.*)?$" .mongo.uri) }}
   {{- fail "mongo.uri: must begin with mongodb:// or mongodb+srv://" }}
 {{- end }}
-{{- if contains "@" .mongo.uri }}
+{{- if regexMatch "@|(?i:password=|session_token:)" .mongo.uri }}
   {{- fail "mongo.uri: has credentials; put the URI into a Secret and set mongo.existingSecret" }}
 {{- end }}
 {{- if not (regexMatch "^((https|ssh)://.*)?$" .rules.git.repo) }}
