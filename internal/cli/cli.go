@@ -99,7 +99,7 @@ func newRoot(version string) *cobra.Command {
 		Use:   "fluxgate",
 		Short: "Distributed rate limiting in front of your APIs",
 		Long:  "fluxgate decides for every request that reaches an API whether it may pass now.\n\n" + exitCodesHelp(),
-		Example: `  fluxgate serve --set rules.file=rules.yaml --set redis.enabled=false --set mongo.enabled=false
+		Example: `  fluxgate serve --set rules.file=rules.yaml --set redis.enabled=false
   fluxgate check --user ada --path /api/orders
   fluxgate rules apply -f rules.yaml
   fluxgate simulate --rules rules.yaml --log access.log

@@ -34,7 +34,7 @@ describe("the package", () => {
     const project = join(folder, "project");
     mkdirSync(project);
     const [packed] = JSON.parse(run("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", folder], ".")) as [{ filename: string }];
-    writeFileSync(join(project, "package.json"), '{"name":"project","private":true,"type":"module"}');
+    writeFileSync(join(project, "package.json"), '{"name":"project","private":true,"type":"commonjs"}');
     run("npm", ["install", "--offline", "--no-audit", "--no-fund", "--ignore-scripts", join(folder, packed.filename)], project);
     assert.deepEqual(readdirSync(join(project, "node_modules")).filter((name) => !name.startsWith(".")), ["@fluxgate"]);
     symlinkSync(resolve("node_modules/express"), join(project, "node_modules/express"));
@@ -44,7 +44,7 @@ describe("the package", () => {
     const examples = blocks("js");
     assert.equal(examples.length, 3);
     for (const [i, { code, next }] of examples.entries()) {
-      const file = join(project, `example-${i}.js`);
+      const file = join(project, `example-${i}.mjs`);
       writeFileSync(file, code.replace("onFailure:", "timeoutMs: 20_000, onFailure:")); // a busy machine is no failure of the server
       assert.equal(run(process.execPath, [file], project, { FLUXGATE_URL: gate.url, FLUXGATE_TOKEN: token }), next);
     }
@@ -56,7 +56,7 @@ describe("the package", () => {
   it("has types that work for a strict project", () => {
     const project = join(folder, "project");
     writeFileSync(
-      join(project, "typed.ts"),
+      join(project, "typed.mts"),
       `import { FluxGate, FluxGateError, type Decision } from "@fluxgate/client";
 import { limit } from "@fluxgate/client/express";
 const gate = new FluxGate({ url: "http://127.0.0.1:1", onFailure: "deny" });
@@ -74,7 +74,7 @@ void gate.settle("r", {});
 `,
     );
     const [, documented] = /^```ts\n([^]*?)^```$/m.exec(readFileSync("../../docs/clients.md", "utf8"))!;
-    writeFileSync(join(project, "documented.ts"), `declare const token: string;\n${documented!}\nexport { decision };\n`);
-    run(resolve("node_modules/.bin/tsc"), ["--noEmit", "--strict", "--exactOptionalPropertyTypes", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom", "typed.ts", "documented.ts"], project);
+    writeFileSync(join(project, "documented.mts"), `declare const token: string;\n${documented!}\nexport { decision };\n`);
+    run(resolve("node_modules/.bin/tsc"), ["--noEmit", "--strict", "--exactOptionalPropertyTypes", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom", "typed.mts", "documented.mts"], project);
   });
 });
