@@ -140,6 +140,10 @@ func TestRun_Smallest(t *testing.T) {
 	if keys, err := redis.Do(t.Context(), "DBSIZE"); err != nil || keys == int64(0) {
 		t.Errorf("Redis has %v keys, %v", keys, err)
 	}
+	// As in the runbooks, with kubectl exec.
+	if out, err := exec.CommandContext(t.Context(), testenv.Fluxgate(t), "doctor").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 
 	changed := map[string]string{"rules.yaml": strings.ReplaceAll(limitOf5, "capacity: 5", "capacity: 7")}
 	if err := project(server.root+"/etc/fluxgate/rules", "..second", changed); err != nil {
