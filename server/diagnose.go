@@ -86,7 +86,7 @@ func (d *diagnosis) redis(ctx context.Context) redis.UniversalClient {
 	store, err := a.openRedis(ctx)
 	switch {
 	case errors.Is(err, redisstore.ErrDisagrees):
-		d.add(Wrong, "fleet record", "use the settings of the other servers, or another redis.prefix", "%v", err)
+		d.add(Wrong, "fleet state", "use the settings of the other servers, or another redis.prefix", "%v", err)
 		return client
 	case err != nil:
 		d.add(Wrong, "redis", redisRemedy(err), "%s: %v", d.config.Redis.URI, err)
@@ -94,7 +94,7 @@ func (d *diagnosis) redis(ctx context.Context) redis.UniversalClient {
 	}
 	defer func() { _ = store.Close() }()
 	d.add(Good, "scripts", "", "Redis runs the scripts")
-	d.add(Good, "fleet record", "", "this server agrees with the others")
+	d.add(Good, "fleet state", "", "this server agrees with the others")
 	d.leases()
 	h := store.Health(ctx)
 	for _, n := range h.Nodes {
