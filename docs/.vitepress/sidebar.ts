@@ -52,7 +52,7 @@ export const sidebar: Item[] = [
   group('Compare', {
     'Other rate limiters': '/comparison',
     Benchmarks: '/benchmarks/',
-    'Move from another': '/migration',
+    'Move to FluxGate': '/migration',
     'Questions and answers': '/faq',
   }),
   { text: 'Decisions', collapsed: true, items: decisions() },
