@@ -46,7 +46,7 @@ func (n *newcomer) minutes(ctx context.Context, commands string) (minutes float6
 	start := time.Now()
 	text, err := cmd.CombinedOutput()
 	if err != nil {
-		return 0, "", fmt.Errorf("%s: %w\n%s", commands, err, text[max(0, len(text)-2_000):])
+		return 0, "", fmt.Errorf("%s: %w\n%s", commands, err, text[max(0, len(text)-20_000):])
 	}
 	return time.Since(start).Minutes(), string(text), nil
 }

@@ -110,7 +110,7 @@ var variable = regexp.MustCompile(`\$\(([A-Z_]+)\)`)
 func (m machine) environ(c corev1.Container) (environ []string) {
 	known := map[string]string{}
 	for _, e := range c.Env {
-		value := variable.ReplaceAllStringFunc(m.inside(e.Value), func(reference string) string {
+		value := variable.ReplaceAllStringFunc(e.Value, func(reference string) string {
 			return known[variable.FindStringSubmatch(reference)[1]]
 		})
 		if e.ValueFrom != nil {

@@ -211,12 +211,8 @@ error does not show the address.
 {{- end }}
 {{- end -}}
 
-{{- /*
-For all containers that read the configuration: where it is, also for kubectl exec, and
-addresses with credentials.
-*/ -}}
+{{- /* The addresses with credentials, for all containers that read the configuration. */ -}}
 {{- define "fluxgate.env" -}}
-- { name: FLUXGATE_CONFIG, value: /etc/fluxgate/config/fluxgate.yaml }
 {{- with .Values }}
 {{- if .redis.enabled }}
 {{- if .redis.passwordKey }}
