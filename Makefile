@@ -60,7 +60,7 @@ build: ## compile everything
 
 test: ## run the tests, with the race detector where there is more than one goroutine
 	@# First compile what most tests need: a compiler beside them would delay those that measure time.
-	go build -race $$(go list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./...)
+	go build -race $$(go list -f '{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}' ./...)
 	go build -o /dev/null ./cmd/fluxgate
 	cd internal/testenv/ferretdb && go build -o /dev/null .
 	$(TEST) $(SLOW) ./...
