@@ -224,7 +224,7 @@ func (s Source) String() string {
 	return "unknown"
 }
 
-var sourceNames = [...]string{"store", "lease", "negative cache", "fallback"}
+var sourceNames = [...]string{"store", "lease", "negative-cache", "fallback"}
 
 // ParseSource reads what [Source.String] wrote.
 func ParseSource(s string) (Source, bool) {

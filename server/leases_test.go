@@ -37,7 +37,7 @@ func TestLeases_Default(t *testing.T) {
 	}
 	testenv.Eventually(t, "a blocked caller is refused from memory", func() bool {
 		d = check("/small")
-		return d["allowed"] == false && d["source"] == "negative cache"
+		return d["allowed"] == false && d["source"] == "negative-cache"
 	})
 	for range 5 {
 		if d = check("/strict"); d["source"] != "store" {

@@ -54,7 +54,7 @@ func TestRun_ExitCodes(t *testing.T) {
 		{[]string{"check", "-s", "ftp://nowhere"}, exitUsage, "must be http://host:port", false},
 		{[]string{"check", "-o", "xml"}, exitUsage, "table, json, yaml", false},
 		{[]string{"check", "-s", "http://" + testenv.FreeAddr(t)}, exitError, "is a server running", false},
-		{append([]string{"doctor"}, inMemory("../../examples/rules.yaml")...), exitOK, "2 rules", true},
+		{append([]string{"doctor"}, inMemory("../../examples/rules.yaml")...), exitOK, "rules: 2", true},
 		{append([]string{"doctor", "-o", "yaml"}, inMemory("../../examples/rules.yaml")...), exitOK, "verdict: ok", true},
 		{[]string{"doctor", "--set", "redis.enabled=false", "--set", "mongo.enabled=false", "--set", "rules.file=" + bad}, exitTrouble, "correct the rules", true},
 	} {

@@ -102,7 +102,10 @@ func post(ctx context.Context, url, token string, body io.Reader) (int, http.Hea
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Content-Type", "application/json")
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Minute}
+	// A refusal must not depend on the body. If the client sent it meanwhile, the server could close
+	// the connection first, and the client would report that instead of the answer.
+	req.Header.Set("Expect", "100-continue")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: time.Minute}, Timeout: 2 * time.Minute}
 	res, err := client.Do(req)
 	if err != nil {
 		return 0, nil, err

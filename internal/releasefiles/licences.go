@@ -24,6 +24,9 @@ func licences() ([]byte, error) {
 	for _, m := range modules {
 		found := false
 		entries, err := os.ReadDir(m.dir)
+		if err != nil {
+			return nil, err
+		}
 		for _, entry := range entries {
 			if !licenceFile.MatchString(entry.Name()) {
 				continue
@@ -35,8 +38,8 @@ func licences() ([]byte, error) {
 			fmt.Fprintf(out, "\n==== %s: %s\n\n%s\n", m.name, entry.Name(), bytes.TrimSpace(text))
 			found = true
 		}
-		if err != nil || !found {
-			return nil, fmt.Errorf("no licence of %s in %q: %w", m.name, m.dir, err)
+		if !found {
+			return nil, fmt.Errorf("no licence of %s in %q", m.name, m.dir)
 		}
 	}
 	console, err := os.ReadFile("console/dist/licences.txt")

@@ -24,7 +24,7 @@ type Decision struct {
 	RetryAfterMs Millis          `json:"retryAfterMs,omitempty" doc:"How long until a rejected request fits."`
 	WaitMs       Millis          `json:"waitMs,omitempty" doc:"How long the request was held, or must be."`
 	TimeMs       Millis          `json:"timeMs,omitempty" doc:"When it was decided, since 1970, by the store's clock."`
-	Source       string          `json:"source,omitempty" doc:"Where the binding answer came from: store, lease, negative cache or fallback. Absent if no band was asked."`
+	Source       string          `json:"source,omitempty" doc:"Where the binding answer came from: store, lease, negative-cache or fallback. Absent if no band was asked."`
 	Degraded     bool            `json:"degraded,omitempty" doc:"The store was unavailable for at least one rule."`
 	Bands        []Band          `json:"bands,omitempty" nullable:"false" doc:"All bands that were asked."`
 	Receipt      string          `json:"receipt,omitempty" doc:"The receipt for settling."`

@@ -54,11 +54,8 @@ func ruleSetExists(outcome string) bool {
 
 // sourceOf returns where the binding answer came from as a label value.
 func sourceOf(d *fluxgate.Decision) string {
-	switch {
-	case d.Band == "":
+	if d.Band == "" {
 		return labelNone
-	case d.Source == fluxgate.FromNegativeCache:
-		return "negative-cache"
 	}
 	return d.Source.String()
 }

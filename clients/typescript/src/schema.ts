@@ -176,10 +176,10 @@ export interface components {
             /** @description When it was decided, since 1970, by the store's clock. */
             timeMs?: number;
             /**
-             * @description Where the binding answer came from: store, lease, negative cache or fallback. Absent if no band was asked.
+             * @description Where the binding answer came from: store, lease, negative-cache or fallback. Absent if no band was asked.
              * @enum {string}
              */
-            source?: "store" | "lease" | "negative cache" | "fallback";
+            source?: "store" | "lease" | "negative-cache" | "fallback";
             /** @description The store was unavailable for at least one rule. */
             degraded?: boolean;
             /** @description All bands that were asked. */
@@ -208,7 +208,7 @@ export interface components {
              * @description Where the answer came from.
              * @enum {string}
              */
-            source: "store" | "lease" | "negative cache" | "fallback";
+            source: "store" | "lease" | "negative-cache" | "fallback";
             /** @description The largest number of tokens, or of requests at the same time; in the fallback, its share of that. */
             limit: number;
             /** @description How many whole tokens are left, or slots are free. */

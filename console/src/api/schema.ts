@@ -605,7 +605,7 @@ export interface components {
             retryAfterMs?: number;
             /** @description The binding rule. */
             rule?: string;
-            /** @description Where the binding answer came from: store, lease, negative cache or fallback. Absent if no band was asked. */
+            /** @description Where the binding answer came from: store, lease, negative-cache or fallback. Absent if no band was asked. */
             source?: string;
             /**
              * Format: double
