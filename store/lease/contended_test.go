@@ -87,6 +87,29 @@ func TestContended_OneAsks(t *testing.T) {
 	}
 }
 
+// An answer can begin the pause of a lease and that of a refusal. Together they are not longer
+// than one may be.
+func TestContended_PauseOfALease(t *testing.T) {
+	w := newWorld(t)
+	band := fluxgate.PerSecond(400)
+	d, rest := demand("a", 1, band), demand("a", band.Capacity, band)
+	d.Consistency = fluxgate.ConsistencyLeased
+	rest.Min, rest.Consistency = 1, fluxgate.ConsistencyStrict
+	asked := w.clock.Now()
+	for range 5_000 {
+		w.take(w.there, rest) // the others always come first
+		if now := w.clock.Now(); w.asked(d) {
+			asked = now
+		} else if passed := now.Sub(asked); passed > lease.MaxPause {
+			t.Fatalf("the bucket was not asked for %v", passed)
+		}
+		w.clock.Advance(2 * time.Millisecond)
+	}
+	if stats := w.here.Stats(); stats.Paused == 0 || w.calls < 5_000+100 {
+		t.Errorf("%d calls, %+v", w.calls, stats)
+	}
+}
+
 // A bucket that was enough for a request is not paused, although another demand refused
 // the request.
 func TestContended_OtherDemandRefuses(t *testing.T) {

@@ -177,7 +177,7 @@ func (l *lease) spend(now time.Time, current int64, d *fluxgate.Demand, gateways
 	}
 	switch {
 	case s.verdict == bySlice:
-	case now.Before(l.refuseUntil) && d.Cost >= l.refuseCost:
+	case l.refuses(now, d.Cost):
 		s.verdict = byPause
 	case s.next > 0:
 		s.verdict = andAsk
@@ -185,6 +185,11 @@ func (l *lease) spend(now time.Time, current int64, d *fluxgate.Demand, gateways
 		s.asking = l.asking
 	}
 	return s
+}
+
+// refuses reports whether a pause refuses a cost that no slice has.
+func (l *lease) refuses(now time.Time, cost int64) bool {
+	return now.Before(l.refuseUntil) && cost >= l.refuseCost
 }
 
 // live returns what is left of a slice, and nothing once it has ended.
@@ -368,13 +373,6 @@ func (l *lease) write(s *spending, now time.Time, d *fluxgate.Demand, result *fl
 		band.FullAfter = max(0, band.FullAfter-passed)
 		result.Bands[i] = band
 	}
-}
-
-// holds reports whether a slice has enough for a cost.
-func (l *lease) holds(now time.Time, cost int64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return max(l.live(0, now), l.live(1, now)) >= cost
 }
 
 func (l *lease) heldAt(now time.Time) int64 {

@@ -27,10 +27,17 @@ func (t *leases) place(id fluxgate.KeyID) *atomic.Pointer[lease] {
 	return &t.places[binary.LittleEndian.Uint16(id[:])%uint16(len(t.places))]
 }
 
-// holds reports whether a slice has enough for a demand.
-func (t *leases) holds(d *fluxgate.Demand, generation uint64, now time.Time) bool {
+// decides reports whether a slice has enough for a demand, and whether a pause refuses it
+// otherwise.
+func (t *leases) decides(d *fluxgate.Demand, generation uint64, now time.Time) (holds, refuses bool) {
 	l := t.place(d.Key.ID).Load()
-	return l != nil && leasable(d) && l.isOf(d, generation) && l.holds(now, d.Cost)
+	if l == nil || !leasable(d) || !l.isOf(d, generation) {
+		return false, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	holds = max(l.live(0, now), l.live(1, now)) >= d.Cost
+	return holds, !holds && l.refuses(now, d.Cost)
 }
 
 // of returns the lease for a demand, or nil if there is none and the bucket is not hot.

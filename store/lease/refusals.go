@@ -55,7 +55,13 @@ func (s *Store) refuse(now time.Time, demands []fluxgate.Demand, out *fluxgate.O
 		}
 	}
 	for i := 0; i < len(demands) && first == nil; i++ {
-		if known := s.refusals.known(&demands[i], now); known != nil && !demands[i].Shadow && !known.endsPause(&demands[i], now) {
+		known := s.refusals.known(&demands[i], now)
+		if known == nil || demands[i].Shadow {
+			continue
+		}
+		// A request that a lease decides does not reach the store: it cannot end the pause.
+		holds, refuses := s.leases.decides(&demands[i], known.generation, now)
+		if !holds && !refuses && !known.endsPause(&demands[i], now) {
 			first, at = known, i
 		}
 	}
@@ -89,8 +95,10 @@ func (s *Store) refuse(now time.Time, demands []fluxgate.Demand, out *fluxgate.O
 // that waits or costs more.
 func (s *Store) refusedBy(d *fluxgate.Demand, now time.Time) *refusal {
 	known := s.refusals.of(d, now)
-	if known != nil && s.leases != nil && s.leases.holds(d, known.generation, now) {
-		return nil
+	if known != nil {
+		if holds, _ := s.leases.decides(d, known.generation, now); holds {
+			return nil
+		}
 	}
 	return known
 }
