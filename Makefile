@@ -61,7 +61,7 @@ lint: $(GOLANGCI) ## run golangci-lint
 build: ## compile everything
 	@for m in $(MODULES); do echo "build $$m"; (cd $$m && go build ./...) || exit 1; done
 
-test: ## run the tests, with the race detector where there is more than one goroutine
+test: ## run the tests of every module, those of the product with the race detector
 	@# First compile what most tests need: a compiler beside them would delay those that measure time.
 	go build -race $$(go list -f '{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}' ./...)
 	go build -o /dev/null ./cmd/fluxgate

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -18,6 +20,7 @@ import (
 	"helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v3/pkg/lint/support"
 	"helm.sh/helm/v3/pkg/releaseutil"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/fluxgate/fluxgate/internal/testenv"
@@ -145,5 +148,22 @@ func TestFiles_Copies(t *testing.T) {
 	originals, err := filepath.Glob("../../grafana/dashboards/*.json")
 	if err != nil || len(originals) != 1 {
 		t.Errorf("the dashboards are %v, %v", originals, err)
+	}
+}
+
+// The rendered alerts and the dashboard are those of the files.
+func TestRender_Monitoring(t *testing.T) {
+	found := mustRender(t, smallest, "prometheusRule: {enabled: true}\ndashboard: {enabled: true}")
+	var alerts monitoringv1.PrometheusRuleSpec
+	if err := yaml.UnmarshalStrict([]byte(readFile(t, "../../prometheus/alerts.yaml")), &alerts); err != nil {
+		t.Fatal(err)
+	}
+	if rule := one[monitoringv1.PrometheusRule](found); rule == nil || len(alerts.Groups) == 0 || !reflect.DeepEqual(rule.Spec, alerts) {
+		t.Error("the alerts are others")
+	}
+	dashboard := all[corev1.ConfigMap](found)["gate-fluxgate-dashboard"]
+	want := strings.TrimSpace(readFile(t, "../../grafana/dashboards/fluxgate.json"))
+	if dashboard == nil || strings.TrimSpace(dashboard.Data["fluxgate.json"]) != want {
+		t.Error("the dashboard is another one")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -216,4 +217,56 @@ func TestRender_RefusedCombinations(t *testing.T) {
 			t.Errorf("not refused: %v", c)
 		}
 	}
+}
+
+// Every value of a choice has an effect: without it, the chart renders something else in some
+// combination, or refuses all of them.
+func TestRender_EveryValue(t *testing.T) {
+	of := loadChart(t)
+	rows := combinations(t)
+	for _, s := range switches {
+		for _, o := range s.choices {
+			for _, path := range leaves(values(t, o.values)) {
+				accepted, differs := false, false
+				for _, c := range rows {
+					if c[s.name] != o.name || differs {
+						continue
+					}
+					if without, err := render(of, c.valuesWithout(t, path)); err == nil {
+						with, err := render(of, values(t, c.values()...))
+						accepted, differs = true, err == nil && !reflect.DeepEqual(with.objects, without.objects)
+					}
+				}
+				if accepted && !differs {
+					t.Errorf("%s=%s: %s has no effect", s.name, o.name, strings.Join(path, "."))
+				}
+			}
+		}
+	}
+}
+
+// leaves are the paths of the values that are not maps, or empty ones.
+func leaves(values map[string]any) (paths [][]string) {
+	for name, value := range values {
+		inner, _ := value.(map[string]any)
+		if len(inner) == 0 {
+			paths = append(paths, []string{name})
+		}
+		for _, path := range leaves(inner) {
+			paths = append(paths, append([]string{name}, path...))
+		}
+	}
+	return paths
+}
+
+// valuesWithout returns the values of a combination without the one at a path.
+func (c combination) valuesWithout(t *testing.T, path []string) map[string]any {
+	t.Helper()
+	all := values(t, c.values()...)
+	parent, last := all, len(path)-1
+	for _, name := range path[:last] {
+		parent = parent[name].(map[string]any)
+	}
+	delete(parent, path[last])
+	return all
 }
