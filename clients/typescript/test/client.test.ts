@@ -58,6 +58,21 @@ describe("sharing", () => {
     assert.equal(over.filter((d) => d.allowed).length, 0);
   });
 
+  it("sends checks that come while requests are under way in few requests", async () => {
+    let requests = 0;
+    const url = await serve(() => { requests++; }); // it never answers
+    const { client } = newClient({ url, onFailure: "deny" });
+    const start = performance.now();
+    const checks: Promise<unknown>[] = [];
+    for (let i = 0; i < 50; i++) {
+      checks.push(client.check({}, { timeoutMs: 500 }));
+      await new Promise(setImmediate);
+    }
+    const most = 2 * (2 + (performance.now() - start) / 10); // two every 10 ms
+    await Promise.all(checks);
+    assert.ok(requests <= most, `${requests} requests, at most ${most}`);
+  });
+
   it("reads answers to the end, so that connections are used again", async () => {
     let [ended, brokenOff] = [0, 0];
     const line = (i: number) => `{"index":${i},"decision":{"allowed":true,"reason":"ok","remaining":1}}\n`;
