@@ -48,13 +48,28 @@ type differences struct {
 
 func (d *differences) hasEdits() bool { return len(d.edited)+len(d.removed) > 0 }
 
+// unmoved is the index that documents are read along. A read is not a snapshot: it
+// misses a document whose entry moves behind it, as one by priority does. These
+// entries stay while a document is in its rule set.
+var unmoved = bson.D{{Key: "ruleSetId", Value: 1}, {Key: "_id", Value: 1}}
+
 // fetchDocuments reads the documents of a rule set, in byte order. It reads all or
 // fails: a rule whose document is not read would be a removed one.
-func (s *Source) fetchDocuments(ctx context.Context, id string) (all []bson.Raw, err error) {
+func (s *Source) fetchDocuments(ctx context.Context, id string) ([]bson.Raw, error) {
+	all, err := s.fetchAlong(ctx, id, unmoved)
+	var reply mongo.ServerError
+	if errors.As(err, &reply) && reply.HasErrorCode(2) { // BadValue: no such index; every collection has this one
+		all, err = s.fetchAlong(ctx, id, unmoved[1:])
+	}
+	return all, err
+}
+
+// fetchAlong reads the documents of a rule set along an index.
+func (s *Source) fetchAlong(ctx context.Context, id string, index bson.D) (all []bson.Raw, err error) {
 	// More than the rules need: documents may have unknown fields or no bands.
 	const most, mostBytes = 2 * fluxgate.MaxRules, 4 * rules.MaxDocument
 	err = s.call(ctx, "reading the documents of a rule set", func(ctx context.Context) error {
-		cursor, err := s.docs.Find(ctx, bson.M{"ruleSetId": id}, options.Find().SetLimit(most+1))
+		cursor, err := s.docs.Find(ctx, bson.M{"ruleSetId": id}, options.Find().SetLimit(most+1).SetHint(index))
 		if err != nil {
 			return err
 		}
@@ -105,6 +120,9 @@ func (s *Source) inspect(ctx context.Context, id string, h *head) (*base, error)
 		}
 	}
 	b.differences = classify(compared, b.want, raw, false)
+	if err == nil {
+		err = s.confirmMissing(ctx, b, compared)
+	}
 	b.replaces = append(b.replaces, cmp.Or(h, &head{}).Replaces...)
 	ignored := strings.Join(names(b.ignored), ", ")
 	if ignored == "" {
@@ -114,6 +132,27 @@ func (s *Source) inspect(ctx context.Context, id string, h *head) (*base, error)
 			"ruleSet", id, "documents", ignored, "count", len(b.ignored))
 	}
 	return b, err
+}
+
+// confirmMissing reads the documents again until two reads miss the same ones: an
+// editor may replace a document by deleting and inserting it, and what counts as
+// removed is deleted for good.
+func (s *Source) confirmMissing(ctx context.Context, b *base, compared *head) (err error) {
+	missing := func() string { return fmt.Sprint(b.lost, b.removed) }
+	for range 5 {
+		before := missing()
+		if !b.lost && len(b.removed) == 0 {
+			return nil
+		}
+		if b.raw, err = s.fetchDocuments(ctx, b.id); err != nil {
+			return err
+		}
+		b.digest, b.differences = digest(b.head, b.raw), classify(compared, b.want, b.raw, false)
+		if missing() == before {
+			return nil
+		}
+	}
+	return fmt.Errorf("the documents of rule set %q change too often", b.id)
 }
 
 // classify compares documents with the revision of a head. Missing documents are

@@ -30,6 +30,12 @@
 // "external", and the documents are rewritten. Every rewrite is conditional on the
 // document as it was read, so a later edit is not overwritten but imported next.
 //
+// A rule is removed if its document is missing in two reads, one after the other: an
+// editor may replace a document by deleting and inserting it. A read of MongoDB is not
+// a snapshot, and misses a document whose entry of the index moves meanwhile. So
+// documents are read along the index of ruleSetId and _id, whose entries do not move,
+// or along that of _id while there is no such index, which reads all rule sets.
+//
 // An invalid edit changes nothing. It stays, and Reconcile of every server returns
 // an error that names the document until it is corrected or a Put replaces it. Two
 // documents of one rule are invalid too. A Put imports pending edits first and then

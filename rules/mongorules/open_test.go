@@ -187,7 +187,7 @@ func TestIndexes_Once(t *testing.T) {
 		}
 		return all
 	}
-	if got := fmt.Sprint(names(f.docs)); got != "[_id_ ruleSetId_1_enabled_1 ruleSetId_1_priority_-1]" {
+	if got := fmt.Sprint(names(f.docs)); got != "[_id_ ruleSetId_1__id_1 ruleSetId_1_enabled_1 ruleSetId_1_priority_-1]" {
 		t.Errorf("the documents' indexes are %s", got)
 	}
 	if got := fmt.Sprint(names(f.history)); got != "[_id_ ruleSetId_1_revision_1]" {

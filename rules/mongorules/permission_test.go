@@ -65,7 +65,7 @@ func TestReconcile_ReadOnly(t *testing.T) {
 	}
 }
 
-// Creating the three indexes is tried and reported once if it is not permitted.
+// Creating the indexes is tried and reported once if it is not permitted.
 func TestIndexes_Forbidden(t *testing.T) {
 	f, attempts := newFixture(t, Config{}), 0
 	var log bytes.Buffer
@@ -79,7 +79,7 @@ func TestIndexes_Forbidden(t *testing.T) {
 	}
 	s.makeIndexes(t.Context())
 	must(t, reconcile(t.Context(), s))
-	if n := strings.Count(log.String(), "not permitted to create the indexes"); attempts != 3 || n != 1 || strings.Contains(log.String(), "try again") {
+	if n := strings.Count(log.String(), "not permitted to create the indexes"); attempts != 4 || n != 1 || strings.Contains(log.String(), "try again") {
 		t.Errorf("%d attempts, %d lines:\n%s", attempts, n, &log)
 	}
 	log.Reset()

@@ -218,7 +218,7 @@ func (s *Source) Indexes(ctx context.Context) error {
 		})
 	}
 	// One at a time: FerretDB fails on several of which some exist.
-	return cmp.Or(create(s.docs, "enabled", 1), create(s.docs, "priority", -1), create(s.history, "revision", 1))
+	return cmp.Or(create(s.docs, "enabled", 1), create(s.docs, "priority", -1), create(s.docs, "_id", 1), create(s.history, "revision", 1))
 }
 
 // forbidden reports whether MongoDB denied the user an operation.
