@@ -72,11 +72,11 @@ func (l *callerList) top(most int) (callers []caller, floor uint64) {
 		}
 	}
 	slices.SortFunc(callers, func(a, b caller) int { return cmp.Or(cmp.Compare(b.count, a.count), slices.Compare(a.id[:], b.id[:])) })
-	floor = uint64(l.current.lowest()) + uint64(l.last.lowest()) + missed
-	if len(callers) > most {
-		floor = max(floor, callers[most].count+callers[most].error)
-		callers = callers[:most:most]
+	floor = uint64(l.current.lowest) + uint64(l.last.lowest) + missed
+	for _, c := range callers[min(most, len(callers)):] {
+		floor = max(floor, c.count+c.error)
 	}
+	callers = callers[:min(most, len(callers))]
 	for i := range callers {
 		callers[i].identity = l.identity(&callers[i].id)
 	}
@@ -93,7 +93,7 @@ func merge(e *counted, other *sketch, missed uint64) caller {
 		c.count += uint64(o.count)
 		over += uint64(o.over)
 	} else {
-		under += uint64(other.lowest())
+		under += uint64(other.lowest)
 	}
 	c.error = max(over, under)
 	return c

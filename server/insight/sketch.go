@@ -32,12 +32,16 @@ func (b *budget) giveBack(n int) { b.left.Add(int64(n)) }
 // sketch counts the callers with the most requests in a stream of any number of them
 // (Space-Saving, Metwally, Agrawal and El Abbadi, 2005). A caller that is not in it takes
 // the place of the one with the lowest count and continues that count: so counts are too
-// high, by at most the count that was there. A caller with more requests than the lowest
-// count is always in it.
+// high, by at most the count that was there. In a sketch that has grown since, it continues
+// the last count that was replaced: it may have made as many requests before. A caller
+// with more requests than that is always in it.
 type sketch struct {
 	entries []counted
-	heap    []uint16 // indexes of entries, the lowest count first
-	table   []uint16 // index + 1 of the entry of a key, by open addressing; 0 is free
+	// lowest is the last count that was replaced, and the highest: the most requests
+	// that a caller that is not in the sketch can have made.
+	lowest uint32
+	heap   []uint16 // indexes of entries, the lowest count first
+	table  []uint16 // index + 1 of the entry of a key, by open addressing; 0 is free
 }
 
 // counted is one caller. Nothing in it is allocated.
@@ -66,7 +70,7 @@ func (s *sketch) add(id *fluxgate.KeyID, extra *budget) (e *counted, isNew bool)
 	i := len(s.entries)
 	s.entries = s.entries[:i+1]
 	e = &s.entries[i]
-	*e = counted{id: *id, count: 1, place: uint16(i)}
+	*e = counted{id: *id, count: s.lowest + 1, over: s.lowest, place: uint16(i)}
 	s.heap = append(s.heap, uint16(i))
 	s.table[s.slot(id)] = uint16(i + 1)
 	s.up(i)
@@ -78,6 +82,7 @@ func (s *sketch) replace(id *fluxgate.KeyID) *counted {
 	i := s.heap[0]
 	e := &s.entries[i]
 	s.remove(s.slot(&e.id))
+	s.lowest = e.count
 	e.id, e.over, e.named, e.length = *id, e.count, false, 0
 	e.count++
 	s.table[s.slot(id)] = i + 1
@@ -110,16 +115,8 @@ func (s *sketch) reset(extra *budget) {
 		*s = sketch{}
 		return
 	}
-	s.entries, s.heap = s.entries[:0], s.heap[:0]
+	s.entries, s.heap, s.lowest = s.entries[:0], s.heap[:0], 0
 	clear(s.table)
-}
-
-// lowest is the most requests that a caller that is not in the sketch can have made.
-func (s *sketch) lowest() uint32 {
-	if len(s.entries) == 0 || len(s.entries) < cap(s.entries) {
-		return 0
-	}
-	return s.entries[s.heap[0]].count
 }
 
 // find returns the entry of a caller, or nil.
