@@ -33,9 +33,10 @@
 //
 // # What is exact
 //
-// Every decision equals that of an ideal token bucket computed in exact
-// rationals at the store's clock tick: never a token too many, never one too
-// few. A rejection changes nothing; a request takes from every band of every
+// Every decision of a store equals that of an ideal token bucket computed in
+// exact rationals at the store's clock tick: never a token too many, never one
+// too few. Package store/lease answers from memory, within bounds that it
+// publishes. A rejection changes nothing; a request takes from every band of every
 // rule that applies or from none; a rule change is not a refill. The suite in
 // store/storetest checks it for every store.
 package fluxgate

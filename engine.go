@@ -244,7 +244,8 @@ func (e *Engine) take(ctx context.Context, v *evaluation, plan plan, a applyResu
 	if a.waits && e.waits.enter(v, plan) {
 		defer e.waits.leave(v, plan)
 	}
-	if err := e.decideInStore(ctx, v); err != nil {
+	held, err := e.decideInStore(ctx, v)
+	if err != nil {
 		if ctx.Err() != nil {
 			return Decision{}, ctx.Err()
 		}
@@ -260,7 +261,7 @@ func (e *Engine) take(ctx context.Context, v *evaluation, plan plan, a applyResu
 	} else {
 		e.noteLevels(v)
 	}
-	failed, degraded := e.applyFailureModes(ctx, v, plan)
+	failed, degraded := e.applyFailureModes(ctx, v, plan, held)
 	if failed != nil && ctx.Err() != nil {
 		return Decision{}, ctx.Err()
 	}

@@ -2,7 +2,6 @@ package fluxgate
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"slices"
 	"sync"
@@ -23,6 +22,8 @@ const (
 	chargePause = 50 * time.Microsecond
 	// maxScanned bounds how many buckets are visited while requests wait.
 	maxScanned = 1_000
+	// keepCharges is how long it is known what the store was charged for a bucket.
+	keepCharges = 10 * time.Minute
 )
 
 // carryover remembers the buckets that were used in the fallback until the store
@@ -35,10 +36,15 @@ type carryover struct {
 	count              atomic.Int64 // of buckets: requests pay one load for it
 	admitted, pending  atomic.Int64
 	charged, uncharged atomic.Int64 // in millionths of a token
+	waiting, unsettled atomic.Int64 // settlements to be sent later, and those that are lost
 
-	mu       sync.Mutex
-	buckets  map[KeyID]*localUse
-	charging bool // a timer or a goroutine will charge them
+	mu      sync.Mutex
+	buckets map[KeyID]*localUse
+	// done are buckets that the store was charged for, so that takes of the fallback can
+	// still be settled.
+	done     map[KeyID]*localUse
+	later    []correction // settlements that the store did not get
+	charging bool         // a timer or a goroutine will send all that
 }
 
 // localUse is a bucket set that was used in the fallback.
@@ -49,16 +55,28 @@ type localUse struct {
 	// until each band would have been full without the tokens to be charged.
 	at    int64
 	began []time.Duration
-	// tokens is how many the fallback has granted since then.
-	tokens int64
+	// owed is what to charge each band besides, in units: of token buckets what was granted
+	// under other shares, where tokens take another time to come back, and of other kinds what
+	// settlements moved more than in the band that they moved least.
+	owed []int64
+	// tokens is how many the fallback has granted since then, and back how many of all that
+	// it has ever granted were given back since then.
+	tokens, back int64
+	// sent is what the store was charged for each band, in units, less what was given back,
+	// since sentAt of its clock. due is when the periods of quotas ended then.
+	sent   []int64
+	sentAt int64
+	due    []int64
 
 	charged bool // the last charge succeeded: the next one can be the last
 	leaving bool // requests are decided in the store again, because it is
 }
 
 // took notes a take from the fallback, and reports whether the caller must start
-// to charge. bands are those of the store.
-func (c *carryover) took(d *Demand, bands []ExactBand, r *Result) (start bool) {
+// to charge. bands are those of the store. held is whether the bucket stayed in the
+// fallback when the request began: requests that wait for the answers of other rules do
+// not keep it there.
+func (c *carryover) took(d *Demand, bands []ExactBand, r *Result, held bool) (start bool) {
 	c.admitted.Add(r.Granted)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,30 +91,104 @@ func (c *carryover) took(d *Demand, bands []ExactBand, r *Result) (start bool) {
 			c.uncharged.Add(r.Granted * million)
 			return false
 		}
-		u = &localUse{key: d.Key, bands: bands, at: r.Now, began: make([]time.Duration, len(d.Bands))}
-		for i := range d.Bands {
-			// How long these tokens take to come back.
-			cost := time.Duration(d.Bands[i].FullAfter(r.Granted*d.Bands[i].Unit, 0)) * time.Microsecond
-			u.began[i] = max(0, r.Bands[i].FullAfter-cost)
+		u = c.done[d.Key.ID]
+		if u == nil || !slices.Equal(u.bands, bands) {
+			u = &localUse{key: d.Key, bands: bands, sent: make([]int64, len(bands))}
 		}
+		delete(c.done, d.Key.ID)
+		u.at, u.began, u.owed = r.Now, fullBefore(d, r), make([]int64, len(bands))
+		u.charged, u.leaving = held, held
 		if c.buckets == nil {
 			c.buckets = make(map[KeyID]*localUse)
 		}
 		c.buckets[d.Key.ID] = u
 		c.count.Add(1)
+	} else if !slices.EqualFunc(u.local, d.Bands, sameNumbers) {
+		u.reshare(d, r)
 	}
-	u.local, u.leaving = d.Bands, false
+	u.local, u.leaving = d.Bands, u.leaving && held
 	u.tokens += r.Granted
 	c.pending.Add(r.Granted)
-	start = !c.charging
+	return c.start()
+}
+
+// fullBefore is how long until each band would have been full without a take.
+func fullBefore(d *Demand, r *Result) []time.Duration {
+	before := make([]time.Duration, len(d.Bands))
+	for i := range d.Bands {
+		// How long these tokens take to come back.
+		cost := time.Duration(d.Bands[i].FullAfter(r.Granted*d.Bands[i].Unit, 0)) * time.Microsecond
+		before[i] = max(0, r.Bands[i].FullAfter-cost)
+	}
+	return before
+}
+
+// sameNumbers reports whether two versions of a band are equal but for the time.
+func sameNumbers(a, b ExactBand) bool {
+	a.Edges = b.Edges
+	return a == b
+}
+
+// reshare notes what was used under the bands of the last share, of which the fallback
+// keeps the part, before a take under others.
+func (u *localUse) reshare(d *Demand, r *Result) {
+	before := fullBefore(d, r)
+	for i := range before {
+		if u.bands[i].Kind == bucket.TokenBucket {
+			was, is := &u.local[i], &d.Bands[i]
+			used := float64(is.LevelOf(before[i].Microseconds(), r.Now)) / float64(is.Limit) * float64(was.Limit)
+			used -= float64(was.LevelOf((u.began[i] - u.since(r.Now)).Microseconds(), r.Now))
+			u.owed[i] += int64(used / float64(was.Unit) * float64(u.bands[i].Unit))
+		}
+	}
+	u.at, u.began = r.Now, before
+}
+
+func (u *localUse) since(now int64) time.Duration {
+	return max(0, time.Duration(now-u.at)*time.Microsecond)
+}
+
+// used is what is used of a token bucket, in units of the store, besides what it began with.
+func (u *localUse) used(i int, now int64, fullAfter time.Duration) int64 {
+	used := fullAfter - max(0, u.began[i]-u.since(now))
+	if used < 0 {
+		return -u.local[i].Regained(-used.Microseconds(), u.bands[i].Unit)
+	}
+	return u.local[i].Regained(used.Microseconds(), u.bands[i].Unit)
+}
+
+// start reports whether the caller must start to charge. The lock is held.
+func (c *carryover) start() bool {
+	was := c.charging
 	c.charging = true
-	return start
+	return !was
 }
 
 func (c *carryover) drop(u *localUse) {
 	c.pending.Add(-u.tokens)
 	delete(c.buckets, u.key.ID)
 	c.count.Add(-1)
+}
+
+// keep drops a bucket that the store was charged for, and keeps for a while what was charged.
+func (c *carryover) keep(u *localUse) {
+	c.drop(u)
+	if len(c.done) >= maxCarried || !slices.ContainsFunc(u.sent, func(units int64) bool { return units > 0 }) {
+		return
+	}
+	if c.done == nil {
+		c.done = make(map[KeyID]*localUse)
+	}
+	c.done[u.key.ID] = u
+	time.AfterFunc(keepCharges, func() { c.forget(u) })
+}
+
+func (c *carryover) forget(u *localUse) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done[u.key.ID] == u {
+		delete(c.done, u.key.ID)
+	}
 }
 
 // heldOf has a bit for each demand whose bucket stays in the fallback.
@@ -124,8 +216,9 @@ func (c *carryover) has(id KeyID) bool {
 	return c.buckets[id] != nil
 }
 
-// all returns the buckets to charge. It ends charging if there are none.
-func (c *carryover) all() (all []*localUse) {
+// all returns the buckets to charge, and the settlements to send. It ends charging if there
+// are none.
+func (c *carryover) all() (all []*localUse, later []correction) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, u := range c.buckets {
@@ -135,8 +228,9 @@ func (c *carryover) all() (all []*localUse) {
 			c.mu.Lock()
 		}
 	}
-	c.charging = len(c.buckets) > 0
-	return all
+	later, c.later = c.later, nil
+	c.charging = len(c.buckets) > 0 || len(later) > 0
+	return all, later
 }
 
 // noteLevels sets the fallback to the levels that the store has reported.
@@ -160,11 +254,11 @@ func hasLevel(r *Result) bool {
 }
 
 // decideInStore calls the store with the demands of an evaluation. Those whose
-// buckets stay in the fallback are Unavailable.
-func (e *Engine) decideInStore(ctx context.Context, v *evaluation) error {
-	held := e.carryover.heldOf(v.demands)
+// buckets stay in the fallback are Unavailable, and have a bit in held.
+func (e *Engine) decideInStore(ctx context.Context, v *evaluation) (held uint64, err error) {
+	held = e.carryover.heldOf(v.demands)
 	if held == 0 {
-		return v.decideIn(ctx, e.store, v.demands, &v.outcome)
+		return 0, v.decideIn(ctx, e.store, v.demands, &v.outcome)
 	}
 	var others []Demand
 	for i := range v.demands {
@@ -175,7 +269,7 @@ func (e *Engine) decideInStore(ctx context.Context, v *evaluation) error {
 	var out Outcome
 	if len(others) > 0 {
 		if err := v.decideIn(ctx, e.store, others, &out); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	v.outcome.Prepare(v.demands)
@@ -187,155 +281,29 @@ func (e *Engine) decideInStore(ctx context.Context, v *evaluation) error {
 		v.outcome.Results[i], out.Results = out.Results[0], out.Results[1:]
 	}
 	v.outcome.Decide(v.demands)
-	return nil
+	return held, nil
 }
 
-// chargeStore charges all buckets, and again later until there are none.
+// chargeStore charges all buckets and sends all settlements, and again later until there are none.
 func (e *Engine) chargeStore() {
-	all := e.carryover.all()
-	if len(all) == 0 {
+	all, later := e.carryover.all()
+	calls := len(all) + len(later)
+	if calls == 0 {
 		return
 	}
 	var next atomic.Int64
 	var charges sync.WaitGroup
-	for range min(maxCharges, len(all)) {
+	for range min(maxCharges, calls) {
 		charges.Go(func() {
-			for i := next.Add(1); int(i) <= len(all); i = next.Add(1) {
-				e.charge(all[i-1])
+			for i := int(next.Add(1)) - 1; i < calls; i = int(next.Add(1)) - 1 {
+				if i < len(all) {
+					e.charge(all[i])
+				} else {
+					e.settleAgain(&later[i-len(all)])
+				}
 			}
 		})
 	}
 	charges.Wait()
-	time.AfterFunc(max(chargeEvery, time.Duration(len(all))*chargePause), e.chargeStore)
-}
-
-// charge charges the store for a bucket. After a first charge, requests go to the
-// store again while it is charged what was granted meanwhile. A charge that may
-// have been made is not repeated.
-func (e *Engine) charge(u *localUse) {
-	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
-	defer cancel()
-	c := &e.carryover
-	c.mu.Lock()
-	u.leaving = u.charged
-	before := *u
-	c.mu.Unlock()
-
-	level, charged, uncharged, err := e.chargeOf(ctx, &before)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.buckets[u.key.ID] != u {
-		return // its bands have changed
-	}
-	if u.charged = err == nil; !u.charged {
-		u.leaving = false
-	}
-	if errors.Is(err, errNotCharged) {
-		return
-	}
-	c.charged.Add(charged)
-	c.uncharged.Add(uncharged)
-	c.pending.Add(-before.tokens)
-	u.tokens -= before.tokens
-	if level.Bands != nil {
-		u.at = level.Now
-		for i := range u.began {
-			u.began[i] = level.Bands[i].FullAfter
-		}
-	}
-	if u.charged && u.tokens == 0 {
-		c.drop(u)
-	}
-}
-
-// chargeOf makes a charge. level is what the bucket holds in the fallback; charged
-// and uncharged are in millionths of a token.
-func (e *Engine) chargeOf(ctx context.Context, u *localUse) (level Result, charged, uncharged int64, err error) {
-	var local, out Outcome
-	if err := e.fallback.Peek(ctx, []Demand{{Key: u.key, Bands: u.local}}, &local); err != nil {
-		return level, 0, u.tokens * million, err
-	}
-	level = local.Results[0]
-	units, count, size := u.charge(&level)
-	if count == 0 {
-		return level, 0, 0, nil
-	}
-	bands := e.bandsOf(ctx, u)
-	if bands == nil {
-		return level, 0, count * size, nil
-	}
-	for i := range bands {
-		bands[i] = bands[i].WithUnit(max(1, units[i]/count))
-	}
-	take := e.store.Take
-	if c, ok := e.store.(Charger); ok {
-		take = c.Charge
-	}
-	// First a take of nothing, which may be repeated: the reply of a charge must not
-	// be lost. Each has its own timeout: the first answer after a freeze may come late.
-	// A partial grant is never debt.
-	for _, cost := range []int64{0, count} {
-		demands := []Demand{{Key: u.key, Bands: bands, Cost: cost, Min: min(cost, 1)}}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
-		err := take(ctx, demands, &out)
-		cancel()
-		switch {
-		case errors.Is(err, ErrNotSent) || err == nil && out.Results[0].Status == Unavailable:
-			return level, 0, 0, errNotCharged
-		case err != nil:
-			e.storeFailed(ctx, err)
-			if cost == 0 || errors.Is(err, ErrRefused) {
-				return level, 0, 0, errNotCharged
-			}
-			return level, 0, count * size, err
-		}
-	}
-	charged = out.Results[0].Granted
-	return level, charged * size, (count - charged) * size, nil
-}
-
-// errNotCharged means that a charge must be made again.
-var errNotCharged = errors.New("the store was not charged")
-
-// million is how many parts a token has where parts are counted.
-const million = 1_000_000
-
-// charge returns what to charge, given what the bucket holds in the fallback: a
-// number of units of each band, in so many tokens of this size in millionths. Bands
-// fill at different rates and so are charged different amounts.
-func (u *localUse) charge(level *Result) (units []int64, count, size int64) {
-	elapsed := time.Duration(level.Now-u.at) * time.Microsecond
-	units = make([]int64, len(u.bands))
-	parts := 0.0
-	for i := range u.bands {
-		if u.bands[i].Kind == bucket.Concurrency {
-			continue // requests that are under way end by themselves
-		}
-		if u.bands[i].Kind == bucket.TokenBucket {
-			used := level.Bands[i].FullAfter - max(0, u.began[i]-max(0, elapsed))
-			units[i] = u.local[i].Regained(max(0, used).Microseconds(), u.bands[i].Unit)
-		} else { // all that was granted, but what has come back since
-			units[i] = min(u.tokens, u.local[i].Capacity-level.Bands[i].Remaining) * u.bands[i].Unit
-		}
-		parts = max(parts, float64(units[i])/float64(u.bands[i].Unit))
-	}
-	if parts == 0 {
-		return nil, 0, 0
-	}
-	count = max(1, int64(parts))
-	return units, count, int64(parts * million / float64(count))
-}
-
-// bandsOf returns a copy of the bands of a bucket, or nil if its rule does not have
-// them any more.
-func (e *Engine) bandsOf(ctx context.Context, u *localUse) []ExactBand {
-	set := e.rules.RuleSet(ctx, u.key.RuleSet)
-	if set == nil {
-		return nil
-	}
-	r, err := set.find(u.key.Rule)
-	if err != nil || !slices.Equal(r.bands, u.bands) {
-		return nil
-	}
-	return slices.Clone(r.bandsNow())
+	time.AfterFunc(max(chargeEvery, time.Duration(calls)*chargePause), e.chargeStore)
 }

@@ -13,7 +13,7 @@ func TestCarryover_Bounded(t *testing.T) {
 	for i := range maxCarried + 10 {
 		d := Demand{Bands: bands}
 		binary.LittleEndian.PutUint64(d.Key.ID[:], uint64(i))
-		c.took(&d, bands, &r)
+		c.took(&d, bands, &r, false)
 	}
 	if n := len(c.buckets); n != maxCarried || c.count.Load() != maxCarried {
 		t.Errorf("%d buckets, want %d", n, maxCarried)

@@ -1,10 +1,13 @@
 package fluxgate_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,11 +22,11 @@ import (
 type outage struct {
 	*memstore.Store
 	gateways atomic.Int64
-	// fails is the error of Take and Peek, takeFails that of takes of tokens.
-	fails, takeFails atomic.Pointer[error]
-	takes            atomic.Int64
-	dead             atomic.Pointer[string] // a rule whose node is down
-	latency          atomic.Int64           // of Take, a time.Duration
+	// fails is the error of all calls, chargeFails that of charges.
+	fails, chargeFails atomic.Pointer[error]
+	charges            atomic.Int64
+	dead               atomic.Pointer[string] // a rule whose node is down
+	latency            atomic.Int64           // of Take, a time.Duration
 }
 
 // firstCharge is when a gateway has charged the store.
@@ -48,11 +51,7 @@ func (o *outage) away(err error) {
 }
 
 func (o *outage) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
-	o.takes.Add(min(1, demands[0].Cost))
 	if err := o.fails.Load(); err != nil {
-		return *err
-	}
-	if err := o.takeFails.Load(); err != nil && demands[0].Cost > 0 {
 		return *err
 	}
 	if dead := o.dead.Load(); dead != nil && demands[0].Key.Rule == *dead {
@@ -69,6 +68,24 @@ func (o *outage) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxg
 		return *err
 	}
 	return o.Store.Peek(ctx, demands, out)
+}
+
+func (o *outage) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
+	why := o.fails.Load()
+	if receipt.Takes[0].Source == fluxgate.FromFallback {
+		o.charges.Add(1)
+		why = cmp.Or(why, o.chargeFails.Load())
+	}
+	if dead := o.dead.Load(); dead != nil && receipt.Takes[0].Key.Rule == *dead {
+		why = &errNotSent
+	}
+	switch {
+	case why == nil:
+		return o.Store.Settle(ctx, receipt, actual)
+	case errors.Is(*why, fluxgate.ErrNotSent) || errors.Is(*why, fluxgate.ErrRefused):
+		return slices.Repeat([]fluxgate.Settlement{{NotSent: *why}}, len(receipt.Takes)), nil
+	}
+	return nil, *why
 }
 
 // view is the store as one gateway sees it after an outage: like a breaker, it
@@ -95,6 +112,13 @@ func (v *view) Charge(ctx context.Context, demands []fluxgate.Demand, out *fluxg
 		return errNotSent
 	}
 	return v.outage.Take(ctx, demands, out)
+}
+
+func (v *view) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
+	if before(&v.back) {
+		return slices.Repeat([]fluxgate.Settlement{{NotSent: errNotSent}}, len(receipt.Takes)), nil
+	}
+	return v.outage.Settle(ctx, receipt, actual)
 }
 
 // fleet are gateways over one store, each with a fallback of its own.
@@ -460,18 +484,18 @@ func TestCarryover_SentOnce(t *testing.T) {
 				g := f.gateways[0]
 				f.store.away(errNotSent)
 				g.admitted(40, fluxgate.Request{})
-				f.store.takeFails.Store(&c.err)
+				f.store.chargeFails.Store(&c.err)
 				f.store.away(nil)
 				time.Sleep(firstCharge)
-				before := f.store.takes.Load()
-				f.store.takeFails.Store(nil)
+				before := f.store.charges.Load()
+				f.store.chargeFails.Store(nil)
 				time.Sleep(2 * time.Second)
 				s := f.stats()
 				// The fallback refills while the charge waits.
 				if s.Charged > c.charged || s.Charged < c.charged/2 || s.Uncharged != c.uncharged || s.Pending != 0 {
 					t.Errorf("stats %+v, want about %d charged and %d not", s, c.charged, c.uncharged)
 				}
-				if n := f.store.takes.Load() - before; n != min(c.charged, 1) {
+				if n := f.store.charges.Load() - before; n != min(c.charged, 1) {
 					t.Errorf("%d charges were sent", n)
 				}
 			})
@@ -535,6 +559,30 @@ func TestCarryover_GatewaysChange(t *testing.T) {
 				f.store.gateways.Store(c.gateways)
 				if got := g.left(fluxgate.Request{})["r.400-per-1m"]; got != c.left {
 					t.Errorf("%d left of the share of %d gateways, want %d", got, c.gateways, c.left)
+				}
+			})
+		})
+	}
+}
+
+// What was granted at another share is charged as it was granted.
+func TestCarryover_ChargesOtherShares(t *testing.T) {
+	for _, gateways := range [][]int64{{1, 2}, {2, 1}, {4, 1, 2}, {3, 1, 7}} {
+		t.Run(fmt.Sprint(gateways), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, 1, fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{slowBands["token bucket"]}})
+				g := f.gateways[0]
+				g.check(fluxgate.Request{Cost: 10})
+				f.store.away(errNotSent)
+				for _, n := range gateways {
+					f.store.gateways.Store(n)
+					g.admitted(8, fluxgate.Request{})
+					time.Sleep(time.Second)
+				}
+				f.back(0)
+				time.Sleep(5 * time.Second)
+				if got, want := f.used(g), int64(10+8*len(gateways)); got != want {
+					t.Errorf("the store shows %d used, want %d", got, want)
 				}
 			})
 		})
@@ -622,6 +670,39 @@ func BenchmarkCheck_Fallback(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+		})
+	}
+}
+
+// Requests that wait for the store's answer to another rule do not keep a bucket in the
+// fallback, however many there are.
+func TestCarryover_LeavesBesideSlowRule(t *testing.T) {
+	for _, latency := range []time.Duration{6 * time.Millisecond, 90 * time.Millisecond} {
+		t.Run(latency.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				other := rule("other", 1, 100_000)
+				other.Paths = []string{"/both"}
+				f := newFleet(t, 1, rule("local", 2, 100_000), other)
+				g := f.gateways[0]
+				f.store.away(errNotSent)
+				g.check(fluxgate.Request{})
+				f.store.latency.Store(int64(latency))
+				f.back(0)
+				var requests sync.WaitGroup
+				for range 3_000 {
+					requests.Go(func() { g.check(fluxgate.Request{Path: "/both"}) })
+					time.Sleep(time.Millisecond)
+				}
+				d := g.check(fluxgate.Request{Path: "/both"})
+				requests.Wait()
+				if d.Degraded {
+					t.Error("the fallback decides two seconds after the outage")
+				}
+				time.Sleep(time.Second)
+				if got := 100_000 - g.left(fluxgate.Request{})["local.hour"]; got < 2_850 || got > 3_002 {
+					t.Errorf("%d of 3,002 tokens are used, less what has refilled", got)
+				}
+			})
 		})
 	}
 }

@@ -208,8 +208,8 @@ func TestCheckAll_SeveralLimits(t *testing.T) {
 	if d, _ := g.checkAll(req(10, "second")); !d.Allowed {
 		t.Errorf("10 a second: %+v", d)
 	}
-	if d, _ := g.checkAll(req(3, "day")); d.Allowed {
-		t.Errorf("a change of the limit is a refill: %+v", d)
+	if d, _ := g.checkAll(req(3, "day")); !d.Allowed || d.Remaining != 0 { // 2 are used
+		t.Errorf("a limit of a day that is raised by one admits one more: %+v", d)
 	}
 	for _, reqs := range [][]fluxgate.Request{{req(100, "hour"), req(1, "hour")}, {req(1, "hour"), req(100, "hour")}} {
 		if d, _ := g.checkAll(reqs...); d.Allowed || d.Limit != 1 {

@@ -43,18 +43,26 @@ type FallbackStats struct {
 	// not, because the bucket was empty, the reply was lost, the bands have
 	// changed, or too many buckets were in use.
 	Uncharged int64
+	// PendingSettlements is how many settlements wait until the store is available.
+	PendingSettlements int64
+	// LostSettlements is how many were lost: too many waited, their reply was lost, or it is
+	// not known any more what was charged.
+	LostSettlements int64
 }
 
 // FallbackStats returns the token counts of the fallback.
 func (e *Engine) FallbackStats() FallbackStats {
 	c := &e.carryover
-	return FallbackStats{c.admitted.Load(), c.pending.Load(), c.charged.Load() / million, c.uncharged.Load() / million}
+	return FallbackStats{
+		c.admitted.Load(), c.pending.Load(), c.charged.Load() / million, c.uncharged.Load() / million,
+		c.waiting.Load(), c.unsettled.Load(),
+	}
 }
 
 // applyFailureModes decides the demands that the store could not, by the
 // failure modes of their rules. It returns the rule that fails closed, if one
-// does, and whether any demand was undecided.
-func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, plan plan) (failed *compiledRule, degraded bool) {
+// does, and whether any demand was undecided. Those in held stayed in the fallback.
+func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, plan plan, held uint64) (failed *compiledRule, degraded bool) {
 	var local []int
 	for i := range v.demands {
 		if v.outcome.Results[i].Status != Unavailable {
@@ -75,7 +83,7 @@ func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, plan plan
 	}
 	rejected := false
 	if failed == nil && len(local) > 0 {
-		failed, rejected = e.takeFromFallback(ctx, v, plan, local)
+		failed, rejected = e.takeFromFallback(ctx, v, plan, local, held)
 	}
 	if failed != nil || rejected {
 		e.withdraw(ctx, v)
@@ -87,7 +95,7 @@ func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, plan plan
 // takeFromFallback decides the demands at these indices in the fallback,
 // replaces their results, and reports whether it rejects the request. If it
 // fails, failed is a rule that it could not decide.
-func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan plan, indices []int) (failed *compiledRule, rejected bool) {
+func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan plan, indices []int, held uint64) (failed *compiledRule, rejected bool) {
 	demands := make([]Demand, len(indices))
 	share := e.fallbackShare()
 	for k, i := range indices {
@@ -108,7 +116,7 @@ func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan plan,
 		v.outcome.Results[i] = out.Results[k]
 		v.outcome.Results[i].Source = FromFallback
 		if out.Results[k].Granted > 0 && !v.peek {
-			if e.carryover.took(&demands[k], v.rules[i].bands, &out.Results[k]) {
+			if e.carryover.took(&demands[k], v.rules[i].bands, &out.Results[k], held&(1<<i) != 0) {
 				time.AfterFunc(chargeEvery, e.chargeStore)
 			}
 		}

@@ -83,34 +83,23 @@ func (e *Engine) checkReceipt(receipt *Receipt, actual []int64) error {
 
 func fromFallback(t Taken) bool { return t.Source == FromFallback }
 
-// settle settles each take in the store that it was taken from.
+// settle settles each take in the store that it was taken from, and those of the fallback in
+// the shared budget.
 func (e *Engine) settle(ctx context.Context, receipt *Receipt, actual []int64) ([]Settlement, error) {
 	settled := make([]Settlement, len(receipt.Takes))
+	shared := make([]correction, 0, len(receipt.Takes))
 	var failures []error
-	for _, fallback := range []bool{false, true} {
-		store := e.store
-		if fallback {
-			store = e.fallback
-		}
-		var part Receipt
-		var costs []int64
-		var places []int
-		for i, t := range receipt.Takes {
-			if fromFallback(t) == fallback {
-				part.Takes, costs, places = append(part.Takes, t), append(costs, actual[i]), append(places, i)
-			}
-		}
-		if len(places) == 0 {
+	for i, t := range receipt.Takes {
+		if !fromFallback(t) {
+			shared = append(shared, correction{t, actual[i], i, 1})
 			continue
 		}
-		done, err := store.Settle(ctx, &part, costs)
-		if err != nil {
-			failures = append(failures, err)
-		}
-		for k := range min(len(done), len(places)) {
-			settled[places[k]] = done[k]
-		}
+		one, corrections, err := e.settleLocal(ctx, &t, actual[i], i)
+		settled[i] = one
+		shared = append(shared, corrections...)
+		failures = append(failures, err)
 	}
+	failures = append(failures, e.settleShared(ctx, shared, settled))
 	return settled, errors.Join(failures...)
 }
 
@@ -118,16 +107,19 @@ func (e *Engine) settle(ctx context.Context, receipt *Receipt, actual []int64) (
 // was settled, or renewed too late. Other requests may hold them.
 var ErrNotHeld = errors.New("the receipt does not hold its slots")
 
+// ErrPartlyHeld is the ErrNotHeld of a receipt that has lost the slots of some rules.
+// Those of the others are renewed.
+var ErrPartlyHeld = fmt.Errorf("%w of some rules; the others are renewed", ErrNotHeld)
+
 // Extend renews the slots that a receipt holds under rules that limit how many
 // requests there are at the same time, each for the hold of its band from now. Call
-// it in time while a request goes on for longer.
+// it in time while a request goes on for longer, also after ErrPartlyHeld.
 func (e *Engine) Extend(ctx context.Context, receipt *Receipt) error {
 	if err := e.checkReceipt(receipt, receipt.Same(0)); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(receipt.Takes, func(t Taken) bool { return t.HoldsSlot() }) {
-		return ErrNotHeld
-	}
+	held, lost := 0, 0
+	var failures []error
 	for _, fallback := range []bool{false, true} {
 		var part Receipt
 		for _, t := range receipt.Takes {
@@ -144,15 +136,26 @@ func (e *Engine) Extend(ctx context.Context, receipt *Receipt) error {
 		}
 		extender, ok := store.(Extender)
 		if !ok {
-			return fmt.Errorf("%w: the store cannot renew slots", ErrReceipt)
+			failures = append(failures, fmt.Errorf("%w: the store cannot renew slots", ErrReceipt))
+			continue
 		}
-		held, err := extender.Extend(ctx, &part)
-		if err != nil {
-			return err
+		each, err := extender.Extend(ctx, &part)
+		failures = append(failures, err)
+		for _, all := range each {
+			if all {
+				held++
+			} else {
+				lost++
+			}
 		}
-		if !held {
-			return ErrNotHeld
-		}
+	}
+	switch err := errors.Join(failures...); {
+	case err != nil:
+		return err
+	case held == 0:
+		return ErrNotHeld
+	case lost > 0:
+		return ErrPartlyHeld
 	}
 	return nil
 }

@@ -165,6 +165,7 @@ func TestSettle_StoreAndFallback(t *testing.T) {
 			if s != c.settled || errors.Is(err, errAway) != c.fails {
 				t.Errorf("settled %+v, error %v; want %+v, an error: %t", s, err, c.settled, c.fails)
 			}
+			f.store.setSettleFails(nil)
 			f.away()
 			f.untilCharged()
 			want := map[string]int64{"here.hour": c.inStore, "gone.hour": c.charged}

@@ -2,8 +2,10 @@ package fluxgate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -160,6 +162,7 @@ type faulty struct {
 }
 
 func (f *faulty) setFails(err error)            { f.mu.Lock(); defer f.mu.Unlock(); f.fails = err }
+func (f *faulty) setSettleFails(err error)      { f.mu.Lock(); defer f.mu.Unlock(); f.settleFails = err }
 func (f *faulty) setAway(rules map[string]bool) { f.mu.Lock(); defer f.mu.Unlock(); f.away = rules }
 func (f *faulty) setAnswered(call func())       { f.mu.Lock(); defer f.mu.Unlock(); f.answered = call }
 
@@ -172,8 +175,18 @@ func (f *faulty) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxg
 }
 
 func (f *faulty) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
-	if f.settleFails != nil {
-		return nil, f.settleFails
+	f.mu.Lock()
+	fails, settleFails, away := f.fails, f.settleFails, f.away
+	f.mu.Unlock()
+	switch notSent := errors.Is(fails, fluxgate.ErrNotSent) || errors.Is(fails, fluxgate.ErrRefused); {
+	case settleFails != nil:
+		return nil, settleFails
+	case notSent:
+		return slices.Repeat([]fluxgate.Settlement{{NotSent: fails}}, len(receipt.Takes)), nil
+	case fails != nil:
+		return nil, fails
+	case away[receipt.Takes[0].Key.Rule]:
+		return slices.Repeat([]fluxgate.Settlement{{NotSent: fluxgate.ErrNotSent}}, len(receipt.Takes)), nil
 	}
 	return f.Store.Settle(ctx, receipt, actual)
 }

@@ -102,7 +102,7 @@ func (l *KeyLimiter) Settle(ctx context.Context, receipt *Receipt, actual int64)
 		return Settlement{}, ErrSettled
 	}
 	settled, err := l.store.Settle(ctx, receipt, costs)
-	return MergeSettlements(settled), err
+	return MergeSettlements(settled), SettleError(settled, err)
 }
 
 // decide fills in the key and the bands of the demand.

@@ -16,7 +16,7 @@ type Limiter interface {
 	// returns the settlements by measure.
 	SettleUsage(ctx context.Context, receipt *Receipt, usage *Usage) (map[string]Settlement, error)
 	// Extend renews the slots that a receipt holds under rules that limit how many
-	// requests there are at the same time, or returns ErrNotHeld.
+	// requests there are at the same time, or returns ErrNotHeld, or ErrPartlyHeld.
 	Extend(ctx context.Context, receipt *Receipt) error
 }
 

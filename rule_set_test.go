@@ -100,7 +100,7 @@ func TestRuleSet_JSON(t *testing.T) {
 		},
 		Bands: []fluxgate.Band{{Label: "x", Capacity: 5, RefillTokens: 2, Refill: 1500 * time.Millisecond, Kind: fluxgate.TokenBucket}, {Capacity: 9, RefillTokens: 9, Refill: 48 * time.Hour},
 			{Kind: fluxgate.Quota, Capacity: 9, Period: "week", Timezone: "Europe/Berlin"}, {Kind: fluxgate.SlidingWindow, Label: "w", Capacity: 9, Refill: 1600 * time.Microsecond},
-			{Kind: fluxgate.Concurrency, Capacity: 20, Hold: 1500 * time.Millisecond}, {Kind: fluxgate.Concurrency, Label: "c", Capacity: 100_000, Hold: 24 * time.Hour}},
+			{Kind: fluxgate.Concurrency, Label: "c", Capacity: 100_000, Hold: 1500 * time.Millisecond}},
 		Attributes: map[string]any{"n": json.Number("1"), "list": []any{"a"}, "tree": map[string]any{"b": true}},
 		CreatedAt:  time.Date(2024, 1, 2, 3, 4, 5, 6000, time.UTC),
 	}, fluxgate.Rule{ID: "deny", Action: fluxgate.ActionDeny, Priority: 9})

@@ -179,9 +179,16 @@ func validateBands(r *Rule, in reporter) {
 	if !checkLength(in, len(r.Bands), MaxBands) {
 		return
 	}
-	ids := map[uint32]int{}
+	ids, slots := map[uint32]int{}, -1
 	for i, b := range r.Bands {
 		in := in.at(i)
+		if b.Kind == Concurrency {
+			if slots >= 0 {
+				in.at("kind").add(CodeDuplicate, "is already %s for bands[%d]: a rule has at most one such band", Concurrency, slots)
+			} else {
+				slots = i
+			}
+		}
 		if b.Label != "" && checkID(in.at("label"), b.Label) {
 			if first, taken := ids[b.id(i)]; taken {
 				in.at("label").add(CodeDuplicate, "%s is already the label of bands[%d], or has the same hash: use another label", quote(b.Label), first)

@@ -38,7 +38,8 @@ type Store interface {
 	// now, one for each take: it gives back, as far as that cannot be handed
 	// out twice, or charges, into bounded debt. It calls [CheckReceipt] first,
 	// and returns one settlement for each take. If there is an error, takes
-	// that it concerns have the zero Settlement.
+	// that it concerns have the zero Settlement. Those that did not reach the
+	// server are no error: see [Settlement.NotSent].
 	Settle(ctx context.Context, receipt *Receipt, actual []int64) ([]Settlement, error)
 
 	// Reset fills buckets: one caller's, or without an ID all of a rule, or
@@ -66,8 +67,10 @@ func newHolder() (id HolderID) {
 // Extender is a [Store] that can renew the slots of requests under way.
 type Extender interface {
 	// Extend renews the slots that a receipt holds, each for the hold of its band
-	// from now. It reports whether the receipt still held all of them.
-	Extend(ctx context.Context, receipt *Receipt) (held bool, err error)
+	// from now. It reports for each take whether it still held all of its slots, which
+	// one without slots does. A lost slot does not keep others from being renewed,
+	// and neither does a failure: takes that failed are reported as not held.
+	Extend(ctx context.Context, receipt *Receipt) (held []bool, err error)
 }
 
 // MemoryReporter is a [Store] that answers some requests from the memory of this
@@ -153,10 +156,17 @@ func CheckDemands(demands []Demand) error {
 		case d.MaxWait < 0 || d.MaxWait > MaxWait:
 			return fmt.Errorf("%w: a wait of %v, at most %v is possible", ErrDemand, d.MaxWait, MaxWait)
 		}
+		slots := 0
 		for j := range d.Bands {
+			if d.Bands[j].Kind == bucket.Concurrency {
+				slots++
+			}
 			if b := &d.Bands[j]; b.Kind == bucket.Quota && (b.Edges[0] >= b.Edges[1] || b.Edges[1] >= b.Edges[2]) {
 				return fmt.Errorf("%w: a quota of rule %s has no period", ErrDemand, d.Key.Rule)
 			}
+		}
+		if slots > 1 {
+			return fmt.Errorf("%w: %d bands of rule %s limit concurrency, at most one can", ErrDemand, slots, d.Key.Rule)
 		}
 		for j := range i {
 			if demands[j].Key.ID == d.Key.ID {

@@ -74,6 +74,19 @@ type Settlement struct {
 	// Charged was taken in addition. It may be less than the difference: debt
 	// is bounded.
 	Charged int64
+	// NotSent is why a store did not get the settlement, or refused it: nothing was settled,
+	// and it may be sent again. An [Engine] does so when the store is available.
+	NotSent error
+}
+
+// SettleError joins the error of a Settle with why the store did not get the takes that it did
+// not get.
+func SettleError(settled []Settlement, err error) error {
+	errs := []error{err}
+	for i := range settled {
+		errs = append(errs, settled[i].NotSent)
+	}
+	return errors.Join(errs...)
 }
 
 // NewReceipt is the receipt for what a Take granted, or nil if it granted

@@ -17,6 +17,13 @@ type ResetForgetter interface {
 	ForgetResets(ctx context.Context, ruleSet string, there func(rule string) bool) error
 }
 
+// ResetCounter is a shared [Store] that sees the resets of other gateways.
+type ResetCounter interface {
+	// Resets grows with each reset that the store has seen. What was known of its
+	// buckets before may be void.
+	Resets() uint64
+}
+
 // resetIn resets buckets in a store. If that needs room, resets of deleted
 // rules are forgotten.
 func (e *Engine) resetIn(ctx context.Context, store Store, what Key) error {

@@ -198,12 +198,12 @@ func (run *caseRun) perform(step *conformanceStep) ([]byte, error) {
 		settled, err := c.SettleUsage(ctx, run.receipt(step.Settle.Receipt), &usage)
 		answer := wire.Settlements{Measures: map[string]wire.Settlement{}}
 		for measure, s := range settled {
-			answer.Measures[measure] = wire.Settlement(s)
+			answer.Measures[measure] = wire.Settlement{Returned: s.Returned, Charged: s.Charged}
 		}
 		return encode(answer, err)
 	case step.Settle != nil:
 		settled, err := c.Settle(ctx, run.receipt(step.Settle.Receipt), *step.Settle.Actual)
-		return encode(wire.Settlement(settled), err)
+		return encode(wire.Settlement{Returned: settled.Returned, Charged: settled.Charged}, err)
 	case step.Extend != nil:
 		receipt := run.receipt(step.Extend.Receipt)
 		err := c.Extend(ctx, receipt)

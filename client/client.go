@@ -178,7 +178,7 @@ func (c *Client) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual i
 	}
 	var answer wire.Settlement
 	err := c.settleOnce(ctx, receipt, wire.Settle{Actual: &actual}, &answer)
-	return fluxgate.Settlement(answer), err
+	return fluxgate.Settlement{Returned: answer.Returned, Charged: answer.Charged}, err
 }
 
 // SettleUsage corrects the tokens taken for a request to what it has used, as
@@ -200,7 +200,7 @@ func (c *Client) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usa
 	}
 	settled := make(map[string]fluxgate.Settlement, len(answer.Measures))
 	for measure, s := range answer.Measures {
-		settled[measure] = fluxgate.Settlement(s)
+		settled[measure] = fluxgate.Settlement{Returned: s.Returned, Charged: s.Charged}
 	}
 	return settled, nil
 }
@@ -244,11 +244,14 @@ func (c *Client) Extend(ctx context.Context, receipt *fluxgate.Receipt) error {
 		return fmt.Errorf("renewing a receipt: %w", err)
 	}
 	var answer wire.Extend
+	var lost error
 	err = c.post(ctx, c.extend, c.config.Timeout, body, &answer)
 	var status *StatusError
 	switch {
-	case errors.As(err, &status) && status.Status == http.StatusConflict:
+	case errors.As(err, &status) && status.Status == http.StatusConflict && status.receipt == "":
 		return fluxgate.ErrNotHeld
+	case status != nil && status.Status == http.StatusConflict:
+		answer.Receipt, lost = status.receipt, fluxgate.ErrPartlyHeld
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
@@ -259,7 +262,7 @@ func (c *Client) Extend(ctx context.Context, receipt *fluxgate.Receipt) error {
 	c.tokens.Lock()
 	defer c.tokens.Unlock()
 	receipt.Token = answer.Receipt
-	return nil
+	return lost
 }
 
 // token is the token of a receipt, which Extend changes.

@@ -41,6 +41,8 @@ type StatusError struct {
 	Status int
 	// Detail is the server's description, if there is one.
 	Detail string
+
+	receipt string // of a problem that has one
 }
 
 // Error returns the status and the detail.
@@ -181,12 +183,10 @@ func refusal(response *http.Response) error {
 		return refused
 	}
 	// A short answer is read to its end, so that the connection is reused.
-	text, err := io.ReadAll(io.LimitReader(response.Body, 4<<10))
-	var problem struct {
-		Detail string `json:"detail"`
-	}
+	text, err := readAnswer(response)
+	var problem struct{ Detail, Receipt string }
 	if err == nil && json.Unmarshal(text, &problem) == nil {
-		refused.Detail = line(problem.Detail)
+		refused.Detail, refused.receipt = line(problem.Detail), problem.Receipt
 	}
 	return refused
 }

@@ -47,3 +47,40 @@ func TestClient_Slots(t *testing.T) {
 		t.Errorf("renewed after it was lost: %v", err)
 	}
 }
+
+// A server renews the slots that a receipt still holds, and the receipt, until it holds none.
+func TestClient_SlotsLostInPart(t *testing.T) {
+	clock := storetest.NewClock()
+	store := fluxgate.Must(memstore.New(memstore.Config{Clock: clock.Now}))
+	slots := []fluxgate.Band{{Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Minute}}
+	g := newGate(t, store, []fluxgate.Rule{{ID: "kept", Bands: slots}, {ID: "lost", Bands: slots}})
+	d := g.check(fluxgate.Request{})
+	receipt := d.Receipt()
+	before := receipt.Token
+	if err := store.Reset(t.Context(), fluxgate.Key{RuleSet: "api", Rule: "lost"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		clock.Advance(59 * time.Second)
+		if err := g.Extend(t.Context(), receipt); !errors.Is(err, fluxgate.ErrPartlyHeld) || !errors.Is(err, fluxgate.ErrNotHeld) {
+			t.Fatalf("renewed in part: %v", err)
+		}
+	}
+	if receipt.Token == before {
+		t.Error("the receipt was not renewed")
+	}
+	if d := g.check(fluxgate.Request{}); d.Allowed {
+		t.Error("the slot that was renewed is free")
+	}
+	before = receipt.Token
+	clock.Advance(time.Minute)
+	if err := g.Extend(t.Context(), receipt); !errors.Is(err, fluxgate.ErrNotHeld) || errors.Is(err, fluxgate.ErrPartlyHeld) {
+		t.Errorf("renewed after all was lost: %v", err)
+	}
+	if receipt.Token != before {
+		t.Error("a receipt without slots was renewed: it could be settled twice")
+	}
+	if _, err := g.Settle(t.Context(), receipt, 1); err != nil {
+		t.Errorf("settling it: %v", err)
+	}
+}

@@ -109,6 +109,52 @@ func TestHold_Lost(t *testing.T) {
 	})
 }
 
+// A request that has lost the slot of one rule keeps that of another, and the loss is
+// reported once.
+func TestHold_LostInPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hold = time.Minute
+		rules := append(oneAtOnce(hold), oneAtOnce(hold)...)
+		rules[0].ID = "reset"
+		engine := engineOver(t, fluxgate.Must(memstore.New(memstore.Config{})), rules)
+		free := func(rule string) int64 {
+			d, err := engine.Check(t.Context(), &fluxgate.Request{Peek: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for b := range d.Bands() {
+				if b.Rule.ID == rule {
+					return b.Remaining
+				}
+			}
+			t.Fatalf("rule %s did not decide", rule)
+			return 0
+		}
+		observer := new(recorder)
+		limited := newLimit(t, engine, httplimit.WithObserver(observer))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(10 * hold) }))
+		go limited.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		synctest.Wait()
+		if err := engine.Reset(t.Context(), fluxgate.Key{RuleSet: "api", Rule: "reset"}); err != nil {
+			t.Fatal(err)
+		}
+		for began := time.Now(); time.Since(began) < 9*hold; time.Sleep(hold / 7) {
+			if reset, other := free("reset"), free("slots"); reset != 1 || other != 0 {
+				t.Errorf("after %v %d slots of the rule that was reset are free, and %d of the other, want 1 and 0", time.Since(began), reset, other)
+				break
+			}
+		}
+		time.Sleep(2 * hold)
+		if free("slots") != 1 {
+			t.Error("the slot is not free after the request has ended")
+		}
+		observer.mu.Lock()
+		defer observer.mu.Unlock()
+		if len(observer.errs) != 1 || !errors.Is(observer.errs[0], fluxgate.ErrNotHeld) {
+			t.Errorf("reported %v", observer.errs)
+		}
+	})
+}
+
 // A request that goes on for longer than the hold keeps its slot.
 func TestHold_RenewedWhileItStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,13 +14,13 @@ const module = "github.com/fluxgate/fluxgate"
 // layers are the packages of the product from the top of a request's path to
 // its bottom. A package may import packages of lower layers only.
 var layers = [][]string{
-	{"cmd", "internal/codesize", "internal/limitpictures", "internal/releasefiles", "internal/sbom"},
+	{"cmd", "internal/codesize", "internal/limitpictures", "internal/mutate", "internal/releasefiles", "internal/sbom"},
 	{"internal/cli"},
 	{"server"},
 	{"server/check", "server/forwardauth", "server/telemetry", "server/adminapi", "server/rls"},
 	{"server/access", "server/audit", "server/insight", "internal/ratelimitenv", "console"},
 	{"server/config", "server/receipt", "server/slots"},
-	{"httplimit/limittest", "internal/chaos", "internal/simulate"},
+	{"httplimit/limittest", "internal/chaos", "internal/model", "internal/simulate"},
 	{"httplimit", "grpclimit", "client", "admin"},
 	{"internal/middleware"},
 	{"rules/reload"},

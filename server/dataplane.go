@@ -25,6 +25,8 @@ type dataPlane struct {
 	failure atomic.Pointer[error]
 	// began is when the server began to connect to Redis.
 	began atomic.Pointer[time.Time]
+	// assumed is how many servers share Redis until it has counted them, 0 if unknown.
+	assumed int
 }
 
 // Check implements the limiter of all transports.
@@ -73,12 +75,12 @@ func (p *dataPlane) leaseStats() lease.Stats {
 	return lease.Stats{}
 }
 
-// servers returns how many servers share Redis, 1 until it answers.
+// servers returns how many servers share Redis, 0 if unknown.
 func (p *dataPlane) servers() int {
-	if store := p.redis.Load(); store != nil {
-		return store.Gateways()
+	if store := p.redis.Load(); store != nil && store.Counted() > 0 {
+		return store.Counted()
 	}
-	return 1
+	return p.assumed
 }
 
 // fallbackStats returns the token counts of the engine, zero until there is one.
@@ -108,8 +110,13 @@ func (a *App) buildEngine(ctx context.Context) error {
 	if a.config.Redis.Leases != config.LeasesOff {
 		a.metrics.WatchLeases(a.plane.leaseStats)
 	}
-	if err := a.useStore(unavailableStore{salt: local.Salt()}, local); err != nil {
+	var from string
+	a.plane.assumed, from = assumedServers(a.config)
+	if err := a.useStore(unavailableStore{salt: local.Salt(), servers: a.plane.assumed}, local); err != nil {
 		return err
+	}
+	if a.config.Rules.Copies != "" && len(a.listeners) > 0 {
+		a.background(ctx, a.keepCount)
 	}
 	first, waited := make(chan error), make(chan struct{})
 	defer close(waited)
@@ -128,6 +135,7 @@ func (a *App) buildEngine(ctx context.Context) error {
 	}
 	a.plane.failure.Store(&err)
 	a.log.Error("Redis unavailable: onFailure of the rules decides until it answers", "error", err)
+	a.logAssumed(from)
 	return nil
 }
 
@@ -181,8 +189,10 @@ func (a *App) openRedis(ctx context.Context) (*redisstore.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	assumed, _ := assumedServers(a.config)
 	return redisstore.Open(ctx, string(uri), redisstore.Config{
-		Mode: redisstore.Mode(c.Mode), Prefix: c.Prefix, Timeout: c.Timeout, Shards: c.Shards, Secret: secret, TLS: tlsConfig, Logger: a.log,
+		Gateways: assumed,
+		Mode:     redisstore.Mode(c.Mode), Prefix: c.Prefix, Timeout: c.Timeout, Shards: c.Shards, Secret: secret, TLS: tlsConfig, Logger: a.log,
 		Uncounted: len(a.listeners) == 0, // a tool of operators is no gateway
 		Pool:      redisstore.Pool{Size: c.Pool.MaxTotal, MaxIdle: c.Pool.MaxIdle, MinIdle: c.Pool.MinIdle},
 	})
@@ -260,7 +270,10 @@ var errNotConnected = fmt.Errorf("%w: %w: no connection since the start", rediss
 // store, which is random: a constant would let callers compute their shard. The
 // engine over Redis has another salt, and so other keys: the counts of the local
 // store until then are not continued.
-type unavailableStore struct{ salt []byte }
+type unavailableStore struct {
+	salt    []byte
+	servers int
+}
 
 func (unavailableStore) Take(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error {
 	return errNotConnected
@@ -273,4 +286,5 @@ func (unavailableStore) Settle(context.Context, *fluxgate.Receipt, []int64) ([]f
 }
 func (unavailableStore) Reset(context.Context, fluxgate.Key) error { return errNotConnected }
 func (s unavailableStore) Salt() []byte                            { return s.salt }
+func (s unavailableStore) Gateways() int                           { return s.servers }
 func (unavailableStore) Close() error                              { return nil }

@@ -90,12 +90,14 @@ func (d *diagnosis) redis(ctx context.Context) redis.UniversalClient {
 		return client
 	case err != nil:
 		d.add(Wrong, "redis", redisRemedy(err), "%s: %v", d.config.Redis.URI, err)
+		d.servers(0)
 		return client
 	}
 	defer func() { _ = store.Close() }()
 	d.add(Good, "scripts", "", "Redis runs the scripts")
 	d.add(Good, "fleet state", "", "this server agrees with the others")
 	d.leases()
+	d.servers(store.Counted())
 	h := store.Health(ctx)
 	for _, n := range h.Nodes {
 		if n.Err != nil {
@@ -134,6 +136,19 @@ func redisRemedy(err error) string {
 		return "check that Redis runs there and that this machine can reach it"
 	}
 	return "see docs/redis.md"
+}
+
+// servers says what share of the limits a server counts that starts while Redis does not
+// answer. It does not matter to a server that is alone.
+func (d *diagnosis) servers(counted int) {
+	assumed, from := assumedServers(d.config)
+	switch {
+	case !autoShare(d.config):
+	case assumed > 0:
+		d.add(Good, "servers", "", "a server that starts without Redis counts 1/%d of each limit: %s", assumed, from)
+	case counted != 1:
+		d.add(Watch, "servers", "set redis.expected-servers", "number of servers unknown to a server that starts without Redis: each counts the whole limit")
+	}
 }
 
 // leases says which answers come from memory, and what that costs.

@@ -177,6 +177,9 @@ func (a *App) storeHealth(ctx context.Context) StoreHealth {
 		return StoreHealth{Kind: "memory", Status: statusUp}
 	}
 	h := StoreHealth{Kind: "redis", Status: statusDown}
+	if autoShare(a.config) && a.plane.servers() == 0 {
+		h.Warnings = append(h.Warnings, serversUnknown)
+	}
 	if a.plane.redis.Load() == nil {
 		h.Error = errNotConnected.Error()
 		if err := a.plane.failure.Load(); err != nil {
@@ -188,7 +191,7 @@ func (a *App) storeHealth(ctx context.Context) StoreHealth {
 		return h
 	}
 	found := a.plane.health(ctx)
-	h.Mode, h.Warnings = string(found.Mode), found.Warnings
+	h.Mode, h.Warnings = string(found.Mode), append(h.Warnings, found.Warnings...)
 	if found.Healthy() {
 		h.Status = statusUp
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,7 +66,7 @@ func (s *store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 func (s *store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
 	wait, err := s.enqueue(len(receipt.Takes), func(i int) *fluxgate.Key { return &receipt.Takes[i].Key })
 	if err != nil {
-		return nil, err
+		return slices.Repeat([]fluxgate.Settlement{{NotSent: err}}, len(receipt.Takes)), nil
 	}
 	time.Sleep(wait)
 	defer time.Sleep(oneWay)

@@ -212,10 +212,9 @@ func newCount(kind Kind, id uint32, capacity int64, length time.Duration) (Band,
 	if capacity < 1 || capacity > maxCount {
 		return Band{}, fmt.Errorf("capacity must be between 1 and %d, not %d", maxCount, capacity)
 	}
-	unit := min(resolution, MaxUnits/4/capacity)
 	return Band{
-		Kind: kind, ID: id, Capacity: capacity, Tick: 1, Unit: unit, Rate: 1,
-		Limit: capacity * unit, Max: 2 * capacity * unit, Period: length, Tokens: capacity,
+		Kind: kind, ID: id, Capacity: capacity, Tick: 1, Unit: 1, Rate: 1,
+		Limit: capacity, Max: 2 * capacity, Period: length, Tokens: capacity,
 	}, nil
 }
 

@@ -85,45 +85,8 @@ func TestTake_WeeklyQuota(t *testing.T) {
 	if passed != 14 {
 		t.Errorf("%d tokens after a day, want ⌊100/7⌋ = 14", passed)
 	}
-	var v View
-	s.state.View(s.bands, now+day, &v)
-	if full, want := v.FullAfter(s.bands), 7*day-day*5/7; full < want || full > 7*day {
+	if full, want := s.state.FullAfter(), 7*day-day*5/7; full < want || full > 7*day {
 		t.Errorf("full again after %d µs", full)
-	}
-}
-
-// Two versions of a band that alternate do not drift.
-func TestView_AlternatingVersions(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		a, b Band
-	}{
-		{"round numbers", band(t, 100, 100, time.Minute), band(t, 1_000, 1_000, time.Minute)},
-		{"odd numbers", band(t, 97, 13, 7*time.Second), band(t, 89, 17, 11*time.Second)},
-		{"a token per µs and a slow one", band(t, 1_000, 1_000, time.Millisecond), band(t, 7, 1, time.Hour)},
-		{"large and small", band(t, 1_000_000_000, 1_000_000_000, 366*24*time.Hour), band(t, 3, 3, time.Second)},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			now := int64(1_700_000_000_000_000)
-			s := single{bands: []Band{c.a}}
-			if !s.take(c.a.Capacity/2, now) {
-				t.Fatal("refused")
-			}
-			before := s.state.Slots[0].Used
-			for i := range 1_000 {
-				s.bands[0] = c.a
-				if i%2 == 0 {
-					s.bands[0] = c.b
-				}
-				var v View
-				s.state.View(s.bands, now, &v)
-				s.state.Store(s.bands, &v)
-			}
-			after := s.state.Slots[0].Used
-			if after < before || after-before >= c.a.Unit {
-				t.Errorf("used went from %d to %d: %d units, a token is %d", before, after, after-before, c.a.Unit)
-			}
-		})
 	}
 }
 
@@ -229,43 +192,5 @@ func TestNewBand_Inexact(t *testing.T) {
 		if _, err := NewBand(0, c.capacity, c.tokens, c.period); err == nil {
 			t.Errorf("accepted %+v", c)
 		}
-	}
-}
-
-// Giving back after a rule change creates no tokens.
-func TestSettle_AfterRuleChange(t *testing.T) {
-	now := int64(1_700_000_000_000_000)
-	slow, quick := []Band{band(t, 10, 10, 24*time.Hour)}, []Band{band(t, 10, 10, time.Second)}
-	s := single{bands: slow}
-	if !s.take(10, now) {
-		t.Fatal("refused")
-	}
-	booked := Booking{Cost: 10, At: now}
-	// The rule becomes faster; a second later a request takes what has come
-	// back.
-	now += second
-	s.bands = quick
-	if !s.take(10, now) {
-		t.Fatal("refused")
-	}
-	var v View
-	s.state.View(slow, now, &v)
-	if tokens, changed := v.Settle(slow, booked, 0); tokens != 0 || changed {
-		t.Errorf("%d tokens came back, though the bucket was full in between", tokens)
-	}
-	// What was used beyond is charged all the same.
-	if tokens, _ := v.Settle(slow, booked, 12); tokens != -2 {
-		t.Errorf("charged %d tokens, want 2", -tokens)
-	}
-}
-
-// A change of the rate alone changes the largest debt: what a bucket owes is cut to it.
-func TestLevel_DebtAfterAChangeOfTheRate(t *testing.T) {
-	fast, slow := band(t, 1, 3, time.Second), band(t, 1, 1, time.Second)
-	if fast.Limit != slow.Limit || fast.Max <= slow.Max {
-		t.Fatalf("%+v and %+v: the test tests nothing", fast, slow)
-	}
-	if got := slow.Level(Slot{ID: 1, Used: fast.Max, Limit: fast.Limit}, 0, 0); got != slow.Max {
-		t.Errorf("%d units are used, at most %d can be", got, slow.Max)
 	}
 }

@@ -162,12 +162,7 @@ func (h *history) settle() string {
 		return "receipt of an older rule"
 	}
 	actual := h.r.Int64N(2*p.booked.Cost + 2)
-	var v bucket.View
-	h.state.View(h.bands, h.now, &v)
-	_, changed := v.Settle(h.bands, p.booked, actual)
-	if changed {
-		h.state.Store(h.bands, &v)
-	}
+	_, changed := h.state.Settle(h.bands, p.booked, actual, h.now)
 	for i, d := range h.ideals {
 		if changed {
 			d.Advance(h.now)
@@ -193,10 +188,22 @@ func (h *history) change() string {
 	h.bands = bands
 	var v bucket.View
 	h.state.View(bands, h.now, &v)
+	h.state = bucket.State{} // the former numbers do not come back
 	h.state.Store(bands, &v)
 	for i, d := range h.ideals {
+		if bands[i] == d.Band {
+			d.Advance(h.now)
+			continue
+		}
+		// The rule changed now, or when the bucket was written, whichever leaves more.
+		late := d.View(h.now)
+		late.Change(bands[i])
 		d.Change(bands[i])
 		d.Advance(h.now)
+		used, _ := d.Used()
+		if less, _ := late.Used(); less < used {
+			*d = *late
+		}
 	}
 	return "band change"
 }

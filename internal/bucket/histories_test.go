@@ -21,7 +21,7 @@ func conforms(b Band, events []event) bool {
 	slices.SortFunc(events, func(x, y event) int { return cmp.Compare(x.due, y.due) })
 	var used, at int64
 	for _, e := range events {
-		used = b.drain(used, at, e.due)
+		used = (&Slot{Used: used, Rate: b.Rate, Tick: b.Tick}).level(at, e.due)
 		at = e.due
 		if used += e.tokens * b.Unit; used > b.Limit {
 			return false
@@ -31,17 +31,20 @@ func conforms(b Band, events []event) bool {
 }
 
 // giveBackAll is the naive rule: give back everything.
-func giveBackAll(v *View, bands []Band, booked Booking, actual int64) {
+func giveBackAll(s *State, bands []Band, booked Booking, actual, now int64) {
+	var v View
+	s.View(bands, now, &v)
 	for i := range bands {
 		v.Levels[i] = max(0, v.Levels[i]-(booked.Cost-actual)*bands[i].Unit)
 	}
+	s.Store(bands, &v)
 }
 
-func giveBackByRule(v *View, bands []Band, booked Booking, actual int64) {
-	v.Settle(bands, booked, actual)
+func giveBackByRule(s *State, bands []Band, booked Booking, actual, now int64) {
+	s.Settle(bands, booked, actual, now)
 }
 
-type withdraw func(v *View, bands []Band, booked Booking, actual int64)
+type withdraw func(s *State, bands []Band, booked Booking, actual, now int64)
 
 // play runs one random history of takes, waits, give-backs and cancelled
 // waits, and of overdrafts beside them, on one bucket and reports whether the
@@ -81,8 +84,8 @@ func play(r *rand.Rand, giveBack withdraw, overdrafts bool) (conforming bool, re
 				actual = r.Int64N(booked.Cost + 1)
 			}
 			before := v.Levels[0]
-			giveBack(&v, bands, booked, actual)
-			state.Store(bands, &v)
+			giveBack(&state, bands, booked, actual, now)
+			state.View(bands, now, &v)
 			restored += before - v.Levels[0]
 			cancelled += (booked.Cost - actual) * b.Unit
 			events[i].tokens = actual
@@ -98,8 +101,7 @@ func play(r *rand.Rand, giveBack withdraw, overdrafts bool) (conforming bool, re
 			continue
 		}
 		if n := len(overdrawn); n > 0 && r.IntN(6) == 0 {
-			v.Settle(bands, overdrawn[n-1], r.Int64N(overdrawn[n-1].Cost+1))
-			state.Store(bands, &v)
+			state.Settle(bands, overdrawn[n-1], r.Int64N(overdrawn[n-1].Cost+1), now)
 			overdrawn = overdrawn[:n-1]
 			continue
 		}

@@ -7,31 +7,33 @@ type HolderID [16]byte
 // they lose them unless they are renewed.
 type Holders struct {
 	until map[HolderID]int64
-	first int64 // no holder ends before
 }
 
-// held returns how many hold a slot, and when the first and the last of them end. A
-// holder never has more time left than hold: if it has, the clock stepped back.
-func (h *Holders) held(now, hold int64) (count, first, last int64) {
-	if now >= h.first {
-		for id, until := range h.until {
-			if until <= now {
-				delete(h.until, id)
-			}
-		}
+// held returns how many hold a slot, and when the first and the last of them end.
+func (h *Holders) held(now int64) (count, first, last int64) {
+	if h == nil {
+		return 0, 0, 0
 	}
 	for id, until := range h.until {
-		if until > now+hold {
-			until = now + hold
-			h.until[id] = until
-		}
-		if first == 0 || until < first {
+		switch {
+		case until <= now:
+			delete(h.until, id)
+			continue
+		case first == 0 || until < first:
 			first = until
 		}
 		last = max(last, until)
 	}
-	h.first = first
 	return int64(len(h.until)), first, last
+}
+
+// shift moves all ends with a clock that stepped.
+func (h *Holders) shift(by int64) {
+	if h != nil {
+		for id := range h.until {
+			h.until[id] += by
+		}
+	}
 }
 
 // price is what a cost takes from a band, in units. A request holds one slot whatever
@@ -54,21 +56,20 @@ func (v *View) hold(b *Band, i int) {
 	steps := &v.Steps[i]
 	until := v.Now + b.Period.Microseconds()
 	v.Levels[i]++
-	steps.First, steps.Last = until, max(steps.Last, until)
+	steps.Last = max(steps.Last, until)
+	if steps.First == 0 || until < steps.First {
+		steps.First = until
+	}
 	if steps.Holders == nil {
 		steps.Holders = &Holders{until: map[HolderID]int64{}}
 	}
 	steps.Holders.until[v.Holder] = until
-	steps.Holders.first = min(steps.Holders.first, until)
 }
 
 // release takes the slot of a holder back, and reports whether it had one.
 func (v *View) release(i int, id HolderID) bool {
 	holders := v.Steps[i].Holders
-	if holders == nil {
-		return false
-	}
-	if _, ok := holders.until[id]; !ok {
+	if holders == nil || holders.until[id] == 0 {
 		return false
 	}
 	delete(holders.until, id)
@@ -76,7 +77,8 @@ func (v *View) release(i int, id HolderID) bool {
 	return true
 }
 
-// Extend renews the slots of a holder, and reports whether it still had all of them.
+// Extend renews the slots of a holder, and reports whether it still had all of them. A
+// slot never ends earlier than before: the band may have had a longer hold.
 func (v *View) Extend(bands []Band, id HolderID) bool {
 	all := true
 	for i := range bands {
@@ -88,7 +90,7 @@ func (v *View) Extend(bands []Band, id HolderID) bool {
 			all = false
 			continue
 		}
-		until := v.Now + bands[i].Period.Microseconds()
+		until := max(holders.until[id], v.Now+bands[i].Period.Microseconds())
 		holders.until[id] = until
 		v.Steps[i].Last = max(v.Steps[i].Last, until)
 	}

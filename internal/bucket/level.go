@@ -2,61 +2,83 @@ package bucket
 
 import "math/bits"
 
-// Level brings a stored slot to this band's numbers and to now: the units
-// that are used. at is when the slot was written. A clock that has stepped
-// back counts as no time passed.
-func (b *Band) Level(s Slot, at, now int64) int64 {
-	used := min(s.Used, b.Max) // a change of the rate alone changes the largest debt
-	if s.Limit != b.Limit {
-		used = b.carry(s)
-	}
-	return b.drain(used, at, now)
-}
-
-// drain subtracts from used what came back over time.
-func (b *Band) drain(used, at, now int64) int64 {
-	return max(0, used-b.regain(b.ticks(at, now)))
+// level is what is used of a token bucket's slot that was written at a moment: less what
+// has come back since. A clock that has stepped back counts as no time passed.
+func (s *Slot) level(at, now int64) int64 {
+	return max(0, s.Used-regain(s.Rate, ticks(s.Tick, at, now)))
 }
 
 // regain is what comes back in so many ticks, in units, up to MaxUnits, which
 // is more than any bucket can use: an idle year would overflow the product.
-func (b *Band) regain(ticks int64) int64 {
+func regain(rate, ticks int64) int64 {
 	if ticks <= 0 {
 		return 0
 	}
-	hi, lo := bits.Mul64(uint64(ticks), uint64(b.Rate))
+	hi, lo := bits.Mul64(uint64(ticks), uint64(rate))
 	if hi != 0 || lo > MaxUnits {
 		return MaxUnits
 	}
 	return int64(lo)
 }
 
-// ticks is how many ticks of this band lie between two moments. It is the
-// difference of two floors, which telescopes over any number of calls; the
-// floor of the difference would lose part of a tick on each.
-func (b *Band) ticks(from, to int64) int64 {
-	if b.Tick == 1 {
+// ticks is how many ticks lie between two moments. It is the difference of two floors,
+// which telescopes over any number of calls; the floor of the difference would lose part
+// of a tick on each.
+func ticks(tick, from, to int64) int64 {
+	if tick == 1 {
 		return to - from
 	}
-	return to/b.Tick - from/b.Tick
+	return to/tick - from/tick
 }
 
-// carry scales what was used under other numbers to this band's, in
-// proportion to the capacity and rounded against the caller. Debt carries
-// over too: a change of the rule is not a refill.
-func (b *Band) carry(s Slot) int64 {
+// carried is the level of a band that continues a slot with other numbers or of another
+// kind, which was written at a moment. A token bucket has the same part used, rounded against
+// the caller. Bands that count carry the number itself.
+//
+// When the rule changed since then is not known. A token bucket regains as if it was at once,
+// or not yet, whichever is more: a request that is refused writes nothing, and must not wait
+// for the former numbers. Bands that count remember the moment.
+func (b *Band) carried(s *Slot, at, now int64) int64 {
+	used, written := s.Used, s.Used
+	switch s.Kind {
+	case TokenBucket:
+		used = s.level(at, now)
+	case Quota:
+		if s.Steps.End <= now {
+			used, written = 0, 0
+		}
+	case Window:
+		used = s.Steps.usedAt(now)
+	case Concurrency:
+	}
+	if s.Kind != TokenBucket && b.Kind != TokenBucket && !s.Shared {
+		return used
+	}
 	if s.Limit <= 0 {
 		return b.Limit // invalid state: assume it is used up
 	}
-	hi, lo := bits.Mul64(uint64(s.Used), uint64(b.Limit))
-	if hi >= uint64(s.Limit) {
-		return b.Max
+	used = min(scaled(used, b.Limit, s.Limit, true), b.Max)
+	if b.Kind != TokenBucket || s.Shared {
+		return used
 	}
-	quotient, rest := bits.Div64(hi, lo, uint64(s.Limit))
-	if rest > 0 {
+	written = min(scaled(written, b.Limit, s.Limit, true), b.Max)
+	return min(used, max(0, written-regain(b.Rate, ticks(b.Tick, at, now))))
+}
+
+// scaled is units · to ÷ from, at most MaxUnits, rounded up or down.
+func scaled(units, to, from int64, up bool) int64 {
+	if units <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(units), uint64(to))
+	if hi >= uint64(from) {
+		return MaxUnits
+	}
+	quotient, rest := bits.Div64(hi, lo, uint64(from))
+	if rest > 0 && up {
 		quotient++
 	}
-	return int64(min(quotient, uint64(b.Max)))
+	return int64(min(quotient, MaxUnits))
 }
 
 // Wait is how long, in microseconds from now, until cost tokens fit on top of
@@ -92,21 +114,22 @@ func (b *Band) LevelOf(fullAfter, now int64) int64 {
 	if fullAfter <= 0 {
 		return 0
 	}
-	return min(b.Max, b.regain(b.ticks(now, now+fullAfter+b.Tick-1)))
+	return min(b.Max, regain(b.Rate, ticks(b.Tick, now, now+fullAfter+b.Tick-1)))
 }
 
 // Regained is what comes back in so many microseconds, in tokens of other bands
 // with so many units each, and at most the capacity.
 func (b *Band) Regained(micros int64, unit int64) int64 {
-	hi, lo := bits.Mul64(uint64(min(b.Limit, b.regain(micros/b.Tick))), uint64(unit))
+	hi, lo := bits.Mul64(uint64(min(b.Limit, regain(b.Rate, micros/b.Tick))), uint64(unit))
 	units, _ := bits.Div64(hi, lo, uint64(b.Unit)) // at most Limit·unit ÷ Unit, which is a capacity
 	return int64(units)
 }
 
 // WithUnit is the band with tokens of another size. A demand for n of them takes
-// n·unit units, whatever the size of the tokens of its other bands.
+// n·unit units, whatever the size of the tokens of its other bands. Settle does not touch
+// a band with units of 0.
 func (b Band) WithUnit(unit int64) Band {
-	b.Unit, b.Capacity = unit, b.Limit/unit
+	b.Unit, b.Capacity = unit, b.Limit/max(1, unit)
 	return b
 }
 
@@ -134,7 +157,7 @@ func (b *Band) Owed(level int64) int64 {
 // full, taken from, and wound back.
 func (b *Band) book(level, cost, wait, now int64) int64 {
 	if wait > 0 {
-		level = max(level, b.regain(b.ticks(now, now+wait)))
+		level = max(level, regain(b.Rate, ticks(b.Tick, now, now+wait)))
 	}
 	return level + cost*b.Unit
 }

@@ -1,31 +1,23 @@
 package bucket
 
-import "math"
-
-// refund is what may come back to band i, in units, when tokens of the cost
-// that was due at the moment due are given back. It never creates tokens: what
-// may have overflowed since, or was promised to later requests, is lost. The
-// package comment has the reason. Under other numbers the overflow is unknown,
-// so nothing comes back.
-func (v *View) refund(b *Band, i int, cost, tokens, at, due int64) int64 {
-	if v.Carried&(1<<i) != 0 {
-		return 0
-	}
-	if b.Kind != TokenBucket {
-		return v.giveBack(b, i, tokens, at, due)
-	}
-	most := cost*b.Unit - b.regain(b.ticks(due, v.Now+v.Hold))
-	return max(0, min(tokens*b.Unit, most, v.Levels[i]))
-}
+import (
+	"math"
+	"slices"
+	"time"
+)
 
 // charge is what is added to a band for tokens used beyond what was booked,
 // in units, as far as the largest debt allows.
 func (b *Band) charge(level, tokens int64) int64 {
-	room := max(0, b.Max-level)
+	return min(max(0, b.Max-level), b.units(tokens))
+}
+
+// units is a number of tokens in units, at most MaxUnits.
+func (b *Band) units(tokens int64) int64 {
 	if tokens > math.MaxInt64/b.Unit {
-		return room
+		return MaxUnits
 	}
-	return min(room, tokens*b.Unit)
+	return min(MaxUnits, tokens*b.Unit)
 }
 
 // Booking is one take of a receipt.
@@ -40,44 +32,175 @@ type Booking struct {
 	Holder HolderID
 }
 
+func (b *Booking) due(i int) int64 {
+	if len(b.Due) > i {
+		return b.Due[i]
+	}
+	return b.At
+}
+
 // Settle corrects a booking to the cost that is known now: it gives the
 // difference back or charges it. It reports the tokens by which the band that
 // moved least was corrected, negative for a charge, in whole tokens rounded
 // towards zero, and whether anything changed at all. It releases the slots of
 // concurrency bands at any cost.
-func (v *View) Settle(bands []Band, booked Booking, actual int64) (tokens int64, changed bool) {
-	for i := range bands {
-		if bands[i].Kind == Concurrency && v.release(i, booked.Holder) {
-			changed = true
-		}
+//
+// The bands are those of the take, where those with units of 0 stay as they are. Where the rule has changed since, the slots of its
+// other versions are corrected in proportion.
+func (s *State) Settle(bands []Band, booked Booking, actual, now int64) (tokens int64, changed bool) {
+	work := settling{bands: bands, booked: booked, State: State{At: now, Hold: s.holdAt(now), Slots: slices.Clone(s.Slots)}}
+	for k := range work.Slots {
+		work.Slots[k].bring(s.At, now)
 	}
 	difference := booked.Cost - actual
-	if difference == 0 {
-		return 0, changed
-	}
-	if difference > 0 && v.Now < booked.At {
-		return 0, changed // the clock stepped back: how much has overflowed is unknown
-	}
 	tokens = difference
 	for i := range bands {
-		b := &bands[i]
-		if b.Kind == Concurrency {
+		units := int64(0)
+		switch {
+		case bands[i].Kind == Concurrency:
+			changed = work.release(i) || changed
 			continue
+		case bands[i].Unit == 0:
+			continue
+		case difference > 0 && now >= booked.At: // otherwise the clock stepped back: how much has overflowed is unknown
+			units = -work.refund(i, difference)
+		case difference < 0:
+			units = work.charge(i, -difference)
 		}
-		var units int64
-		if difference > 0 {
-			due := booked.At
-			if len(booked.Due) > i {
-				due = booked.Due[i]
-			}
-			units = v.refund(b, i, booked.Cost, difference, booked.At, due)
-			tokens = min(tokens, units/b.Unit)
-		} else {
-			units = -b.charge(v.Levels[i], -difference)
-			tokens = max(tokens, units/b.Unit)
-		}
-		v.add(b, i, -units)
 		changed = changed || units != 0
+		if part := -units / bands[i].Unit; difference > 0 {
+			tokens = min(tokens, part)
+		} else {
+			tokens = max(tokens, part)
+		}
+	}
+	if changed = changed || work.changed; changed {
+		*s = work.State
 	}
 	return tokens, changed
+}
+
+// settling is a state that is brought to now, and the take that is settled.
+type settling struct {
+	State
+	bands   []Band
+	booked  Booking
+	changed bool // another version of a band has
+}
+
+// release takes the slot of the holder back, and reports whether it had one.
+func (w *settling) release(i int) bool {
+	k, _ := w.find(w.bands, i)
+	if k < 0 {
+		return false
+	}
+	v := View{Now: w.At}
+	v.step(w.bands, i, &w.Slots[k], w.At)
+	had := v.release(i, w.booked.Holder)
+	w.Slots[k].Used = v.Levels[i]
+	return had
+}
+
+// refund gives tokens of the cost back to band i, and returns the units. It never creates
+// tokens: what may have overflowed since, or was promised to later requests, is lost. The
+// package comment has the reason. If the slot of the take is gone, nothing comes back.
+func (w *settling) refund(i int, tokens int64) int64 {
+	b, due := &w.bands[i], w.booked.due(i)
+	k, own := w.find(w.bands, i)
+	if !own {
+		return 0
+	}
+	if b.Kind != TokenBucket {
+		return -w.add(i, k, func(v *View) int64 { return -v.giveBack(b, i, b.units(tokens), w.booked.At, due) })
+	}
+	mine := &w.Slots[k]
+	for j := range w.Slots {
+		other := &w.Slots[j]
+		split := max(mine.Since, other.Since)
+		if j == k || other.ID != mine.ID || other.Kind != TokenBucket || w.booked.At >= split {
+			continue
+		}
+		// Another version of the band began with what was left of the take, by the rate of
+		// either: see [Band.carried].
+		most, last := scaled(b.units(w.booked.Cost), other.Limit, b.Limit, false), w.At+w.Hold
+		left := scaled(b.units(w.booked.Cost)-regain(b.Rate, ticks(b.Tick, due, split)), other.Limit, b.Limit, false)
+		left = min(left+regain(other.Rate, ticks(other.Tick, due, split)), most)
+		w.changed = other.giveBack(left, scaled(b.units(tokens), other.Limit, b.Limit, false), due, last) > 0 || w.changed
+	}
+	return mine.giveBack(b.units(w.booked.Cost), b.units(tokens), due, w.At+w.Hold)
+}
+
+// giveBack gives units back, at most those of a cost that was due at a moment, less what
+// has come back until another moment. It returns how many.
+func (s *Slot) giveBack(cost, units, due, last int64) int64 {
+	back := max(0, min(units, cost-regain(s.Rate, ticks(s.Tick, due, last)), s.Used))
+	s.Used -= back
+	return back
+}
+
+// charge debits tokens from band i as far as the largest debt allows, and returns the
+// units. Other versions of the band are emptied at most.
+func (w *settling) charge(i int, tokens int64) (units int64) {
+	b := &w.bands[i]
+	k, own := w.find(w.bands, i)
+	switch {
+	case k < 0: // a full bucket
+		v := View{Now: w.At}
+		if b.Kind != TokenBucket {
+			v.step(w.bands, i, nil, w.At)
+		}
+		w.Slots = append(w.Slots, v.slot(w.bands, i))
+		k, own = len(w.Slots)-1, true
+	case !own && (b.Kind != TokenBucket || w.Slots[k].Kind != TokenBucket):
+		return 0 // what the rule counts now does not compare
+	}
+	if own && b.Kind != TokenBucket {
+		return w.add(i, k, func(v *View) int64 {
+			room, limit := *b, w.Slots[k].Limit
+			if b.Kind == Quota {
+				limit = v.Steps[i].Largest
+			}
+			if b.Max > b.Limit { // the debt may be that of a higher limit, if there may be debt
+				room.Max = max(b.Max, 2*limit)
+			}
+			return room.charge(v.Levels[i], tokens)
+		})
+	}
+	if own {
+		units = b.charge(w.Slots[k].Used, tokens)
+		w.Slots[k].Used += units
+	}
+	for j := range w.Slots {
+		other := &w.Slots[j]
+		if j == k && own || other.ID != w.Slots[k].ID || other.Kind != TokenBucket {
+			continue
+		}
+		before := other.Used
+		other.debit(scaled(b.units(tokens), other.Limit, b.Limit, true))
+		w.changed = w.changed || other.Used > before
+		if !own {
+			units = max(units, scaled(other.Used-before, b.Limit, other.Limit, false))
+		}
+	}
+	return units
+}
+
+// add changes slot k, of a band that regains by steps, and returns by how much. A window
+// keeps the numbers of its slot: if the take had a shorter period, the rest would be lost.
+func (w *settling) add(i, k int, change func(*View) int64) int64 {
+	bands, slot := w.bands, &w.Slots[k]
+	if slot.Kind == Window {
+		bands = slices.Clone(bands)
+		bands[i].Limit, bands[i].Period = slot.Limit, time.Duration(slot.Steps.Length*windowSlots)*time.Microsecond
+	}
+	v := View{Now: w.At}
+	v.step(bands, i, slot, w.At)
+	units := change(&v)
+	v.add(&bands[i], i, units)
+	if units != 0 {
+		since := slot.Since
+		w.Slots[k] = v.slot(bands, i)
+		w.Slots[k].Since = since
+	}
+	return units
 }

@@ -1,32 +1,54 @@
 package bucket
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
-// Slot is the stored state of one band.
+// Slot is the stored state of one band: what is used, and the numbers it was written
+// under, which are all that is needed to bring it to another moment or to other numbers.
 type Slot struct {
-	// ID is the band's.
-	ID uint32
+	// ID and Kind are the band's.
+	ID   uint32
+	Kind Kind
+	// Shared marks the level of a shared store in the memory of a gateway. The gateway
+	// continues with its share of the limit, so it carries over in proportion for every kind.
+	Shared bool
 	// Used is what is used, in units of the band that wrote it.
 	Used int64
-	// Limit is the limit of the band that wrote it: Used ÷ Limit means the
-	// same under any other numbers.
+	// Limit is the limit of the band that wrote it. For a quota it is the largest in its
+	// period: what is used beyond it is debt.
 	Limit int64
-	// Kind is the kind of the band that wrote it. Kinds other than token buckets
-	// have Steps.
-	Kind  Kind
+	// Rate and Tick are those of the token bucket that wrote it.
+	Rate, Tick int64
+	// Since is, of a slot that is kept, when a take first did not ask for it, else 0.
+	Since int64
+	// Steps is the rest of the state of other kinds than token buckets.
 	Steps *Steps
 }
 
-// State is the stored state of one bucket set: all bands of one rule for one
-// key. The zero State is a full bucket set.
+// State is the stored state of one bucket set: all bands of one rule for one key. The
+// zero State is a full bucket set.
+//
+// The slots of the last take come first, in the order of its bands. Slots that it did not
+// ask for are kept behind them: bands that only another version of the rule has, and token
+// buckets under other numbers. See [State.Store].
 type State struct {
 	// At is when it was written, in microseconds of the store's clock.
 	At int64
 	// Hold is how long after At the last take that waited is due.
 	Hold int64
-	// Slots are the bands in the order of the demand that wrote them.
+	// Slots are the slots of the last take, and those that are kept.
 	Slots []Slot
 }
+
+const (
+	// KeptFor is for how long a slot is kept that no take asks for. A change of rules has
+	// to reach all gateways in this time.
+	KeptFor = time.Hour
+	// maxKept bounds how many slots are kept.
+	maxKept = MaxBands
+)
 
 // View is a bucket set brought to one moment for one list of bands.
 type View struct {
@@ -41,73 +63,167 @@ type View struct {
 	Steps []Steps
 	// Holder is who takes.
 	Holder HolderID
-	// Carried has a bit for each band whose level was written under other
-	// numbers and carried over.
-	Carried uint16
 }
 
-// View brings the state to now. Bands are matched by id; a band that was not
-// stored takes over the slot at its position if that belongs to no other band
-// (its label was changed), and is full otherwise.
+// View brings the state to now.
 func (s *State) View(bands []Band, now int64, v *View) {
-	v.Now, v.Hold, v.Carried = now, s.Hold, 0
-	if elapsed := now - s.At; elapsed > 0 {
-		v.Hold = max(0, s.Hold-elapsed)
-	}
+	v.Now, v.Hold = now, s.holdAt(now)
 	for i := range bands {
-		slot, ok := s.slot(bands, i)
-		if (slot.Kind == Concurrency) != (bands[i].Kind == Concurrency) {
-			slot, ok = Slot{}, false // requests under way and tokens do not compare
-		}
-		if ok && !bands[i].sameNumbers(slot) {
-			v.Carried |= 1 << i
+		k, own := s.find(bands, i)
+		var slot *Slot
+		if k >= 0 {
+			slot = &s.Slots[k]
 		}
 		switch {
 		case bands[i].Kind != TokenBucket:
-			v.step(bands, i, slot, ok)
-		case ok:
-			v.Levels[i] = bands[i].Level(slot, s.At, now)
-		default:
+			v.step(bands, i, slot, s.At)
+		case slot == nil:
 			v.Levels[i] = 0
+		case own:
+			v.Levels[i] = slot.level(s.At, now)
+		default:
+			v.Levels[i] = bands[i].carried(slot, s.At, now)
 		}
 	}
 }
 
-func (s *State) slot(bands []Band, i int) (Slot, bool) {
+// holdAt is how long after now the last take that waited is due.
+func (s *State) holdAt(now int64) int64 { return max(0, s.Hold-max(0, now-s.At)) }
+
+// find returns the slot that band i continues, or -1, and whether the band is that of the
+// slot: else what is used carries over. Slots are matched by id. A band that has none takes
+// over the slot at its position if that is no other band's: its label has changed.
+func (s *State) find(bands []Band, i int) (slot int, own bool) {
+	b := &bands[i]
 	// The bands have almost always the same positions as at the last write.
-	if i < len(s.Slots) && s.Slots[i].ID == bands[i].ID {
-		return s.Slots[i], true
+	if i < len(s.Slots) && s.Slots[i].ID == b.ID && s.Slots[i].isOf(b) {
+		return i, true
 	}
-	for _, slot := range s.Slots {
-		if slot.ID == bands[i].ID {
-			return slot, true
+	found := -1
+	for k := range s.Slots {
+		switch other := &s.Slots[k]; {
+		case b.Kind == Concurrency || other.Kind == Concurrency:
+			// Requests under way and tokens do not compare. A rule has one such band.
+			if b.Kind == other.Kind {
+				return k, true
+			}
+		case other.ID != b.ID:
+		case other.isOf(b):
+			return k, true
+		case found < 0:
+			found = k
 		}
 	}
-	if i >= len(s.Slots) {
-		return Slot{}, false
+	if found >= 0 || i >= len(s.Slots) || b.Kind == Concurrency {
+		return found, false
 	}
-	for j := range bands {
-		if bands[j].ID == s.Slots[i].ID {
-			return Slot{}, false
-		}
+	if other := &s.Slots[i]; other.Since > 0 || other.Kind == Concurrency || slices.ContainsFunc(bands, func(b Band) bool { return b.ID == other.ID }) {
+		return -1, false
 	}
-	return s.Slots[i], true
+	return i, s.Slots[i].isOf(b)
 }
 
-// Store writes the view back. It reuses the state's memory.
+// isOf reports whether a slot is measured as the band is: for a token bucket with the same
+// numbers, for other kinds with any.
+func (s *Slot) isOf(b *Band) bool {
+	if s.Kind != b.Kind || s.Shared && s.Limit != b.Limit {
+		return false
+	}
+	return s.Kind != TokenBucket || s.Limit == b.Limit && s.Rate == b.Rate && s.Tick == b.Tick
+}
+
+// slot is what is stored of band i.
+func (v *View) slot(bands []Band, i int) Slot {
+	b := &bands[i]
+	slot := Slot{ID: b.ID, Used: v.Levels[i], Limit: b.Limit, Kind: b.Kind}
+	if b.Kind == TokenBucket {
+		slot.Rate, slot.Tick = b.Rate, b.Tick
+		return slot
+	}
+	steps := v.Steps[i]
+	slot.Steps = &steps
+	if b.Kind == Quota {
+		slot.Limit = steps.Largest
+	}
+	return slot
+}
+
+// Store writes the view back. Bands that were not asked for keep their state. So does a
+// token bucket under other numbers: while gateways with two versions of a rule take turns,
+// each version counts by itself, and what one takes the other has less of, in proportion.
+// It reuses the state's memory where it can.
 func (s *State) Store(bands []Band, v *View) {
+	if !s.asksForAll(bands) {
+		s.Slots = s.keep(bands, v)
+		s.At, s.Hold = v.Now, v.Hold
+		return
+	}
 	s.At, s.Hold = v.Now, v.Hold
 	if cap(s.Slots) < len(bands) {
 		s.Slots = make([]Slot, len(bands))
 	}
 	s.Slots = s.Slots[:len(bands)]
 	for i := range bands {
-		slot := Slot{ID: bands[i].ID, Used: v.Levels[i], Limit: bands[i].Limit, Kind: bands[i].Kind}
-		if slot.Kind != TokenBucket {
-			steps := v.Steps[i]
-			slot.Steps = &steps
+		s.Slots[i] = v.slot(bands, i)
+	}
+}
+
+// asksForAll reports whether the bands are those of all slots, in their order.
+func (s *State) asksForAll(bands []Band) bool {
+	if len(s.Slots) == 0 {
+		return true
+	}
+	if len(s.Slots) != len(bands) {
+		return false
+	}
+	for i := range bands {
+		if slot := &s.Slots[i]; slot.ID != bands[i].ID || slot.Since > 0 || !slot.isOf(&bands[i]) {
+			return false
 		}
-		s.Slots[i] = slot
+	}
+	return true
+}
+
+// keep returns the slots of the bands, and behind them those that are kept.
+func (s *State) keep(bands []Band, v *View) []Slot {
+	var before View
+	s.View(bands, v.Now, &before)
+	slots := make([]Slot, len(bands), len(bands)+len(s.Slots))
+	asked := make([]bool, len(s.Slots))
+	split := map[uint32]int64{} // since when two versions of a band count apart, by id
+	for i := range bands {
+		slots[i] = v.slot(bands, i)
+		if k, own := s.find(bands, i); own || k >= 0 && s.Slots[k].Shared {
+			asked[k] = true
+			split[s.Slots[k].ID] = s.Slots[k].sinceAt(s.At, v.Now)
+		}
+	}
+	for k, slot := range s.Slots {
+		if asked[k] || len(slots) == len(bands)+maxKept || slices.ContainsFunc(slots[len(bands):], func(kept Slot) bool { return kept.ID == slot.ID }) {
+			continue
+		}
+		slot.bring(s.At, v.Now)
+		if slot.Since == 0 {
+			if slot.Since = split[slot.ID]; slot.Since == 0 {
+				slot.Since = v.Now
+			}
+		}
+		for i := range bands {
+			if slot.ID == bands[i].ID && slot.Kind == TokenBucket && bands[i].Kind == TokenBucket {
+				slot.debit(scaled(v.Levels[i]-before.Levels[i], slot.Limit, bands[i].Limit, true))
+			}
+		}
+		if slot.emptyAt(v.Now) > v.Now {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
+// debit adds what another version of the band has taken, up to an empty bucket.
+func (s *Slot) debit(units int64) {
+	if units > 0 {
+		s.Used = max(s.Used, min(s.Limit, s.Used+units))
 	}
 }
 
@@ -118,18 +234,72 @@ func (s *State) Adopt(now int64) bool {
 	if now >= s.At {
 		return false
 	}
-	s.At = now
-	for _, slot := range s.Slots {
-		if slot.Kind == Window {
-			slot.Steps.Newest = min(slot.Steps.Newest, now/slot.Steps.Length+1)
-		}
+	for k := range s.Slots {
+		s.Slots[k].bring(s.At, now)
 	}
+	s.At = now
 	return true
 }
 
-// HasSteps reports whether a band is no token bucket.
-func (s *State) HasSteps() bool {
-	return slices.ContainsFunc(s.Slots, func(slot Slot) bool { return slot.Kind != TokenBucket })
+// bring brings a slot that was written at a moment to now, as far as the state of its kind
+// depends on that. A clock that stepped back counts as no time.
+func (s *Slot) bring(at, now int64) {
+	switch s.Kind {
+	case TokenBucket:
+		s.Used = s.level(at, now)
+	case Window:
+		if now < at {
+			steps := *s.Steps
+			steps.Newest = min(steps.Newest, now/steps.Length+1)
+			s.Steps = &steps
+		}
+	case Concurrency:
+		if now < at {
+			s.Steps.Holders.shift(now - at)
+		}
+	case Quota: // its end is a moment of the calendar
+	}
+	s.Since = s.sinceAt(at, now)
+}
+
+// sinceAt is Since after the clock went from one moment to another.
+func (s *Slot) sinceAt(at, now int64) int64 {
+	if s.Since == 0 {
+		return 0
+	}
+	return max(1, s.Since-max(0, at-now))
+}
+
+// FullAfter is how long after At every slot is empty, in microseconds: the moment
+// from which keeping the state and forgetting it are the same.
+func (s *State) FullAfter() int64 {
+	full := s.At
+	for k := range s.Slots {
+		full = max(full, s.Slots[k].emptyAt(s.At))
+	}
+	return full - s.At
+}
+
+// emptyAt is when nothing is left to remember of a slot that was brought to a moment.
+func (s *Slot) emptyAt(at int64) int64 {
+	empty := at
+	switch {
+	case s.Kind == Concurrency:
+		_, _, empty = s.Steps.Holders.held(at)
+	case s.Used <= 0:
+	case s.Kind == TokenBucket:
+		empty = (at/s.Tick + ceilDiv(s.Used, s.Rate)) * s.Tick
+	case s.Kind == Window:
+		empty = s.Steps.leavesLast()
+	case s.Used > s.Limit: // the next period may be any of its kind
+		empty = s.Steps.End + s.Steps.Longest
+	default:
+		empty = s.Steps.End
+	}
+	if s.Since > 0 && s.Kind != Concurrency {
+		empty = min(empty, s.Since+KeptFor.Microseconds())
+	}
+	return empty
 }
 
 // Grant is how many whole tokens every band has now, but at least least and at
@@ -137,9 +307,11 @@ func (s *State) HasSteps() bool {
 func (v *View) Grant(bands []Band, least, cost int64) int64 {
 	grant := cost
 	for i := range bands {
-		if left := bands[i].Remaining(v.Levels[i]); bands[i].Kind != Concurrency || left == 0 {
-			grant = min(grant, left)
+		left := bands[i].Remaining(v.Levels[i])
+		if bands[i].Kind == Concurrency && (left > 0 || v.Holder == HolderID{}) {
+			continue // one slot is enough, and a demand without a holder needs none
 		}
+		grant = min(grant, left)
 	}
 	return max(grant, least)
 }
@@ -167,35 +339,43 @@ func (v *View) Wait(bands []Band, cost int64) int64 {
 // WaitOf is how long until cost fits band i, in microseconds; 0 if it fits now.
 // cost must not be above its capacity.
 func (v *View) WaitOf(bands []Band, i int, cost int64) int64 {
-	if b := &bands[i]; b.Kind != TokenBucket {
+	switch b := &bands[i]; {
+	case b.Kind == TokenBucket:
+		return b.Wait(v.Levels[i], cost, v.Now)
+	case b.Kind == Concurrency && v.price(b, cost) == 0:
+		return 0
+	default:
 		return v.fits(b, i, b.Limit-v.price(b, cost))
 	}
-	return bands[i].Wait(v.Levels[i], cost, v.Now)
 }
 
-// PositiveAfter is how long until band i has more than 0 left; 0 if it has now.
+// PositiveAfter is how long until band i has more than 0 left for an overdraft; 0 if it has
+// now.
 func (v *View) PositiveAfter(bands []Band, i int) int64 {
-	if b := &bands[i]; b.Kind != TokenBucket {
+	switch b := &bands[i]; b.Kind {
+	case TokenBucket:
+		return b.PositiveAfter(v.Levels[i], v.Now)
+	case Concurrency:
+		return 0 // an overdraft holds no slot
+	default:
 		return v.fits(b, i, b.Limit-1)
 	}
-	return bands[i].PositiveAfter(v.Levels[i], v.Now)
 }
 
 // Take books cost in every band, each at the tick it is due in that band. The
 // cost must be affordable, and the caller must have accepted the wait.
 func (v *View) Take(bands []Band, cost int64) {
 	for i := range bands {
-		if b := &bands[i]; b.Kind != TokenBucket {
-			if b.Kind == Concurrency {
-				v.hold(b, i)
-			} else {
-				v.add(b, i, cost*b.Unit)
-			}
-			continue
+		switch b := &bands[i]; b.Kind {
+		case TokenBucket:
+			wait := b.Wait(v.Levels[i], cost, v.Now)
+			v.Levels[i] = b.book(v.Levels[i], cost, wait, v.Now)
+			v.Hold = max(v.Hold, wait)
+		case Concurrency:
+			v.hold(b, i)
+		case Quota, Window:
+			v.add(b, i, cost*b.Unit)
 		}
-		wait := bands[i].Wait(v.Levels[i], cost, v.Now)
-		v.Levels[i] = bands[i].book(v.Levels[i], cost, wait, v.Now)
-		v.Hold = max(v.Hold, wait)
 	}
 }
 
@@ -214,16 +394,6 @@ func (v *View) Overdraw(bands []Band, cost int64) (tokens int64, changed bool) {
 		changed = changed || units > 0
 	}
 	return tokens, changed
-}
-
-// FullAfter is how long until every band is full, in microseconds: the moment
-// from which keeping the bucket set and forgetting it are the same.
-func (v *View) FullAfter(bands []Band) int64 {
-	var full int64
-	for i := range bands {
-		full = max(full, v.FullAfterOf(bands, i))
-	}
-	return full
 }
 
 // FullAfterOf is how long until band i is full, in microseconds.

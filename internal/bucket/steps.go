@@ -5,8 +5,10 @@ import "slices"
 // Steps is the rest of the state of a band that is no token bucket.
 type Steps struct {
 	// End is when the period of a quota ends. A new one begins when the store's
-	// clock passes it, whatever the calendars of gateways say.
-	End int64
+	// clock passes it, whatever the calendars of gateways say. Longest is how long
+	// another one lasts at most, and Largest the largest limit that this one had: what
+	// is used beyond it is paid by the next.
+	End, Longest, Largest int64
 	// Counts are the units that a window took in each of its slots, the newest
 	// first. Newest is its number since 1970, and Length how long a slot is.
 	Newest, Length int64
@@ -19,11 +21,6 @@ type Steps struct {
 
 // SlotLength is the length of a window's slots in microseconds.
 func (b *Band) SlotLength() int64 { return b.Period.Microseconds() / windowSlots }
-
-// sameNumbers reports whether a slot was written under the numbers of the band.
-func (b *Band) sameNumbers(s Slot) bool {
-	return s.Kind == b.Kind && s.Limit == b.Limit && (b.Kind != Window || s.Steps != nil && s.Steps.Length == b.SlotLength())
-}
 
 // period is the period of a quota at a moment, by the edges that the gateway
 // sent. A gateway whose clock is wrong by more than a period sent others: periods
@@ -44,89 +41,115 @@ func (b *Band) period(now int64) (begin, end int64) {
 	}
 }
 
-// step brings the slot of a band that regains by steps to now.
-func (v *View) step(bands []Band, i int, s Slot, stored bool) {
+// step brings a band that regains by steps to now, from the slot that it continues, or nil.
+func (v *View) step(bands []Band, i int, s *Slot, at int64) {
 	if v.Steps == nil {
 		v.Steps = make([]Steps, len(bands))
 	}
 	b, to := &bands[i], &v.Steps[i]
 	*to = Steps{}
 	var used int64
-	if stored && s.Limit != b.Limit {
-		used = b.carry(s)
-	} else if stored {
-		used = s.Used
+	if s != nil && s.Kind != b.Kind {
+		used = b.carried(s, at, v.Now)
+		s = nil
 	}
-	switch {
-	case b.Kind == Concurrency:
-		if s.Steps != nil {
-			*to = *s.Steps
+	switch b.Kind {
+	case Concurrency:
+		if s != nil {
+			to.Holders = s.Steps.Holders
+			used, to.First, to.Last = to.Holders.held(v.Now)
 		}
-		if to.Holders != nil {
-			used, to.First, to.Last = to.Holders.held(v.Now, b.Period.Microseconds())
-		} else {
-			// The store may remember holders for longer than it holds their slots.
-			used, to.Last = s.Used, min(to.Last, v.Now+b.Period.Microseconds())
-		}
-	case b.Kind == Quota:
+	case Quota:
 		var begin int64
 		begin, to.End = b.period(v.Now)
-		if s.Kind == Quota && s.Steps != nil {
-			switch end := s.Steps.End; {
-			case end > v.Now:
-				to.End = end
-			case end >= begin:
-				used = max(0, used-b.Limit) // debt is paid by the new period
-			default:
-				used = 0
-			}
+		to.Longest, to.Largest = b.Period.Microseconds(), b.Limit
+		if s != nil {
+			used = b.quota(s, begin, v.Now, to)
+		} else if at < begin {
+			used = 0 // of an earlier period
 		}
-	case s.Kind == Window && s.Steps != nil:
-		used = b.window(s, v.Now, to)
-	default:
+	case Window:
 		to.Length = b.SlotLength()
 		to.Newest = v.Now / to.Length
-		to.Counts[0] = used
+		if s != nil {
+			used = b.window(s, at, v.Now, to)
+		} else if k := max(0, to.Newest-at/to.Length); k <= windowSlots {
+			to.Counts[k] = used
+		} else {
+			used = 0 // it has left
+		}
+	case TokenBucket:
 	}
 	v.Levels[i] = used
 }
 
+// quota brings a quota to now, and returns what is used. A change of the limit does not
+// change that; only what was used beyond every limit of a period is paid by the next.
+func (b *Band) quota(s *Slot, begin, now int64, to *Steps) (used int64) {
+	used, limit := s.Used, s.Limit
+	if s.Shared && limit != b.Limit {
+		used, limit = scaled(used, b.Limit, limit, true), b.Limit
+	}
+	switch end := s.Steps.End; {
+	case end > now:
+		to.End, to.Longest, to.Largest = end, max(to.Longest, s.Steps.Longest), max(b.Limit, limit)
+		return used
+	case end >= begin:
+		return max(0, used-limit)
+	}
+	return 0
+}
+
 // window brings the counts of a window to now, and returns their sum.
-func (b *Band) window(s Slot, now int64, to *Steps) (used int64) {
-	to.Length = b.SlotLength()
-	current := now / to.Length
+func (b *Band) window(s *Slot, at, now int64, to *Steps) (used int64) {
+	brought := *s
+	brought.bring(at, now)
+	from := brought.Steps
 	// Where the store's clock stepped back, no time has passed: the newest slot is
 	// the one after the current one, because the current one may be about to end.
-	to.Newest = current
-	if s.Steps.Newest*s.Steps.Length/to.Length > current {
+	if from.Newest*from.Length/to.Length > to.Newest {
 		to.Newest++
 	}
-	newest := s.Steps.Newest
-	if s.Steps.Length == to.Length {
-		newest = min(newest, current+1)
+	newest := from.Newest
+	if from.Length == to.Length {
+		newest = min(newest, to.Newest)
 	}
-	for k, units := range s.Steps.Counts {
+	for k, units := range from.Counts {
 		// The slot of its last moment, if the length of slots has changed.
 		number := newest - int64(k)
-		if s.Steps.Length != to.Length {
-			number = min(((number+1)*s.Steps.Length-1)/to.Length, to.Newest)
+		if from.Length != to.Length {
+			number = min(((number+1)*from.Length-1)/to.Length, to.Newest)
 		}
 		at := to.Newest - number
 		if units == 0 || at > windowSlots {
 			continue
 		}
-		if s.Limit != b.Limit {
-			units = b.carry(Slot{Used: units, Limit: s.Limit})
+		if s.Shared {
+			units = scaled(units, b.Limit, s.Limit, true)
 		}
-		units = min(units, b.Max-used)
 		to.Counts[at] += units
 		used += units
 	}
 	return used
 }
 
+// usedAt is what a window has used that counts at a moment.
+func (s *Steps) usedAt(now int64) (used int64) {
+	for k, units := range s.Counts {
+		if s.leaves(k) > now {
+			used += units
+		}
+	}
+	return used
+}
+
 // leaves is when the units of a window's slot no longer count.
 func (s *Steps) leaves(k int) int64 { return (s.Newest - int64(k) + windowSlots + 1) * s.Length }
+
+// leavesLast is when no units of a window count any more.
+func (s *Steps) leavesLast() int64 {
+	return s.leaves(max(0, slices.IndexFunc(s.Counts[:], func(units int64) bool { return units > 0 })))
+}
 
 // add takes units, or gives them back where negative, in the newest slot.
 func (v *View) add(b *Band, i int, units int64) {
@@ -143,7 +166,7 @@ func (v *View) fits(b *Band, i int, most int64) int64 {
 		return 0
 	}
 	if b.Kind == Quota {
-		if level-b.Limit <= most {
+		if level-steps.Largest <= most {
 			return steps.End - v.Now
 		}
 		return max(steps.End, b.EdgeAfter(steps.End)) - v.Now
@@ -178,30 +201,29 @@ func (v *View) emptyAfter(b *Band, i int) int64 {
 	case b.Kind == Concurrency:
 		return steps.Last - v.Now
 	case b.Kind == Window:
-		newest := slices.IndexFunc(steps.Counts[:], func(units int64) bool { return units > 0 })
-		return steps.leaves(max(0, newest)) - v.Now
-	case level > b.Limit: // the next period may be any of its kind
-		return steps.End - v.Now + b.Period.Microseconds()
+		return steps.leavesLast() - v.Now
+	case level > steps.Largest: // the next period may be any of its kind
+		return steps.End - v.Now + steps.Longest
 	}
 	return steps.End - v.Now
 }
 
 // giveBack is what may come back to a band that regains by steps, in units, of
-// tokens that were taken at a moment and are due at another: for a quota, the end
+// units that were taken at a moment and are due at another: for a quota, the end
 // of its period. What has come back already does not come back again.
-func (v *View) giveBack(b *Band, i int, tokens, at, due int64) int64 {
+func (v *View) giveBack(b *Band, i int, units, at, due int64) int64 {
 	steps := &v.Steps[i]
 	if b.Kind == Quota {
 		if steps.End != due {
 			return 0
 		}
-		return max(0, min(tokens*b.Unit, v.Levels[i]))
+		return max(0, min(units, v.Levels[i]))
 	}
 	k := steps.Newest - at/steps.Length
 	if k < 0 || k > windowSlots {
 		return 0
 	}
-	units := min(tokens*b.Unit, steps.Counts[k])
+	units = min(units, steps.Counts[k])
 	steps.Counts[k] -= units
 	steps.Counts[0] += units // which add subtracts
 	return units
@@ -215,7 +237,7 @@ func (v *View) SetUsed(bands []Band, i int, tokens, fullAfter int64) {
 		v.Levels[i] = b.LevelOf(fullAfter, v.Now)
 		return
 	}
-	v.step(bands, i, Slot{}, false)
+	v.step(bands, i, nil, v.Now)
 	if b.Kind == Concurrency {
 		return // requests that are under way are held where they were taken
 	}

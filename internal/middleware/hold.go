@@ -12,10 +12,11 @@ import (
 // releaseTimeout bounds renewing and releasing slots.
 const releaseTimeout = 2 * time.Second
 
-// Hold renews the slots of a request under way, three times in each hold, until the
-// returned function is called: it releases them. A handler that settles the request
-// itself has released them already. A slot that was lost is reported. If the request
-// holds no slots, the function does nothing.
+// Hold renews the slots of a request under way, three times in each hold, until all are
+// lost or the returned function is called: it releases them. A request that has waited
+// took them before that. A handler that settles the
+// request itself has released them already. Lost slots are reported once, at the end. If
+// the request holds no slots, the function does nothing.
 func (g *Gate[R]) Hold(ctx context.Context, r R, d *fluxgate.Decision, cost int64) (end func()) {
 	hold, ok := d.Hold()
 	if !ok {
@@ -25,31 +26,34 @@ func (g *Gate[R]) Hold(ctx context.Context, r R, d *fluxgate.Decision, cost int6
 	if receipt == nil { // a peek takes none
 		return noSlots
 	}
-	return g.renew(ctx, r, receipt, max(1, cost), hold)
+	return g.renew(ctx, r, receipt, max(1, cost), hold, d.Wait)
 }
 
 func noSlots() {}
 
-func (g *Gate[R]) renew(ctx context.Context, r R, receipt *fluxgate.Receipt, cost int64, hold time.Duration) (end func()) {
+func (g *Gate[R]) renew(ctx context.Context, r R, receipt *fluxgate.Receipt, cost int64, hold, waited time.Duration) (end func()) {
 	limiter, request := g.Limiter, context.WithoutCancel(ctx)
 	ctx, stop := context.WithCancel(request)
 	var renewing sync.WaitGroup
-	var renewed error // why it ended before the request did
+	var lost error // an ErrNotHeld
 	renewing.Go(func() {
-		every := time.NewTicker(hold / 3)
-		defer every.Stop()
+		next := time.NewTimer(max(0, hold/3-waited))
+		defer next.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-every.C:
+			case <-next.C:
 			}
+			next.Reset(hold / 3)
 			err := within(ctx, func(ctx context.Context) error { return limiter.Extend(ctx, receipt) })
-			if errors.Is(err, fluxgate.ErrNotHeld) { // lost, or settled by the handler
-				renewed = err
+			switch {
+			case errors.Is(err, fluxgate.ErrPartlyHeld):
+				lost = err
+			case errors.Is(err, fluxgate.ErrNotHeld): // lost, or settled by the handler
+				lost = err
 				return
-			}
-			if err != nil && ctx.Err() == nil {
+			case err != nil && ctx.Err() == nil:
 				g.Report(r, err)
 			}
 		}
@@ -64,7 +68,7 @@ func (g *Gate[R]) renew(ctx context.Context, r R, receipt *fluxgate.Receipt, cos
 		if errors.Is(err, fluxgate.ErrSettled) {
 			return
 		}
-		if err = errors.Join(renewed, err); err != nil {
+		if err = errors.Join(lost, err); err != nil {
 			g.Report(r, err)
 		}
 	}

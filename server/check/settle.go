@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/wire"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/receipt"
@@ -115,7 +117,7 @@ func (a *API) refuseReceipt(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // extend renews the slots that a receipt holds, and returns the receipt with another
-// lifetime. Callers need the same role as for settling.
+// lifetime, also if it has lost a part of them. Callers need the same role as for settling.
 func (a *API) extend(w http.ResponseWriter, r *http.Request) {
 	s := scratches.Get().(*scratch)
 	defer s.release()
@@ -133,6 +135,11 @@ func (a *API) extend(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), settleTimeout)
 	defer cancel()
 	switch err := a.config.Limiter.Extend(ctx, held); {
+	case errors.Is(err, fluxgate.ErrPartlyHeld):
+		body, _ := json.Marshal(partlyHeld{refused(http.StatusConflict, err).Problem, token}) // never fails
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusConflict)
+		_, _ = w.Write(body) // the caller may have gone
 	case errors.Is(err, fluxgate.ErrNotHeld):
 		refused(http.StatusConflict, err).write(w, r)
 	case err != nil:
@@ -142,6 +149,12 @@ func (a *API) extend(w http.ResponseWriter, r *http.Request) {
 		s.answer = strconv.AppendQuote(append(s.answer[:0], `{"receipt":`...), token)
 		writeJSON(w, append(s.answer, '}'))
 	}
+}
+
+// partlyHeld is the problem of a receipt that has lost a part of its slots.
+type partlyHeld struct {
+	httplimit.Problem
+	Receipt string `json:"receipt"` // to use from then on
 }
 
 // compatibleRequest is the request of existing FluxGate clients.

@@ -31,6 +31,10 @@ type Redis struct {
 	// tokens of busy buckets ahead, except for rules with consistency strict; off asks
 	// Redis for every decision. See scaling.md.
 	Leases string `key:"leases" oneof:"auto off"`
+	// ExpectedServers is how many servers share Redis, for ratelimit.fallback-share auto
+	// until Redis has counted them. If the last count in rules.copies is larger, that is
+	// used. 0 means unknown: a server that starts without Redis counts the whole limit.
+	ExpectedServers int `key:"expected-servers" min:"0" max:"1000"`
 
 	Pool Pool     `key:"pool"`
 	TLS  RedisTLS `key:"tls"`
@@ -47,6 +51,9 @@ type RedisTLS struct {
 	// KeyFile is its private key as PEM. Both files are read for each connection.
 	KeyFile string `key:"key-file"`
 }
+
+// MaxServers is how many servers Redis counts at most.
+const MaxServers = 1_000
 
 // LeasesOff is the value of redis.leases that asks Redis for every decision.
 const LeasesOff = "off"

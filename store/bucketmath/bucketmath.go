@@ -13,8 +13,9 @@
 //	outcome.Decide(demands) // once all of them are evaluated
 //	if bucketmath.Take(&demand, &view, &result) {
 //		state.Store(demand.Bands, &view)
+//		full := state.FullAfter() // forget it from then on
 //	}
-//	full := bucketmath.Report(demand.Bands, &view, &result) // forget it from then on
+//	bucketmath.Report(demand.Bands, &view, &result)
 //
 // A clock that stepped back is followed with [State.Adopt] before that, and a
 // take of a receipt is settled with [Settle]. The times are microseconds of the
@@ -22,6 +23,7 @@
 package bucketmath
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -35,9 +37,9 @@ type State = bucket.State
 type View = bucket.View
 
 // Settle corrects one take of a receipt to the cost that is known now. It
-// reports whether that changed the view.
-func Settle(t *fluxgate.Taken, view *View, actual int64) (s fluxgate.Settlement, changed bool) {
-	tokens, changed := view.Settle(t.Bands, bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due, Holder: t.Holder}, t.Correction(actual))
+// reports whether that changed the state.
+func Settle(t *fluxgate.Taken, state *State, actual, now int64) (s fluxgate.Settlement, changed bool) {
+	tokens, changed := state.Settle(t.Bands, bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due, Holder: t.Holder}, t.Correction(actual), now)
 	return Settlement(tokens), changed
 }
 
@@ -53,6 +55,7 @@ func Evaluate(d *fluxgate.Demand, view *View, result *fluxgate.Result) {
 	result.Now, view.Holder = view.Now, d.Holder
 	if d.Overdraft {
 		overdrawn := *view
+		overdrawn.Steps = slices.Clone(view.Steps) // Take debits them
 		result.Granted, _ = overdrawn.Overdraw(d.Bands, d.Cost)
 		for i := range d.Bands {
 			wait(result, i, view.PositiveAfter(d.Bands, i))
@@ -101,16 +104,11 @@ func Take(d *fluxgate.Demand, view *View, result *fluxgate.Result) (changed bool
 	return result.Granted > 0
 }
 
-// Report writes what is left into the result. It returns how long until every
-// band is full, in microseconds: from then on keeping the bucket set and
-// forgetting it are the same.
-func Report(bands []fluxgate.ExactBand, view *View, result *fluxgate.Result) (full int64) {
+// Report writes what is left into the result.
+func Report(bands []fluxgate.ExactBand, view *View, result *fluxgate.Result) {
 	for i := range bands {
-		after := view.FullAfterOf(bands, i)
 		result.Bands[i].Remaining = bands[i].Remaining(view.Levels[i])
 		result.Bands[i].Owed = bands[i].Owed(view.Levels[i])
-		result.Bands[i].FullAfter = time.Duration(after) * time.Microsecond
-		full = max(full, after)
+		result.Bands[i].FullAfter = time.Duration(view.FullAfterOf(bands, i)) * time.Microsecond
 	}
-	return full
 }

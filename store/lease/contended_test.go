@@ -11,8 +11,10 @@ import (
 
 // contended is a bucket of 100 tokens a second that is empty, and that refuses the
 // gateway here because the one there took the token that it waited for.
-func contended(w *world, band fluxgate.Band) fluxgate.Demand {
-	all, d := demand("a", band.Capacity, band), demand("a", 1, band)
+func contended(w *world, band fluxgate.Band) fluxgate.Demand { return contendedAs(w, "a", band) }
+
+func contendedAs(w *world, name string, band fluxgate.Band) fluxgate.Demand {
+	all, d := demand(name, band.Capacity, band), demand(name, 1, band)
 	token := band.Refill / time.Duration(band.Tokens())
 	w.take(w.there, all)
 	w.take(w.here, d)

@@ -27,15 +27,21 @@
 // missed. The next slice is asked for when a quarter of the last is left. A slice is asked
 // for once: if the answer is lost, it is lost too.
 //
+// Slices are for many requests of low cost. The store decides a cost above a quarter of the
+// largest slice, and no slice is asked for that is not enough for four requests like the
+// one that asks. A request makes the next slice larger, by a quarter at most, if it is
+// not refused or costs no more than 2, which is spent from any slice. One that another
+// demand refuses does not, and takes none.
+//
 // A bucket that has less than was asked for gives what it has, and is not asked again
 // for [Pause]: requests for which no slice has enough are refused from memory meanwhile.
 //
 // A bucket that is not leased may have tokens that other gateways take before this one
 // asks. Then this one pauses too before it asks again, for at most half of the time in
 // which the bucket is full again. After that one request asks, and the others are
-// refused until it has the answer, for another pause at most. So a bucket from which
-// many gateways are refused costs the store about 20 calls a second for each of them.
-// A gateway that is alone does not pause.
+// refused until it has the answer, for another pause at most. If it gets none, the next
+// request asks. So a bucket from which many gateways are refused costs the store about 20
+// calls a second for each of them. A gateway that is alone does not pause.
 //
 // Slices are spent within [Time] of the call that took them; what is left then is lost,
 // like the slices of a gateway that dies. In any interval T a band thus admits at most

@@ -1,9 +1,6 @@
 package lease
 
 import (
-	"errors"
-	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -24,16 +21,20 @@ const (
 	// margin is the part of Time in which nothing is spent: a request may take as long
 	// until its decision has an effect.
 	margin = 100 * time.Millisecond
-	// least is how many tokens are worth a slice, and how many requests in an epoch
-	// make a bucket hot.
-	least = 10
-	// still is how many requests in an epoch keep a bucket hot of which slices are taken:
-	// one of the least size lasts until it ends. Around one threshold half of the
-	// requests would ask the store.
-	still = 7
-	// holders is in how many parts the capacity is divided for each gateway: a slice is
-	// at most one of them.
-	holders = 4
+	// minSlice is the least size of a slice, in tokens.
+	minSlice = 10
+	// hotRequests is the number of requests in an epoch that make a bucket hot.
+	hotRequests = 10
+	// keepHotRequests is the number of requests in an epoch that keep a leased bucket
+	// hot: they spend a slice of the least size before it ends. Around one threshold half
+	// of the requests would ask the store.
+	keepHotRequests = 7
+	// slicesPerShare is the number of the largest slices in a gateway's share of the
+	// capacity.
+	slicesPerShare = 4
+	// requestsPerSlice is the number of requests of one cost that a slice has to be enough
+	// for: what is less than the cost of the next request is lost.
+	requestsPerSlice = 4
 	// epoch is for how long demand is counted. A slice lasts for three quarters of it.
 	epoch = 100 * time.Millisecond
 )
@@ -44,6 +45,7 @@ type lease struct {
 	bands      []fluxgate.ExactBand
 	generation uint64
 	capacity   int64 // the smallest of the bands
+	gateways   func() int
 	counts     *counts
 
 	mu       sync.Mutex
@@ -55,21 +57,22 @@ type lease struct {
 	// refused until then if no slice has enough.
 	refuseUntil time.Time
 	refuseCost  int64
-	// epoch is the number of the current one. requests and wanted have how many requests
-	// there were in it and in the one before, and for how many tokens.
-	epoch            int64
-	requests, wanted [2]int64
-	// reserved is what was spent for requests that another demand may still refuse.
-	reserved int64
+	// epoch is the number of the current one. demand is that of it and of the one before.
+	epoch  int64
+	demand [2]demand
+	// undecided and reserved are the requests that another demand may still refuse, and
+	// what was spent for them.
+	undecided, reserved int64
 	// known is the last answer of the store, and when the call for it was sent.
 	known     fluxgate.Result
 	knownSent time.Time
 }
 
-// asking is a call for a slice. Requests for which no slice has enough wait for it.
-type asking struct {
-	done chan struct{}
-	err  error // why there is no answer; to be read when done
+// demand is what was counted in an epoch.
+type demand struct {
+	requests int64
+	wanted   int64 // the tokens of those that were not refused
+	vetoed   bool  // another demand has refused a request
 }
 
 // slice are tokens that were taken from the store in one call.
@@ -79,8 +82,8 @@ type slice struct {
 	until time.Time
 }
 
-// leasable reports whether a demand can be met from a slice. The bounds are those of
-// token buckets. What no bucket can hold is refused by the store.
+// leasable reports whether a demand of this sort can be met from a slice. The bounds are
+// those of token buckets.
 func leasable(d *fluxgate.Demand) bool {
 	if d.Consistency == fluxgate.ConsistencyStrict || d.Cost == 0 || d.Min > 0 || d.MaxWait > 0 || d.Overdraft {
 		return false
@@ -90,18 +93,14 @@ func leasable(d *fluxgate.Demand) bool {
 			return false
 		}
 	}
-	return bucket.Affordable(d.Bands, d.Cost)
-}
-
-func newLease(d *fluxgate.Demand, generation uint64, counts *counts) *lease {
-	return &lease{key: d.Key, bands: d.Bands, generation: generation, counts: counts, capacity: capacity(d.Bands)}
+	return true
 }
 
 // slow reports whether a pause regains less than a slice. What is lost of a slice then
 // comes back late, and the bucket admits so little that the store can decide it.
 func slow(bands []fluxgate.ExactBand) bool {
 	for i := range bands {
-		if bands[i].Regained(Pause.Microseconds(), 1) < least {
+		if bands[i].Regained(Pause.Microseconds(), 1) < minSlice {
 			return true
 		}
 	}
@@ -110,86 +109,93 @@ func slow(bands []fluxgate.ExactBand) bool {
 
 // capacity is what a bucket set has at most.
 func capacity(bands []fluxgate.ExactBand) int64 {
-	least := bands[0].Capacity
+	smallest := bands[0].Capacity
 	for i := range bands {
-		least = min(least, bands[i].Capacity)
+		smallest = min(smallest, bands[i].Capacity)
 	}
-	return least
+	return smallest
 }
 
 // largest is the most that a slice of a bucket has.
 func largest(capacity int64, gateways int) int64 {
-	return capacity / int64(holders*max(1, gateways))
+	return capacity / int64(slicesPerShare*max(1, gateways))
 }
 
 // verdict is how a demand is decided.
 type verdict uint8
 
 const (
-	byStore verdict = iota // the store decides
-	bySlice                // it was spent
-	byPause                // it is refused
-	andAsk                 // the store decides, and gives a slice
+	askStore       verdict = iota // the store decides
+	spentSlice                    // a slice had enough
+	refusedByPause                // no slice has enough, and the store is not asked now
+	askForSlice                   // the store decides, and is asked for a slice too
 )
 
-// spending is the answer of a lease to a demand.
-type spending struct {
+// part is one demand of a request, and how it is decided.
+type part struct {
+	demand  *fluxgate.Demand
+	lease   *lease // nil if the bucket is not leased
+	joint   bool   // another demand of the request may refuse it
+	counted int64  // the epoch in which the lease has counted it
+	wanted  int64  // the tokens that were counted then
 	verdict verdict
-	place   int   // the slice it was spent from
-	at      int64 // when that was taken from the store
-	until   time.Time
-	next    int64 // the size of the slice to request from the store, 0 for none
-	joint   bool  // whether another demand of the request may refuse it
-	// asking is the call to wait for before the store decides, or nil.
-	asking *asking
+	from    *slice    // the one that was spent
+	at      int64     // when that was taken, by the store's clock
+	until   time.Time // when it ends
+	next    int64     // the size of the slice to ask for, 0 for none
+	asking  *asking   // the call to wait for before the store decides, or nil
 }
 
-// spend decides a demand from memory, or says what to ask the store for. It counts the
-// demand unless it is asked again.
-func (l *lease) spend(now time.Time, current int64, d *fluxgate.Demand, gateways int, again, joint bool) spending {
+// spend decides a demand from memory, or says what to ask the store for. A demand that
+// has waited for a slice is decided again, and counted once.
+func (l *lease) spend(p *part, now time.Time, current int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !again {
-		l.count(current)
-		if !joint {
-			l.want(current, d.Cost)
+	cost := p.demand.Cost
+	p.verdict, p.next, p.asking = askStore, 0, nil
+	if from := l.sliceFor(cost, p.joint, now); from != nil {
+		from.left -= cost
+		p.verdict, p.from, p.at, p.until = spentSlice, from, from.at, from.until
+		if p.joint {
+			l.reserved += cost
 		}
+	} else if l.refuses(now, cost) {
+		p.verdict = refusedByPause
 	}
-	s := spending{verdict: byStore, joint: joint}
-	for i := range l.slices {
-		// The one that ends first has to be spent first.
-		if l.live(i, now) >= d.Cost && (s.verdict == byStore || l.slices[i].until.Before(l.slices[s.place].until)) {
-			s.verdict, s.place, s.at, s.until = bySlice, i, l.slices[i].at, l.slices[i].until
-		}
-	}
-	if s.verdict == bySlice {
-		l.slices[s.place].left -= d.Cost
-		if joint {
-			l.reserved += d.Cost
-		}
-	}
-	size := l.size(gateways)
-	if d.Consistency != fluxgate.ConsistencyLeased && !l.hot(now) {
+	l.count(p, current)
+	size := l.size()
+	if p.demand.Consistency != fluxgate.ConsistencyLeased && !l.hot(now) || p.verdict == refusedByPause {
 		size = 0
 	}
-	if size >= least && l.asking == nil && !now.Before(l.askAfter) && l.held()+l.reserved <= size/4 {
-		l.asking, s.next = &asking{done: make(chan struct{})}, size
+	if size >= max(minSlice, requestsPerSlice*cost) && l.asking == nil && !now.Before(l.askAfter) && l.held()+l.reserved <= size/4 {
+		l.asking, p.next = &asking{done: make(chan struct{})}, size
 	}
-	switch {
-	case s.verdict == bySlice:
-	case l.refuses(now, d.Cost):
-		s.verdict = byPause
-	case s.next > 0:
-		s.verdict = andAsk
-	default:
-		s.asking = l.asking
+	if p.verdict == askStore && p.next > 0 {
+		p.verdict = askForSlice
+	} else if p.verdict == askStore {
+		p.asking = l.asking
 	}
-	return s
 }
 
 // refuses reports whether a pause refuses a cost that no slice has.
 func (l *lease) refuses(now time.Time, cost int64) bool {
 	return now.Before(l.refuseUntil) && cost >= l.refuseCost
+}
+
+// sliceFor returns the slice to spend a cost from, nil if none has enough. The one that
+// ends first has to be spent first. A joint demand has to leave enough for others: what is
+// spent for it is missing until it is decided, and may come back too late.
+func (l *lease) sliceFor(cost int64, joint bool, now time.Time) *slice {
+	var first *slice
+	if joint && requestsPerSlice*cost > l.size() {
+		return nil
+	}
+	for i := range l.slices {
+		if s := &l.slices[i]; l.live(i, now) >= cost && (first == nil || s.until.Before(first.until)) {
+			first = s
+		}
+	}
+	return first
 }
 
 // live returns what is left of a slice, and nothing once it has ended.
@@ -208,197 +214,88 @@ func (l *lease) waste(i int) {
 
 func (l *lease) held() int64 { return l.slices[0].left + l.slices[1].left }
 
-// count counts a request. One that arrives after those of the next epoch belongs to
-// that: requests overtake each other.
-func (l *lease) count(current int64) {
-	switch passed := current - l.epoch; {
-	case passed <= 0:
-	case passed == 1:
-		l.requests, l.wanted = [2]int64{0, l.requests[0]}, [2]int64{0, l.wanted[0]}
-	default:
-		l.requests, l.wanted = [2]int64{}, [2]int64{}
+// count counts a request when it arrives: a store that is overloaded answers late, or not
+// at all. One that arrives after those of the next epoch belongs to that: requests
+// overtake each other.
+func (l *lease) count(p *part, current int64) {
+	if p.counted > 0 {
+		return
 	}
-	l.epoch = max(l.epoch, current)
-	l.requests[0]++
+	for l.epoch < current {
+		l.epoch, l.demand = max(l.epoch+1, current-1), [2]demand{{}, l.demand[0]}
+	}
+	if p.counted = l.epoch; p.joint {
+		l.undecided++
+		return
+	}
+	l.demand[0].requests++
+	if p.verdict != refusedByPause || p.low() {
+		l.want(p)
+	}
 }
 
-// want counts the tokens of a request, in its epoch or in the one before the current.
-func (l *lease) want(current, cost int64) {
-	if ago := l.epoch - current; ago < 2 {
-		l.wanted[ago] = min(l.capacity, l.wanted[ago]+cost) // no slice needs more
-	}
+// low reports whether every slice is enough for requests of this cost. They spend whatever
+// a bucket gives, so the more of them it refuses the larger a slice may be.
+func (p *part) low() bool { return requestsPerSlice*p.demand.Cost <= minSlice }
+
+// want makes slices larger. A single request does so by a part of their size: otherwise a
+// rare one of a high cost would make all slices too large for the others.
+func (l *lease) want(p *part) {
+	p.wanted = min(p.demand.Cost, max(minSlice, l.demand[0].wanted, l.demand[1].wanted)/requestsPerSlice)
+	l.demand[0].wanted = min(l.capacity, l.demand[0].wanted+p.wanted) // no slice needs more
 }
 
-// hot reports whether there are enough requests for a slice.
+// hot reports whether there are enough requests for a slice. Undecided ones count until
+// another demand refuses some.
 func (l *lease) hot(now time.Time) bool {
-	n := max(l.requests[0], l.requests[1])
-	return n >= least || n >= still && now.Sub(l.knownSent) < Time
+	n := max(l.demand[0].requests, l.demand[1].requests)
+	if !l.demand[0].vetoed && !l.demand[1].vetoed {
+		n += l.undecided
+	}
+	return n >= hotRequests || n >= keepHotRequests && now.Sub(l.knownSent) < Time
 }
 
 // size is that of the next slice.
-func (l *lease) size(gateways int) int64 {
-	return min(largest(l.capacity, gateways), max(least, max(l.wanted[0], l.wanted[1])*3/4))
+func (l *lease) size() int64 {
+	return min(largest(l.capacity, l.gateways()), max(minSlice, max(l.demand[0].wanted, l.demand[1].wanted)*3/4))
 }
 
-// decided ends a joint demand. Those that other buckets refuse must not take slices of
-// this one: they no longer count, and only what the others want makes a slice larger.
-func (l *lease) decided(s *spending, current, cost int64, refused bool) {
-	if !s.joint {
+// decided ends a demand. Only those that are not refused make slices larger, and those
+// that another demand refuses, or that end without an answer, take none.
+func (l *lease) decided(p *part, refused, vetoed bool) {
+	if !p.joint && (!refused || p.low()) {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if refused {
-		if ago := l.epoch - current; ago < 2 {
-			l.requests[ago]--
+	switch ago := l.epoch - p.counted; {
+	case !p.joint && ago < 2:
+		l.demand[ago].wanted = max(0, l.demand[ago].wanted-p.wanted)
+	case p.joint:
+		if l.undecided--; vetoed {
+			l.demand[0].vetoed = true
+			return
 		}
-		return
-	}
-	l.want(current, cost)
-	if s.verdict == bySlice {
-		l.reserved -= cost
+		l.demand[0].requests++
+		if !refused || p.low() {
+			l.want(p)
+		}
+		if p.verdict == spentSlice {
+			l.reserved -= p.demand.Cost
+		}
 	}
 }
 
 // giveBack returns what was spent for a request that another demand refuses.
-func (l *lease) giveBack(s *spending, cost int64, now time.Time) {
+func (l *lease) giveBack(p *part, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s.joint {
-		l.reserved -= cost
+	if p.joint {
+		l.reserved -= p.demand.Cost
 	}
-	if part := &l.slices[s.place]; part.at == s.at && now.Before(part.until) && !l.ended {
-		part.left += cost
+	if p.from.at == p.at && now.Before(p.from.until) && !l.ended {
+		p.from.left += p.demand.Cost
 	} else {
-		l.counts.wasted.Add(cost)
+		l.counts.wasted.Add(p.demand.Cost)
 	}
-}
-
-// notAsked ends asking without an answer.
-func (l *lease) notAsked() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.asked(nil)
-}
-
-// failed ends asking with an error. If the store may have taken tokens, it is not asked
-// again for a while.
-func (l *lease) failed(sent time.Time, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !errors.Is(err, fluxgate.ErrNotSent) {
-		l.askAfter = sent.Add(Pause)
-	}
-	l.asked(err)
-}
-
-// asked wakes the requests that wait for the call.
-func (l *lease) asked(err error) {
-	l.asking.err = err
-	close(l.asking.done)
-	l.asking = nil
-}
-
-// answered keeps what the store has granted beyond a cost.
-func (l *lease) answered(sent time.Time, asked, cost int64, result *fluxgate.Result) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.asked(nil)
-	if result.Status == fluxgate.Unavailable {
-		l.askAfter = sent.Add(Pause)
-		return
-	}
-	l.learn(sent, result)
-	if more := result.Granted - cost; result.Granted > 0 && more > 0 {
-		l.keep(sent, slice{left: more, at: result.Now, until: sent.Add(Time - margin)})
-		l.counts.slices.Add(1)
-		l.counts.granted.Add(more)
-	}
-	short := result.Status == fluxgate.OK && result.Granted > 0 && result.Granted < cost+asked
-	if !short && result.Status != fluxgate.Rejected {
-		return
-	}
-	l.refuseCost = 1 // nothing is left
-	if !short {
-		l.refuseCost = max(1, cost)
-	}
-	l.refuseUntil = sent.Add(MaxPause - rand.N(2*(MaxPause-Pause))) //nolint:gosec // no secret
-	l.askAfter = l.refuseUntil
-}
-
-// keep adds a slice. What is left of two others makes one, which ends with the first.
-func (l *lease) keep(now time.Time, s slice) {
-	if l.ended {
-		l.counts.wasted.Add(s.left)
-		return
-	}
-	place := 0
-	if first, second := &l.slices[0], &l.slices[1]; l.live(0, now) > 0 {
-		if place = 1; l.live(1, now) > 0 {
-			first.left, first.at = first.left+second.left, min(first.at, second.at)
-			if second.until.Before(first.until) {
-				first.until = second.until
-			}
-		}
-	}
-	l.slices[place] = s
-}
-
-// learn keeps an answer of the store.
-func (l *lease) learn(sent time.Time, result *fluxgate.Result) {
-	known := *result
-	known.Bands = slices.Clone(result.Bands)
-	l.known, l.knownSent = known, sent
-}
-
-// write writes the result of a demand that was decided from memory.
-func (l *lease) write(s *spending, now time.Time, d *fluxgate.Demand, result *fluxgate.Result) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	passed := now.Sub(l.knownSent)
-	result.Status, result.Source = fluxgate.OK, fluxgate.FromLease
-	result.Granted, result.Now = d.Cost, s.at
-	if s.verdict == byPause {
-		result.Status, result.Granted, result.Now = fluxgate.Rejected, 0, l.known.Now+passed.Microseconds()
-		result.Wait = max(time.Microsecond, l.refuseUntil.Sub(now))
-	}
-	held := l.held()
-	for i := range result.Bands {
-		band := l.known.Bands[i]
-		band.Wait = 0
-		if band.Remaining < d.Cost {
-			band.Wait = result.Wait
-		}
-		band.Remaining = min(d.Bands[i].Capacity, band.Remaining+held)
-		band.FullAfter = max(0, band.FullAfter-passed)
-		result.Bands[i] = band
-	}
-}
-
-func (l *lease) heldAt(now time.Time) int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.live(0, now) + l.live(1, now)
-}
-
-// unused reports whether another bucket may have the place.
-func (l *lease) unused(current int64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return current-l.epoch > 2
-}
-
-// end makes the lease void, and returns what is left of it.
-func (l *lease) end(now time.Time) []fluxgate.Taken {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ended = true
-	var left []fluxgate.Taken
-	for i := range l.slices {
-		if n := l.live(i, now); n > 0 {
-			left = append(left, fluxgate.Taken{Key: l.key, Bands: l.bands, Cost: n, Asked: n, Source: fluxgate.FromLease, At: l.slices[i].at})
-			l.waste(i)
-		}
-	}
-	return left
 }

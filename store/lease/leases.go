@@ -16,8 +16,10 @@ type leases struct {
 	places [1 << 13]atomic.Pointer[lease]
 	// heat has, for buckets that have no lease, a part of the id, the number of the
 	// epoch and how many requests there were in it.
-	heat  [1 << 16]atomic.Uint64
-	start time.Time
+	heat     [1 << 16]atomic.Uint64
+	start    time.Time
+	gateways func() int
+	counts   *counts
 }
 
 // epoch returns the number of the current one.
@@ -27,22 +29,36 @@ func (t *leases) place(id fluxgate.KeyID) *atomic.Pointer[lease] {
 	return &t.places[binary.LittleEndian.Uint16(id[:])%uint16(len(t.places))]
 }
 
+// fits reports whether a slice is enough for some demands like this one. Larger ones are
+// left to the store: for them a slice would be lost.
+func (t *leases) fits(d *fluxgate.Demand) bool {
+	return leasable(d) && d.Cost <= largest(capacity(d.Bands), t.gateways())/requestsPerSlice
+}
+
 // decides reports whether a slice has enough for a demand, and whether a pause refuses it
 // otherwise.
-func (t *leases) decides(d *fluxgate.Demand, generation uint64, now time.Time) (holds, refuses bool) {
+func (t *leases) decides(d *fluxgate.Demand, joint bool, generation uint64, now time.Time) (holds, refuses bool) {
 	l := t.place(d.Key.ID).Load()
-	if l == nil || !leasable(d) || !l.isOf(d, generation) {
+	if l == nil || !t.fits(d) || !l.isOf(d, generation) {
 		return false, false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	holds = max(l.live(0, now), l.live(1, now)) >= d.Cost
+	holds = l.sliceFor(d.Cost, joint, now) != nil
 	return holds, !holds && l.refuses(now, d.Cost)
 }
 
+// pause reports whether the pause of a lease refuses one of the demands.
+func (t *leases) pause(demands []fluxgate.Demand, generation uint64, now time.Time) bool {
+	return slices.ContainsFunc(demands, func(d fluxgate.Demand) bool {
+		_, refuses := t.decides(&d, len(demands) > 1, generation, now)
+		return refuses && !d.Shadow
+	})
+}
+
 // of returns the lease for a demand, or nil if there is none and the bucket is not hot.
-func (t *leases) of(d *fluxgate.Demand, current int64, generation uint64, gateways int, counts *counts) *lease {
-	if !leasable(d) {
+func (t *leases) of(d *fluxgate.Demand, current int64, generation uint64) *lease {
+	if !t.fits(d) {
 		return nil
 	}
 	place := t.place(d.Key.ID)
@@ -52,14 +68,14 @@ func (t *leases) of(d *fluxgate.Demand, current int64, generation uint64, gatewa
 	}
 	another := there == nil || there.key.ID != d.Key.ID
 	switch {
-	case largest(capacity(d.Bands), gateways) < least, slow(d.Bands),
+	case largest(capacity(d.Bands), t.gateways()) < minSlice, slow(d.Bands),
 		another && d.Consistency != fluxgate.ConsistencyLeased && !t.hot(d.Key.ID, current),
 		another && there != nil && !there.unused(current):
 		return nil
 	}
-	fresh := newLease(d, generation, counts)
+	fresh := &lease{key: d.Key, bands: d.Bands, generation: generation, capacity: capacity(d.Bands), gateways: t.gateways, counts: t.counts}
 	if another {
-		fresh.epoch, fresh.requests[0] = current, least-2 // the next request is worth a slice
+		fresh.epoch, fresh.demand[0].requests = current, hotRequests-2 // the next request is worth a slice
 	}
 	if !place.CompareAndSwap(there, fresh) {
 		if there = place.Load(); there.isOf(d, generation) {
@@ -93,7 +109,7 @@ func (t *leases) hot(id fluxgate.KeyID, current int64) bool {
 		n = min(0xffff, count&0xffff+1)
 	}
 	cell.Store(name | n)
-	return n >= least
+	return n >= hotRequests
 }
 
 // counts are those of [Stats].

@@ -46,10 +46,10 @@ func (s *Store) whyNotLeased(d *fluxgate.Demand) string {
 		return "requests wait for tokens"
 	case !leasable(d):
 		return "not all bands are token buckets"
-	case largest(most, gateways) < least:
-		return fmt.Sprintf("capacity %d is below %d", most, least*holders*gateways)
+	case largest(most, gateways) < minSlice:
+		return fmt.Sprintf("capacity %d is below %d", most, minSlice*slicesPerShare*gateways)
 	case slow(d.Bands):
-		return fmt.Sprintf("refills below %d a second", least*time.Second/Pause)
+		return fmt.Sprintf("refills below %d a second", minSlice*time.Second/Pause)
 	}
 	return ""
 }

@@ -14,14 +14,15 @@ var (
 	_ fluxgate.GatewayCounter = (*Store)(nil)
 	_ fluxgate.Charger        = (*Store)(nil)
 	_ fluxgate.ResetForgetter = (*Store)(nil)
+	_ fluxgate.ResetCounter   = (*Store)(nil)
 )
 
 // Extend implements [fluxgate.Extender].
-func (s *Store) Extend(ctx context.Context, receipt *fluxgate.Receipt) (held bool, err error) {
+func (s *Store) Extend(ctx context.Context, receipt *fluxgate.Receipt) (held []bool, err error) {
 	if store, ok := s.Store.(fluxgate.Extender); ok {
 		return store.Extend(ctx, receipt)
 	}
-	return false, errors.New("the store cannot renew slots")
+	return nil, errors.New("the store cannot renew slots")
 }
 
 // Gateways implements [fluxgate.GatewayCounter].
@@ -38,6 +39,14 @@ func (s *Store) Charge(ctx context.Context, demands []fluxgate.Demand, out *flux
 		return store.Charge(ctx, demands, out)
 	}
 	return s.Store.Take(ctx, demands, out)
+}
+
+// Resets implements [fluxgate.ResetCounter].
+func (s *Store) Resets() uint64 {
+	if store, ok := s.Store.(fluxgate.ResetCounter); ok {
+		return store.Resets()
+	}
+	return 0
 }
 
 // ForgetResets implements [fluxgate.ResetForgetter].

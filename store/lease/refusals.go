@@ -18,7 +18,11 @@ type refusals struct {
 	slots [1 << 16]atomic.Pointer[refusal]
 	// generation grows with each reset. Refusals of an older one are void.
 	generation atomic.Uint64
+	resets     func() uint64 // that the shared store has seen
 }
+
+// current is the generation with the resets that other gateways have made.
+func (r *refusals) current() uint64 { return r.generation.Load() + r.resets() }
 
 // refusal is that of one bucket set.
 type refusal struct {
@@ -41,83 +45,13 @@ func (r *refusals) slot(id fluxgate.KeyID) *atomic.Pointer[refusal] {
 
 func (r *refusals) drop(id fluxgate.KeyID) { r.slot(id).Store(nil) }
 
-// refuse reports whether a bucket refuses the demands for certain, and writes the
-// outcome.
-func (s *Store) refuse(now time.Time, demands []fluxgate.Demand, out *fluxgate.Outcome) bool {
-	var first *refusal // the one that refuses, whatever other requests change meanwhile
-	at := 0
-	for i := range demands {
-		if demands[i].Overdraft {
-			return false // it is debited in any case
-		}
-		if first == nil && !demands[i].Shadow {
-			first, at = s.refusedBy(&demands[i], now), i
-		}
-	}
-	for i := 0; i < len(demands) && first == nil; i++ {
-		known := s.refusals.known(&demands[i], now)
-		if known == nil || demands[i].Shadow {
-			continue
-		}
-		// A request that a lease decides does not reach the store: it cannot end the pause.
-		holds, refuses := s.leases.decides(&demands[i], known.generation, now)
-		if !holds && !refuses && !known.endsPause(&demands[i], now) {
-			first, at = known, i
-		}
-	}
-	if first == nil || fluxgate.CheckDemands(demands) != nil {
-		return false
-	}
-	out.Prepare(demands)
-	for i := range demands {
-		result, known := &out.Results[i], first
-		if i != at {
-			known = s.refusedBy(&demands[i], now)
-		}
-		result.Source = fluxgate.FromNegativeCache
-		if known != nil && !demands[i].Shadow {
-			known.write(&demands[i], now, result)
-		} else {
-			result.Status = fluxgate.NotAsked
-		}
-	}
-	out.Decide(demands)
-	if out.Results[at].Source == fluxgate.FromLease {
-		s.counts.paused.Add(1)
-	} else {
-		s.counts.refused.Add(1)
-	}
-	return true
-}
-
-// refusedBy returns the refusal that a demand cannot fit because of, or nil. What is
-// held of the bucket is spent first: another request may have been refused meanwhile, one
-// that waits or costs more.
-func (s *Store) refusedBy(d *fluxgate.Demand, now time.Time) *refusal {
-	known := s.refusals.of(d, now)
-	if known != nil {
-		if holds, _ := s.leases.decides(d, known.generation, now); holds {
-			return nil
-		}
-	}
-	return known
-}
-
-// of returns the refusal that a demand cannot fit because of, or nil.
+// of returns the last refusal of a demand like this one, or nil.
 func (r *refusals) of(d *fluxgate.Demand, now time.Time) *refusal {
-	if known := r.known(d, now); known != nil && known.wait(d, now) > d.MaxWait {
-		return known
-	}
-	return nil
-}
-
-// known returns the last refusal of a demand like this one, or nil.
-func (r *refusals) known(d *fluxgate.Demand, now time.Time) *refusal {
 	if d.Consistency == fluxgate.ConsistencyStrict || d.Cost == 0 {
 		return nil
 	}
 	known := r.slot(d.Key.ID).Load()
-	if known == nil || known.key != d.Key.ID || known.generation != r.generation.Load() {
+	if known == nil || known.key != d.Key.ID || known.generation != r.current() {
 		return nil
 	}
 	if now.Sub(known.sent) >= MaxAge || d.Minimum() < known.cost || !slices.Equal(known.bands, d.Bands) {
@@ -135,14 +69,27 @@ func (known *refusal) wait(d *fluxgate.Demand, now time.Time) time.Duration {
 	return wait - now.Sub(known.sent) // the bucket decided later, so less time has passed for it
 }
 
-// endsPause reports whether the store decides a demand: the first one after a pause. The
-// others are refused until there is an answer, or the pause is over again.
-func (known *refusal) endsPause(d *fluxgate.Demand, now time.Time) bool {
-	if known.pause == 0 || d.MaxWait > 0 {
-		return true
+// endedPause is a pause that a request ends, to ask the bucket.
+type endedPause struct {
+	*refusal
+	demand int
+	next   int64 // the end of the pause that follows
+}
+
+// end reports whether this request is the first one after the pause. Others are refused
+// until it has the answer, or the next pause is over.
+func (p *endedPause) end(now time.Time) bool {
+	passed, until := int64(now.Sub(p.sent)), p.until.Load()
+	p.next = passed + int64(p.pause)
+	return passed >= until && p.until.CompareAndSwap(until, p.next)
+}
+
+// restore lets the next request ask the buckets. An answer has replaced their refusals, so
+// this has an effect only if there was none.
+func restore(ended []endedPause) {
+	for i := range ended {
+		ended[i].until.CompareAndSwap(ended[i].next, 0)
 	}
-	passed, until := now.Sub(known.sent), known.until.Load()
-	return int64(passed) >= until && known.until.CompareAndSwap(until, int64(passed+known.pause))
 }
 
 // write writes the result of a demand that does not fit.

@@ -45,7 +45,7 @@ func New(store fluxgate.Store, config Config) *Store {
 	if s.start == nil {
 		s.start = func(call func()) { go call() }
 	}
-	s.leases = &leases{start: s.now()}
+	s.leases, s.refusals.resets = &leases{start: s.now(), gateways: s.Gateways, counts: &s.counts}, s.Resets
 	return s
 }
 

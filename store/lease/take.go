@@ -10,38 +10,51 @@ import (
 	"github.com/fluxgate/fluxgate"
 )
 
-// call is a request of which a part is decided from memory.
+// call is a request that is decided.
 type call struct {
 	demands    []fluxgate.Demand
 	now        time.Time // before the store is called
 	generation uint64
 	epoch      int64
-	leases     []*lease // of each demand, nil where the store decides
-	spendings  []spending
+	parts      []part            // one for each demand
+	leased     bool              // a lease has a part in it
+	paused     bool              // the pause of a lease refuses it
 	asked      []fluxgate.Demand // of the store
 	answer     fluxgate.Outcome
 }
 
 var calls = sync.Pool{New: func() any { return new(call) }}
 
-// Take implements [fluxgate.Store].
+// Take implements [fluxgate.Store]. A request takes these steps:
+//
+//   - refuse: a bucket that has refused before refuses it.
+//   - plan: each of its demands is met from a slice, refused by the pause of a lease, or
+//     left to the store, which may be asked for a slice with it.
+//   - takeRest: the store decides what is left to it. If it refuses, what was spent returns.
+//   - decided: the leases count what was admitted.
 func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
-	now, generation := s.now(), s.refusals.generation.Load()
-	if ctx.Err() == nil && s.refuse(now, demands, out) {
-		return nil
-	}
 	if ctx.Err() != nil || fluxgate.CheckDemands(demands) != nil {
 		return s.Store.Take(ctx, demands, out) // which says what is wrong
 	}
+	now, generation := s.now(), s.refusals.current()
+	ended, refused := s.refuse(now, demands, out)
+	if refused {
+		return nil
+	}
+	defer restore(ended)
 	c := calls.Get().(*call)
 	defer calls.Put(c)
 	c.demands, c.now, c.generation = demands, now, generation
-	leased, err := s.plan(ctx, c)
+	err := s.plan(ctx, c)
 	switch {
 	case err != nil:
 		c.undo(nil)
-	case leased:
-		err = s.takeLeased(ctx, c, out)
+	case c.paused:
+		s.counts.paused.Add(1)
+		c.undo(nil)
+		c.refuse(out)
+	case c.leased:
+		err = s.takeRest(ctx, c, out)
 	default:
 		if err = s.Store.Take(ctx, demands, out); err == nil {
 			s.refusals.note(now, generation, demands, out)
@@ -51,82 +64,129 @@ func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 	return err
 }
 
-// plan spends what slices have, and reports whether a lease has a part in the request.
-func (s *Store) plan(ctx context.Context, c *call) (leased bool, err error) {
-	c.leases, c.spendings, c.asked = c.leases[:0], c.spendings[:0], c.asked[:0]
-	c.epoch = s.leases.epoch(c.now)
-	gateways, asks, joint, waits := s.Gateways(), false, len(c.demands) > 1, 0
+// refuse reports whether a bucket that has refused before refuses the request, and writes
+// the outcome. Otherwise it returns the pauses that the request ends, which are none if the
+// pause of a lease keeps it from the store.
+func (s *Store) refuse(now time.Time, demands []fluxgate.Demand, out *fluxgate.Outcome) (ended []endedPause, refused bool) {
+	var first *refusal // whatever other requests change meanwhile
+	at := 0
+	for i := range demands {
+		d := &demands[i]
+		if d.Overdraft {
+			return nil, false // it is debited in any case
+		}
+		if first != nil || d.Shadow {
+			continue
+		}
+		switch known := s.lastRefusal(d, len(demands) > 1, now); {
+		case known == nil:
+		case known.wait(d, now) > d.MaxWait:
+			first, at = known, i
+		case known.pause > 0 && d.MaxWait == 0:
+			ended = append(ended, endedPause{refusal: known, demand: i})
+		}
+	}
+	if first == nil && len(ended) > 0 && s.leases.pause(demands, ended[0].generation, now) {
+		return nil, false // the lease refuses
+	}
+	for i := 0; i < len(ended) && first == nil; i++ {
+		if !ended[i].end(now) { // another request asks
+			restore(ended[:i])
+			first, at = ended[i].refusal, ended[i].demand
+		}
+	}
+	if first == nil {
+		return ended, false
+	}
+	out.Prepare(demands)
+	for i := range demands {
+		d, result, known := &demands[i], &out.Results[i], first
+		if i != at {
+			known = s.lastRefusal(d, len(demands) > 1, now)
+		}
+		result.Status, result.Source = fluxgate.NotAsked, fluxgate.FromNegativeCache
+		if i == at || known != nil && !d.Shadow && known.wait(d, now) > d.MaxWait {
+			known.write(d, now, result)
+		}
+	}
+	out.Decide(demands)
+	if out.Results[at].Source == fluxgate.FromLease {
+		s.counts.paused.Add(1)
+	} else {
+		s.counts.refused.Add(1)
+	}
+	return nil, true
+}
+
+// lastRefusal returns the remembered refusal of a demand like this one. It is nil if a
+// slice has enough, which is spent first: the refused demand waits or costs more.
+func (s *Store) lastRefusal(d *fluxgate.Demand, joint bool, now time.Time) *refusal {
+	known := s.refusals.of(d, now)
+	if known != nil {
+		if holds, _ := s.leases.decides(d, joint, known.generation, now); holds {
+			return nil
+		}
+	}
+	return known
+}
+
+// plan spends what slices have, and says what the store has to decide.
+func (s *Store) plan(ctx context.Context, c *call) error {
+	c.parts, c.asked, c.epoch = c.parts[:0], c.asked[:0], s.leases.epoch(c.now)
+	c.leased, c.paused = false, false
+	asks, waits := false, 0
 	for i := range c.demands {
 		d := &c.demands[i]
-		l, spent := s.leases.of(d, c.epoch, c.generation, gateways, &s.counts), spending{}
-		if l != nil {
-			spent = l.spend(c.now, c.epoch, d, gateways, false, joint)
-			// Twice: the first slices of a bucket are smaller than a crowd. Not after this
-			// request has begun to ask itself, for which others may wait.
-			for ; spent.asking != nil && waits < 2 && !asks; waits++ {
-				if err := spent.asking.wait(ctx); err != nil {
-					return false, err
-				}
-				c.now = s.now()
-				spent = l.spend(c.now, c.epoch, d, gateways, true, joint)
-			}
-			if spent.verdict == byPause && slices.ContainsFunc(c.demands, isOverdraft) {
-				spent.verdict = byStore // which has to debit the overdraft in any case
-			}
-			leased, asks = leased || spent.verdict != byStore, asks || spent.verdict == andAsk
-			if spent.verdict == bySlice && spent.next > 0 {
-				s.askAhead(l, spent.next)
-			}
+		l := s.leases.of(d, c.epoch, c.generation)
+		c.parts = append(c.parts, part{demand: d, lease: l, joint: len(c.demands) > 1})
+		if l == nil {
+			continue
 		}
-		c.leases, c.spendings = append(c.leases, l), append(c.spendings, spent)
+		p := &c.parts[i]
+		l.spend(p, c.now, c.epoch)
+		// Twice: the first slices of a bucket are smaller than a crowd. Not after this
+		// request has begun to ask itself, for which others may wait.
+		for ; p.asking != nil && waits < 2 && !asks; waits++ {
+			if err := p.asking.wait(ctx); err != nil {
+				return err
+			}
+			c.now = s.now()
+			l.spend(p, c.now, c.epoch)
+		}
+		if p.verdict == refusedByPause && slices.ContainsFunc(c.demands, isOverdraft) {
+			p.verdict = askStore // which has to debit the overdraft in any case
+		}
+		c.leased, asks = c.leased || p.verdict != askStore, asks || p.verdict == askForSlice
+		c.paused = c.paused || p.verdict == refusedByPause && !d.Shadow
+		if p.verdict == spentSlice && p.next > 0 {
+			s.askAhead(l, p.next)
+		}
 	}
 	c.dropEnded()
-	return leased, nil
-}
-
-// dropEnded lets the store decide demands that were met from slices which have ended
-// while the request waited for others.
-func (c *call) dropEnded() {
-	for i := range c.spendings {
-		if spent := &c.spendings[i]; spent.verdict == bySlice && !c.now.Before(spent.until) {
-			c.leases[i].giveBack(spent, c.demands[i].Cost, c.now)
-			spent.verdict = byStore
-		}
-	}
-}
-
-// wait waits until the call has ended. It returns the error of a store that did not
-// answer: it would not answer this request either.
-func (a *asking) wait(ctx context.Context) error {
-	select {
-	case <-a.done:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if errors.Is(a.err, context.Canceled) || errors.Is(a.err, context.DeadlineExceeded) {
-		return nil // the caller has left, which says nothing of the store
-	}
-	return a.err
+	return nil
 }
 
 func isOverdraft(d fluxgate.Demand) bool { return d.Overdraft }
 
-// takeLeased decides a request of which leases decide a part.
-func (s *Store) takeLeased(ctx context.Context, c *call, out *fluxgate.Outcome) error {
-	for i := range c.demands {
-		if c.spendings[i].verdict == byPause && !c.demands[i].Shadow {
-			s.counts.paused.Add(1)
-			c.undo(nil)
-			c.refuse(out)
-			return nil
+// dropEnded lets the store decide demands that were met from slices which have ended
+// while the request waited for others.
+func (c *call) dropEnded() {
+	for i := range c.parts {
+		if p := &c.parts[i]; p.verdict == spentSlice && !c.now.Before(p.until) {
+			p.lease.giveBack(p, c.now)
+			p.verdict = askStore
 		}
 	}
-	for i := range c.demands {
-		spent := &c.spendings[i]
-		if spent.verdict == byStore || spent.verdict == andAsk {
-			d := c.demands[i]
-			if spent.verdict == andAsk {
-				d.Min, d.Cost = d.Cost, d.Cost+spent.next
+}
+
+// takeRest lets the store decide what leases have not decided.
+func (s *Store) takeRest(ctx context.Context, c *call, out *fluxgate.Outcome) error {
+	for i := range c.parts {
+		p := &c.parts[i]
+		if p.verdict == askStore || p.verdict == askForSlice {
+			d := *p.demand
+			if p.verdict == askForSlice {
+				d.Min, d.Cost = d.Cost, d.Cost+p.next
 			}
 			c.asked = append(c.asked, d)
 		}
@@ -147,15 +207,15 @@ func (s *Store) takeLeased(ctx context.Context, c *call, out *fluxgate.Outcome) 
 // undo gives back what was spent for a request that is not admitted, and ends asking,
 // with the error of a call that was sent.
 func (c *call) undo(err error) {
-	for i := range c.spendings {
-		switch spent := &c.spendings[i]; {
-		case spent.verdict == bySlice:
-			c.leases[i].giveBack(spent, c.demands[i].Cost, c.now)
-			spent.verdict = byStore
-		case spent.verdict == andAsk && err == nil:
-			c.leases[i].notAsked()
-		case spent.verdict == andAsk:
-			c.leases[i].failed(c.now, err)
+	for i := range c.parts {
+		switch p := &c.parts[i]; {
+		case p.verdict == spentSlice:
+			p.lease.giveBack(p, c.now)
+			p.verdict = askStore
+		case p.verdict == askForSlice && err == nil:
+			p.lease.notAsked()
+		case p.verdict == askForSlice:
+			p.lease.failed(c.now, err)
 		}
 	}
 }
@@ -163,10 +223,10 @@ func (c *call) undo(err error) {
 // refuse writes the outcome of a request that a pause refuses.
 func (c *call) refuse(out *fluxgate.Outcome) {
 	out.Prepare(c.demands)
-	for i := range c.demands {
-		result := &out.Results[i]
-		if c.spendings[i].verdict == byPause {
-			c.leases[i].write(&c.spendings[i], c.now, &c.demands[i], result)
+	for i := range c.parts {
+		p, result := &c.parts[i], &out.Results[i]
+		if p.verdict == refusedByPause {
+			p.lease.write(p, c.now, result)
 		} else {
 			result.Status, result.Source = fluxgate.NotAsked, fluxgate.FromLease
 		}
@@ -179,12 +239,12 @@ func (c *call) merge(out *fluxgate.Outcome) {
 	out.Prepare(c.demands)
 	refused := len(c.asked) > 0 && c.answer.Admission == fluxgate.NotAdmitted
 	asked := 0
-	for i := range c.demands {
-		d, spent, result := &c.demands[i], &c.spendings[i], &out.Results[i]
-		if spent.verdict == bySlice || spent.verdict == byPause {
-			c.leases[i].write(spent, c.now, d, result)
-			if refused && spent.verdict == bySlice {
-				c.leases[i].giveBack(spent, d.Cost, c.now)
+	for i := range c.parts {
+		p, result := &c.parts[i], &out.Results[i]
+		if p.verdict == spentSlice || p.verdict == refusedByPause {
+			p.lease.write(p, c.now, result)
+			if refused && p.verdict == spentSlice {
+				p.lease.giveBack(p, c.now)
 			}
 			continue
 		}
@@ -192,13 +252,13 @@ func (c *call) merge(out *fluxgate.Outcome) {
 		asked++
 		bands := result.Bands
 		copy(bands, answer.Bands)
-		if spent.verdict == andAsk {
+		if p.verdict == askForSlice {
 			if answer.Status == fluxgate.OK && answer.Granted == 0 {
-				c.leases[i].notAsked() // another demand refuses
+				p.lease.notAsked() // another demand refuses
 			} else {
-				c.leases[i].answered(c.now, spent.next, d.Cost, answer)
+				p.lease.answered(c.now, p.next, p.demand.Cost, answer)
 			}
-			more := max(0, answer.Granted-d.Cost)
+			more := max(0, answer.Granted-p.demand.Cost)
 			for j := range bands {
 				bands[j].Remaining += more
 			}
@@ -210,12 +270,19 @@ func (c *call) merge(out *fluxgate.Outcome) {
 	out.Decide(c.demands)
 }
 
-// decided ends the demands at their leases, and tells those that others refused.
+// decided ends the demands at their leases. A store that does not answer says nothing of a
+// demand, unless its caller has left.
 func (c *call) decided(out *fluxgate.Outcome, err error) {
-	for i, l := range c.leases {
-		if l != nil {
-			refused := err == nil && out.Admission == fluxgate.NotAdmitted && out.Results[i].Status != fluxgate.Rejected
-			l.decided(&c.spendings[i], c.epoch, c.demands[i].Cost, refused)
+	refused := errors.Is(err, context.Canceled)
+	vetoed := refused
+	for i := range c.parts {
+		if p := &c.parts[i]; p.lease != nil {
+			if err == nil {
+				result := &out.Results[i]
+				refused = result.Granted == 0 && result.Status != fluxgate.Unavailable
+				vetoed = refused && result.Status != fluxgate.Rejected
+			}
+			p.lease.decided(p, refused, vetoed)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (s *Store) decideOn(lookups []lookup, demands []fluxgate.Demand, out *fluxg
 	for i := range lookups {
 		w, d, result := &lookups[i], &demands[i], &out.Results[i]
 		taken := take && bucketmath.Take(d, &w.view, result)
-		full := bucketmath.Report(d.Bands, &w.view, result)
+		bucketmath.Report(d.Bands, &w.view, result)
 		if !taken {
 			continue
 		}
@@ -75,7 +75,7 @@ func (s *Store) decideOn(lookups []lookup, demands []fluxgate.Demand, out *fluxg
 			w.entry = w.shard.find(w.id)
 		}
 		added = added || w.entry == nil
-		w.shard.write(w.entry, w.id, &d.Key, d.Bands, &w.view, full)
+		w.shard.write(w.entry, w.id, &d.Key, d.Bands, &w.view)
 	}
 	for i := range lookups {
 		lookups[i].shard.sweep(now)

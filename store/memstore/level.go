@@ -14,7 +14,7 @@ const staleFor = int64(time.Second / time.Microsecond)
 // SetLevel implements [fluxgate.LevelSetter]. The levels count from now, though
 // they are a little older: that is never in favor of the caller. They are kept
 // under the bands of the shared store, and a demand under a share of these finds
-// the same share used.
+// the same part used.
 func (s *Store) SetLevel(d *fluxgate.Demand, r *fluxgate.Result) {
 	id := s.resets.place(&d.Key)
 	shard := &s.shards[s.shardOf(id)]
@@ -34,7 +34,15 @@ func (s *Store) SetLevel(d *fluxgate.Demand, r *fluxgate.Result) {
 	}
 	switch {
 	case full > 0:
-		e = shard.write(e, id, &d.Key, d.Bands, &view, full)
+		var state bucket.State
+		if e != nil {
+			state.Slots = e.state.Slots[:0]
+		}
+		state.Store(d.Bands, &view)
+		for k := range state.Slots {
+			state.Slots[k].Shared = true
+		}
+		e = shard.keep(e, id, &d.Key, &state)
 		e.seen = r.Now
 	case e != nil:
 		e.forget()

@@ -24,11 +24,13 @@ type entry struct {
 	one [1]bucket.Slot
 }
 
-// look brings an entry to now. No entry is a full bucket, and so is one that
-// has become full and was not dropped yet, also for other bands than those it
-// was written under.
+// used reports whether an entry is not full yet. One that has become full and was not
+// dropped yet is forgotten, also for other bands than those it was written under.
+func (e *entry) used(now int64) bool { return e != nil && e.full > now }
+
+// look brings an entry to now. No entry is a full bucket.
 func (e *entry) look(bands []fluxgate.ExactBand, now int64, view *bucket.View) {
-	if e != nil && e.full > now {
+	if e.used(now) {
 		e.state.View(bands, now, view)
 		return
 	}
@@ -40,8 +42,8 @@ func (e *entry) adopt(now int64) {
 	if e == nil {
 		return
 	}
-	if before := e.state.At; e.state.Adopt(now) && !e.state.HasSteps() {
-		e.full -= before - now
+	if e.full > e.state.At && e.state.Adopt(now) {
+		e.full = now + e.state.FullAfter()
 	}
 }
 
@@ -68,15 +70,29 @@ type shard struct {
 
 func (s *shard) find(id fluxgate.KeyID) *entry { return s.entries[id] }
 
-// write stores the new state of an entry, or adds one for the key, and returns
-// it.
-func (s *shard) write(e *entry, id fluxgate.KeyID, key *fluxgate.Key, bands []fluxgate.ExactBand, view *bucket.View, full int64) *entry {
-	full += view.Now
+// write stores the new state of an entry, or adds one for the key.
+func (s *shard) write(e *entry, id fluxgate.KeyID, key *fluxgate.Key, bands []fluxgate.ExactBand, view *bucket.View) {
 	if e == nil {
-		e = s.add(id, target{key.RuleSet, key.Rule}, view.Now, full)
+		var full int64
+		for i := range bands {
+			full = max(full, view.FullAfterOf(bands, i))
+		}
+		e = s.add(id, target{key.RuleSet, key.Rule}, view.Now, view.Now+full)
+	}
+	if !e.used(view.Now) {
+		e.state.Slots = e.state.Slots[:0]
 	}
 	e.state.Store(bands, view)
-	e.full = full
+	e.full = e.state.At + e.state.FullAfter()
+}
+
+// keep makes a state that of an entry, or adds one for the key, and returns it.
+func (s *shard) keep(e *entry, id fluxgate.KeyID, key *fluxgate.Key, state *bucket.State) *entry {
+	full := state.At + state.FullAfter()
+	if e == nil {
+		e = s.add(id, target{key.RuleSet, key.Rule}, state.At, full)
+	}
+	e.state, e.full = *state, full
 	return e
 }
 

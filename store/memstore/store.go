@@ -97,27 +97,27 @@ func (s *Store) settle(t *fluxgate.Taken, actual int64) fluxgate.Settlement {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	now := s.clock()
-	e := shard.find(id)
-	var view bucket.View
-	e.look(t.Bands, now, &view)
-	settled, changed := bucketmath.Settle(t, &view, actual)
+	e, state := shard.find(id), bucket.State{}
+	if e.used(now) {
+		state = e.state
+	}
+	settled, changed := bucketmath.Settle(t, &state, actual, now)
 	if changed {
-		shard.write(e, id, &t.Key, t.Bands, &view, view.FullAfter(t.Bands))
+		shard.keep(e, id, &t.Key, &state)
 	}
 	return settled
 }
 
 // Extend implements [fluxgate.Extender].
-func (s *Store) Extend(ctx context.Context, receipt *fluxgate.Receipt) (held bool, err error) {
+func (s *Store) Extend(ctx context.Context, receipt *fluxgate.Receipt) (held []bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return false, err
+		return nil, err
 	}
 	if err := fluxgate.CheckReceipt(receipt, receipt.Same(0)); err != nil {
-		return false, err
+		return nil, err
 	}
-	held = true
 	for i := range receipt.Takes {
-		held = s.extend(&receipt.Takes[i]) && held
+		held = append(held, s.extend(&receipt.Takes[i]))
 	}
 	return held, nil
 }
@@ -127,12 +127,13 @@ func (s *Store) extend(t *fluxgate.Taken) bool {
 	shard := &s.shards[s.shardOf(id)]
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	e := shard.find(id)
+	now, e := s.clock(), shard.find(id)
+	e.adopt(now)
 	var view bucket.View
-	e.look(t.Bands, s.clock(), &view)
+	e.look(t.Bands, now, &view)
 	held := view.Extend(t.Bands, t.Holder)
-	if e != nil {
-		shard.write(e, id, &t.Key, t.Bands, &view, view.FullAfter(t.Bands))
+	if held {
+		shard.write(e, id, &t.Key, t.Bands, &view)
 	}
 	return held
 }

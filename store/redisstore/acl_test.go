@@ -62,6 +62,9 @@ func underACL(t testing.TB, uri string, servers []*testenv.Server) error {
 	if err := p.everything(); err != nil {
 		return err
 	}
+	if err := s.fleet.quiet(ctx); err != nil {
+		return err
+	}
 	for _, server := range servers {
 		if _, err := server.Do(ctx, "FLUSHALL"); err != nil {
 			return err

@@ -65,7 +65,7 @@ func (r *answerReader) level() int64 {
 }
 
 // value is a stored value, or the version of one that cannot be read.
-func (r *answerReader) value() (state bucket.State, version int64) {
+func (r *answerReader) value() (state bucket.State, of int64) {
 	n := r.take(2)
 	value := r.take(int(n[0]) | int(n[1])<<8)
 	if len(value) == 1 {
@@ -73,7 +73,7 @@ func (r *answerReader) value() (state bucket.State, version int64) {
 	}
 	state, ok := decodeValue(value)
 	r.bad = r.bad || !ok
-	return state, versionMixed
+	return state, version
 }
 
 // read gives the requests of a call their answers.
@@ -86,13 +86,16 @@ func (q *scriptCall) read(reply string) (rest string, err error) {
 		}
 		a.now = now
 		a.admitted = r.byte() == 1
-		a.statuses, a.levels, a.states, a.unreadable = a.statuses[:0], a.levels[:0], a.states[:0], false
+		a.statuses, a.levels, a.states, a.slots, a.unreadable = a.statuses[:0], a.levels[:0], a.states[:0], a.slots[:0], false
 		for i := range a.demands {
 			status, first := r.status(), len(a.levels)
 			a.statuses = append(a.statuses, status)
 			if isMixed(a.demands[i].Bands) {
 				state, version := r.value()
 				a.states = append(a.states, state)
+				if slotBand(a.demands[i].Bands) >= 0 {
+					a.slots = append(a.slots, r.level(), r.level())
+				}
 				if status == fluxgate.Unavailable {
 					a.unreadable, a.version = true, version
 				}
@@ -125,7 +128,7 @@ func (q *scriptCall) read(reply string) (rest string, err error) {
 // places gives it, or in order. What the script sends are levels or states;
 // everything that people read off them is computed here, by the same arithmetic.
 func (a *shardRequest) fill(out *fluxgate.Outcome, places []int) {
-	levels, states := a.levels, a.states
+	levels, states, slots := a.levels, a.states, a.slots
 	for i := range a.demands {
 		place := i
 		if places != nil {
@@ -136,6 +139,11 @@ func (a *shardRequest) fill(out *fluxgate.Outcome, places []int) {
 		if isMixed(d.Bands) {
 			states[0].View(d.Bands, a.now, &view)
 			states = states[1:]
+			if at := slotBand(d.Bands); at >= 0 {
+				view.Levels[at], view.Steps[at].First = slots[0], slots[1]
+				view.Steps[at].Last = a.now + d.Bands[at].Period.Microseconds()
+				slots = slots[2:]
+			}
 		} else {
 			copy(view.Levels[:], levels[:len(d.Bands)])
 			levels = levels[len(d.Bands):]

@@ -26,6 +26,7 @@ import (
 //	OOM and other replies                           do not: they come at once
 //	MOVED, ASK, TRYAGAIN, NOSCRIPT                  do not: the call goes on
 //	a caller that left, Close                       do not: they are ours
+//	an answer that this process was too busy to get in time   does not, unless there is none for long
 const (
 	// failuresInRow open the breaker, and so do failuresOfRecent of the last
 	// recentCalls calls.
@@ -61,6 +62,8 @@ type breaker struct {
 	first    time.Time // the first of these
 	recent   uint16    // the last calls, one bit each: 1 if it failed
 	closedAt time.Time
+	answered time.Time // the last success
+	excused  int       // timeouts since then that were not counted
 
 	// charges is whether there is something to charge, and charging whether the
 	// node answers again but is only charged.
@@ -115,6 +118,24 @@ func countsAsFailure(err error) bool {
 	return false
 }
 
+// noticedLate is the part of the timeout after which a deadline is noticed too late.
+const noticedLate = 4
+
+// says reports whether a failed call tells something about the server: not if this process
+// was too busy to send it or to notice its answer in time, and the server has answered
+// others meanwhile. A busy process has to notice an outage too: without such an answer only
+// the first timeouts are excused. The lock of the queue is held.
+func (l *nodeQueue) says(err error, start, deadline time.Time) bool {
+	timeout, b := l.store.config.Timeout, &l.breaker
+	busy := errors.As(err, new(ownDelay)) ||
+		isTimeout(err) && (time.Since(start) <= timeout/2 || errors.Is(err, context.DeadlineExceeded) && time.Since(deadline) > timeout/noticedLate)
+	if !busy || b.excused >= failuresInRow && b.answered.Before(start) {
+		return true
+	}
+	b.excused++
+	return false
+}
+
 // noteCall records how a call over a client ended.
 func (l *nodeQueue) noteCall(client *redis.Client, err error) {
 	counts := countsAsFailure(err)
@@ -122,7 +143,7 @@ func (l *nodeQueue) noteCall(client *redis.Client, err error) {
 	defer l.mu.Unlock()
 	switch {
 	case l.client.Load() != client: // it tells nothing about the connections of the probe
-	case counts:
+	case counts && !errors.As(err, new(ownDelay)):
 		l.note(err)
 	case isAnswer(err):
 		l.note(nil)
@@ -135,7 +156,7 @@ func (l *nodeQueue) note(failure error) {
 	b := &l.breaker
 	b.recent <<= 1
 	if failure == nil {
-		b.inRow = 0
+		b.inRow, b.excused, b.answered = 0, 0, time.Now()
 		return
 	}
 	b.recent |= 1
@@ -275,7 +296,7 @@ func isAnswer(err error) bool {
 // would be late. Connecting may take longer than a call, which it tries too.
 func (l *nodeQueue) connect(life context.Context, client *redis.Client) error {
 	timeout := l.store.config.Timeout
-	ctx, cancel := context.WithTimeout(life, max(timeout, min(5*timeout, time.Second)))
+	ctx, cancel := context.WithTimeout(life, l.connectTimeout())
 	defer cancel()
 	if err := l.openConnections(ctx, client, eagerCalls); err != nil {
 		return err
@@ -300,6 +321,12 @@ func (l *nodeQueue) connect(life context.Context, client *redis.Client) error {
 		return l.openConnections(ctx, client, mostCalls)
 	}
 	return nil
+}
+
+// connectTimeout bounds opening connections.
+func (l *nodeQueue) connectTimeout() time.Duration {
+	timeout := l.store.config.Timeout
+	return max(timeout, min(5*timeout, time.Second))
 }
 
 // slow is the round trip from which on connections are opened ahead.

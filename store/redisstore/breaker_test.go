@@ -115,7 +115,7 @@ func TestBreaker_OtherCalls(t *testing.T) {
 	must(t, srv.Freeze())
 	calls := map[string]func() error{
 		"Peek":       func() error { return tr.Peek(t.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome)) },
-		"Settle":     func() error { _, err := tr.Settle(t.Context(), receipt, []int64{0}); return err },
+		"Settle":     func() error { return fluxgate.SettleError(tr.Settle(t.Context(), receipt, []int64{0})) },
 		"Reset":      func() error { return tr.Reset(t.Context(), d.Key) },
 		"Reset rule": func() error { return tr.Reset(t.Context(), fluxgate.Key{RuleSet: "set", Rule: "rule"}) },
 	}

@@ -76,11 +76,13 @@ func TestCancel_SharedCall(t *testing.T) {
 	tr.eager, tr.most = 1, 1
 	d := tr.demand(ample)
 	tr.mustTake(d)
-	// The store opens connections with a script when it starts.
+	// The store opens connections with a script when it starts, and reads the fleet state
+	// when it has subscribed.
+	must(t, tr.fleet.quiet(t.Context()))
 	calls := int64(-1)
 	until(t, "no more scripts run", func() bool {
 		before := calls
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(wakePause + 50*time.Millisecond)
 		calls = scriptCalls(t, srv)
 		return calls == before
 	})

@@ -41,10 +41,12 @@ type Config struct {
 	// not reveal whose buckets they are. All gateways must have the same. Empty
 	// means none.
 	Secret Secret
-	// Refresh is how often the fleet state is read, and so how soon a reset by
-	// another gateway takes effect. A heartbeat counts the gateways as often. 0
-	// means 2s.
+	// Refresh is how often the fleet state is read, beside after announcements of
+	// resets. A heartbeat counts the gateways as often. 0 means 2s.
 	Refresh time.Duration
+	// Gateways is how many gateways are assumed until they were counted. 0 means that
+	// it is not known, and counts as 1.
+	Gateways int
 	// Uncounted stores count the gateways and are none: for tools of operators.
 	Uncounted bool
 	// TLS is the configuration of connections if the URI begins with rediss. Nil means
@@ -123,6 +125,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("a secret has at least 16 bytes: a short one can be guessed from its check value")
 	case c.Shards < 1 || c.Shards > maxShards:
 		return c, fmt.Errorf("there must be 1 to %d shards, not %d", maxShards, c.Shards)
+	case c.Gateways < 0:
+		return c, errors.New("the number of gateways must not be negative")
 	case c.Pool.Size < 0 || c.Pool.MaxIdle < 0 || c.Pool.MinIdle < 0:
 		return c, errors.New("pool sizes must not be negative")
 	case c.Refresh < 10*time.Millisecond:

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -53,7 +54,14 @@ func (s *Store) decide(ctx context.Context, op byte, demands []fluxgate.Demand, 
 			return err
 		}
 	}
-	return s.decideParts(ctx, op, demands, out, s.split(demands, one), deadline)
+	single := splitKeys(demands)
+	var parts fluxgate.Outcome
+	if err := s.decideParts(ctx, op, single.demands, &parts, s.split(single.demands, one), deadline); err != nil {
+		return err
+	}
+	single.merge(&parts, out)
+	out.Decide(demands)
+	return nil
 }
 
 // onlyShard is the shard of all demands, if they are in one. Without a cluster
@@ -98,7 +106,7 @@ func (s *Store) newRequest(op byte, shard int, demands []fluxgate.Demand, places
 		a.demands = append(a.demands, demands[from])
 	}
 	for i := range a.demands {
-		a.keys = append(a.keys, s.names.key(&a.demands[i].Key, g))
+		a.keys = append(a.keys, s.names.keyOf(&a.demands[i].Key, a.demands[i].Bands, g))
 	}
 	return a
 }
@@ -219,7 +227,7 @@ func (s *Store) withdraw(ctx context.Context, parts []*part, deadline time.Time)
 func (s *Store) giveBack(receipt *fluxgate.Receipt) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
 	defer cancel()
-	if _, err := s.Settle(ctx, receipt, receipt.Same(0)); err != nil {
+	if err := fluxgate.SettleError(s.Settle(ctx, receipt, receipt.Same(0))); err != nil {
 		if ok, suppressed := s.notGivenBack.Allow(time.Now()); ok {
 			s.log.Warn("cannot give back the tokens of a rejected request; they refill over time", "error", s.clean(err), "suppressed", suppressed)
 		}
@@ -242,60 +250,100 @@ func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []
 			corrected[i] = max(corrected[i], t.Cost) // the server has lost the take: nothing is there to give back
 		}
 	}
-	tokens, err := s.settle(ctx, receipt, corrected)
+	tokens, errs := s.settle(ctx, receipt, corrected)
 	settled := make([]fluxgate.Settlement, len(tokens))
 	for i := range tokens {
 		settled[i] = bucketmath.Settlement(tokens[i])
+		if notSent(errs[i]) {
+			settled[i].NotSent, errs[i] = errs[i], nil
+		}
 	}
-	return settled, err
+	return settled, errors.Join(errs...)
+}
+
+// notSent reports whether a call failed before the server has run it.
+func notSent(err error) bool {
+	return errors.Is(err, fluxgate.ErrNotSent) || errors.Is(err, fluxgate.ErrRefused)
 }
 
 // Extend implements [fluxgate.Extender].
-func (s *Store) Extend(ctx context.Context, receipt *fluxgate.Receipt) (held bool, err error) {
+func (s *Store) Extend(ctx context.Context, receipt *fluxgate.Receipt) (held []bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return false, err
+		return nil, err
 	}
 	if err := fluxgate.CheckReceipt(receipt, receipt.Same(0)); err != nil {
-		return false, err
+		return nil, err
 	}
-	renewed, err := s.settle(ctx, receipt, receipt.Same(renewSlots))
-	return err == nil && !slices.Contains(renewed, 0), err
+	renewed, errs := s.settle(ctx, receipt, receipt.Same(renewSlots))
+	for _, all := range renewed {
+		held = append(held, all != 0)
+	}
+	return held, errors.Join(errs...)
 }
 
 // renewSlots is the actual cost of a settlement that only renews slots.
 const renewSlots = -1
 
-// settle corrects the takes of a receipt, and returns the tokens of each.
-func (s *Store) settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]int64, error) {
-	// In a cluster each take is a call of its own, elsewhere all share one.
+// settle corrects the takes of a receipt, and returns the tokens or the error of each.
+func (s *Store) settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) (settled []int64, errs []error) {
+	// In a cluster the takes of each bucket are a call of their own, elsewhere all share one.
 	deadline := time.Now().Add(s.config.Timeout)
+	if last, ok := ctx.Deadline(); ok && receipt.Takes[0].Source == fluxgate.FromFallback {
+		deadline = last // no request waits for what the fallback granted, and the answer must not be lost
+	}
 	var requests []*shardRequest
 	for i, cost := range actual {
 		t := &receipt.Takes[i]
-		if i == 0 || s.nodes.cluster {
+		if i == 0 || s.nodes.cluster && t.Key.ID != receipt.Takes[i-1].Key.ID {
 			shard := 0
 			if s.nodes.cluster {
 				shard = s.names.shard(t.Key.ID)
 			}
 			requests = append(requests, newShardRequest(opSettle, shard, deadline))
 		}
-		a := requests[len(requests)-1]
-		a.takes = append(a.takes, *t)
-		a.actual = append(a.actual, cost)
-		a.keys = append(a.keys, s.names.key(&t.Key, s.fleet.generations()))
+		s.addTake(requests[len(requests)-1], t, cost)
 	}
 	for _, a := range requests {
 		s.submit(a)
 	}
-	settled := make([]int64, 0, len(receipt.Takes))
-	var failures []error
 	for _, a := range requests {
-		if err := s.await(ctx, a); err != nil {
-			failures = append(failures, err)
+		err := s.await(ctx, a)
+		if errors.Is(err, errSplit) {
+			err = s.settleByKey(ctx, a)
+		}
+		errs = append(errs, slices.Repeat([]error{err}, len(a.takes))...)
+		if err != nil {
 			settled = append(settled, make([]int64, len(a.takes))...)
 			continue
 		}
 		settled = append(settled, a.tokens...)
 	}
-	return settled, errors.Join(failures...)
+	return settled, errs
+}
+
+func (s *Store) addTake(a *shardRequest, t *fluxgate.Taken, actual int64) {
+	a.takes, a.actual = append(a.takes, *t), append(a.actual, actual)
+	a.keys = append(a.keys, s.names.keyOf(&t.Key, t.Bands, s.fleet.generations()))
+}
+
+// settleByKey settles a take whose two keys are on two nodes.
+func (s *Store) settleByKey(ctx context.Context, a *shardRequest) error {
+	t := &a.takes[0]
+	var failures []error
+	a.tokens = append(a.tokens[:0], 0)
+	for i, part := range splitTake(t) {
+		single := newShardRequest(opSettle, a.shard, a.deadline)
+		s.addTake(single, &part, a.actual[0])
+		s.submit(single)
+		switch err := s.await(ctx, single); {
+		case err != nil:
+			failures = append(failures, err)
+		case i == 0 || a.actual[0] == renewSlots: // the slots have no tokens
+			a.tokens[0] = single.tokens[0]
+		}
+	}
+	if err := errors.Join(failures...); err != nil && (len(failures) == 1 || !notSent(failures[0]) || !notSent(failures[1])) {
+		return fmt.Errorf("%w: %v", ErrUnavailable, err) //nolint:errorlint // one of the keys may have been settled
+	}
+	return errors.Join(failures...)
 }

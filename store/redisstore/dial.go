@@ -72,7 +72,7 @@ var errDemoted = errors.New("the server is no longer the master")
 
 // watch closes the connections to a former master.
 func (d *dials) watch(conn net.Conn, turn uint64) (net.Conn, error) {
-	w := &watchedSocket{watchedConn: watchedConn{Conn: conn, dials: d}}
+	w := &watchedConn{Conn: conn, dials: d}
 	to := conn.RemoteAddr().String()
 	var stale []*watchedConn
 	d.mu.Lock()
@@ -89,17 +89,12 @@ func (d *dials) watch(conn net.Conn, turn uint64) (net.Conn, error) {
 		}
 		d.master, d.since = to, turn
 	}
-	d.open[&w.watchedConn] = struct{}{}
+	d.open[w] = struct{}{}
 	d.mu.Unlock()
 	for _, other := range stale {
 		_ = other.Close()
 	}
-	// The client checks idle sockets through SyscallConn.
-	if socket, ok := conn.(syscall.Conn); ok {
-		w.socket = socket
-		return w, nil
-	}
-	return &w.watchedConn, nil
+	return likeSocket(w, conn), nil
 }
 
 // watchedConn is a connection that is tracked until it is closed.
@@ -116,14 +111,18 @@ func (c *watchedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// watchedSocket is a watchedConn that is a socket.
-type watchedSocket struct {
-	watchedConn
-	socket syscall.Conn
+// likeSocket returns a connection that wraps another, with its SyscallConn if that is a
+// socket: go-redis checks idle ones.
+func likeSocket(c, wrapped net.Conn) net.Conn {
+	type socket = syscall.Conn
+	if s, ok := wrapped.(socket); ok {
+		return struct {
+			net.Conn
+			socket
+		}{c, s}
+	}
+	return c
 }
-
-// SyscallConn implements [syscall.Conn].
-func (s *watchedSocket) SyscallConn() (syscall.RawConn, error) { return s.socket.SyscallConn() }
 
 func (d *dials) done() error {
 	d.mu.Lock()

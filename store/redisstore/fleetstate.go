@@ -25,7 +25,7 @@ var ErrDisagrees = errors.New("this gateway disagrees with the others")
 
 // format is the version of keys and values. Gateways with another format do not
 // start.
-const format = "1"
+const format = "2"
 
 // The fields of the fleet state.
 const (
@@ -48,13 +48,16 @@ type fleetState struct {
 
 	mu      sync.Mutex // held while resets change
 	resets  atomic.Pointer[generations]
-	since   atomic.Int64 // when the fleet state was first written, by the server's clock
+	changes atomic.Uint64 // of resets
+	since   atomic.Int64  // when the fleet state was first written, by the server's clock
 	soon    chan struct{}
 	trouble atomic.Pointer[error]
+
+	announcements
 }
 
 func newFleetState(ctx context.Context, s *Store) (*fleetState, error) {
-	r := &fleetState{store: s, soon: make(chan struct{}, 1)}
+	r := &fleetState{store: s, soon: make(chan struct{}, 1), announcements: newAnnouncements()}
 	r.resets.Store(&generations{})
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // never fails
@@ -177,6 +180,7 @@ func (r *fleetState) adopt(found map[string]string) (lost generations) {
 	}
 	if !maps.Equal(next, current) {
 		r.resets.Store(&next)
+		r.changes.Add(1)
 	}
 	return lost
 }
@@ -192,6 +196,7 @@ func (r *fleetState) note(field string, generation int64, forget []string) {
 	}
 	next.tidy()
 	r.resets.Store(&next)
+	r.changes.Add(1)
 }
 
 func (r *fleetState) generations() generations { return *r.resets.Load() }
@@ -204,18 +209,22 @@ func (r *fleetState) keep(life context.Context) {
 	every := time.NewTicker(r.store.config.Refresh)
 	defer every.Stop()
 	disagrees := logthrottle.New(time.Minute)
-	r.store.heartbeat.send(life)
 	for {
+		announced := false
 		select {
 		case <-every.C:
 		case <-r.soon:
+		case <-r.announced:
+			announced = true
 		case <-life.Done():
 			return
 		}
-		r.store.nodes.refreshSoon() // a master that is cut off does not redirect
+		if !announced {
+			r.store.nodes.refreshSoon() // a master that is cut off does not redirect
+		}
 		ctx, cancel := context.WithTimeout(life, time.Second)
 		err := r.refresh(ctx)
-		if err == nil {
+		if err == nil && !announced {
 			r.store.heartbeat.send(ctx)
 		}
 		cancel()
@@ -263,9 +272,11 @@ func (r *fleetState) refresh(ctx context.Context) error {
 	return nil
 }
 
-func (r *fleetState) wake() {
+func (r *fleetState) wake() { signal(r.soon) }
+
+func signal(c chan<- struct{}) {
 	select {
-	case r.soon <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

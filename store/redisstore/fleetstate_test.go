@@ -105,7 +105,7 @@ func TestFleetState_Disagreement(t *testing.T) {
 	// A gateway that agrees still starts: the others have changed nothing.
 	openStore(t, server.URI(), first)
 
-	for field, value := range map[string]string{fieldFormat: "2", fieldSalt: "not hexadecimal"} {
+	for field, value := range map[string]string{fieldFormat: "not the format", fieldSalt: "not hexadecimal"} {
 		if _, err := server.Do(t.Context(), "HSET", prefix+":fleet", field, value); err != nil {
 			t.Fatal(err)
 		}

@@ -92,6 +92,9 @@ func (s *Store) Health(ctx context.Context) Health {
 			h.Warnings = append(h.Warnings, n.Addr+" is a replica: a failover is under way, or the address is wrong")
 		}
 	}
+	if err := s.fleet.quiet(ctx); err != nil {
+		h.Warnings = append(h.Warnings, err.Error())
+	}
 	if h.Uncovered > 0 {
 		h.Warnings = append(h.Warnings, fmt.Sprintf("no server is known for %d of %d shards", h.Uncovered, s.config.Shards))
 	}
@@ -186,6 +189,13 @@ func (l *nodeQueue) failing() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.breaker.inRow > 0
+}
+
+// answers reports whether a call was answered a moment ago.
+func (l *nodeQueue) answers() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.breaker.answered) < l.store.config.Timeout/2
 }
 
 // nodeInfo is what a node answered to INFO, for a while.

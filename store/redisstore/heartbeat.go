@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	_ "embed"
@@ -54,7 +55,11 @@ func newHeartbeat(s *Store) *heartbeat {
 
 // Gateways implements [fluxgate.GatewayCounter]. It does not change while Redis
 // does not answer. It is at least 1.
-func (s *Store) Gateways() int { return max(1, int(s.heartbeat.count.Load())) }
+func (s *Store) Gateways() int { return max(1, cmp.Or(s.Counted(), s.config.Gateways)) }
+
+// Counted returns how many gateways there were when Redis last counted them, and 0
+// before it has.
+func (s *Store) Counted() int { return int(s.heartbeat.count.Load()) }
 
 // gateways is the key of the record of the gateways.
 func (n *names) gateways() string { return n.prefix + "gateways" }

@@ -88,7 +88,7 @@ func TestHolders_Lost(t *testing.T) {
 				for range r.IntN(3) { // a long request renews
 					time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond)
 					sent := time.Now().UnixMicro()
-					if ok, err := s.Extend(t.Context(), receipt); err != nil || !ok {
+					if ok, err := s.Extend(t.Context(), receipt); err != nil || !ok[0] {
 						t.Errorf("a slot could not be renewed: %t, %v", ok, err)
 						return
 					}

@@ -31,6 +31,15 @@ func (n *names) shard(id fluxgate.KeyID) int {
 	return int(binary.LittleEndian.Uint64(id[:8]) % uint64(len(n.tags)))
 }
 
+// keyOf is the key of a bucket set with these bands: of its holders if they are all it has.
+func (n *names) keyOf(k *fluxgate.Key, bands []fluxgate.ExactBand, g generations) string {
+	name := n.key(k, g)
+	if len(bands) == 1 && slotBand(bands) == 0 {
+		return holdersOf(name)
+	}
+	return name
+}
+
 // key is a key's name.
 func (n *names) key(k *fluxgate.Key, g generations) string {
 	var space [128]byte
@@ -53,6 +62,9 @@ func (n *names) probe(shard int) string { return n.prefix + "{" + n.tags[shard] 
 
 // fleet is the key of the fleet state.
 func (n *names) fleet() string { return n.prefix + "fleet" }
+
+// resets is the channel on which resets are announced.
+func (n *names) resets() string { return n.prefix + "resets" }
 
 // generations is when each rule and rule set was last reset, by its field in
 // the fleet state. A rule of a new generation has new keys, so all of its

@@ -41,7 +41,7 @@ func TestMemory_PerBucket(t *testing.T) {
 		{Capacity: 1_000, Refill: 7 * 24 * time.Hour},
 		{Capacity: 10_000, Refill: 30 * 24 * time.Hour},
 	}
-	for count, most := range map[int]float64{1: 180, 3: 215} {
+	for count, most := range map[int]float64{1: 200, 3: 250} {
 		t.Run(strconv.Itoa(count)+" bands", func(t *testing.T) {
 			server := testenv.StartStandalone(t, testenv.Config{})
 			p := newProbe(t, openStore(t, server.URI(), Config{}))

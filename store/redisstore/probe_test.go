@@ -37,12 +37,14 @@ func TestProbe_ClusterDown(t *testing.T) {
 	masters := tr.masters()
 	shard := tr.shardsOn(masters[1])[0]
 	d, l := tr.demandIn(shard, ample), tr.nodes.queue(shard)
-	cold := tr.demandIn(tr.shardsOn(masters[0])[0], ample)
+	far := tr.shardsOn(masters[0])[0]
+	cold, frozen := tr.demandIn(far, ample), tr.nodes.queue(far)
 	tr.mustTake(d)
 	must(t, masters[0].Freeze())
-	for range failuresInRow {
+	until(t, "the breaker of the frozen master opens", func() bool {
 		_, _ = tr.take(cold)
-	}
+		return frozen.outage() != nil
+	})
 	until(t, "the cluster refuses calls", func() bool { _, err := tr.take(d); return err != nil && strings.Contains(err.Error(), "CLUSTERDOWN") })
 	until(t, "the breaker opens", func() bool { _, _ = tr.take(d); return l.outage() != nil })
 	until(t, "the cluster is up again", func() bool { _, err := tr.take(d); return err == nil })

@@ -19,22 +19,35 @@ const (
 
 var _ fluxgate.ResetForgetter = (*Store)(nil)
 
-// Reset implements [fluxgate.Store]. Other gateways see the reset of a rule or
-// a rule set when they next read the fleet state.
+// Reset implements [fluxgate.Store]. The reset of a rule or a rule set is announced
+// to the other gateways, which then read the fleet state.
 func (s *Store) Reset(ctx context.Context, what fluxgate.Key) error {
 	if what.ID != (fluxgate.KeyID{}) && what.RuleSet != "" {
 		ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 		defer cancel()
-		name := s.names.key(&what, s.fleet.generations())
-		for _, key := range []string{name, holdersOf(name)} { // on two nodes while their slot moves
-			err := s.nodes.onMaster(ctx, key, func(ctx context.Context, c commander) error { return c.Del(ctx, key).Err() })
-			if err != nil {
-				return s.resetError(err)
-			}
-		}
-		return nil
+		return s.resetError(s.deleteBucket(ctx, s.names.key(&what, s.fleet.generations())))
 	}
 	_, err := s.newGeneration(ctx, what, "")
+	return err
+}
+
+// deleteBucket deletes a bucket and its holders by one command: a request between two would
+// get the answer of a bucket without holders, or lose its slot. Only while their slot moves
+// they may be on two nodes.
+func (s *Store) deleteBucket(ctx context.Context, name string) error {
+	keys, split := []string{name, holdersOf(name)}, false
+	err := s.nodes.onMaster(ctx, name, func(ctx context.Context, c commander) error {
+		err := c.Del(ctx, keys...).Err()
+		if split = refusalOf(err) == tryAgain; split {
+			return nil
+		}
+		return err
+	})
+	for _, key := range keys {
+		if split && err == nil {
+			err = s.nodes.onMaster(ctx, key, func(ctx context.Context, c commander) error { return c.Del(ctx, key).Err() })
+		}
+	}
 	return err
 }
 
@@ -90,8 +103,8 @@ func (s *Store) count(ctx context.Context, ruleSet, field, mark string, forget [
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
 	known := s.fleet.generations()
-	args := make([]any, 0, 5+2*len(forget))
-	args = append(args, field, known[field], known.last(ruleSet), "mark/"+field, mark)
+	args := make([]any, 0, 6+2*len(forget))
+	args = append(args, field, known[field], known.last(ruleSet), "mark/"+field, mark, s.names.resets())
 	for _, f := range forget {
 		args = append(args, f, "mark/"+f)
 	}
@@ -101,13 +114,14 @@ func (s *Store) count(ctx context.Context, ruleSet, field, mark string, forget [
 		if err != nil {
 			return err
 		}
-		if len(answer) != 2 {
+		if len(answer) != 3 {
 			return fmt.Errorf("the script answered %d values", len(answer))
 		}
 		if did = answer[1] == 1; !did {
 			forget = nil // the gateway that did it has forgotten them
 		}
 		s.fleet.note(field, answer[0], forget)
+		s.fleet.noteAnnounced(answer[2] == 1)
 		return nil
 	})
 	return did, s.resetError(err)

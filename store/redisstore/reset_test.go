@@ -29,11 +29,9 @@ func populate(t testing.TB, s *Store, server *testenv.Server, n int, d fluxgate.
 	defer conn.Close()
 	state := bucket.State{At: time.Now().UnixMicro()}
 	for _, b := range d.Bands {
-		state.Slots = append(state.Slots, bucket.Slot{ID: b.ID, Used: b.Limit, Limit: b.Limit})
+		state.Slots = append(state.Slots, bucket.Slot{ID: b.ID, Used: b.Limit, Limit: b.Limit, Rate: b.Rate, Tick: b.Tick})
 	}
-	var view bucket.View
-	state.View(d.Bands, state.At, &view)
-	value, lifetime := encodeValue(&state), fmt.Sprint(view.FullAfter(d.Bands)/1_000)
+	value, lifetime := encodeValue(&state), fmt.Sprint(state.FullAfter()/1_000)
 	replies := make(chan error, 1)
 	go func() {
 		r := bufio.NewReaderSize(conn, 1<<20)

@@ -68,32 +68,22 @@ func (c scriptClient) decide(now int64, requests ...*shardRequest) (map[string]i
 
 // encodeValue writes a bucket set as docs/redis.md says it is stored.
 func encodeValue(s *bucket.State) []byte {
-	mixed := s.HasSteps()
-	b := appendInteger([]byte{versionBuckets}, s.At, 7)
-	if mixed {
-		b[0] = versionMixed
-		b = appendInteger(b, s.Hold, 7)
-	}
+	b := appendInteger([]byte{version}, s.At, 7)
 	for _, slot := range s.Slots {
-		if mixed {
-			b = append(b, byte(slot.Kind))
+		tag := recordTag(&fluxgate.ExactBand{ID: slot.ID, Kind: slot.Kind, Tick: slot.Tick})
+		if slot.Since > 0 {
+			tag |= keptTag
 		}
-		b = appendInteger(b, int64(slot.ID), 3)
-		b = appendInteger(b, slot.Used, 7)
-		b = appendInteger(b, slot.Limit, 7)
-		switch slot.Kind {
-		case bucket.Quota:
-			b = appendInteger(b, slot.Steps.End, 7)
-		case bucket.Window:
-			b = appendInteger(b, slot.Steps.Newest, 7)
-			b = appendInteger(b, slot.Steps.Length, 7)
-			for _, units := range slot.Steps.Counts {
-				b = appendInteger(b, units, 7)
-			}
+		b = appendInteger(b, int64(tag), 4)
+		for _, field := range fieldsOf(&slot) {
+			b = appendInteger(b, *field, 7)
+		}
+		if slot.Since > 0 {
+			b = appendInteger(b, slot.Since, 7)
 		}
 	}
-	if s.Hold > 0 && !mixed {
-		b = appendInteger(b, s.Hold, 7)
+	if s.Hold > 0 {
+		b = appendInteger(appendInteger(b, holdTag, 4), s.Hold, 7)
 	}
 	return b
 }
@@ -454,16 +444,14 @@ func (a *agreement) finish(got *shardRequest, i int, fits bool, v *bucket.View) 
 	default:
 		a.done["clock adopted"]++
 	}
-	a.written[key] = a.now + v.FullAfter(d.Bands)
+	a.written[key] = a.now + state.FullAfter()
 }
 
 func (a *agreement) replaySettle(got *shardRequest) {
 	for i := range got.takes {
 		t, key := &got.takes[i], got.keys[i]
 		state := a.state(key)
-		var v bucket.View
-		state.View(t.Bands, a.now, &v)
-		tokens, changed := v.Settle(t.Bands, bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due}, got.actual[i])
+		tokens, changed := state.Settle(t.Bands, bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due}, got.actual[i], a.now)
 		if got.tokens[i] != tokens {
 			a.t.Fatalf("step %d: settled %d tokens in Lua, %d in Go; %+v to %d at %d", a.steps, got.tokens[i], tokens, *t, got.actual[i], a.now)
 		}
@@ -476,8 +464,7 @@ func (a *agreement) replaySettle(got *shardRequest) {
 			a.done["settled to nothing"]++
 		}
 		if changed {
-			state.Store(t.Bands, &v)
-			a.written[key] = a.now + v.FullAfter(t.Bands)
+			a.written[key] = a.now + state.FullAfter()
 		}
 	}
 }
@@ -517,7 +504,9 @@ func (a *agreement) call() {
 			a.done["full again"]++
 		}
 		if got != want {
-			a.t.Fatalf("before step %d: %s expires at %d ms in Lua, %d in Go (now %d µs)", a.steps, key, got, want, a.now)
+			stored, _ := a.client.Get(a.t.Context(), key).Result()
+			in, _ := decodeValue(stored)
+			a.t.Fatalf("before step %d: %s expires at %d ms in Lua, %d in Go (now %d µs): %+v and %+v", a.steps, key, got, want, a.now, in, a.states[key])
 		}
 	}
 }

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
@@ -146,6 +147,9 @@ func (q *scriptCall) addDemands(a *shardRequest, before int) {
 		q.answer = append(q.answer, 'B')
 		if isMixed(d.Bands) {
 			q.answer = append(q.answer, "I2c0"...)
+			if slotBand(d.Bands) >= 0 {
+				q.answer = append(q.answer, "dd"...)
+			}
 			continue
 		}
 		for range d.Bands {
@@ -196,14 +200,15 @@ func (q *scriptCall) addSettle(a *shardRequest, before int) {
 // addHolder names the holder of a demand or settlement whose bands limit how many
 // requests there are at the same time.
 func (q *scriptCall) addHolder(number int, key string, bands []fluxgate.ExactBand, id fluxgate.HolderID) {
-	for i := range bands {
-		if bands[i].Kind == bucket.Concurrency {
-			q.holders = binary.LittleEndian.AppendUint16(q.holders, uint16(number))
-			q.holders = binary.LittleEndian.AppendUint16(q.holders, q.keyNumber(holdersOf(key), -1).number)
-			q.holders = append(q.holders, id[:]...)
-			return
-		}
+	if slotBand(bands) < 0 {
+		return
 	}
+	if len(bands) > 1 {
+		key = holdersOf(key)
+	}
+	q.holders = binary.LittleEndian.AppendUint16(q.holders, uint16(number))
+	q.holders = binary.LittleEndian.AppendUint16(q.holders, q.keyNumber(key, -1).number)
+	q.holders = append(q.holders, id[:]...)
 }
 
 // keyNumber adds a key that a request names.
@@ -239,12 +244,11 @@ func (q *scriptCall) appendPlace(b []byte, key string, bands []fluxgate.ExactBan
 		}
 		for i := range bands {
 			band := &bands[i]
-			q.body = binary.LittleEndian.AppendUint32(q.body, band.ID)
+			q.body = binary.LittleEndian.AppendUint32(q.body, recordTag(band))
 			q.body = appendDoubles(q.body, band.Unit, band.Rate, band.Limit, band.Max, band.Tick)
 			if !mixed {
 				continue
 			}
-			q.body = append(q.body, byte(band.Kind))
 			switch band.Kind {
 			case bucket.Quota:
 				q.body = appendDoubles(q.body, band.Edges[0], band.Edges[1], band.Edges[2], band.Period.Microseconds())
@@ -277,6 +281,11 @@ func isMixed(bands []fluxgate.ExactBand) bool {
 		}
 	}
 	return false
+}
+
+// slotBand is the band that limits how many requests there are at the same time, or -1.
+func slotBand(bands []fluxgate.ExactBand) int {
+	return slices.IndexFunc(bands, func(b fluxgate.ExactBand) bool { return b.Kind == bucket.Concurrency })
 }
 
 func appendDoubles(b []byte, numbers ...int64) []byte {

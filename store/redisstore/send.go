@@ -20,7 +20,13 @@ func (l *nodeQueue) send(batch []*shardRequest) (all bool) {
 	groups := l.store.group(batch)
 	// A context that ends, not only a deadline: nothing else bounds the wait
 	// for a connection that is neither opened nor refused.
-	ctx, cancel := context.WithDeadline(context.Background(), latest(batch))
+	start, deadline := time.Now(), latest(batch)
+	// Half of the timeout at least: its requests may have waited here for most of their
+	// time, and a call that is given up costs a connection.
+	if least := start.Add(l.store.config.Timeout / 2); deadline.Before(least) {
+		deadline = least
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
 	commands := make([]*redis.Cmd, len(groups))
 	client, scripts := l.client.Load(), l.scripts.Load()
@@ -28,7 +34,6 @@ func (l *nodeQueue) send(batch []*shardRequest) (all bool) {
 		q.build(l.store.now())
 		commands[i] = redis.NewCmd(ctx, q.args...)
 	}
-	start := time.Now()
 	process(ctx, client, groups, commands)
 	var failure error
 	answered := false
@@ -41,8 +46,7 @@ func (l *nodeQueue) send(batch []*shardRequest) (all bool) {
 			_, err = q.read(reply)
 		}
 		all = all && err == nil
-		// A call whose requests had waited here for most of their time tells nothing.
-		if countsAsFailure(err) && (!isTimeout(err) || time.Since(start) > l.store.config.Timeout/2) {
+		if countsAsFailure(err) {
 			failure = err
 		}
 		answered = answered || isAnswer(err)
@@ -51,7 +55,7 @@ func (l *nodeQueue) send(batch []*shardRequest) (all bool) {
 	// Before the callers know: their next requests must find the breaker open.
 	// A former client tells nothing about the connections of the probe.
 	l.mu.Lock()
-	if (failure != nil || answered) && l.client.Load() == client {
+	if l.client.Load() == client && (failure == nil && answered || failure != nil && l.says(failure, start, deadline)) {
 		l.note(failure)
 	}
 	l.mu.Unlock()
@@ -140,7 +144,7 @@ func (l *nodeQueue) deliver(q *scriptCall, err error) {
 			l.store.answer(a, fmt.Errorf("%w: %w: %w", ErrUnavailable, fluxgate.ErrRefused, l.store.clean(err)))
 		case why == ran:
 			l.store.answer(a, fmt.Errorf("%w: %w", ErrUnavailable, l.store.clean(err)))
-		case why == tryAgain && len(q.batch) == 1 && len(a.keys) > 1:
+		case why == tryAgain && len(q.batch) == 1 && !a.hasOneKey():
 			l.store.answer(a, errSplit)
 		default:
 			again = append(again, a)

@@ -42,6 +42,7 @@ type shardRequest struct {
 	statuses []fluxgate.Status
 	levels   []int64        // before the take, band by band
 	states   []bucket.State // instead, of demands whose bands are not all token buckets
+	slots    []int64        // of demands that limit concurrency: how many are held, and when the first ends
 	tokens   []int64        // of a settle, take by take
 	// unreadable says that the state of one of the keys cannot be read, and
 	// version what it calls itself.
@@ -52,6 +53,17 @@ type shardRequest struct {
 	state atomic.Int32
 	done  chan struct{} // has room for the answer
 	timer *time.Timer   // of its caller
+}
+
+// hasOneKey reports whether a request names one key.
+func (a *shardRequest) hasOneKey() bool {
+	switch {
+	case len(a.keys) > 1:
+		return false
+	case a.op == opSettle:
+		return len(a.takes[0].Bands) == 1 || slotBand(a.takes[0].Bands) < 0
+	}
+	return len(a.demands[0].Bands) == 1 || slotBand(a.demands[0].Bands) < 0
 }
 
 // nothingReadable reports whether no demand of a take or a peek could be

@@ -39,8 +39,9 @@ type Store struct {
 }
 
 var (
-	_ fluxgate.Store   = (*Store)(nil)
-	_ fluxgate.Charger = (*Store)(nil)
+	_ fluxgate.Store        = (*Store)(nil)
+	_ fluxgate.Charger      = (*Store)(nil)
+	_ fluxgate.ResetCounter = (*Store)(nil)
 )
 
 // New returns a store on the servers of a client. It opens connections of its
@@ -93,7 +94,9 @@ func open(ctx context.Context, target target, config Config) (*Store, error) {
 		return nil, fmt.Errorf("creating a Redis store: %w", s.clean(err))
 	}
 	s.heartbeat = newHeartbeat(s)
+	s.heartbeat.send(ctx)
 	s.work.Go(s.fleet.keep)
+	s.work.Go(s.fleet.listen)
 	for _, l := range s.nodes.known() {
 		s.work.Go(func(life context.Context) { _ = l.connect(life, l.client.Load()) }) // calls show what is wrong
 	}
@@ -160,6 +163,7 @@ func (s *Store) submit(a *shardRequest) {
 var (
 	errNoNode = errors.New("no server is known for the shard")
 	errLate   = fmt.Errorf("%w: no answer in time", ErrUnavailable)
+	errBusy   = fmt.Errorf("%w: no answer in time, while it answers other calls: this gateway is too busy", ErrUnavailable)
 )
 
 // await waits for a request, and counts how it ended.
@@ -174,7 +178,11 @@ func (s *Store) await(ctx context.Context, a *shardRequest) error {
 	}
 	switch l := s.nodes.queue(shard); {
 	case l != nil:
-		l.count(asked, err, err != nil && isReply(a, err))
+		reply := err != nil && isReply(a, err)
+		if err == errLate && l.answers() { //nolint:errorlint // not wrapped
+			err = errBusy
+		}
+		l.count(asked, err, reply)
 	case err != nil:
 		if ok, suppressed := s.noNode.Allow(time.Now()); ok {
 			s.log.Warn("no Redis server is known for some buckets; their rules are decided by their onFailure",

@@ -136,6 +136,17 @@ func connect(options redis.Options, addr string, config Config) *redis.Client {
 	if options.MaxIdleConns > 0 {
 		options.MaxIdleConns = max(options.MaxIdleConns, mostCalls) // or calls open and close connections all the time
 	}
+	dial := options.Dialer
+	if dial == nil {
+		dial = redis.NewDialer(&options)
+	}
+	options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return readLate(conn, config.Timeout), nil
+	}
 	return redis.NewClient(&options)
 }
 

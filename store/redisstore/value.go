@@ -1,13 +1,60 @@
 package redisstore
 
-import "github.com/fluxgate/fluxgate/internal/bucket"
-
-// The versions of stored values: of one whose bands are all token buckets, and of
-// any other.
-const (
-	versionBuckets = 1
-	versionMixed   = 2
+import (
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/bucket"
 )
+
+// version is that of stored values. A value of another version cannot be read.
+const version = 3
+
+// The tag of a record: the id of its band, its kind, its tick as a power of 1,000
+// microseconds, and whether it is kept.
+const (
+	kindShift = 24
+	tickShift = 28
+	keptTag   = 1 << 31
+	holdTag   = 15 << kindShift // how long requests wait
+)
+
+// recordFields are the fields of a record after its tag, each a number of 7 bytes.
+// lua/kinds.lua has the same, and docs/redis.md has them as a table.
+var recordFields = map[bucket.Kind][]string{
+	bucket.TokenBucket: {"used", "limit", "rate"},
+	bucket.Quota:       {"used", "limit", "end", "longest"},
+	bucket.Window:      {"used", "limit", "newest", "length", "counts"},
+}
+
+// fieldsOf are the numbers of a slot, in the order of recordFields.
+func fieldsOf(s *bucket.Slot) []*int64 {
+	fields := []*int64{&s.Used, &s.Limit}
+	switch s.Kind {
+	case bucket.TokenBucket:
+		fields = append(fields, &s.Rate)
+	case bucket.Quota:
+		fields = append(fields, &s.Steps.End, &s.Steps.Longest)
+	case bucket.Window:
+		fields = append(fields, &s.Steps.Newest, &s.Steps.Length)
+		for i := range s.Steps.Counts {
+			fields = append(fields, &s.Steps.Counts[i])
+		}
+	case bucket.Concurrency: // in a sorted set of its own
+	}
+	return fields
+}
+
+// ticks are the lengths of ticks by their code.
+var ticks = [...]int64{1, 1_000, 1_000_000}
+
+func recordTag(b *fluxgate.ExactBand) uint32 {
+	tag := b.ID | uint32(b.Kind)<<kindShift
+	for code, tick := range ticks {
+		if b.Tick == tick {
+			tag |= uint32(code) << tickShift
+		}
+	}
+	return tag
+}
 
 // valueReader reads a value as lua/decide.lua packs it.
 type valueReader struct {
@@ -33,37 +80,36 @@ func decodeValue(value string) (s bucket.State, ok bool) {
 		return s, true
 	}
 	r := &valueReader{rest: value}
-	version := r.integer(1)
+	known := r.integer(1) == version
 	s.At = r.integer(7)
-	if version == versionMixed {
-		s.Hold = r.integer(7)
-	}
-	for len(r.rest) > 7 && len(s.Slots) < bucket.MaxBands {
-		var slot bucket.Slot
-		if version == versionMixed {
-			slot.Kind = bucket.Kind(r.integer(1))
+	for known && r.rest != "" && !r.bad {
+		tag := r.integer(4)
+		if tag == holdTag {
+			s.Hold = r.integer(7)
+			break
 		}
-		slot.ID, slot.Used, slot.Limit = uint32(r.integer(3)), r.integer(7), r.integer(7)
-		switch slot.Kind {
-		case bucket.TokenBucket:
-		case bucket.Quota:
-			slot.Steps = &bucket.Steps{End: r.integer(7)}
-		case bucket.Window:
-			slot.Steps = &bucket.Steps{Newest: r.integer(7), Length: r.integer(7)}
-			for i := range slot.Steps.Counts {
-				slot.Steps.Counts[i] = r.integer(7)
-			}
-			r.bad = r.bad || slot.Steps.Length <= 0
-		case bucket.Concurrency:
-			slot.Steps = &bucket.Steps{First: r.integer(7), Last: r.integer(7)}
-		default:
-			r.bad = true
-		}
-		s.Slots = append(s.Slots, slot)
+		s.Slots = append(s.Slots, r.slot(uint32(tag)))
 	}
-	if version == versionBuckets && len(r.rest) == 7 {
-		s.Hold = r.integer(7)
+	return s, known && !r.bad && r.rest == "" && len(s.Slots) > 0 && len(s.Slots) <= 2*bucket.MaxBands
+}
+
+// slot reads the record with a tag.
+func (r *valueReader) slot(tag uint32) bucket.Slot {
+	slot := bucket.Slot{ID: tag & (1<<kindShift - 1), Kind: bucket.Kind(tag >> kindShift & 15)}
+	code := int(tag &^ keptTag >> tickShift)
+	if recordFields[slot.Kind] == nil || code >= len(ticks) {
+		r.bad = true
+		return slot
 	}
-	known := version == versionBuckets || version == versionMixed
-	return s, known && !r.bad && r.rest == "" && len(s.Slots) > 0
+	if slot.Tick = ticks[code]; slot.Kind != bucket.TokenBucket {
+		slot.Steps = new(bucket.Steps)
+	}
+	for _, field := range fieldsOf(&slot) {
+		*field = r.integer(7)
+	}
+	if tag >= keptTag {
+		slot.Since = r.integer(7)
+	}
+	r.bad = r.bad || slot.Kind == bucket.TokenBucket && slot.Rate == 0 || slot.Kind == bucket.Window && slot.Steps.Length == 0
+	return slot
 }

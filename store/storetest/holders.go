@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"crypto/rand"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,8 +14,10 @@ var holderChecks = []Check{
 	{"concurrency releases a slot once", concurrencyReleasesOnce},
 	{"concurrency takes the slot of a lost holder back after its hold", concurrencyLostHolder},
 	{"concurrency keeps a slot that is renewed, and renews no lost one", concurrencyExtend},
+	{"concurrency renews the other slots of a request that has lost one", concurrencyLostInPart},
 	{"concurrency of a request that is refused is not held", concurrencyRefused},
 	{"concurrency takes slots back when the clock has stepped back", concurrencyClockStepsBack},
+	{"concurrency does not bind a demand without a holder", concurrencyWithoutHolder},
 }
 
 // slots is a demand for a slot of a fresh concurrency band, which is lost after a minute.
@@ -100,11 +103,7 @@ func concurrencyExtend(t testing.TB, b Backend) {
 	d := f.slots(1)
 	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.mustTake(d))
 	extend := func() bool {
-		held, err := extender.Extend(f.Context(), receipt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return held
+		return slices.Equal(extended(f, extender, receipt), []bool{true})
 	}
 	for range 3 {
 		f.Advance(59 * time.Second)
@@ -119,6 +118,36 @@ func concurrencyExtend(t testing.TB, b Backend) {
 		t.Error("a slot that was lost is renewed")
 	}
 	f.mustTake(again(d))
+}
+
+func extended(f *fixture, extender fluxgate.Extender, receipt *fluxgate.Receipt) []bool {
+	held, err := extender.Extend(f.Context(), receipt)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return held
+}
+
+func concurrencyLostInPart(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	extender := b.Store.(fluxgate.Extender)
+	lost, kept, plain := f.slots(1), f.slots(1), f.demand(5, band("", 10, 1, time.Hour))
+	all := []fluxgate.Demand{lost, plain, kept}
+	receipt := fluxgate.NewReceipt(all, f.mustTake(all...))
+	f.Advance(30 * time.Second)
+	f.reset(lost.Key)
+	f.mustTake(again(lost))
+	for range 3 {
+		if got := extended(f, extender, receipt); !slices.Equal(got, []bool{false, true, true}) {
+			t.Fatalf("held are %t, want all but the first", got)
+		}
+		f.mustReject(again(kept))
+		f.Advance(50 * time.Second)
+	}
+	if settled := f.settleEach(receipt, 1, 2, 1); settled[1].Returned == 0 {
+		t.Errorf("settled at less: %+v", settled)
+	}
+	f.mustTake(again(kept)) // which the receipt has released
 }
 
 func concurrencyRefused(t testing.TB, b Backend) {
@@ -143,4 +172,35 @@ func concurrencyClockStepsBack(t testing.TB, b Backend) {
 	f.Advance(time.Minute)
 	f.mustTake(again(d))
 	f.mustTake(again(d))
+
+	// Renewing a slot adopts the clock too, for all bands.
+	d = again(f.demand(1, band("hour", 60, 60, time.Hour), fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 2, Hold: time.Minute}))
+	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.mustTake(d))
+	f.mustTake(again(d))
+	f.Advance(-time.Hour)
+	if !extended(f, b.Store.(fluxgate.Extender), receipt)[0] {
+		t.Error("a slot was lost when the clock stepped back")
+	}
+	f.Advance(time.Minute)
+	if bands := f.peek(d).Results[0].Bands; bands[0].Remaining != 59 || bands[1].Remaining != 2 {
+		t.Errorf("%d tokens and %d slots are left a minute later, want 59 and 2", bands[0].Remaining, bands[1].Remaining)
+	}
+}
+
+// concurrencyWithoutHolder: a charge for what has ended is not under way.
+func concurrencyWithoutHolder(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	d := f.demand(1, band("hour", 100, 100, time.Hour), fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 2, Hold: time.Minute})
+	for range 2 {
+		f.mustTake(again(d))
+	}
+	f.mustReject(again(d))
+	d.Cost, d.Min = 50, 1
+	if result := f.mustTake(d).Results[0]; result.Granted != 50 || result.Bands[0].Remaining != 48 || result.Bands[1].Remaining != 0 {
+		t.Errorf("granted %d of 50 while all slots are held; %+v", result.Granted, result.Bands)
+	}
+	d.Min, d.Overdraft = 0, true
+	if result := f.mustTake(d).Results[0]; result.Granted != 50 || result.Bands[0].Owed != 2 {
+		t.Errorf("an overdraft of 50 debits %d while all slots are held; %+v", result.Granted, result.Bands)
+	}
 }

@@ -157,7 +157,7 @@ func quotaCarriesOver(t testing.TB, b Backend) {
 	larger.Bands = f.bands(fluxgate.Band{Label: "quota", Kind: fluxgate.Quota, Capacity: 30, Period: "year"})
 	f.setEdges(&larger.Bands[0], 0, 100*time.Hour)
 	larger.Cost = 0
-	f.wantBand(f.peek(larger), 15, time.Minute)
+	f.wantBand(f.peek(larger), 25, time.Minute) // a raise helps at once
 	// Two versions of the rule alternate without a drift.
 	for range 100 {
 		f.take(larger)

@@ -17,6 +17,8 @@ var leaseChecks = []Check{
 	{"leases return what a refused request has spent, and no more", leasesAreAllOrNothing},
 	{"leases end with the lease time", leasesEnd},
 	{"leases give receipts from when the tokens were taken", leasesGiveReceipts},
+	{"leases let no caller at its own limit block others", leasesPauseForThemselves},
+	{"leases take nothing for a cost that no slice has", leasesLeaveHighCosts},
 }
 
 // leasesAreBounded plays histories with requests of all sorts, in bursts after which

@@ -14,16 +14,18 @@ import (
 
 // leaseFaults are those of stores that take tokens ahead, and the check that must notice.
 var leaseFaults = map[string]string{
-	"spends a partial grant as a whole one":  "leases admit no more than the buckets give in a lease time longer",
-	"renews twice":                           "leases spend what the bucket gives, and pause no longer than they may",
-	"pauses for too long":                    "leases spend what the bucket gives, and pause no longer than they may",
-	"ignores strict":                         "leases leave strict demands to the store",
-	"refuses a request that could wait":      "leases refuse no request that could wait",
-	"returns what was spent":                 "leases return what a refused request has spent, and no more",
-	"keeps what a refused request has spent": "leases return what a refused request has spent, and no more",
-	"spends after expiry":                    "leases end with the lease time",
-	"gives receipts from when it was spent":  "leases give receipts from when the tokens were taken",
-	"spends nothing of its slices":           "leases end with the lease time",
+	"spends a partial grant as a whole one":   "leases admit no more than the buckets give in a lease time longer",
+	"renews twice":                            "leases spend what the bucket gives, and pause no longer than they may",
+	"pauses for too long":                     "leases spend what the bucket gives, and pause no longer than they may",
+	"ignores strict":                          "leases leave strict demands to the store",
+	"refuses a request that could wait":       "leases refuse no request that could wait",
+	"returns what was spent":                  "leases return what a refused request has spent, and no more",
+	"keeps what a refused request has spent":  "leases return what a refused request has spent, and no more",
+	"spends after expiry":                     "leases end with the lease time",
+	"gives receipts from when it was spent":   "leases give receipts from when the tokens were taken",
+	"spends nothing of its slices":            "leases end with the lease time",
+	"pauses all buckets of a refused request": "leases let no caller at its own limit block others",
+	"takes slices for any cost":               "leases take nothing for a cost that no slice has",
 }
 
 func init() {
@@ -45,7 +47,7 @@ var simpleBounds = storetest.Leases{Time: 250 * time.Millisecond, Pause: 50 * ti
 
 func openLeasing(fault string) storetest.Backend {
 	clock := storetest.NewClock()
-	shared := &plain{states: map[fluxgate.KeyID]bucket.State{}, generations: map[[2]string]byte{}, clock: clock}
+	shared := &plain{states: map[fluxgate.KeyID]bucket.State{}, holds: map[fluxgate.KeyID]time.Duration{}, generations: map[[2]string]byte{}, clock: clock}
 	gateway := func(testing.TB) fluxgate.Store {
 		return &leasing{Store: shared, clock: clock, fault: fault, slices: map[fluxgate.KeyID]*held{}}
 	}
@@ -118,6 +120,11 @@ func (s *leasing) Take(ctx context.Context, demands []fluxgate.Demand, out *flux
 			}
 		}
 	}
+	for i := range demands {
+		if h := s.slices[demands[i].Key.ID]; h != nil && refused && s.is("pauses all buckets of a refused request") {
+			h.pauseUntil = now.Add(simpleBounds.Pause)
+		}
+	}
 	for i, h := range local {
 		if h != nil && (refused && !s.is("keeps what a refused request has spent") || len(rest) > 0 && s.is("returns what was spent")) {
 			h.left += demands[i].Cost
@@ -131,6 +138,9 @@ func (s *leasing) Take(ctx context.Context, demands []fluxgate.Demand, out *flux
 func (s *leasing) of(d *fluxgate.Demand) *held {
 	strict := d.Consistency == fluxgate.ConsistencyStrict && !s.is("ignores strict")
 	if strict || d.Cost == 0 || d.Min > 0 || d.Overdraft || d.Bands[0].Capacity < 100 {
+		return nil
+	}
+	if d.Cost > d.Bands[0].Capacity/simpleBounds.Share && !s.is("takes slices for any cost") {
 		return nil
 	}
 	if s.slices[d.Key.ID] == nil {
@@ -149,6 +159,9 @@ func (s *leasing) fill(ctx context.Context, h *held, d *fluxgate.Demand, now tim
 		return true
 	}
 	slice := fluxgate.Demand{Key: d.Key, Bands: d.Bands, Cost: d.Bands[0].Capacity/simpleBounds.Share - h.left, Min: 1}
+	if s.is("takes slices for any cost") {
+		slice.Cost = max(slice.Cost, d.Cost)
+	}
 	var out fluxgate.Outcome
 	for range 2 {
 		if err := s.Store.Take(ctx, []fluxgate.Demand{slice}, &out); err != nil || !s.is("renews twice") {

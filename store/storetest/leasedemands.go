@@ -141,3 +141,63 @@ func leasesGiveReceipts(t testing.TB, b Backend) {
 		f.Fatalf("of %d tokens that were taken %v ago %d come back, at most 1 may", d.Cost, f.now, s.Returned)
 	}
 }
+
+// leasesPauseForThemselves has a caller far above its own limit, most of whose requests
+// are also under a limit that others share.
+func leasesPauseForThemselves(t testing.TB, b Backend) {
+	f := newFleet(t, b, 2)
+	shared, own, other := f.demand(1, band("", 100, 100, time.Second)), f.demand(1, band("", 400, 400, time.Second)), f.demand(1, band("", 1_000, 1_000, time.Second))
+	strict := shared
+	strict.Consistency = fluxgate.ConsistencyStrict
+	refused := time.Duration(-1) // since when, although the bucket has tokens
+	for step := range 1_200 {
+		for range 5 {
+			f.takeAt(f.Store, own)
+		}
+		if step%300 == 200 { // the other gateway takes a token that this one waits for
+			f.drain(shared)
+			f.takeAt(f.Store, shared)
+			f.pass(10 * time.Millisecond)
+			f.takeAt(f.alive[1], strict)
+			f.takeAt(f.Store, shared)
+		}
+		f.takeAt(f.Store, shared, own)
+		if step%20 == 7 {
+			f.takeAt(f.alive[1], strict)
+		}
+		if step%5 == 0 {
+			left := f.remaining(shared)
+			switch admitted := f.takeAt(f.Store, shared, other).Admitted(); {
+			case admitted || left == 0:
+				refused = -1
+			case refused < 0:
+				refused = f.now
+			case f.now-refused > 2*f.Leases.Pause:
+				f.Fatalf("a caller has been refused for %v although the bucket has %d tokens, at most %v are possible", f.now-refused, left, 2*f.Leases.Pause)
+			}
+		}
+		f.pass(time.Millisecond)
+	}
+}
+
+// leasesLeaveHighCosts has requests of cost 1, and some that cost half of the bucket. It is
+// never full, so nearly all that it gives is admitted.
+func leasesLeaveHighCosts(t testing.TB, b Backend) {
+	f := newFleet(t, b, 1)
+	low, high := f.demand(1, band("", 1_000, 1_000, time.Second)), int64(500)
+	admitted := int64(0)
+	for step := range 3_000 {
+		d := low
+		if step%200 == 0 {
+			d.Cost = high
+		}
+		if step%5 < 3 && f.takeAt(f.Store, d).Admitted() {
+			admitted += d.Cost
+		}
+		f.pass(time.Millisecond)
+	}
+	if given := low.Bands[0].Capacity + regained(&low.Bands[0], f.now)/low.Bands[0].Period.Microseconds(); admitted < (given-high)*9/10 {
+		f.Fatalf("the bucket gave %d tokens, of which %d were admitted", given, admitted)
+	}
+	f.mustLease()
+}

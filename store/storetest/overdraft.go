@@ -16,6 +16,7 @@ var overdraftChecks = []Check{
 	{"overdraft is settled", overdraftIsSettled},
 	{"overdraft cut by the largest debt is settled at its cost", overdraftCutIsSettled},
 	{"overdraft keeps other takes within the capacity", overdraftBesideTakes},
+	{"overdraft of a sliding window counts once", overdraftOfWindow},
 }
 
 // overdraft is a demand that is debited in any case.
@@ -187,4 +188,13 @@ func overdraftBesideTakes(t testing.TB, b Backend) {
 	}
 	f.Advance(5 * time.Second)
 	f.mustTake(d)
+}
+
+func overdraftOfWindow(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	d := f.overdraft(3, fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: 10, Refill: time.Minute})
+	f.mustTake(d)
+	if left := f.remaining(d); left != 7 {
+		t.Errorf("%d of 10 tokens are left after an overdraft of 3, want 7", left)
+	}
 }

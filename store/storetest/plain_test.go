@@ -17,6 +17,7 @@ import (
 type plain struct {
 	mu          sync.Mutex
 	states      map[fluxgate.KeyID]bucket.State
+	holds       map[fluxgate.KeyID]time.Duration // the period of the first band at the last write
 	generations map[[2]string]byte
 	clock       *storetest.Clock
 	fault       string
@@ -27,7 +28,7 @@ func openPlain(fault string) storetest.Backend {
 		return openLeasing(fault)
 	}
 	clock := storetest.NewClock()
-	store := &plain{states: map[fluxgate.KeyID]bucket.State{}, generations: map[[2]string]byte{}, clock: clock, fault: fault}
+	store := &plain{states: map[fluxgate.KeyID]bucket.State{}, holds: map[fluxgate.KeyID]time.Duration{}, generations: map[[2]string]byte{}, clock: clock, fault: fault}
 	if slices.Contains(memoryFaults, fault) {
 		return storetest.Backend{Advance: clock.Advance, Store: &forgetful{Store: store, clock: clock, fault: fault, known: map[fluxgate.KeyID]refused{}}}
 	}
@@ -45,8 +46,18 @@ func (p *plain) place(k fluxgate.Key) fluxgate.KeyID {
 	return id
 }
 
-func (p *plain) view(k fluxgate.Key, bands []fluxgate.ExactBand, now int64) *bucket.View {
+// current returns a copy of the state of a key. One that is full is forgotten.
+func (p *plain) current(k fluxgate.Key, now int64) bucket.State {
 	state := p.states[p.place(k)]
+	if now-state.At >= state.FullAfter() && !p.is("never takes slots back") && !p.is("makes debt of a lowered quota") {
+		return bucket.State{}
+	}
+	state.Slots = slices.Clone(state.Slots)
+	return state
+}
+
+func (p *plain) view(k fluxgate.Key, bands []fluxgate.ExactBand, now int64) *bucket.View {
+	state := p.current(k, now)
 	idle := now - state.At
 	switch {
 	case p.is("forgets after a day") && idle > (24*time.Hour).Microseconds(),
@@ -71,6 +82,9 @@ func (p *plain) view(k fluxgate.Key, bands []fluxgate.ExactBand, now int64) *buc
 		}
 	}
 	for i, slot := range state.Slots {
+		if p.is("waits for the former numbers") && i < len(bands) && (slot.Kind != bands[i].Kind || slot.Rate != bands[i].Rate) {
+			state.At = now
+		}
 		if slot.Steps == nil || i >= len(seen) {
 			continue
 		}
@@ -80,6 +94,12 @@ func (p *plain) view(k fluxgate.Key, bands []fluxgate.ExactBand, now int64) *buc
 			steps.End = min(steps.End, seen[i].Edges[1])
 		case p.is("has months of 30 days") && seen[i].Period > 24*31*time.Hour && slot.Kind == bucket.Quota:
 			steps.End = min(steps.End, state.At+(30*24*time.Hour).Microseconds())
+		case p.is("carries counts in proportion"):
+			state.Slots[i].Shared = true
+		case p.is("makes debt of a lowered quota"):
+			state.Slots[i].Limit = min(slot.Limit, seen[i].Limit)
+		case p.is("drops holders when the hold changes") && p.holds[p.place(k)] != seen[i].Period:
+			steps.Holders = nil
 		case p.is("ends quotas a second early"):
 			steps.End -= 1_000_000
 		case p.is("forgives the debt of a quota") && steps.End <= now:
@@ -131,9 +151,16 @@ func (p *plain) write(k fluxgate.Key, bands []fluxgate.ExactBand, v *bucket.View
 			v.Levels[i] = roundUp(v.Levels[i], bands[i].Unit)
 		}
 	}
-	state := bucket.State{}
+	state := p.current(k, v.Now)
+	state.Slots = slices.DeleteFunc(state.Slots, func(slot bucket.Slot) bool {
+		known := slices.ContainsFunc(bands, func(b fluxgate.ExactBand) bool { return b.ID == slot.ID })
+		return p.is("forgets bands that are not asked for") && !known || p.is("forgets other versions of a band") && known
+	})
 	state.Store(bands, v)
 	p.states[p.place(k)] = state
+	if len(bands) > 0 {
+		p.holds[p.place(k)] = bands[0].Period
+	}
 }
 
 func (p *plain) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
@@ -195,6 +222,8 @@ func (p *plain) cost(d *fluxgate.Demand, v *bucket.View) int64 {
 	switch {
 	case d.Min == 0 || p.is("grants nothing in part"):
 		return d.Cost
+	case p.is("binds charges to slots") && d.Bands[len(d.Bands)-1].Kind == bucket.Concurrency:
+		return d.Min
 	case p.is("grants what one band has"):
 		return v.Grant(d.Bands[:1], d.Min, d.Cost)
 	case p.is("grants the least only"):
@@ -208,6 +237,7 @@ func (p *plain) cost(d *fluxgate.Demand, v *bucket.View) int64 {
 func (p *plain) evaluate(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Result) {
 	if d.Overdraft && !p.is("takes overdrafts for takes") {
 		overdrawn := *v
+		overdrawn.Steps = slices.Clone(v.Steps)
 		result.Granted, _ = overdrawn.Overdraw(d.Bands, d.Cost)
 		for i := range d.Bands {
 			if wait := v.PositiveAfter(d.Bands, i); wait > 0 && !p.is("admits overdrafts of empty buckets") {
@@ -320,30 +350,36 @@ func (p *plain) Settle(_ context.Context, receipt *fluxgate.Receipt, costs []int
 		if p.is("settles all takes at the first cost") {
 			actual = costs[0]
 		}
-		v := p.view(t.Key, t.Bands, now)
-		if p.is("releases the slots of others") && t.Bands[0].Kind == bucket.Concurrency {
-			v.Steps[0].Holders = nil
+		v, state := p.view(t.Key, t.Bands, now), p.current(t.Key, now)
+		if p.is("releases the slots of others") && t.Bands[0].Kind == bucket.Concurrency && len(state.Slots) > 0 {
+			state.Slots[0].Steps = &bucket.Steps{}
+			p.states[p.place(t.Key)] = state
 		}
 		booked := bucket.Booking{Cost: t.Cost, At: t.At, Due: t.Due, Holder: t.Holder}
 		var tokens int64
 		switch {
 		case p.is("gives nothing back") && actual < t.Cost, p.is("charges nothing") && actual > t.Cost:
+		case p.is("gives nothing back after a change") && actual < t.Cost && len(state.Slots) > 0 && state.Slots[0].Limit != t.Bands[0].Limit:
 		case p.is("gives everything back") && actual < t.Cost:
 			for i := range t.Bands {
 				v.Levels[i] = max(0, v.Levels[i]-(t.Cost-actual)*t.Bands[i].Unit)
 			}
 			tokens = t.Cost - actual
+			p.write(t.Key, t.Bands, v)
 		case p.is("charges without bound") && actual > t.Cost:
 			for i := range t.Bands {
 				v.Levels[i] += min(1_000*t.Bands[i].Limit, (actual-t.Cost)*t.Bands[i].Unit)
 			}
 			tokens = t.Cost - actual
+			p.write(t.Key, t.Bands, v)
 		default:
 			if p.is("gives back past the queue") {
-				v.Hold = 0
+				state.Hold = 0
 			}
 			if p.is("gives back under changed numbers") {
-				v.Carried = 0
+				for k := range state.Slots {
+					state.Slots[k].Used = 0
+				}
 			}
 			if !p.is("charges overdrafts twice") {
 				actual = t.Correction(actual)
@@ -354,27 +390,34 @@ func (p *plain) Settle(_ context.Context, receipt *fluxgate.Receipt, costs []int
 			if p.is("gives back to the newest slot") {
 				booked.At = now
 			}
-			tokens, _ = v.Settle(t.Bands, booked, actual)
+			var changed bool
+			if tokens, changed = state.Settle(t.Bands, booked, actual, now); changed || p.is("gives back under changed numbers") {
+				p.states[p.place(t.Key)] = state
+			}
 		}
-		p.write(t.Key, t.Bands, v)
 		settled = append(settled, fluxgate.Settlement{Returned: max(0, tokens), Charged: max(0, -tokens)})
 	}
 	return settled, nil
 }
 
-func (p *plain) Extend(_ context.Context, receipt *fluxgate.Receipt) (bool, error) {
+func (p *plain) Extend(_ context.Context, receipt *fluxgate.Receipt) (held []bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	held := true
+	now := p.clock.Now().UnixMicro()
 	for _, t := range receipt.Takes {
-		v := p.view(t.Key, t.Bands, p.clock.Now().UnixMicro())
+		if state := p.states[p.place(t.Key)]; state.Adopt(now) {
+			p.states[p.place(t.Key)] = state
+		}
+		v := p.view(t.Key, t.Bands, now)
 		if p.is("renews lost slots") && !v.Extend(t.Bands, t.Holder) {
 			v.Holder = t.Holder
 			v.Take(t.Bands, 1)
-		} else {
-			held = v.Extend(t.Bands, t.Holder) && held
 		}
+		held = append(held, v.Extend(t.Bands, t.Holder))
 		p.write(t.Key, t.Bands, v)
+		if p.is("stops at a lost slot") && slices.Contains(held, false) {
+			return make([]bool, len(receipt.Takes)), nil
+		}
 	}
 	return held, nil
 }

@@ -76,7 +76,7 @@ func Run(t *testing.T, open func(t testing.TB) Backend) {
 func Checks() []Check {
 	var all []Check
 	for _, group := range [][]Check{
-		exactChecks, rejectionChecks, atomicChecks, expiryChecks, changeChecks,
+		exactChecks, rejectionChecks, atomicChecks, expiryChecks, changeChecks, ruleChangeChecks,
 		identityChecks, clockChecks, costChecks, waitChecks, settleChecks, minChecks, overdraftChecks,
 		resetChecks, concurrencyChecks, kindChecks, holderChecks, memoryChecks, leaseChecks,
 	} {

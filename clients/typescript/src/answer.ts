@@ -111,10 +111,12 @@ export function readReceipt(value: unknown): string {
   return pick<{ receipt: string }>(value, { receipt: "string" }, ["receipt"]).receipt;
 }
 
-export function readDetail(text: string): unknown {
+export function readProblem(text: string): { detail?: unknown; receipt?: string } {
   try {
-    return own(JSON.parse(text), "detail");
+    const problem: unknown = JSON.parse(text);
+    const receipt = own(problem, "receipt");
+    return { detail: own(problem, "detail"), ...(typeof receipt === "string" ? { receipt } : {}) };
   } catch {
-    return undefined;
+    return {};
   }
 }

@@ -15,21 +15,26 @@ export class FluxGateError extends Error {
   readonly code: ErrorCode;
   /** The HTTP status of the server's answer, if there was one. It is not called `status`, which Express would answer with. */
   readonly serverStatus: number | undefined;
+  readonly #receipt: string | undefined; // which is not printed
 
-  constructor(code: ErrorCode, message: string, serverStatus?: number) {
+  constructor(code: ErrorCode, message: string, serverStatus?: number, receipt?: string) {
     super(message);
     this.code = code;
     this.serverStatus = serverStatus;
+    this.#receipt = receipt;
   }
+
+  /** The receipt to use from then on, if `extend` has renewed a part of its slots and the others are lost. */
+  get receipt(): string | undefined { return this.#receipt; }
 }
 
 // Statuses of requests that cannot be decided, or settled, as they are.
 const invalid = new Set([400, 413, 422, 500]);
 
 /** The error of an answer with another status than 200. */
-export function refusal(status: number, detail: unknown): FluxGateError {
+export function refusal(status: number, detail: unknown, receipt?: string): FluxGateError {
   const text = typeof detail === "string" && detail !== "" ? `: ${printable(detail)}` : "";
-  return new FluxGateError(invalid.has(status) ? "invalid" : "refused", `the server answers ${status}${text}`, status);
+  return new FluxGateError(invalid.has(status) ? "invalid" : "refused", `the server answers ${status}${text}`, status, receipt);
 }
 
 /** A text of the server for a log: on one line, and not long. */

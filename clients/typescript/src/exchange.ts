@@ -1,10 +1,10 @@
-import { parse, readDetail } from "./answer.js";
+import { parse, readProblem } from "./answer.js";
 import { FluxGateError, refusal } from "./errors.js";
 
 /** The longest answer in characters, or line of one. 64 rules of 16 bands are shorter. */
 const maxAnswer = 1 << 20;
 
-/** The longest problem document in characters. */
+/** The longest problem document in characters, but for one with a receipt. */
 const maxProblem = 4 << 10;
 
 /** Exchange sends requests to the server, each at most once. */
@@ -36,14 +36,15 @@ export class Exchange {
     }
     if (response.status === 200) return response;
     const problem = response.headers.get("Content-Type")?.startsWith("application/problem+json");
-    const detail = problem ? readDetail(await text(response, signal, maxProblem).catch(() => "")) : undefined;
+    const most = response.status === 409 ? maxAnswer : maxProblem;
+    const { detail, receipt } = readProblem(problem ? await text(response, signal, most).catch(() => "") : "");
     if (!problem) response.body?.cancel().catch(() => undefined);
-    throw this.refusal(response.status, detail);
+    throw this.refusal(response.status, detail, receipt);
   }
 
   /** The error of an answer with another status than 200, without the token. */
-  readonly refusal = (status: number, detail: unknown): FluxGateError =>
-    refusal(status, typeof detail === "string" && this.#token !== "" ? detail.replaceAll(this.#token, "…") : detail);
+  readonly refusal = (status: number, detail: unknown, receipt?: string): FluxGateError =>
+    refusal(status, typeof detail === "string" && this.#token !== "" ? detail.replaceAll(this.#token, "…") : detail, receipt);
 
   /** Sends a body and reads the JSON of the answer. */
   async json(path: string, body: string, signal: AbortSignal): Promise<unknown> {

@@ -30,6 +30,7 @@ export class Reservation {
   readonly report: (error: unknown) => void;
   #receipt: string | undefined;
   #renewal = Promise.resolve();
+  #lost = false;
   #timer: ReturnType<typeof setInterval> | undefined;
 
   /** @internal */
@@ -54,8 +55,12 @@ export class Reservation {
     try {
       this.#receipt = await this.#client.extend(this.#receipt!);
     } catch (error) {
-      // Lost, or settled by the work itself.
-      if (error instanceof FluxGateError && error.serverStatus === 409) clearInterval(this.#timer);
+      const lost = error instanceof FluxGateError && error.serverStatus === 409;
+      if (lost && error.receipt !== undefined) { // a part of the slots
+        this.#receipt = error.receipt;
+        if (!this.#lost) this.report(error);
+        this.#lost = true;
+      } else if (lost) clearInterval(this.#timer); // all, or settled by the work itself
       else this.report(error);
     }
   }

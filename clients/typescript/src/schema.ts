@@ -336,6 +336,8 @@ export interface components {
             status: number;
             /** @description What is wrong, and how to correct it. */
             detail?: string;
+            /** @description Of /v1/extend with 409: the receipt to use from then on, if it still holds slots. */
+            receipt?: string;
         };
     };
     responses: {
@@ -569,7 +571,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The receipt holds no slots, or no longer all of them. */
+            /** @description The receipt holds no slots, or no longer all of them. Those that it holds are renewed, and the answer has the receipt to use from then on. */
             409: {
                 headers: {
                     [name: string]: unknown;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { inspect } from "node:util";
 import { before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { FluxGate, FluxGateError, type FluxGateOptions, type OnFailure } from "@fluxgate/client";
+import { FluxGate, FluxGateError, type Decision, type FluxGateOptions, type OnFailure } from "@fluxgate/client";
 import { counting, end, eventually, freePort, serve, startGate, startRedis, token, type Gate } from "./servers.js";
 
 let redis: string;
@@ -356,6 +356,29 @@ describe("withReservation", () => {
     );
     assert.equal((await client.check({ userId: "slot" })).allowed, true);
     assert.deepEqual(errors, []);
+  });
+
+  it("renews the slots that are held after another was lost, and reports that once", async () => {
+    const bodies: string[] = [];
+    const url = await serve((req, res) => {
+      void (async () => {
+        let body = "";
+        for await (const chunk of req) body += String(chunk);
+        bodies.push(`${req.url} ${(JSON.parse(body) as { receipt: string }).receipt}`);
+        if (req.url === "/v1/settle") return res.writeHead(200).end('{"returned":0,"charged":0}');
+        const receipt = bodies.length < 4 ? `,"receipt":"receipt-${bodies.length}${"x".repeat(10_000)}"` : "";
+        return res.writeHead(409, { "content-type": "application/problem+json" }).end(`{"detail":"lost"${receipt}}`);
+      })();
+    });
+    const { client, errors } = newClient({ url });
+    const held = { rule: "slots", label: "slots", kind: "concurrency", status: "ok", holdMs: 30 };
+    const reservation = client.reserve({ allowed: true, remaining: 0, receipt: "receipt-0", bands: [held] } as unknown as Decision);
+    await eventually("all slots are lost", () => bodies.length === 4);
+    await sleep(50);
+    await reservation.end();
+    assert.deepEqual(bodies.map((b) => b.slice(0, 20).replace(/x+$/, "")), ["/v1/extend receipt-0", "/v1/extend receipt-1", "/v1/extend receipt-2", "/v1/extend receipt-3", "/v1/settle receipt-3"]);
+    assert.deepEqual(errors.map((e) => e.serverStatus), [409]);
+    assert.ok(errors[0]!.receipt!.startsWith("receipt-1") && !inspect(errors[0]).includes("receipt-1"));
   });
 
   it("returns the result if it cannot be settled, and reports it", async () => {

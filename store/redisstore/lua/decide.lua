@@ -19,10 +19,11 @@
 --            settlements   uint16
 --          per list:
 --            bands         uint8, and 128 more if not all are token buckets
---            per band      uint32 id, double unit, rate, limit, max, tick
---                          and of those with 128 more, uint8 kind; for a quota double begin
---                          and end of the current period, end of the next, longest period;
---                          for a window double length of a slot; for concurrency double hold
+--            per band      uint32 tag (id, kind and tick, as in a value), double unit, rate,
+--                          limit, max, tick
+--                          and of those with 128 more, for a quota double begin and end of the
+--                          current period, end of the next, longest period; for a window
+--                          double length of a slot; for concurrency double hold
 --          where not all lists are of token buckets:
 --            holders       uint16   demands and settlements on bands that limit concurrency
 --          per holder:     uint16 which demand, or after these which settlement, uint16 key of the
@@ -40,33 +41,36 @@
 --            uint8 admitted; per demand uint8 status, per band double level before the take;
 --            of a bucket that cannot be read its version instead of the first level;
 --            and where not all bands are token buckets, instead of the levels uint16 length and
---            the value before the take
+--            the value before the take, and per band that limits concurrency two doubles: how
+--            many hold a slot, and when the first of them loses it if there is none left
 --          then per settlement
 --            double tokens: given back, or negative charged; 1 if all slots were renewed
 --          and where the time was passed in, per key a double: the moment in ms it
 --          would expire, 0 for one that was deleted, -1 for one that was not written.
 --
--- A value is packed too: uint8 version, uint56 at, per band uint24 id, uint56 used,
--- uint56 limit, and while requests wait a uint56: how long after at the last of them is
--- due. The odd sizes keep a value of one band in one small allocation. Where not all
--- bands are token buckets: uint8 version, uint56 at, uint56 how long until the last
--- waiting request is due, per band uint8 kind, uint24 id, uint56 used, uint56 limit; of
--- a quota uint56 end of its period; of a window uint56 number of the newest slot, uint56
--- length of a slot, 17 uint56 used in each slot, the newest first; of concurrency uint56
--- when the first holder loses its slot, and until when the holders are kept. They are in a
--- sorted set of their own, by when they lose their slots; used is how many they were.
+-- A value is packed too: uint8 version, uint56 at, and a record for each band: uint32 tag
+-- (24 bits id, 4 kind, 3 tick as a power of 1,000 microseconds, and the highest if the record
+-- is kept), uint56 used, uint56 limit; of a token bucket uint56 rate; of a quota uint56 end of
+-- its period, and how long one lasts at most; of a window uint56 number of the newest slot,
+-- uint56 length of a slot, 17 uint56 used in each slot, the newest first; of a kept record
+-- uint56 since when. While requests wait the last record is uint32 tag of kind 15, uint56 how
+-- long after at the last of them is due. The odd sizes keep a value of one band in one small
+-- allocation. docs/redis.md has it as a table.
+--
+-- Requests that hold slots of a concurrency band are in a sorted set of their own, by when
+-- they lose their slots. Its member "at" has the time of the last change as a negative score.
 --
 -- This runs hundreds of times in every call, and a function call costs more than the
 -- arithmetic. So floor(x) is spelled x - x % 1, values are packed and unpacked at once,
 -- and requests that fit at once have code paths of their own.
 
-local VERSION, MIXED = 1, 2
+local VERSION = 3
 local BUCKET, QUOTA, WINDOW, CONCURRENCY = 0, 1, 2, 3
 local WINDOW_SLOTS = 16
 local PEEK, TAKE_ALONE, TAKE_KIND = 1, 2, 5
 local OK, REJECTED, TOO_COSTLY, UNREADABLE = 0, 1, 2, 3
 local SHADOW, OVERDRAFT, SHADOW_OVERDRAFT = 1, 2, 3
-local MAX_BANDS = 16
+local HOLD = 15 * 16777216 -- the tag of the record of requests that wait
 
 local KEYS, call, fmod = KEYS, redis.call, math.fmod
 local unpack, pack, unpack_from, rep, byte, format, sub = unpack, struct.pack, struct.unpack, string.rep, string.byte, string.format, string.sub
@@ -88,11 +92,11 @@ for l = 1, list_count do
   any_mixed = any_mixed or list.mixed
   list.count = list.count % 128
   for i = 1, list.count do
-    local id, unit, rate, limit, max, tick
-    id, unit, rate, limit, max, tick, pos = unpack_from('<I4ddddd', input, pos)
-    local b = { kind = BUCKET, id = id, unit = unit, rate = rate, limit = limit, max = max, tick = tick, edge = now / tick - now / tick % 1 }
+    local tag, unit, rate, limit, max, tick
+    tag, unit, rate, limit, max, tick, pos = unpack_from('<I4ddddd', input, pos)
+    local b = { kind = BUCKET, tag = tag, unit = unit, rate = rate, limit = limit, max = max, tick = tick, edge = now / tick - now / tick % 1 }
     if list.mixed then
-      b.kind, pos = unpack_from('<B', input, pos)
+      b.kind = (tag - tag % 16777216) / 16777216 % 16
       if b.kind == QUOTA then
         b.first, b.second, b.third, b.longest, pos = unpack_from('<dddd', input, pos)
       elseif b.kind == WINDOW then
@@ -121,15 +125,16 @@ local value_formats = {}
 local function value_format(bands)
   local f = value_formats[bands]
   if not f then
-    f = '<BI7' .. rep('I3I7I7', bands)
+    f = '<BI7' .. rep('I4I7I7I7', bands)
     value_formats[bands] = f
   end
   return f
 end
 
--- The state of the buckets, by key: as it is packed (version, at, and from 3 * i on the
--- id, used and limit of band i), how long after at the last waiting request is due, and
--- once it changed, when it is full.
+-- The state of the buckets, by key. Where a value has exactly the bands that are asked for,
+-- all of them token buckets, it is as it is packed: version, at, and from 4 * i - 1 on the tag,
+-- used, limit and rate of band i. Any other has records: see kinds.lua. Besides: how long
+-- after at the last waiting request is due, and once it changed, when it is full.
 local stored = redis.pcall('MGET', unpack(KEYS))
 if stored.err then
   -- While a slot moves, a key that expired after the server had checked the call looks like
@@ -172,44 +177,6 @@ pos = pos + 29 * demand_count
 local values, said = { now }, 1
 local levels, waits, statuses, views = {}, {}, {}, {}
 
--- x * y / z rounded up, for integers below 2^53, or most if it is more. The product may
--- need 106 bits: it is built by doubling, with quotient and remainder.
-local function muldiv(x, y, z, most)
-  if x * y < 9007199254740992 then
-    local rest = fmod(x * y, z)
-    local q = (x * y - rest) / z
-    if rest > 0 then q = q + 1 end
-    if q > most then return most end
-    return q
-  end
-  local yr = fmod(y, z)
-  local yq = (y - yr) / z
-  local q, r = 0, 0
-  local bit = 4503599627370496 -- 2^52
-  while bit >= 1 do
-    q = q + q
-    if r >= z - r then
-      q, r = q + 1, r - (z - r)
-    else
-      r = r + r
-    end
-    if x >= bit then
-      x = x - bit
-      q = q + yq
-      if r >= z - yr then
-        q, r = q + 1, r - (z - yr)
-      else
-        r = r + yr
-      end
-    end
-    if q > most then return most end
-    bit = bit / 2
-  end
-  if r > 0 then q = q + 1 end
-  if q > most then return most end
-  return q
-end
-
 -- The moment at which units of a band will have come back, at a tick's edge.
 local function moment_of(b, units)
   local ticks = units / b.rate
@@ -218,91 +185,85 @@ local function moment_of(b, units)
   return (b.edge + whole) * b.tick
 end
 
--- What bands of other kinds than token buckets need, from the first that a call has: to
+-- What other states and bands than the usual ones need, from the first that a call has: to
 -- define functions takes as long as a decision, and longer with every variable that they
 -- share.
 local kinds
-local function define_kinds(now, time_is_passed_in, stored, hold, full_at, lists, holders, demands, values, levels, waits, views, moment_of, muldiv, expiry_of, write)
+local function define_kinds(now, time_is_passed_in, stored, hold, full_at, lists, holders, demands, values, levels, waits, views, moment_of, expiry_of, write)
 -- kinds.lua
 end
-if any_mixed then
-  kinds = define_kinds(now, time_is_passed_in, stored, hold, full_at, lists, holders, demands, values, levels, waits, views, moment_of, muldiv, expiry_of, write)
+local function need_kinds()
+  if not kinds then
+    kinds = define_kinds(now, time_is_passed_in, stored, hold, full_at, lists, holders, demands, values, levels, waits, views, moment_of, expiry_of, write)
+  end
+  return kinds
+end
+if any_mixed then need_kinds() end
+
+-- Whether a state without records has just the bands of a list.
+local function fits_list(state, list)
+  local p = 3
+  for i = 1, list.count do
+    local b = list[i]
+    if state[p] ~= b.tag or state[p + 2] ~= b.limit or state[p + 3] ~= b.rate then return false end
+    p = p + 4
+  end
+  return state[p] == nil
 end
 
--- Reads the state of a key. Absent means full. A value that cannot be read is not
--- changed, and its requests get its version. The script must not fail here, because it
+-- The state of a key for a list of bands. Absent means full. A value that cannot be read is
+-- not changed, and its requests get its version. The script must not fail here, because it
 -- may have written other keys.
 local function open(k, list)
-  local value, state, bands, extra = stored[k], nil, 0, 0
-  hold[k] = 0
-  if value and byte(value) == MIXED and #value > 15 then
-    kinds = kinds or define_kinds(now, time_is_passed_in, stored, hold, full_at, lists, holders, demands, values, levels, waits, views, moment_of, muldiv, expiry_of, write)
-    local records = kinds.records_of(value)
-    if records then
-      local _, at, held = unpack_from('<BI7I7', value)
-      hold[k] = held
-      states[k] = { VERSION, at, records = records, raw = value }
-      return states[k]
+  local value, state = stored[k], states[k]
+  if not state then
+    hold[k] = 0
+    if not value then
+      state = { VERSION, now }
+      if not list.mixed then
+        for i = 1, list.count do
+          local p = 4 * i - 1
+          state[p], state[p + 1], state[p + 2], state[p + 3] = list[i].tag, 0, list[i].limit, list[i].rate
+        end
+      end
+    else
+      local bands = (#value - 8) / 25
+      local waiting = #value > 33 and (#value - 19) % 25 == 0
+      if waiting then bands = (#value - 19) / 25 end
+      if byte(value) == VERSION and bands == list.count and not list.mixed then
+        state = { unpack_from(value_format(bands), value) }
+        state[4 * bands + 3] = nil -- the end position of unpack
+        if waiting then
+          local tag, held = unpack_from('<I4I7', value, #value - 10)
+          hold[k] = held
+          if tag ~= HOLD then state = nil end
+        end
+        if state and not fits_list(state, list) then state = nil end
+      end
+      if not state then
+        state = need_kinds().read(k, value)
+        if not state then
+          unreadable[k] = byte(value) or 0
+          state = { VERSION, now, records = {} }
+        end
+      end
     end
+    states[k] = state
   end
-  if value then
-    extra = (#value - 8) % 17
-    bands = (#value - 8 - extra) / 17
-    if byte(value) ~= VERSION or bands < 1 or bands > MAX_BANDS or extra ~= 0 and extra ~= 7 then
-      unreadable[k] = byte(value) or 0
-      value = nil
-    end
-  end
-  if not value then
-    state = { VERSION, now }
-    for i = 1, list.count do
-      state[3 * i], state[3 * i + 1], state[3 * i + 2] = list[i].id, 0, list[i].limit
-    end
-  else
-    state = { unpack_from(value_format(bands), value) }
-    state[3 * bands + 3] = nil -- the end position of unpack
-    if extra == 7 then hold[k] = unpack_from('<I7', value, #value - 6) end
-  end
-  states[k] = state
+  if list.mixed or not state.records and not fits_list(state, list) then need_kinds().with_records(k, state) end
   return state
 end
 
--- The used units that belong to band i where the rule has changed: those of the slot
--- with its id, else of the slot at its position if that is no other band's, else none;
--- carried over in proportion if the numbers differ. The second result reports that.
-local function carried(state, list, i)
-  local b, slot = list[i], nil
-  for p = 3, #state, 3 do
-    if state[p] == b.id then slot = p end
-  end
-  if not slot then
-    slot = 3 * i
-    for j = 1, list.count do
-      if list[j].id == state[slot] then return 0, false end
-    end
-    if not state[slot] then return 0, false end
-  end
-  local used, limit = state[slot + 1], state[slot + 2]
-  if limit == b.limit then return used, false end
-  if limit <= 0 then return b.limit, true end
-  return muldiv(used, b.limit, limit, b.max), true
-end
-
 -- The used units of band i now: less what has come back since they were written. A
--- clock that stepped back counts as no time. The second result is whether they were
--- written under other numbers.
+-- clock that stepped back counts as no time.
 local function level_of(state, list, i)
-  local b, used, changed = list[i], state[3 * i + 1], false
-  if state[3 * i] ~= b.id or state[3 * i + 2] ~= b.limit then used, changed = carried(state, list, i) end
-  -- A change of the rate alone changes the largest debt.
-  if used > b.limit and used > b.max then used = b.max end
-  local written = state[2]
+  local b, used, written = list[i], state[4 * i], state[2]
   if now > written then
     -- The product may pass 2^53 and be rounded; used is below, so the sign is right.
     used = used - (b.edge - (written / b.tick - written / b.tick % 1)) * b.rate
     if used < 0 then used = 0 end
   end
-  return used, changed
+  return used
 end
 
 -- How long until the last waiting request is due.
@@ -330,13 +291,9 @@ end
 
 -- Keeps the levels of a list for a key, to be written at the end.
 local function keep(k, state, list, first, held)
-  if kinds and state.records then return kinds.keep(k, state, list, first, held) end
-  local bands = list.count
+  if state.records then return kinds.keep(k, state, list, first, held) end
   state[2] = now
-  for i = 1, bands do
-    state[3 * i], state[3 * i + 1], state[3 * i + 2] = list[i].id, levels[first + i], list[i].limit
-  end
-  for p = #state, 3 * bands + 3, -1 do state[p] = nil end
+  for i = 1, list.count do state[4 * i] = levels[first + i] end
   hold[k], full_at[k] = held, full_with(list, levels, first)
 end
 
@@ -346,7 +303,7 @@ local function wait_until_positive(list, first)
   local longest = 0
   for i = 1, list.count do
     local b, level = list[i], levels[first + i]
-    if level >= b.limit then
+    if level >= b.limit and b.kind ~= CONCURRENCY then
       local wait = moment_of(b, level - b.limit + 1) - now
       if wait > longest then longest = wait end
     end
@@ -372,8 +329,8 @@ local function decide(op, asked, d)
   local admitted, n, e = 1, 0, d
   for j = 1, asked do
     local k, list, kind, cost = demands[e + 1], lists[demands[e + 2]], demands[e + 3], demands[e + 4]
-    local state, status, longest, first = states[k] or open(k, list), OK, 0, n
-    if kinds and (list.mixed or state.records) then
+    local state, status, longest, first = open(k, list), OK, 0, n
+    if state.records then
       status, longest = kinds.fits(e, k, state, list, n)
       n = n + list.count
     else
@@ -415,10 +372,16 @@ local function decide(op, asked, d)
     local state, status, bands, changed = states[k], statuses[j], list.count, false
     said = said + 1
     values[said] = status
-    if kinds and list.mixed then
+    if list.mixed then
       local value = status == UNREADABLE and string.char(unreadable[k]) or kinds.pack(k, state)
       values[said + 1], values[said + 2] = #value, value
       said = said + 2
+      for i = 1, bands do
+        if list[i].kind == CONCURRENCY then
+          values[said + 1], values[said + 2] = views[n + i][2], views[n + i][4]
+          said = said + 2
+        end
+      end
     else
       for i = 1, bands do
         said = said + 1
@@ -431,7 +394,7 @@ local function decide(op, asked, d)
           local b, level = list[i], levels[n + i]
           local units = cost * b.unit
           if units > b.max - level then units = b.max - level end
-          if units > 0 and status ~= UNREADABLE then levels[n + i], changed = level + units, true end
+          if units > 0 and status ~= UNREADABLE and b.kind ~= CONCURRENCY then levels[n + i], changed = level + units, true end
         end
         if changed then keep(k, state, list, n, hold_of(k, state)) end
       elseif admitted == 1 and status == OK and cost > 0 then
@@ -447,7 +410,7 @@ local function decide(op, asked, d)
           end
           levels[n + i] = level + cost * b.unit
         end
-        if kinds and list.mixed then kinds.hold_slots(e, list, n) end
+        if list.mixed then kinds.hold_slots(e, list, n) end
         keep(k, state, list, n, held)
         changed = true
       end
@@ -480,7 +443,8 @@ local function used_once(list, cost)
       local b = list[i]
       local price = cost * b.unit
       local moment = moment_of(b, price)
-      state[3 * i], state[3 * i + 1], state[3 * i + 2] = b.id, price, b.limit
+      local p = 4 * i - 1
+      state[p], state[p + 1], state[p + 2], state[p + 3] = b.tag, price, b.limit, b.rate
       if moment > full then full = moment end
       fits = fits and price <= b.limit
     end
@@ -495,17 +459,17 @@ local function take_one(d)
   local k, list, cost = demands[d + 1], lists[demands[d + 2]], demands[d + 4]
   local stored_value, level, value, expires, lifetime = stored[k], 0, nil, nil, nil
   if stored_value then
-    if #stored_value ~= 25 then return false end
+    if #stored_value ~= 33 then return false end
     local b = list[1]
-    local version, written, id, used, limit = unpack_from('<BI7I3I7I7', stored_value)
-    if version ~= VERSION or id ~= b.id or limit ~= b.limit or used > b.max or written > now then return false end
+    local version, written, tag, used, limit, rate = unpack_from('<BI7I4I7I7I7', stored_value)
+    if version ~= VERSION or tag ~= b.tag or limit ~= b.limit or rate ~= b.rate or written > now then return false end
     local back = now - written
     if b.tick > 1 then back = b.edge - (written / b.tick - written / b.tick % 1) end
-    level = used - back * b.rate
+    level = used - back * rate
     if level < 0 then level = 0 end
     local after = level + cost * b.unit
     if after > limit or cost == 0 then return false end
-    value = pack('<BI7I3I7I7', VERSION, now, id, after, limit)
+    value = pack('<BI7I4I7I7I7', VERSION, now, tag, after, limit, rate)
     expires, lifetime = expiry_of(moment_of(b, after))
   else
     value, expires, lifetime = used_once(list, cost)
@@ -527,14 +491,14 @@ local function take_several(asked, d)
     n = n + 1
     values[n] = OK
     if stored_value then
-      if #stored_value ~= 8 + 17 * bands or byte(stored_value) ~= VERSION or cost == 0 then return false end
+      if #stored_value ~= 8 + 25 * bands or byte(stored_value) ~= VERSION or cost == 0 then return false end
       local state = { unpack_from(value_format(bands), stored_value) }
       local written, full, p = state[2], now, 3
       if written > now then return false end
       for i = 1, bands do
         local b = list[i]
         local rate, limit, tick = b.rate, b.limit, b.tick
-        if state[p] ~= b.id or state[p + 2] ~= limit or state[p + 1] > b.max then return false end
+        if state[p] ~= b.tag or state[p + 2] ~= limit or state[p + 3] ~= rate then return false end
         local back = now - written
         if tick > 1 then back = b.edge - (written / tick - written / tick % 1) end
         local level = state[p + 1] - back * rate
@@ -549,7 +513,7 @@ local function take_several(asked, d)
         if whole < ticks then whole = whole + 1 end
         local moment = (b.edge + whole) * tick
         if moment > full then full = moment end
-        p = p + 3
+        p = p + 4
       end
       state[2] = now
       after[j] = pack(value_format(bands), unpack(state))
@@ -585,7 +549,7 @@ for r = 1, 2 * request_count, 2 do
     else
       done = kinds.take_quotas(asked, d, said)
     end
-    if done then said = said + 1 + 3 * asked end
+    if done then said = done end
   end
   if not done then decide(op, asked, d) end
   d = d + 6 * asked
@@ -597,49 +561,39 @@ for number = 1, settlement_count do
   local k, l, cost, actual, taken_at
   k, l, cost, actual, taken_at, pos = unpack_from('<I2I2ddd', input, pos)
   local list = lists[l]
-  local state = states[k] or open(k, list)
-  if list.mixed and not state.records then kinds.with_records(k, state) end
-  local difference, changed, held, holder = cost - actual, false, hold_of(k, state), holders[demand_count + number]
-  local tokens, renew = difference, actual == -1
-  if renew then difference, tokens = 0, 1 end
-  for i = 1, list.count do
-    local b, units, level, carried_over, due = list[i], 0, nil, nil, nil
-    if state.records then
-      views[i], carried_over = kinds.view_of(state, list, i, holder)
-      level = views[i][3]
-    else
-      level, carried_over = level_of(state, list, i)
+  local state = open(k, list)
+  local difference, changed, held, due = cost - actual, false, hold_of(k, state), {}
+  local tokens = difference
+  for i = 1, list.count do due[i], pos = unpack_from('<d', input, pos) end
+  if unreadable[k] then
+    tokens = 0
+  elseif actual == -1 and not list.mixed then
+    tokens = 1 -- there are no slots to renew
+  elseif state.records then
+    tokens = kinds.settle(k, state, list, cost, actual, taken_at, due, holders[demand_count + number])
+  else
+    for i = 1, list.count do
+      local b, units, level = list[i], 0, level_of(state, list, i)
+      if difference > 0 and now >= taken_at then -- else how much has overflowed since is unknown
+        local last, first = (now + held) / b.tick, due[i] / b.tick
+        local gone = ((last - last % 1) - (first - first % 1)) * b.rate
+        if gone < 0 then gone = 0 end
+        units = math.max(0, math.min(cost * b.unit - gone, difference * b.unit, level))
+      elseif difference < 0 then
+        units = -math.min(math.max(0, b.max - level), -difference * b.unit)
+      end
+      if b.unit == 0 then -- it stays as it is
+        units = 0
+      elseif difference > 0 then
+        tokens = math.min(tokens, math.floor(units / b.unit))
+      else
+        tokens = math.max(tokens, math.ceil(units / b.unit))
+      end
+      levels[i] = level - units
+      changed = changed or units ~= 0
     end
-    due, pos = unpack_from('<d', input, pos)
-    if b.kind == CONCURRENCY then
-      local had
-      units, had = kinds.release(b, views[i], holder, renew)
-      changed = changed or had
-      if renew and not had then tokens = 0 end
-    elseif renew then
-      units = 0
-    elseif difference > 0 and (carried_over or now < taken_at) then
-      tokens = 0 -- how much has overflowed since is unknown
-    elseif difference > 0 and b.kind ~= BUCKET then
-      units = kinds.give_back(b, views[i], difference, taken_at, due)
-      tokens = math.min(tokens, math.floor(units / b.unit))
-    elseif difference > 0 then
-      local last, first = (now + held) / b.tick, due / b.tick
-      local gone = ((last - last % 1) - (first - first % 1)) * b.rate
-      if gone < 0 then gone = 0 end
-      units = math.max(0, math.min(cost * b.unit - gone, difference * b.unit, level))
-      tokens = math.min(tokens, math.floor(units / b.unit))
-    elseif difference < 0 then
-      units = -math.min(math.max(0, b.max - level), -difference * b.unit)
-      tokens = math.max(tokens, math.ceil(units / b.unit))
-    else
-      tokens = 0
-    end
-    levels[i] = level - units
-    changed = changed or units ~= 0
+    if changed then keep(k, state, list, 0, held) end
   end
-  if unreadable[k] then tokens, changed = 0, false end
-  if changed then keep(k, state, list, 0, held) end
   said = said + 1
   values[said] = tokens
 end
@@ -652,8 +606,8 @@ for k, full in pairs(full_at) do
     if state.records then
       value = kinds.pack(k, state)
     else
-      value = pack(value_format((#state - 2) / 3), unpack(state))
-      if hold[k] > 0 then value = value .. pack('<I7', hold[k]) end
+      value = pack(value_format((#state - 2) / 4), unpack(state))
+      if hold[k] > 0 then value = value .. pack('<I4I7', HOLD, hold[k]) end
     end
     write(k, value, expiry_of(full))
   else

@@ -1,109 +1,184 @@
--- kinds.lua: what decide.lua needs for bands that are no token buckets: the body of its
--- function define_kinds.
+-- kinds.lua: what decide.lua needs for bands that are no token buckets, and for values that
+-- were written under other bands: the body of its function define_kinds.
+--
+-- The state of a key then has records, brought to now. A record is a list of tag, used, limit,
+-- and the rest by its kind. since is set in those that are kept: a take did not ask for them.
+-- internal/bucket has the same in Go, where State.Store says why records are kept.
 
-local VERSION, MIXED, OK, TOO_COSTLY, MAX_BANDS = 1, 2, 0, 2, 16
+local VERSION, OK, TOO_COSTLY, MAX_BANDS, MAX_RECORDS = 3, 0, 2, 16, 32
 local BUCKET, QUOTA, WINDOW, CONCURRENCY = 0, 1, 2, 3
 local WINDOW_SLOTS = 16
--- Where a record of a band has the end of the period of a quota; the number of the newest
--- slot, the length and the counts of a window; when the first holder of a slot loses it, and
--- until when the holders are kept.
-local END, NEWEST, LENGTH, COUNTS, FIRST, KEPT = 5, 5, 6, 7, 5, 6
-local call, pack, unpack_from, rep, byte, format, sub = redis.call, struct.pack, struct.unpack, string.rep, string.byte, string.format, string.sub
+local HOLD, KEPT = 15 * 16777216, 128 * 16777216
+local KEPT_FOR = 3600000000 -- for how long a record is kept that no take asks for
+local MAX = 9007199254740992 -- 2^53
+-- Where a record has the rate of a token bucket; the end of the period of a quota, and how
+-- long one lasts at most; the number of the newest slot, the length and the counts of a window.
+-- When the first holder loses its slot, in the view of a concurrency band.
+local RATE, END, LONGEST, NEWEST, LENGTH, COUNTS, FIRST = 4, 4, 5, 4, 5, 6, 4
+local call, pack, unpack_from, rep, byte, format, sub, floor, fmod = redis.call, struct.pack, struct.unpack, string.rep, string.byte, string.format, string.sub, math.floor, math.fmod
 
 local kinds = { take = {} }
 
--- What a mixed value remembers of a band: kind, id, used, limit, and from 5 on the rest.
-local record_formats = { [BUCKET] = '<BI3I7I7', [QUOTA] = '<BI3I7I7I7', [WINDOW] = '<BI3I7I7I7I7' .. rep('I7', WINDOW_SLOTS + 1), [CONCURRENCY] = '<BI3I7I7I7I7' }
+local function kind_of(tag) return floor(tag / 16777216) % 16 end
+local function tick_of(tag) return 1000 ^ (floor(tag / 268435456) % 8) end
 
--- The records of a value, or nil if it cannot be read.
-function kinds.records_of(value)
-  local records, at = {}, 16
-  while at <= #value do
-    local f = record_formats[byte(value, at)]
-    if not f or at + struct.size(f) - 1 > #value or #records == MAX_BANDS then return nil end
-    local r = { unpack_from(f, value, at) }
-    at = r[#r]
-    r[#r] = nil
-    if r[1] == WINDOW and r[LENGTH] == 0 then return nil end
-    records[#records + 1] = r
+-- x * y / z for integers below 2^53, rounded up or down, or most if it is more. The product
+-- may need 106 bits: it is built by doubling, with quotient and remainder.
+local function muldiv(x, y, z, most, down)
+  local q, r
+  if x * y < MAX then
+    r = fmod(x * y, z)
+    q = (x * y - r) / z
+  else
+    local yr = fmod(y, z)
+    local yq = (y - yr) / z
+    local bit = 4503599627370496 -- 2^52
+    q, r = 0, 0
+    while bit >= 1 do
+      q = q + q
+      if r >= z - r then
+        q, r = q + 1, r - (z - r)
+      else
+        r = r + r
+      end
+      if x >= bit then
+        x = x - bit
+        q = q + yq
+        if r >= z - yr then
+          q, r = q + 1, r - (z - yr)
+        else
+          r = r + yr
+        end
+      end
+      if q > most then return most end
+      bit = bit / 2
+    end
   end
-  return #records > 0 and records
+  if r > 0 and not down then q = q + 1 end
+  if q > most then return most end
+  return q
+end
+
+-- The formats of records after the tag, by kind.
+local formats = { [BUCKET] = '<I7I7I7', [QUOTA] = '<I7I7I7I7', [WINDOW] = '<I7I7I7I7' .. rep('I7', WINDOW_SLOTS + 1) }
+
+-- Brings a record that was written at a moment to now. A clock that stepped back counts as
+-- no time.
+local function bring(r, at)
+  local kind = kind_of(r[1])
+  r.at, r.written = at, r[2]
+  if kind == BUCKET and now > at then
+    local tick = tick_of(r[1])
+    r[2] = math.max(0, r[2] - (floor(now / tick) - floor(at / tick)) * r[RATE])
+  elseif kind == WINDOW and now < at then
+    r[NEWEST] = math.min(r[NEWEST], floor(now / r[LENGTH]) + 1)
+  end
+  if r.since and now < at then r.since = r.since - (at - now) end
+end
+
+-- Brings a state to now. One whose clock stepped back is adopted when it is written.
+local function bring_all(k, state)
+  local at = state[2]
+  for _, r in ipairs(state.records) do bring(r, at) end
+  if now > at then
+    hold[k], state[2] = math.max(0, hold[k] - (now - at)), now
+  end
+end
+
+-- Reads a value, or returns nil if that is not possible.
+function kinds.read(k, value)
+  if byte(value) ~= VERSION or #value < 8 then return nil end
+  local _, at = unpack_from('<BI7', value)
+  local records, p, held = {}, 9, 0
+  while p <= #value do
+    if p + 10 > #value or #records == MAX_RECORDS or held > 0 then return nil end
+    local tag = unpack_from('<I4', value, p)
+    local f = formats[kind_of(tag)]
+    if tag == HOLD then
+      held = unpack_from('<I7', value, p + 4)
+      p = p + 11
+    elseif not f or p + 3 + struct.size(f) + (tag >= KEPT and 7 or 0) > #value then
+      return nil
+    else
+      local r = { tag, unpack_from(f, value, p + 4) }
+      p, r[#r] = r[#r], nil
+      if tag >= KEPT then
+        r[1] = tag - KEPT
+        r.since, p = unpack_from('<I7', value, p)
+      end
+      if kind_of(tag) == WINDOW and r[LENGTH] == 0 or kind_of(tag) == BUCKET and (r[RATE] == 0 or tick_of(tag) > 1000000) then return nil end
+      records[#records + 1] = r
+    end
+  end
+  if #records == 0 then return nil end
+  hold[k] = held
+  local state = { VERSION, at, records = records, raw = value }
+  bring_all(k, state)
+  return state
 end
 
 -- Makes the state of a key one with records.
 function kinds.with_records(k, state)
+  if state.records then return end
   state.records, state.raw = {}, stored[k] and not full_at[k] and stored[k]
-  for p = 3, stored[k] and #state or full_at[k] and #state or 0, 3 do
-    state.records[#state.records + 1] = { BUCKET, state[p], state[p + 1], state[p + 2] }
+  if stored[k] or full_at[k] then
+    for p = 3, #state, 4 do state.records[#state.records + 1] = { state[p], state[p + 1], state[p + 2], state[p + 3] } end
   end
   for p = #state, 3, -1 do state[p] = nil end
+  bring_all(k, state)
 end
 
--- The record of band i, as carried() finds a slot.
-local function found(records, list, i)
-  local id = list[i].id
-  if records[i] and records[i][2] == id then return records[i] end
-  for _, r in ipairs(records) do
-    if r[2] == id then return r end
+-- Whether a record is measured as a band is: a token bucket with the same numbers, other
+-- kinds with any.
+local function is_of(r, b)
+  if b.kind ~= BUCKET then return kind_of(r[1]) == b.kind end
+  return floor(r[1] / 16777216) == floor(b.tag / 16777216) and r[3] == b.limit and r[RATE] == b.rate
+end
+
+-- The number of the record that band i continues, and whether it is the band's: else what is
+-- used carries over. Records are matched by id. A band that has none takes over the record at
+-- its position if that is no other band's: its label has changed.
+local function find(records, list, i)
+  local b, found = list[i], nil
+  local id = b.tag % 16777216
+  for n, r in ipairs(records) do
+    if r[1] % 16777216 == id then
+      if is_of(r, b) then return n, true end
+      found = found or n
+    end
   end
   local r = records[i]
-  if r then
-    for j = 1, list.count do
-      if list[j].id == r[2] then return nil end
-    end
+  if found or not r or r.since then return found, false end
+  for j = 1, list.count do
+    if list[j].tag % 16777216 == r[1] % 16777216 then return nil, false end
   end
-  return r
+  return i, is_of(r, b)
 end
 
--- The record of band i. Requests under way and tokens do not compare.
-local function record_of(records, list, i)
-  local r = found(records, list, i)
-  if r and (r[1] == CONCURRENCY) ~= (list[i].kind == CONCURRENCY) then return nil end
-  return r
-end
-
--- How many hold slots of a band, and when the first of them loses its slot, which is only
--- looked up where it is needed.
-local function held_by(b, holder)
-  local held = call('ZCOUNT', KEYS[holder.k], format('(%.0f', now), '+inf')
-  if held < b.limit then return held, 0 end
-  return held, tonumber(call('ZRANGEBYSCORE', KEYS[holder.k], format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
-end
-
--- Gives a slot, or renews it. The set of the holders is kept for twice their time, so that
--- it need not be renewed with every slot. If it is kept for longer, the clock stepped back,
--- and no holder keeps more than its time.
-local function hold_slot(b, view, holder)
-  local till = now + b.hold
-  call('ZREMRANGEBYSCORE', KEYS[holder.k], '-inf', format('%.0f', now))
-  if view[KEPT] > till + b.hold then
-    for _, id in ipairs(call('ZRANGEBYSCORE', KEYS[holder.k], format('(%.0f', till), '+inf')) do
-      call('ZADD', KEYS[holder.k], format('%.0f', till), id)
-    end
-    view[KEPT] = 0
+-- What a record has used, of what counts now.
+local function used_now(r)
+  local kind = kind_of(r[1])
+  if kind == QUOTA and r[END] <= now then return 0 end
+  if kind ~= WINDOW then return r[2] end
+  local used = 0
+  for n = 0, WINDOW_SLOTS do
+    if (r[NEWEST] - n + WINDOW_SLOTS + 1) * r[LENGTH] > now then used = used + r[COUNTS + n] end
   end
-  call('ZADD', KEYS[holder.k], format('%.0f', till), holder.id)
-  if view[KEPT] < till then
-    view[KEPT] = till + b.hold
-    if not time_is_passed_in then call('PEXPIRE', KEYS[holder.k], format('%d', 2 * b.hold / 1000 + 1)) end
-  end
+  return used
 end
 
--- Gives the slots of the demand after e in demands.
-function kinds.hold_slots(e, list, first)
-  local holder = holders[e / 6 + 1]
-  for i = 1, list.count do
-    if list[i].kind == CONCURRENCY and holder.id then
-      hold_slot(list[i], views[first + i], holder)
-      levels[first + i] = levels[first + i] + 1
-    end
-  end
-end
-
-local function in_proportion(b, used, limit)
-  if limit == b.limit then return used end
-  if limit <= 0 then return b.limit end
-  return muldiv(used, b.limit, limit, b.max)
+-- What a band has used that continues a record with other numbers or of another kind. A token
+-- bucket has the same part used, and regains as if the rule had changed when the record was
+-- written, or not yet, whichever is more: when it did is not known.
+local function carried(b, r)
+  local used, written = used_now(r), r.written or r[2]
+  if b.kind ~= BUCKET and kind_of(r[1]) ~= BUCKET then return used end
+  if r[3] <= 0 then return b.limit end
+  if kind_of(r[1]) == QUOTA then written = used end
+  used = muldiv(used, b.limit, r[3], b.max)
+  if b.kind ~= BUCKET then return used end
+  written = muldiv(written, b.limit, r[3], b.max) - math.max(0, b.edge - floor((r.at or now) / b.tick)) * b.rate
+  return math.max(0, math.min(used, written))
 end
 
 -- The period of a quota now, by the edges that the gateway sent. One whose clock is wrong
@@ -123,100 +198,110 @@ local function period_of(b)
   return last - length, last
 end
 
--- Brings the counts of a window to now: the record from END on, and their sum.
-local function window_of(b, r)
-  local current = now / b.slot - now / b.slot % 1
-  local view, used, newest, length = { WINDOW, b.id, 0, b.limit, current, b.slot }, 0, r[NEWEST], r[LENGTH]
-  for n = 0, WINDOW_SLOTS do view[COUNTS + n] = 0 end
-  local start = newest * length / b.slot
-  if start - start % 1 > current then view[NEWEST] = current + 1 end -- the clock stepped back
-  if length == b.slot and newest > current + 1 then newest = current + 1 end
-  for n = 0, WINDOW_SLOTS do
-    local units, number = r[COUNTS + n], newest - n
-    if length ~= b.slot then
-      number = ((number + 1) * length - 1) / b.slot
-      number = math.min(number - number % 1, view[NEWEST])
-    end
-    local at = view[NEWEST] - number
-    if units > 0 and at <= WINDOW_SLOTS then
-      units = math.min(in_proportion(b, units, r[4]), b.max - used)
-      view[COUNTS + at] = view[COUNTS + at] + units
-      used = used + units
-    end
+-- Brings a quota to now. A change of the limit does not change what is used; only what was
+-- used beyond every limit of a period is paid by the next.
+local function quota_of(b, r, used, at)
+  local begin, last = period_of(b)
+  if at < begin then used = 0 end -- of an earlier period
+  local view = { b.tag, used, b.limit, last, b.longest }
+  if r and r[END] > now then
+    view[2], view[3], view[END], view[LONGEST] = r[2], math.max(b.limit, r[3]), r[END], math.max(b.longest, r[LONGEST])
+  elseif r and r[END] >= begin then
+    view[2] = math.max(0, r[2] - r[3])
   end
-  view[3] = used
   return view
 end
 
--- The record of band i brought to now, and whether it was written under other numbers.
-function kinds.view_of(state, list, i, holder)
-  local b, r = list[i], record_of(state.records, list, i)
-  local kind, used, changed = b.kind, 0, false
-  if kind == CONCURRENCY then
-    local held, first = held_by(b, holder)
-    if r then r[3], r[FIRST], state.raw = held, first, nil end
-    return { kind, b.id, held, b.limit, first, r and r[KEPT] or 0 }, false
+-- Brings the counts of a window to now.
+local function window_of(b, r, used, at)
+  local view = { b.tag, 0, b.limit, floor(now / b.slot), b.slot }
+  for n = 0, WINDOW_SLOTS do view[COUNTS + n] = 0 end
+  if not r then
+    local n = math.max(0, view[NEWEST] - floor(at / b.slot))
+    if n <= WINDOW_SLOTS then view[2], view[COUNTS + n] = used, used end
+    return view
   end
-  if r then
-    used = in_proportion(b, r[3], r[4])
-    changed = r[1] ~= kind or r[4] ~= b.limit or kind == WINDOW and r[LENGTH] ~= b.slot
-  end
-  if kind == BUCKET then
-    if used > b.max then used = b.max end -- a change of the rate alone changes it
-    local written = state[2]
-    if now > written then
-      used = used - (b.edge - (written / b.tick - written / b.tick % 1)) * b.rate
-      if used < 0 then used = 0 end
+  local newest, length = r[NEWEST], r[LENGTH]
+  if floor(newest * length / b.slot) > view[NEWEST] then view[NEWEST] = view[NEWEST] + 1 end -- the clock stepped back
+  if length == b.slot then newest = math.min(newest, view[NEWEST]) end
+  for n = 0, WINDOW_SLOTS do
+    local units, number = r[COUNTS + n], newest - n
+    if length ~= b.slot then number = math.min(floor(((number + 1) * length - 1) / b.slot), view[NEWEST]) end
+    local at = view[NEWEST] - number
+    if units > 0 and at <= WINDOW_SLOTS then
+      view[COUNTS + at] = view[COUNTS + at] + units
+      view[2] = view[2] + units
     end
-    return { kind, b.id, used, b.limit }, changed
   end
-  if kind == QUOTA then
-    local begin, last = period_of(b)
-    if r and r[1] == QUOTA then
-      if r[END] > now then
-        last = r[END]
-      elseif r[END] >= begin then
-        used = math.max(0, used - b.limit) -- debt is paid by the new period
-      else
-        used = 0
-      end
-    end
-    return { kind, b.id, used, b.limit, last }, changed
-  end
-  if r and r[1] == WINDOW then return window_of(b, r), changed end
-  local view = { kind, b.id, used, b.limit, now / b.slot - now / b.slot % 1, b.slot, used }
-  for n = 1, WINDOW_SLOTS do view[COUNTS + n] = 0 end
-  return view, changed
+  return view
 end
 
--- When nothing is remembered any more of a band.
-local function empty_at(b, view)
-  local used = view[3]
-  if used <= 0 then return now end
-  if view[1] == QUOTA then
-    if used > b.limit then return view[END] + b.longest end
-    return view[END]
+-- Follows a clock that stepped back behind the last change of a set of holders: each of them
+-- has as much time left as before.
+local function shift_holders(holder)
+  local at = -tonumber(call('ZSCORE', KEYS[holder.k], 'at') or 0)
+  if at <= now then return end
+  local ends = call('ZRANGEBYSCORE', KEYS[holder.k], '(0', '+inf', 'WITHSCORES')
+  for n = 1, #ends, 2 do call('ZADD', KEYS[holder.k], format('%.0f', ends[n + 1] - (at - now)), ends[n]) end
+  call('ZADD', KEYS[holder.k], format('%.0f', -now), 'at')
+end
+
+-- How many hold slots of a band, and when the first of them loses its slot, which is only
+-- looked up where it is needed.
+local function held_by(b, holder)
+  local held, first = call('ZCOUNT', KEYS[holder.k], format('(%.0f', now), '+inf'), 0
+  if held >= b.limit then first = tonumber(call('ZRANGEBYSCORE', KEYS[holder.k], format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]) end
+  return { b.tag, held, b.limit, first }
+end
+
+-- Gives a slot until a moment, or renews it. The set expires some time after the last end, so
+-- that its expiry need not be renewed with every slot. Holders that have lost their slots are
+-- removed then.
+local function hold_slot(b, holder, till)
+  call('ZADD', KEYS[holder.k], format('%.0f', -now), 'at', format('%.0f', till), holder.id)
+  local left = till - now
+  if not time_is_passed_in and call('PTTL', KEYS[holder.k]) * 1000 < left then
+    call('PEXPIRE', KEYS[holder.k], format('%d', 2 * left / 1000 + 1))
+    call('ZREMRANGEBYSCORE', KEYS[holder.k], '(0', format('%.0f', now))
   end
-  if view[1] == CONCURRENCY then return view[KEPT] end
-  for n = 0, WINDOW_SLOTS do
-    if view[COUNTS + n] > 0 then return (view[NEWEST] - n + WINDOW_SLOTS + 1) * view[LENGTH] end
+end
+
+-- Gives the slots of the demand after e in demands.
+function kinds.hold_slots(e, list, first)
+  local holder = holders[e / 6 + 1]
+  for i = 1, list.count do
+    if list[i].kind == CONCURRENCY and holder.id then
+      shift_holders(holder)
+      hold_slot(list[i], holder, now + list[i].hold)
+    end
   end
-  return now
+end
+
+-- Band i of a list brought to now: what will be its record.
+local function view_of(state, list, i, holder)
+  local b = list[i]
+  if b.kind == CONCURRENCY then return held_by(b, holder) end
+  local n, own = find(state.records, list, i)
+  local r, used, at = n and state.records[n], 0, now
+  if r and kind_of(r[1]) ~= b.kind then r, used, at = nil, carried(b, r), r.at or now end
+  if b.kind == QUOTA then return quota_of(b, r, used, at) end
+  if b.kind == WINDOW then return window_of(b, r, used, at) end
+  if r then used = own and r[2] or carried(b, r) end
+  return { b.tag, used, b.limit, b.rate }
 end
 
 -- Whether the demand after e in demands fits, and how long it must wait. It finds out how
 -- much it is granted, and the levels and views, which follow index n.
 function kinds.fits(e, k, state, list, n)
-  if not state.records then kinds.with_records(k, state) end
   local cost, least, holder, status, longest = demands[e + 4], demands[e + 5], holders[e / 6 + 1], OK, 0
   for i = 1, list.count do
-    local b, view = list[i], kinds.view_of(state, list, i, holder)
-    views[n + i], levels[n + i], waits[n + i] = view, view[3], 0
+    local b, view = list[i], view_of(state, list, i, holder)
+    views[n + i], levels[n + i], waits[n + i] = view, view[2], 0
     if least < cost then
-      local left = math.max(0, b.limit - view[3])
+      local left = math.max(0, b.limit - view[2])
       if b.kind ~= CONCURRENCY then
-        cost = math.min(cost, math.floor(left / b.unit))
-      elseif left == 0 then
+        cost = math.min(cost, floor(left / b.unit))
+      elseif left == 0 and holder.id then
         cost = 0
       end
     end
@@ -228,27 +313,72 @@ function kinds.fits(e, k, state, list, n)
     if b.kind == CONCURRENCY and holder.id and cost > 0 then price = 1 end
     if price > b.limit then
       status = TOO_COSTLY
-    elseif levels[n + i] + price > b.limit then
-      waits[n + i] = b.kind == BUCKET and moment_of(b, levels[n + i] + price - b.limit) - now or 9007199254740992 -- for ever
+    elseif levels[n + i] + price > b.limit and (price > 0 or b.kind ~= CONCURRENCY) then
+      waits[n + i] = b.kind == BUCKET and moment_of(b, levels[n + i] + price - b.limit) - now or MAX -- for ever
       longest = math.max(longest, waits[n + i])
     end
   end
   return status, longest
 end
 
--- When every band of a list is full, given their views, which follow index first.
-local function full_views(list, first)
-  local full = now
-  for i = 1, list.count do
-    local view, moment = views[first + i], now
-    if view[1] ~= BUCKET then
-      moment = empty_at(list[i], view)
-    elseif view[3] > 0 then
-      moment = moment_of(list[i], view[3])
+-- When nothing is left to remember of a record.
+local function empty_at(r)
+  local kind, empty = kind_of(r[1]), now
+  if r[2] > 0 then
+    if kind == BUCKET then
+      local tick = tick_of(r[1])
+      empty = (floor(now / tick) + math.ceil(r[2] / r[RATE])) * tick
+    elseif kind == QUOTA then
+      empty = r[2] > r[3] and r[END] + r[LONGEST] or r[END]
+    else
+      local n = 0
+      while n < WINDOW_SLOTS and r[COUNTS + n] == 0 do n = n + 1 end
+      empty = (r[NEWEST] - n + WINDOW_SLOTS + 1) * r[LENGTH]
     end
-    if moment > full then full = moment end
   end
-  return full
+  if r.since then empty = math.min(empty, r.since + KEPT_FOR) end
+  return empty
+end
+
+-- Notes that a state has changed, to be written at the end.
+local function changed(k, state)
+  local full = now
+  for _, r in ipairs(state.records) do
+    full, r.at, r.written = math.max(full, empty_at(r)), nil, nil
+  end
+  state[2], state.raw, full_at[k] = now, nil, full
+end
+
+-- Debits what another version of a band has taken, up to an empty bucket.
+local function debit(r, units)
+  if units > 0 then r[2] = math.max(r[2], math.min(r[3], r[2] + units)) end
+end
+
+-- Appends the records that a list does not ask for, given the new levels of its bands, which
+-- follow index first.
+local function keep_others(old, list, first, records)
+  local asked, split, kept, count = {}, {}, {}, 0
+  for i = 1, list.count do
+    if list[i].kind ~= CONCURRENCY then
+      local n, own = find(old, list, i)
+      if own then asked[n], split[old[n][1] % 16777216] = true, old[n].since end
+    end
+  end
+  for n, r in ipairs(old) do
+    local id = r[1] % 16777216
+    if not asked[n] and count < MAX_BANDS and not kept[id] then
+      r.since = r.since or split[id] or now
+      for i = 1, list.count do
+        local b = list[i]
+        if b.tag % 16777216 == id and b.kind == BUCKET and kind_of(r[1]) == BUCKET then
+          debit(r, muldiv(math.max(0, levels[first + i] - views[first + i][2]), r[3], b.limit, MAX))
+        end
+      end
+      if empty_at(r) > now then
+        records[#records + 1], kept[id], count = r, true, count + 1
+      end
+    end
+  end
 end
 
 -- Keeps the views of a list for a key, with new levels, to be written at the end.
@@ -256,124 +386,226 @@ function kinds.keep(k, state, list, first, held)
   local records = {}
   for i = 1, list.count do
     local view, level = views[first + i], levels[first + i]
-    if view[1] == WINDOW then view[COUNTS] = view[COUNTS] + level - view[3] end
-    view[3] = level
-    records[i] = view
+    if list[i].kind ~= CONCURRENCY then
+      local r = { unpack(view) }
+      if list[i].kind == WINDOW then r[COUNTS] = r[COUNTS] + level - view[2] end
+      r[2] = level
+      records[#records + 1] = r
+    end
   end
-  state[2], state.records, state.raw, hold[k], full_at[k] = now, records, nil, held, full_views(list, first)
+  keep_others(state.records, list, first, records)
+  if #records == 0 then return end -- slots alone are no value
+  state.records, hold[k] = records, held
+  changed(k, state)
 end
 
 -- Follows a clock that stepped back.
-function kinds.adopt_clock(k, state, list, first)
-  state[2], state.raw, full_at[k] = now, nil, full_views(list, first)
-  for _, r in ipairs(state.records) do
-    if r[1] == WINDOW then r[NEWEST] = math.min(r[NEWEST], math.floor(now / r[LENGTH]) + 1) end
-  end
+function kinds.adopt_clock(k, state)
+  if #state.records > 0 then changed(k, state) end
 end
 
 -- The value of a state with records. Nothing is a full bucket.
 function kinds.pack(k, state)
   if #state.records == 0 then return '' end
   if state.raw then return state.raw end
-  local mixed, f, flat = false, '', {}
+  local parts = { pack('<BI7', VERSION, state[2]) }
   for _, r in ipairs(state.records) do
-    if r[1] ~= BUCKET then mixed = true end
+    parts[#parts + 1] = pack('<I4' .. sub(formats[kind_of(r[1])], 2), r.since and r[1] + KEPT or r[1], unpack(r, 2))
+    if r.since then parts[#parts + 1] = pack('<I7', r.since) end
   end
-  for _, r in ipairs(state.records) do
-    f = f .. (mixed and record_formats[r[1]]:sub(2) or 'I3I7I7')
-    for p = mixed and 1 or 2, #r do flat[#flat + 1] = r[p] end
-  end
-  if mixed then
-    state.raw = pack('<BI7I7' .. f, MIXED, state[2], hold[k], unpack(flat))
-  else
-    state.raw = pack('<BI7' .. f, VERSION, state[2], unpack(flat))
-    if hold[k] > 0 then state.raw = state.raw .. pack('<I7', hold[k]) end
-  end
+  if hold[k] > 0 then parts[#parts + 1] = pack('<I4I7', HOLD, hold[k]) end
+  state.raw = table.concat(parts)
   return state.raw
 end
 
--- What comes back to a band, in units, of tokens that were taken at a moment and are due at
+-- What comes back to a quota or a window, of units that were taken at a moment and are due at
 -- another, the end of its period for a quota.
-function kinds.give_back(b, view, tokens, taken_at, due)
+local function give_back(b, view, units, taken_at, due)
   if b.kind == QUOTA then
-    return view[END] == due and math.max(0, math.min(tokens * b.unit, view[3])) or 0
+    units = view[END] == due and math.max(0, math.min(units, view[2])) or 0
+  else
+    local n = view[NEWEST] - floor(taken_at / view[LENGTH])
+    if n < 0 or n > WINDOW_SLOTS then return 0 end
+    units = math.min(units, view[COUNTS + n])
+    view[COUNTS + n] = view[COUNTS + n] - units
   end
-  local n = view[NEWEST] - math.floor(taken_at / b.slot)
-  if n < 0 or n > WINDOW_SLOTS then return 0 end
-  local units = math.min(tokens * b.unit, view[COUNTS + n])
-  view[COUNTS + n] = view[COUNTS + n] - units
-  view[COUNTS] = view[COUNTS] + units -- which keep subtracts
+  view[2] = view[2] - units
   return units
 end
 
--- Releases or renews the slot of a holder. It returns how many slots are free again, and
--- whether the holder had one.
-function kinds.release(b, view, holder, renew)
-  local till = holder.id and tonumber(call('ZSCORE', KEYS[holder.k], holder.id) or 0) or 0
-  if till <= now then return 0, false end
-  if renew then
-    hold_slot(b, view, holder)
-    return 0, true
+-- What comes back to a token bucket of units that were due at a moment: at most those of
+-- the cost, less what has come back until another moment.
+local function back_of(r, most, units, due, last)
+  local tick = tick_of(r[1])
+  local gone = math.max(0, floor(last / tick) - floor(due / tick)) * r[RATE]
+  units = math.max(0, math.min(units, most - gone, r[2]))
+  r[2] = r[2] - units
+  return units
+end
+
+-- Band i of a list brought to now, from record n, to be settled. A window keeps the numbers of
+-- its record: if the take had a shorter period, the rest would be lost.
+local function settled_view(state, list, i, n)
+  local b, r = list[i], state.records[n]
+  if b.kind == WINDOW then return window_of({ tag = b.tag, limit = r[3], slot = r[LENGTH] }, r, 0, now) end
+  return view_of(state, list, i)
+end
+
+-- Gives back tokens of a cost to band i. It returns the units, and whether a record has
+-- changed.
+local function refund(state, list, i, cost, tokens, taken_at, due, last)
+  local b, n, own = list[i], find(state.records, list, i)
+  if not own then return 0, false end
+  local mine, moved = state.records[n], false
+  if b.kind ~= BUCKET then
+    local view = settled_view(state, list, i, n)
+    local units = give_back(b, view, tokens * b.unit, taken_at, due)
+    if units > 0 then
+      view.since, state.records[n] = mine.since, view
+    end
+    return units, units > 0
   end
-  call('ZREM', KEYS[holder.k], holder.id)
-  return 1, true
+  local most, units = math.min(MAX, cost * b.unit), math.min(MAX, tokens * b.unit)
+  for m, r in ipairs(state.records) do
+    local split = math.max(mine.since or 0, r.since or 0)
+    if m ~= n and r[1] % 16777216 == mine[1] % 16777216 and kind_of(r[1]) == BUCKET and taken_at < split then
+      -- Another version of the band began with what was left of the take, by the rate of
+      -- either: see carried.
+      local tick, most_there = tick_of(r[1]), muldiv(most, r[3], b.limit, MAX, true)
+      local gone = math.max(0, floor(split / b.tick) - floor(due / b.tick)) * b.rate
+      local left = muldiv(math.max(0, most - gone), r[3], b.limit, MAX, true) + math.max(0, floor(split / tick) - floor(due / tick)) * r[RATE]
+      moved = back_of(r, math.min(left, most_there), muldiv(units, r[3], b.limit, MAX, true), due, last) > 0 or moved
+    end
+  end
+  units = back_of(mine, most, units, due, last)
+  return units, moved or units > 0
+end
+
+-- Debits tokens from band i as far as the largest debt allows. It returns the units, and
+-- whether a record has changed. Other versions of the band are emptied at most.
+local function charge(state, list, i, tokens)
+  local b, n, own = list[i], find(state.records, list, i)
+  local records, units = state.records, math.min(MAX, tokens * b.unit)
+  if not n then -- a full bucket
+    n, own = #records + 1, true
+    records[n] = view_of(state, list, i)
+  elseif not own and (b.kind ~= BUCKET or kind_of(records[n][1]) ~= BUCKET) then
+    return 0, false -- what the rule counts now does not compare
+  end
+  local id, debited, moved = records[n][1] % 16777216, 0, false
+  if own then
+    local view = b.kind ~= BUCKET and settled_view(state, list, i, n) or records[n]
+    local most = b.max
+    -- The debt may be that of a higher limit, if there may be debt.
+    if b.kind ~= BUCKET and b.max > b.limit then most = math.max(most, 2 * view[3]) end
+    debited = math.min(math.max(0, most - view[2]), units)
+    view[2] = view[2] + debited
+    if b.kind == WINDOW then view[COUNTS] = view[COUNTS] + debited end
+    if b.kind ~= BUCKET and debited > 0 then
+      view.since, records[n] = records[n].since, view
+    end
+    if b.kind ~= BUCKET then return debited, debited > 0 end
+  end
+  for m, r in ipairs(records) do
+    if not (own and m == n) and r[1] % 16777216 == id and kind_of(r[1]) == BUCKET then
+      local before = r[2]
+      debit(r, muldiv(units, r[3], b.limit, MAX))
+      moved = moved or r[2] > before
+      if not own then debited = math.max(debited, muldiv(r[2] - before, b.limit, r[3], MAX, true)) end
+    end
+  end
+  return debited, moved or debited > 0
+end
+
+-- Releases or renews the slot of a holder, and returns whether it had one. A slot never ends
+-- earlier than before: the band may have had a longer hold.
+local function release(b, holder, renew)
+  shift_holders(holder)
+  local till = holder.id and tonumber(call('ZSCORE', KEYS[holder.k], holder.id) or 0) or 0
+  if till <= now then return false end
+  if renew then
+    hold_slot(b, holder, math.max(till, now + b.hold))
+  else
+    call('ZREM', KEYS[holder.k], holder.id)
+  end
+  return true
+end
+
+-- Corrects a take to its actual cost, or renews its slots if that is -1. It returns the tokens
+-- that came back, or negative were charged, or 1 if all slots were renewed.
+function kinds.settle(k, state, list, cost, actual, taken_at, due, holder)
+  local difference, renew, moved, last = cost - actual, actual == -1, false, now + hold[k]
+  local tokens = renew and 1 or difference
+  for i = 1, list.count do
+    local b, units, has = list[i], 0, false
+    if b.kind == CONCURRENCY then
+      local had = release(b, holder, renew)
+      if renew and not had then tokens = 0 end
+    elseif not renew and b.unit > 0 then
+      if difference > 0 and now >= taken_at then -- else how much has overflowed since is unknown
+        units, has = refund(state, list, i, cost, difference, taken_at, due[i], last)
+        tokens = math.min(tokens, floor(units / b.unit))
+      elseif difference > 0 then
+        tokens = 0
+      else
+        if difference < 0 then units, has = charge(state, list, i, -difference) end
+        tokens = math.max(tokens, -floor(units / b.unit))
+      end
+      moved = moved or has
+    end
+  end
+  if moved or renew and now < state[2] then changed(k, state) end -- renewing adopts a clock that stepped back
+  return tokens
 end
 
 -- Fast paths as in decide.lua, for a take from a key that no other request of the call has.
--- One quota of one key, in the period of its value.
-kinds.take[QUOTA] = function(d, said)
-  local k, list, cost = demands[d + 1], lists[demands[d + 2]], demands[d + 4]
-  local b, value, used, last = list[1], stored[k] or '', 0, nil
-  if not stored[k] then
+-- They return the number of values of the answer.
+
+-- The value of one quota after a take in the period of its value, or nil if it has to be
+-- decided as others, and the value before.
+local function quota_after(b, value, cost)
+  local used, limit, last, longest = 0, b.limit, nil, b.longest
+  if not value then
     if not b.last then
       local _, last = period_of(b)
       b.last = last
     end
-    last = b.last
+    value, last = '', b.last
   else
-    if #value ~= 40 then return false end
-    local version, written, held, kind, id, limit
-    version, written, held, kind, id, used, limit, last = unpack_from('<BI7I7BI3I7I7I7', value)
-    if version ~= MIXED or kind ~= QUOTA or id ~= b.id or limit ~= b.limit or held > 0 or written > now or last <= now then return false end
+    if #value ~= 40 then return nil end
+    local version, written, tag
+    version, written, tag, used, limit, last, longest = unpack_from('<BI7I4I7I7I7I7', value)
+    if version ~= VERSION or tag ~= b.tag or limit ~= b.limit or longest ~= b.longest or written > now or last <= now then return nil end
   end
-  local after = used + cost * b.unit
-  if after > b.limit or cost == 0 then return false end
+  used = used + cost * b.unit
+  if used > b.limit or cost == 0 then return nil end
   if b.expires_for ~= last then
     b.expires_for, b.expires, b.lifetime = last, expiry_of(last)
   end
+  return pack('<BI7I4I7I7I7I7', VERSION, now, b.tag, used, limit, last, longest), value
+end
+
+-- One quota of one key.
+kinds.take[QUOTA] = function(d, said)
+  local k, b = demands[d + 1], lists[demands[d + 2]][1]
+  local after, value = quota_after(b, stored[k], demands[d + 4])
+  if not after then return false end
   values[said + 1], values[said + 2], values[said + 3], values[said + 4] = 1, OK, #value, value
-  write(k, pack('<BI7I7BI3I7I7I7', MIXED, now, 0, QUOTA, b.id, after, b.limit, last), b.expires, b.lifetime)
-  return true
+  write(k, after, b.expires, b.lifetime)
+  return said + 4
 end
 
 -- One quota of each of several keys. The new values are kept by demand, and written if all
 -- fit.
 local after, after_expires, after_lifetime = {}, {}, {}
 function kinds.take_quotas(asked, d, said)
-  local now, n, e = now, said + 1, d -- the first is whether it is admitted
+  local n, e = said + 1, d -- the first is whether it is admitted
   for j = 1, asked do
-    local b, value, cost = lists[demands[e + 2]][1], stored[demands[e + 1]], demands[e + 4]
-    local used, last = 0, nil
-    if not value then
-      if not b.last then
-        local _, last = period_of(b)
-        b.last = last
-      end
-      value, last = '', b.last
-    else
-      if #value ~= 40 then return false end
-      local version, written, held, kind, id, limit
-      version, written, held, kind, id, used, limit, last = unpack_from('<BI7I7BI3I7I7I7', value)
-      if version ~= MIXED or kind ~= QUOTA or id ~= b.id or limit ~= b.limit or held > 0 or written > now or last <= now then return false end
-    end
-    used = used + cost * b.unit
-    if used > b.limit or cost == 0 then return false end
-    if b.expires_for ~= last then
-      b.expires_for, b.expires, b.lifetime = last, expiry_of(last)
-    end
-    values[n + 1], values[n + 2], values[n + 3] = OK, #value, value
-    after[j] = pack('<BI7I7BI3I7I7I7', MIXED, now, 0, QUOTA, b.id, used, b.limit, last)
+    local b, value = lists[demands[e + 2]][1], nil
+    after[j], value = quota_after(b, stored[demands[e + 1]], demands[e + 4])
+    if not after[j] then return false end
     after_expires[j], after_lifetime[j] = b.expires, b.lifetime
+    values[n + 1], values[n + 2], values[n + 3] = OK, #value, value
     n, e = n + 3, e + 6
   end
   values[said + 1] = 1
@@ -381,7 +613,7 @@ function kinds.take_quotas(asked, d, said)
     write(demands[d + 1], after[j], after_expires[j], after_lifetime[j])
     d = d + 6
   end
-  return true
+  return n
 end
 
 -- One window of one key. The counts of its slots stay packed: those that have left are
@@ -398,41 +630,39 @@ kinds.take[WINDOW] = function(d, said)
   if not stored[k] then
     older = b.none
   else
-    if #value ~= 166 then return false end
-    local version, written, held, kind, id, limit, newest, length
-    version, written, held, kind, id, used, limit, newest, length, count = unpack_from('<BI7I7BI3I7I7I7I7I7', value)
-    if version ~= MIXED or kind ~= WINDOW or id ~= b.id or limit ~= b.limit or length ~= b.slot or held > 0 or written > now or newest > current then return false end
+    if #value ~= 159 then return false end
+    local version, written, tag, limit, newest, length
+    version, written, tag, used, limit, newest, length, count = unpack_from('<BI7I4I7I7I7I7I7', value)
+    if version ~= VERSION or tag ~= b.tag or length ~= b.slot or written > now or newest > current then return false end
     local gone = current - newest
     if gone == 0 then
-      older = sub(value, 55)
+      older = sub(value, 48)
     elseif gone > WINDOW_SLOTS then
       used, count, older = 0, 0, b.none
     else
-      local cut = 167 - 7 * gone
-      for at = cut, 160, 7 do used = used - unpack_from('<I7', value, at) end
-      count, older = 0, rep('\0', 7 * gone - 7) .. sub(value, 48, cut - 1)
+      local cut = 160 - 7 * gone
+      for at = cut, 153, 7 do used = used - unpack_from('<I7', value, at) end
+      count, older = 0, rep('\0', 7 * gone - 7) .. sub(value, 41, cut - 1)
     end
   end
   local price = cost * b.unit
   if used + price > b.limit or cost == 0 then return false end
   values[said + 1], values[said + 2], values[said + 3], values[said + 4] = 1, OK, #value, value
-  write(k, pack('<BI7I7BI3I7I7I7I7I7', MIXED, now, 0, WINDOW, b.id, used + price, b.limit, current, b.slot, count + price) .. older, b.expires, b.lifetime)
-  return true
+  write(k, pack('<BI7I4I7I7I7I7I7', VERSION, now, b.tag, used + price, b.limit, current, b.slot, count + price) .. older, b.expires, b.lifetime)
+  return said + 4
 end
 
--- One slot of one key whose holders are kept for long enough.
+-- One slot of one key.
 kinds.take[CONCURRENCY] = function(d, said)
-  local k, list, cost, holder, value = demands[d + 1], lists[demands[d + 2]], demands[d + 4], holders[d / 6 + 1], stored[demands[d + 1]]
-  local b = list[1]
-  if not value or #value ~= 47 or cost == 0 or not holder.id then return false end
-  local version, written, held, kind, id, _, limit, _, kept = unpack_from('<BI7I7BI3I7I7I7I7', value)
-  if version ~= MIXED or kind ~= CONCURRENCY or id ~= b.id or limit ~= b.limit or held > 0 or written > now or kept < now + b.hold or kept > now + 2 * b.hold then return false end
-  local count = call('ZCOUNT', KEYS[holder.k], format('(%.0f', now), '+inf')
-  if count >= limit then return false end
-  call('ZADD', KEYS[holder.k], format('%.0f', now + b.hold), holder.id)
-  value = pack('<BI7I7BI3I7I7I7I7', MIXED, written, 0, CONCURRENCY, id, count, limit, 0, kept)
-  values[said + 1], values[said + 2], values[said + 3], values[said + 4] = 1, OK, #value, value
-  return true
+  local b, cost, holder = lists[demands[d + 2]][1], demands[d + 4], holders[d / 6 + 1]
+  if cost == 0 or not holder.id then return false end
+  local at = call('ZSCORE', KEYS[holder.k], 'at')
+  if at and -tonumber(at) > now then return false end
+  local held = at and call('ZCOUNT', KEYS[holder.k], format('(%.0f', now), '+inf') or 0
+  if held >= b.limit then return false end
+  hold_slot(b, holder, now + b.hold)
+  values[said + 1], values[said + 2], values[said + 3], values[said + 4], values[said + 5], values[said + 6] = 1, OK, 0, '', held, 0
+  return said + 6
 end
 
 return kinds

@@ -9,9 +9,10 @@
 -- ARGV[3]  the last generation of the rule set and all of its rules that the caller knows
 -- ARGV[4]  the field of the marks
 -- ARGV[5]  the mark of this reset, or '' for one that is always done
--- ARGV[6]  and so on: fields to forget, at most 2,000
--- Returns  the generation now, and 1 if it is new or 0 if a reset with the
---          same mark was done before
+-- ARGV[6]  the channel on which the reset is announced
+-- ARGV[7]  and so on: fields to forget, at most 2,000
+-- Returns  the generation now, 1 if it is new or 0 if a reset with the same mark was
+--          done before, and 1 unless the user may not announce it
 
 local call = redis.call
 local keep = 8 -- marks: a late gateway is late by few changes
@@ -22,7 +23,7 @@ if ARGV[5] ~= '' then
   local marks = {ARGV[5]}
   for mark in string.gmatch(call('HGET', KEYS[1], ARGV[4]) or '', '%S+') do
     if mark == ARGV[5] then
-      return {generation, 0}
+      return {generation, 0, 1}
     end
     if #marks < keep then
       marks[#marks + 1] = mark
@@ -34,7 +35,8 @@ end
 local now = call('TIME')
 generation = math.max(generation + 1, tonumber(ARGV[3]) + 1, now[1] * 1000 + math.floor(now[2] / 1000))
 call('HSET', KEYS[1], ARGV[1], string.format('%.0f', generation))
-if #ARGV > 5 then
-  call('HDEL', KEYS[1], unpack(ARGV, 6))
+if #ARGV > 6 then
+  call('HDEL', KEYS[1], unpack(ARGV, 7))
 end
-return {generation, 1}
+local announced = redis.pcall('PUBLISH', ARGV[6], '')
+return {generation, 1, type(announced) == 'table' and 0 or 1}

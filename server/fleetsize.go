@@ -1,0 +1,118 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fluxgate/fluxgate/server/config"
+)
+
+const (
+	// countFile has the last count of the servers, beside the copies of rules, whose
+	// names end with .rules.json.
+	countFile = "servers.json"
+	// A lower count is kept on disk once it has lasted for this long: a fleet that
+	// stops or restarts has fewer servers for a while.
+	lowerAfter = 10 * time.Minute
+	// countEvery is how often the count is compared with the one on disk.
+	countEvery = 2 * time.Second
+)
+
+// serversUnknown is for the log, health and doctor.
+const serversUnknown = "number of servers unknown: each counts the whole limit; set redis.expected-servers"
+
+// lastCount is how many servers Redis has counted.
+type lastCount struct {
+	Servers int       `json:"servers"`
+	At      time.Time `json:"at"`
+}
+
+// assumedServers returns how many servers share Redis while it has not counted them, 0 if
+// unknown, and the origin of the number: the larger of redis.expected-servers and the last
+// count on disk. Either may be old, and a number that is too large only makes shares smaller.
+func assumedServers(c *config.Config) (servers int, from string) {
+	last := readCount(c.Rules.Copies)
+	if last.Servers > c.Redis.ExpectedServers {
+		return last.Servers, "counted on " + last.At.UTC().Format(time.DateTime)
+	}
+	return c.Redis.ExpectedServers, "redis.expected-servers"
+}
+
+// readCount reads the count in a folder. An invalid one is ignored.
+func readCount(folder string) (last lastCount) {
+	file, err := os.Open(filepath.Join(folder, countFile)) //nolint:gosec // the folder is configured
+	if folder == "" || err != nil {
+		return last
+	}
+	defer func() { _ = file.Close() }()
+	if err := json.NewDecoder(io.LimitReader(file, 1<<10)).Decode(&last); err != nil || last.Servers < 0 || last.Servers > config.MaxServers {
+		return lastCount{}
+	}
+	return last
+}
+
+// write replaces the count in a folder.
+func (last lastCount) write(folder string) error {
+	text, err := json.Marshal(last)
+	if err != nil {
+		return err
+	}
+	// Two processes that share the folder must not share the file they write.
+	temporary := filepath.Join(folder, fmt.Sprintf(".%s.%d", countFile, os.Getpid()))
+	err = os.WriteFile(temporary, text, 0o600)
+	if err == nil {
+		err = os.Rename(temporary, filepath.Join(folder, countFile))
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(temporary))
+	}
+	return err
+}
+
+// due reports whether a new count replaces this one. lower is since when counts are lower.
+func (last lastCount) due(servers int, now time.Time, lower *time.Time) bool {
+	if servers >= last.Servers {
+		*lower = time.Time{}
+		return servers > last.Servers
+	}
+	if lower.IsZero() {
+		*lower = now
+	}
+	return servers > 0 && now.Sub(*lower) >= lowerAfter
+}
+
+// keepCount keeps the count of the servers on disk until the server ends.
+func (a *App) keepCount(ctx context.Context) {
+	folder := a.config.Rules.Copies
+	last, lower := readCount(folder), time.Time{}
+	for ; ctx.Err() == nil; pause(ctx, countEvery) {
+		store := a.plane.redis.Load()
+		if store == nil || !last.due(store.Counted(), time.Now(), &lower) {
+			continue
+		}
+		last = lastCount{Servers: store.Counted(), At: time.Now()}
+		if err := last.write(folder); err != nil { // it is written again when the count changes
+			a.log.Warn("cannot keep the number of servers on disk", "folder", folder, "error", err)
+		}
+	}
+}
+
+// autoShare reports whether the share of the fallback follows the number of servers.
+func autoShare(c *config.Config) bool { return c.RateLimit.FallbackShare == config.ShareAuto }
+
+// logAssumed logs the number of servers that shares are computed with at a start without Redis.
+func (a *App) logAssumed(from string) {
+	switch {
+	case !autoShare(a.config):
+	case a.plane.assumed == 0:
+		a.log.Warn(serversUnknown)
+	default:
+		a.log.Info("each server counts its share of the limits", "servers", a.plane.assumed, "from", from)
+	}
+}

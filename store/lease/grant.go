@@ -1,0 +1,160 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// asking is a call for a slice. Requests for which no slice has enough wait for it.
+type asking struct {
+	done chan struct{}
+	err  error // why there is no answer; to be read when done
+}
+
+// wait waits until the call has ended. It returns the error of a store that did not
+// answer: it would not answer this request either.
+func (a *asking) wait(ctx context.Context) error {
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if errors.Is(a.err, context.Canceled) || errors.Is(a.err, context.DeadlineExceeded) {
+		return nil // the caller has left, which says nothing of the store
+	}
+	return a.err
+}
+
+// notAsked ends asking without an answer.
+func (l *lease) notAsked() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked(nil)
+}
+
+// failed ends asking with an error. If the store may have taken tokens, it is not asked
+// again for a while.
+func (l *lease) failed(sent time.Time, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !errors.Is(err, fluxgate.ErrNotSent) {
+		l.askAfter = sent.Add(Pause)
+	}
+	l.asked(err)
+}
+
+// asked wakes the requests that wait for the call.
+func (l *lease) asked(err error) {
+	l.asking.err = err
+	close(l.asking.done)
+	l.asking = nil
+}
+
+// answered keeps what the store has granted beyond a cost.
+func (l *lease) answered(sent time.Time, asked, cost int64, result *fluxgate.Result) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked(nil)
+	if result.Status == fluxgate.Unavailable {
+		l.askAfter = sent.Add(Pause)
+		return
+	}
+	l.learn(sent, result)
+	if more := result.Granted - cost; result.Granted > 0 && more > 0 {
+		l.keep(sent, slice{left: more, at: result.Now, until: sent.Add(Time - margin)})
+		l.counts.slices.Add(1)
+		l.counts.granted.Add(more)
+	}
+	short := result.Status == fluxgate.OK && result.Granted > 0 && result.Granted < cost+asked
+	if !short && result.Status != fluxgate.Rejected {
+		return
+	}
+	l.refuseCost = 1 // nothing is left
+	if !short {
+		l.refuseCost = max(1, cost)
+	}
+	l.refuseUntil = sent.Add(MaxPause - rand.N(2*(MaxPause-Pause))) //nolint:gosec // no secret
+	l.askAfter = l.refuseUntil
+}
+
+// keep adds a slice. What is left of two others makes one, which ends with the first.
+func (l *lease) keep(now time.Time, s slice) {
+	if l.ended {
+		l.counts.wasted.Add(s.left)
+		return
+	}
+	place := 0
+	if first, second := &l.slices[0], &l.slices[1]; l.live(0, now) > 0 {
+		if place = 1; l.live(1, now) > 0 {
+			first.left, first.at = first.left+second.left, min(first.at, second.at)
+			if second.until.Before(first.until) {
+				first.until = second.until
+			}
+		}
+	}
+	l.slices[place] = s
+}
+
+// learn keeps an answer of the store.
+func (l *lease) learn(sent time.Time, result *fluxgate.Result) {
+	known := *result
+	known.Bands = slices.Clone(result.Bands)
+	l.known, l.knownSent = known, sent
+}
+
+// write writes the result of a demand that was decided from memory.
+func (l *lease) write(p *part, now time.Time, result *fluxgate.Result) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d, passed := p.demand, now.Sub(l.knownSent)
+	result.Status, result.Source = fluxgate.OK, fluxgate.FromLease
+	result.Granted, result.Now = d.Cost, p.at
+	if p.verdict == refusedByPause {
+		result.Status, result.Granted, result.Now = fluxgate.Rejected, 0, l.known.Now+passed.Microseconds()
+		result.Wait = max(time.Microsecond, l.refuseUntil.Sub(now))
+	}
+	held := l.held()
+	for i := range result.Bands {
+		band := l.known.Bands[i]
+		band.Wait = 0
+		if band.Remaining < d.Cost {
+			band.Wait = result.Wait
+		}
+		band.Remaining = min(d.Bands[i].Capacity, band.Remaining+held)
+		band.FullAfter = max(0, band.FullAfter-passed)
+		result.Bands[i] = band
+	}
+}
+
+func (l *lease) heldAt(now time.Time) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.live(0, now) + l.live(1, now)
+}
+
+// unused reports whether another bucket may have the place.
+func (l *lease) unused(current int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return current-l.epoch > 2
+}
+
+// end makes the lease void, and returns what is left of it.
+func (l *lease) end(now time.Time) []fluxgate.Taken {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	var left []fluxgate.Taken
+	for i := range l.slices {
+		if n := l.live(i, now); n > 0 {
+			left = append(left, fluxgate.Taken{Key: l.key, Bands: l.bands, Cost: n, Asked: n, Source: fluxgate.FromLease, At: l.slices[i].at})
+			l.waste(i)
+		}
+	}
+	return left
+}

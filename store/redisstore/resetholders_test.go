@@ -1,0 +1,78 @@
+package redisstore
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/testenv"
+)
+
+var tokensAndSlots = []fluxgate.Band{
+	{Label: "tokens", Capacity: 3, Refill: time.Hour},
+	{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Minute},
+}
+
+// A bucket and its holders are deleted by one command: a request between two would see the
+// tokens of a full bucket beside the slots of the old one, and lose its own slot.
+func TestReset_HoldersAtOnce(t *testing.T) {
+	server := testenv.StartStandalone(t, testenv.Config{})
+	p := newProbe(t, openStore(t, server.URI(), Config{}))
+	d := p.demand("rule", 1, tokensAndSlots...)
+	d.Holder[0] = 1
+	p.take(d)
+	client := newScriptClient(t, server)
+	if err := client.ConfigResetStat(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Reset(t.Context(), d.Key); err != nil {
+		t.Fatal(err)
+	}
+	stats, err := client.Info(t.Context(), "commandstats").Result()
+	if err != nil || !strings.Contains(stats, "cmdstat_del:calls=1,") {
+		t.Errorf("the commands of a reset were %s (%v)", stats, err)
+	}
+	if n := client.Exists(t.Context(), p.name(d), holdersOf(p.name(d))).Val(); n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+}
+
+// While their slot moves, the two may be on two nodes.
+func TestReset_HoldersWhileSlotMoves(t *testing.T) {
+	cluster := testenv.StartCluster(t, testenv.Config{})
+	p := newProbe(t, openStore(t, cluster.URI(), Config{}))
+	d := p.demand("rule", 1, tokensAndSlots...)
+	d.Holder[0] = 1
+	p.take(d)
+	slot := int(slotOfShard(p.names.shard(d.Key.ID), p.config.Shards))
+	from, err := cluster.MasterOf(t.Context(), slot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	masters, err := cluster.Masters(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := masters[0]
+	if to == from {
+		to = masters[1]
+	}
+	migration, err := cluster.StartMigration(t.Context(), slot, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := migration.MoveKeys(t.Context(), p.name(d)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Reset(t.Context(), d.Key); err != nil {
+		t.Fatal(err)
+	}
+	if err := migration.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.Holder[0] = 2
+	if out := p.take(d); out.Results[0].Bands[0].Remaining != 2 {
+		t.Errorf("after the reset, a take leaves %+v", out.Results[0].Bands)
+	}
+}
