@@ -12,8 +12,10 @@
 //
 // # The bound
 //
-// All callers share buckets of [Capacity] tokens that refill at [Rate] tokens a
+// Most users share buckets of [Capacity] tokens that refill at [Rate] tokens a
 // second. Without a fault a bucket admits at most Capacity + Rate·T tokens in a
 // time T (I1 in docs/architecture.md). Each loss of state allows Capacity more.
-// [Fault.Losses] says how many a fault causes, and why.
+// [Fault.Losses] says how many a fault causes, and why. Others have a quota, a sliding
+// window, a slot, or all of them, in one rule and in a rule each: every user is held to
+// the bounds of its bands, and a slot to one request at the same time.
 package chaos

@@ -14,6 +14,9 @@ type Answer struct {
 	// Err is set if there was no decision: no answer, or a status other than those
 	// of a decision.
 	Err error
+
+	// from and to are when the request held a slot, zero if it held none.
+	from, to time.Time
 }
 
 // disturbed reports whether the caller noticed a fault.
@@ -23,6 +26,7 @@ func (a *Answer) disturbed() bool { return a.Err != nil || a.Degraded }
 type entry struct {
 	sent, took                time.Duration
 	late                      time.Duration // after the time at which it was to be sent
+	from, to                  time.Duration // of its slot
 	user                      int
 	allowed, degraded, failed bool
 }
@@ -50,6 +54,10 @@ func (l *ledger) record(caller, user int, sent time.Time, late time.Duration, a 
 	e := entry{
 		sent: sent.Sub(l.start), took: time.Since(sent), late: late, user: user,
 		allowed: a.Allowed && a.Err == nil, degraded: a.Degraded, failed: a.Err != nil,
+	}
+	if !a.from.IsZero() {
+		e.from, e.to = a.from.Sub(l.start), a.to.Sub(l.start)
+		e.took = e.from - e.sent // until its decision
 	}
 	l.pages[caller] = append(l.pages[caller], e)
 	if a.disturbed() {

@@ -54,7 +54,7 @@ func userOf(caller int) int {
 	return steadyCallers + (caller-steadyCallers)/callersPerUser
 }
 
-func userName(user int) string { return fmt.Sprintf("user-%d", user) }
+func userName(user int) string { return fmt.Sprintf("%s-%d", limitsOf(user).name, user) }
 
 // interval is the time between two requests of a caller.
 func (l Load) interval(caller int) time.Duration {

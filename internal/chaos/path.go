@@ -34,10 +34,11 @@ const ruleSetID = "api-limits"
 // ruleSet limits every user.
 func ruleSet(tb testing.TB) *fluxgate.RuleSet {
 	tb.Helper()
-	set, err := fluxgate.NewRuleSet(ruleSetID, fluxgate.Rule{
-		ID: "per-key", Scope: fluxgate.ScopeAPIKey,
-		Bands: []fluxgate.Band{{Label: "burst", Capacity: Capacity, RefillTokens: Rate, Refill: time.Second}},
-	})
+	var all []fluxgate.Rule
+	for _, l := range allLimits {
+		all = append(all, l.rules()...)
+	}
+	set, err := fluxgate.NewRuleSet(ruleSetID, all...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -73,14 +74,17 @@ func StartGateway(tb testing.TB, uri string) *Gateway {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	g.handler = limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	g.handler = limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Context().Value(answerKey{}).(*Answer).work(r.Context(), r.Header.Get(apiKeyHeader))
+		w.WriteHeader(http.StatusOK)
+	}))
 	return g
 }
 
 // Send implements [Path].
 func (g *Gateway) Send(ctx context.Context, _ int, user string) Answer {
 	var answer Answer
-	req, err := http.NewRequestWithContext(context.WithValue(ctx, answerKey{}, &answer), http.MethodGet, "/orders", http.NoBody)
+	req, err := http.NewRequestWithContext(context.WithValue(ctx, answerKey{}, &answer), http.MethodGet, pathOf(user), http.NoBody)
 	if err != nil {
 		return Answer{Err: err}
 	}

@@ -141,20 +141,33 @@ func (d *Daemon) verify(context.Context) error {
 
 // Send implements [Path].
 func (d *Daemon) Send(ctx context.Context, _ int, user string) Answer {
-	body := `{"apiKey":"` + user + `","method":"GET","path":"/orders"}`
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+d.Addr+"/v1/check", strings.NewReader(body))
+	var said struct {
+		Allowed, Degraded bool
+		Receipt           string
+	}
+	err := d.post(ctx, "/v1/check", `{"apiKey":"`+user+`","method":"GET","path":"`+pathOf(user)+`"}`, &said)
+	a := Answer{Allowed: said.Allowed, Degraded: said.Degraded, Err: err}
+	if a.Allowed && holdsSlot(user) {
+		a.work(ctx, user)
+		_ = d.post(ctx, "/v1/settle", `{"receipt":"`+said.Receipt+`","actual":1}`, &struct{}{}) // fails without Redis
+	}
+	return a
+}
+
+// post posts JSON and decodes the answer.
+func (d *Daemon) post(ctx context.Context, path, body string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+d.Addr+path, strings.NewReader(body))
 	if err != nil {
-		return Answer{Err: err}
+		return err
 	}
 	status, text, err := exchange(d.http, req)
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("status %d: %.200s", status, text)
 	}
-	var said struct{ Allowed, Degraded bool }
 	if err == nil {
-		err = json.NewDecoder(bytes.NewReader(text)).Decode(&said)
+		err = json.NewDecoder(bytes.NewReader(text)).Decode(into)
 	}
-	return Answer{Allowed: said.Allowed, Degraded: said.Degraded, Err: err}
+	return err
 }
 
 // Healthy implements [Path].
@@ -189,12 +202,12 @@ func startProxied(tb testing.TB, p *frontproxy.Proxy, set ...string) *proxied {
 	tb.Cleanup(backend.Close)
 	d := StartDaemon(tb, at.Fluxgate, set...)
 	p.Start(tb, at, false, "")
-	return &proxied{Daemon: d, url: "http://" + at.Proxy + "/orders", deadline: storeTimeout}
+	return &proxied{Daemon: d, url: "http://" + at.Proxy, deadline: storeTimeout}
 }
 
-// Send implements [Path].
+// Send implements [Path]. A proxy cannot settle: slots come back after their hold.
 func (p *proxied) Send(ctx context.Context, _ int, user string) Answer {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+pathOf(user), http.NoBody)
 	if err != nil {
 		return Answer{Err: err}
 	}
@@ -255,8 +268,13 @@ func startRemote(tb testing.TB, d *Daemon) *remote {
 
 // Send implements [Path].
 func (r *remote) Send(ctx context.Context, _ int, user string) Answer {
-	d, err := r.client.Check(ctx, &fluxgate.Request{APIKey: user, Method: http.MethodGet, Path: "/orders"})
-	return Answer{Allowed: d.Allowed, Degraded: d.Degraded, Err: err}
+	d, err := r.client.Check(ctx, &fluxgate.Request{APIKey: user, Method: http.MethodGet, Path: pathOf(user)})
+	a := Answer{Allowed: d.Allowed, Degraded: d.Degraded, Err: err}
+	if a.Allowed && holdsSlot(user) {
+		a.work(ctx, user)
+		_, _ = r.client.Settle(ctx, d.Receipt(), 1) // fails without Redis
+	}
+	return a
 }
 
 // Deadline implements [Path]: the default timeout of a client.

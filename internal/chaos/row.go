@@ -155,27 +155,40 @@ func (r *recording) admissions(row *Row, all []entry, f Fault, scene *Scene, loa
 	if scene.Lost != nil {
 		lost = scene.Lost()
 	}
-	due := Capacity + int((last-first).Seconds()*Rate)
-	// The calls in flight when Redis stops may count once in Redis and once locally.
-	bound := due + f.Losses*Capacity
+	// The calls in flight when Redis stops may count once in Redis and once locally, and
+	// so may slots.
+	inFlight, local := 0, 0
 	if !f.Expect.Unnoticed || row.Degraded > 0 {
-		bound += callersPerUser
+		inFlight, local = callersPerUser, 1
 	}
-	excess := 0
+	var over []string
+	excess, greedy := 0, 0
 	for user, n := range admitted {
-		excess += max(0, n-bound)
+		of := limitsOf(user)
+		if held, most := atOnce(all, user), int(slots.Capacity)*(1+f.Losses+local)+lost; held > most {
+			row.Broken = append(row.Broken, fmt.Sprintf("%d requests of %s at the same time, at most %d are possible", held, userName(user), most))
+		}
+		if of.onlySlots() {
+			continue
+		}
+		due := of.bound(r.ledger.start.Add(first), r.ledger.start.Add(last), 0)
+		bound := of.bound(r.ledger.start.Add(first), r.ledger.start.Add(last), f.Losses) + inFlight
+		if n > bound {
+			excess += n - bound
+			over = append(over, fmt.Sprintf("%s got %d tokens above the bound of %d", userName(user), n-bound, bound))
+		}
 		if user >= steadyCallers {
-			row.Admitted += n
+			row.Admitted, row.Due, row.Bound = row.Admitted+n, row.Due+due, row.Bound+bound
+			greedy += of.refills()
 		}
 	}
-	greedy := users - steadyCallers
-	row.Due, row.Bound = greedy*due, greedy*bound+lost*Capacity
-	if excess > lost*Capacity {
-		row.Broken = append(row.Broken, fmt.Sprintf("%d tokens above the bound of %d for each of %d users", excess-lost*Capacity, bound, users))
+	row.Bound += lost * maxCapacity
+	if excess > lost*maxCapacity {
+		row.Broken = append(row.Broken, over...)
 	}
 	// After recovery a user who sends more than the rate gets what is due.
 	lastSecond := between(all, r.settled, r.settled+tail)
-	got := count(lastSecond, func(e *entry) bool { return e.allowed && e.user >= steadyCallers })
+	got := count(lastSecond, func(e *entry) bool { return e.allowed && e.user >= steadyCallers && limitsOf(e.user).refills() > 0 })
 	if got < greedy*Rate*3/4 {
 		row.Broken = append(row.Broken, fmt.Sprintf("%d tokens in the second after recovery, %d are due", got, greedy*Rate))
 	}

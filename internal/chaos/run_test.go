@@ -18,29 +18,45 @@ type fakePath struct {
 	engine *fluxgate.Engine
 	away   atomic.Bool
 	faulty func(Answer) Answer // applied while away
+	free   string              // whose users are not limited while away
 }
 
 func (p *fakePath) Send(ctx context.Context, _ int, user string) Answer {
-	d, err := p.engine.Check(ctx, &fluxgate.Request{APIKey: user, Path: "/orders"})
+	d, err := p.engine.Check(ctx, &fluxgate.Request{APIKey: user, Path: pathOf(user)})
 	a := Answer{Allowed: d.Allowed, Err: err}
 	if p.away.Load() {
-		return p.faulty(a)
+		a = p.faulty(a)
+		a.Allowed = a.Allowed || p.free != "" && pathOf(user) == "/"+p.free
+	}
+	if a.Allowed {
+		a.work(ctx, user)
+	}
+	if holdsSlot(user) {
+		_, _ = p.engine.Settle(ctx, d.Receipt(), 1)
 	}
 	return a
 }
 func (p *fakePath) Healthy(context.Context) bool { return !p.away.Load() }
 func (p *fakePath) Deadline() time.Duration      { return 100 * time.Millisecond }
 
+func degraded(a Answer) Answer { a.Degraded = true; return a }
+
 // A run reports what a fault did: nothing wrong, too many tokens, errors, a steady
 // user refused, no recovery in time.
 func TestRun_Row(t *testing.T) {
 	for name, c := range map[string]struct {
 		faulty func(Answer) Answer
+		free   string
 		expect Expect
 		broken string // empty if nothing is broken
 	}{
-		"degraded within the bound": {faulty: func(a Answer) Answer { a.Degraded = true; return a }},
-		"too many tokens":           {faulty: func(Answer) Answer { return Answer{Allowed: true, Degraded: true} }, broken: "tokens above the bound"},
+		"degraded within the bound": {faulty: degraded},
+		"too many tokens":           {faulty: degraded, free: "user", broken: "user-4 got"},
+		"too many of a quota":       {faulty: degraded, free: "quota", broken: "quota-6 got"},
+		"too many of a window":      {faulty: degraded, free: "window", broken: "window-9 got"},
+		"too many at once":          {faulty: degraded, free: "slots", broken: "requests of slots-12 at the same time"},
+		"of one of several bands":   {faulty: degraded, free: "joined", broken: "joined-15 got"},
+		"of one of several rules":   {faulty: degraded, free: "apart", broken: "requests of apart-18 at the same time"},
 		"errors":                    {faulty: func(Answer) Answer { return Answer{Err: errors.New("refused")} }, broken: "errors, the first: refused"},
 		"errors that are expected":  {faulty: func(Answer) Answer { return Answer{Err: errors.New("refused")} }, expect: Expect{Errors: true}},
 		"a steady user is refused":  {faulty: func(Answer) Answer { return Answer{Degraded: true} }, broken: "user-0 was refused within its limit"},
@@ -51,7 +67,7 @@ func TestRun_Row(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				path := &fakePath{faulty: c.faulty}
+				path := &fakePath{faulty: c.faulty, free: c.free}
 				if path.engine, err = fluxgate.New(store, fluxgate.Static(ruleSet(t))); err != nil {
 					t.Fatal(err)
 				}

@@ -121,6 +121,7 @@ rules:
   - {id: per-address, path: /orders/**, limitScope: IP, bands: [{label: burst, capacity: 20, refill: 2s}], onFailure: open}
   - {id: queue, path: /queue/**, limitScope: USER_ID, onLimitExceed: WAIT_FOR_REFILL, bands: [{label: burst, capacity: 2, refill: 1s}]}
   - {id: strict, path: /strict/**, limitScope: API_KEY, bands: [{label: burst, capacity: 50, refill: 1s}], onFailure: closed}
+  - {id: kinds, path: /kinds/**, limitScope: USER_ID, bands: [{label: day, kind: quota, capacity: 500, period: day}, {label: window, kind: sliding-window, capacity: 5, period: 1s}, {label: slots, kind: concurrency, capacity: 2, hold: 1s}]}
   - {id: shadow, mode: shadow, limitScope: USER_ID, bands: [{label: burst, capacity: 5, refill: 1s}]}
 `, ruleSetID, 100+r.edits%7, 10+r.edits%5)
 	}

@@ -91,7 +91,7 @@ func (l *soakLoad) fail(err error) {
 	l.first.CompareAndSwap(nil, &err)
 }
 
-var soakPaths = []string{"/everyone/a", "/orders/1", "/strict/x", "/other"}
+var soakPaths = []string{"/everyone/a", "/orders/1", "/strict/x", "/kinds/a", "/other"}
 
 // body returns a request of a random user.
 func body(r *rand.Rand, path, more string) string {
