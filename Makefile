@@ -17,10 +17,14 @@ MODULES    := $(filter-out $(CHART_TEST),$(MODULES))
 # the part that does not import FerretDB is linted.
 FERRETDB := internal/testenv/ferretdb
 
-FUZZTIME := 30s
-FAULT    :=
-SOAK     := 10m
-SEED     := 0
+FUZZTIME  := 30s
+FAULT     :=
+MODEL     := 10m
+SOAK      := 10m
+SEED      := 0
+HISTORIES := 1000
+MUTANTS   := 100
+FILES     :=
 
 # Tests that compute much in one goroutine, or repeat what a smaller test does, run without
 # the race detector: it would find nothing more and make them about five times slower.
@@ -128,6 +132,22 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 	    echo "fuzz $$pkg $$f"; (cd $$pkg && go test . -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x) || exit 1; \
 	  done; \
 	done
+
+model-redis: ## run some of them in real time on a Redis and on a cluster
+	@go test ./store/redisstore -run '^TestHistories' -count=1 -v -redisstore.realtime | grep -v '^ *[0-9]*:'
+
+mutate: ## change details of the arithmetic, the leases and the engine, and print what no test notices, hours; FILES selects some, MUTANTS of each (100)
+	@go run ./internal/mutate -mutants $(MUTANTS) $(FILES)
+
+linearizability: ## check HISTORIES (1000) histories of 8 gateways on a Redis and on a cluster, minutes
+	@cd bench && go test ./linearizability -run '^TestRedis' -count=1 -timeout 60m -v -histories $(HISTORIES)
+
+model: ## run random histories of a simulated fleet against the specification for MODEL (10m); SEED=n begins there
+	@GOGC=400 go test ./internal/model -run '^TestRandomHistories$$' -count=1 -timeout 0 -v -model '$(MODEL)' -seed '$(SEED)'
+
+# Every history is one of a seed: so many of them, whatever the machine.
+model-histories: ## the same for 100,000 histories, as every night
+	@GOGC=400 go test ./internal/model -run '^TestRandomHistories$$' -count=1 -timeout 0 -v -histories 100000 -seed '$(SEED)'
 
 chaos: ## inject every fault under load and print what callers saw, minutes; FAULT=expression selects some
 	@go test ./internal/chaos -run '^TestFaults_Full$$' -count=1 -timeout 20m -v -chaos -fault '$(FAULT)'

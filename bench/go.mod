@@ -3,6 +3,7 @@ module github.com/fluxgate/fluxgate/bench
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/envoyproxy/go-control-plane/envoy v1.40.0
 	github.com/fluxgate/fluxgate v0.0.0
 	github.com/go-chi/httprate v0.16.1

@@ -19,7 +19,7 @@ import (
 // leftOut are folders that are not part of the product: other modules, and packages for
 // tests, the documentation and this count.
 var leftOut = []string{
-	"bench", "console/node_modules", "examples", "internal/apiclient", "internal/chaos", "internal/codesize", "internal/ideal", "internal/limitpictures", "internal/testenv",
+	"bench", "console/node_modules", "examples", "internal/apiclient", "internal/chaos", "internal/codesize", "internal/ideal", "internal/limitpictures", "internal/model", "internal/mutate", "internal/testenv",
 	"httplimit/limittest", "rules/rulestest", "server/access/accesstest", "store/storetest",
 }
 

@@ -1,0 +1,216 @@
+package fluxgate
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/fluxgate/fluxgate/internal/bucket"
+)
+
+// errNotCharged means that a charge must be made again.
+var errNotCharged = errors.New("the store was not charged")
+
+// million is how many parts a token has where parts are counted.
+const million = 1_000_000
+
+// charge charges the store for a bucket. After a first charge, requests go to the
+// store again while it is charged what was granted meanwhile. A charge that may
+// have been made is not repeated.
+func (e *Engine) charge(u *localUse) {
+	c := &e.carryover
+	c.mu.Lock()
+	u.leaving = u.charged
+	before := *u
+	before.sent, before.owed = slices.Clone(u.sent), slices.Clone(u.owed)
+	var local Outcome
+	err := e.fallback.Peek(context.Background(), []Demand{{Key: u.key, Bands: u.local}}, &local)
+	c.mu.Unlock()
+
+	var level Result
+	var units []int64
+	var charged, uncharged int64
+	if err == nil {
+		level = local.Results[0]
+		units = before.units(&level)
+		charged, uncharged, err = e.chargeUnits(&before, units)
+	} else {
+		uncharged = before.tokens * million
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.buckets[u.key.ID] != u {
+		return // its bands have changed
+	}
+	if u.charged = err == nil; !u.charged {
+		u.leaving = false
+	}
+	if errors.Is(err, errNotCharged) {
+		return
+	}
+	c.charged.Add(charged)
+	c.uncharged.Add(uncharged)
+	c.pending.Add(-before.tokens)
+	u.tokens -= before.tokens
+	u.back -= before.back
+	u.sent, u.sentAt, u.due = before.sent, before.sentAt, before.due
+	if units != nil {
+		u.charge(&before, &level, units)
+	}
+	if u.charged && u.tokens == 0 && u.back == 0 && !slices.ContainsFunc(u.owed, func(units int64) bool { return units != 0 }) {
+		c.keep(u)
+	}
+}
+
+// charge notes that units were charged, as what a bucket held before and at a level.
+func (u *localUse) charge(before *localUse, level *Result, units []int64) {
+	reshared := u.at != before.at // meanwhile: then all that was used of token buckets is in owed
+	if !reshared {
+		u.at = level.Now
+	}
+	for i := range u.owed {
+		switch {
+		case !reshared:
+			u.began[i] = level.Bands[i].FullAfter
+			u.owed[i] -= before.owed[i]
+		case u.bands[i].Kind == bucket.TokenBucket:
+			u.owed[i] -= units[i]
+		default:
+			u.owed[i] -= before.owed[i]
+		}
+	}
+}
+
+// units is what to charge each band, in units, given what the bucket holds in the fallback.
+// Bands fill at different rates and so are charged different amounts. It is negative where
+// settlements gave back more than was granted, at most what was charged before.
+func (u *localUse) units(level *Result) []int64 {
+	units := make([]int64, len(u.bands))
+	for i := range u.bands {
+		b, back := &u.bands[i], min(u.back, u.bands[i].Capacity)*u.bands[i].Unit
+		switch b.Kind {
+		case bucket.Concurrency: // requests that are under way end by themselves
+		case bucket.TokenBucket:
+			units[i] = max(u.owed[i]+u.used(i, level.Now, level.Bands[i].FullAfter), -min(back, u.sent[i]))
+		default: // all that was granted, but what has come back since
+			granted := min((u.tokens-u.back)*b.Unit+u.owed[i], (u.local[i].Capacity-level.Bands[i].Remaining)*b.Unit)
+			units[i] = max(granted, -min(back+max(0, -u.owed[i]), u.sent[i]))
+		}
+	}
+	return units
+}
+
+// chargeUnits charges units of each band. It returns how many tokens were charged in the
+// band with most of them, and how many were not, in millionths.
+func (e *Engine) chargeUnits(u *localUse, units []int64) (charged, uncharged int64, err error) {
+	var asked int64
+	parts := func(units int64, i int) int64 { return int64(float64(units) / float64(u.bands[i].Unit) * million) }
+	for i := range units {
+		asked = max(asked, parts(units[i], i))
+	}
+	if !slices.ContainsFunc(units, func(n int64) bool { return n != 0 }) {
+		return 0, 0, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*giveBackTimeout)
+	defer cancel()
+	bands := e.bandsOf(ctx, u.key, u.bands)
+	if bands == nil {
+		return 0, asked, nil
+	}
+	if err := e.lookUp(ctx, u, bands); err != nil {
+		return 0, 0, err
+	}
+	var receipt Receipt
+	var actual []int64
+	var places []int
+	for i, n := range units {
+		if n != 0 {
+			bands[i].Max = bands[i].Limit // a charge is never debt
+			t, cost := u.correction(bands, i, n)
+			receipt.Takes, actual, places = append(receipt.Takes, t), append(actual, cost), append(places, i)
+		}
+	}
+	settled, err := e.store.Settle(ctx, &receipt, actual)
+	if err != nil {
+		e.storeFailed(ctx, err)
+		return 0, asked, err
+	}
+	for k, i := range places {
+		if settled[k].NotSent != nil {
+			e.storeFailed(ctx, settled[k].NotSent)
+			return 0, 0, errNotCharged // all of a bucket are sent together
+		}
+		u.sent[i] += settled[k].Charged - settled[k].Returned
+		charged = max(charged, parts(settled[k].Charged, i))
+	}
+	return charged, max(0, asked-charged), nil
+}
+
+// lookUp asks the store for nothing, which may be repeated: the reply of the charge that
+// follows must not be lost. The first answer after a freeze may come late.
+func (e *Engine) lookUp(ctx context.Context, u *localUse, bands []ExactBand) error {
+	take := e.store.Take
+	if c, ok := e.store.(Charger); ok {
+		take = c.Charge
+	}
+	ctx, cancel := context.WithTimeout(ctx, giveBackTimeout)
+	defer cancel()
+	var out Outcome
+	demands := []Demand{{Key: u.key, Bands: bands}}
+	err := take(ctx, demands, &out)
+	if err != nil && !errors.Is(err, ErrNotSent) {
+		e.storeFailed(ctx, err)
+	}
+	if err != nil || out.Results[0].Status == Unavailable {
+		return errNotCharged
+	}
+	if u.sentAt > 0 {
+		return nil
+	}
+	r := &out.Results[0]
+	u.sentAt, u.due = r.Now, make([]int64, len(bands))
+	for i := range bands {
+		if u.due[i] = demands[0].due(i, r); isQuota(bands[i]) && r.Bands[i].FullAfter == 0 {
+			u.due[i] = bands[i].EdgeAfter(r.Now)
+		}
+	}
+	return nil
+}
+
+// correction is how a store settles units of band i of the bucket alone, which are taken, or
+// given back where negative.
+func (u *localUse) correction(bands []ExactBand, i int, units int64) (t Taken, actual int64) {
+	t = Taken{Key: u.key, Source: FromFallback}
+	for j := range bands {
+		unit := int64(0)
+		switch {
+		case isConcurrency(bands[j]):
+			continue
+		case j == i:
+			unit = 1
+		}
+		t.Bands = append(t.Bands, bands[j].WithUnit(unit))
+		if units < 0 {
+			t.Due = append(t.Due, u.due[j])
+		}
+	}
+	if units >= 0 {
+		return t, units
+	}
+	t.Cost, t.Asked, t.At = u.sent[i], u.sent[i], u.sentAt
+	return t, u.sent[i] + units
+}
+
+// bandsOf returns a copy of the bands of a bucket as they are in the store, or nil if its
+// rule has others by now. Without bands it returns those that there are.
+func (e *Engine) bandsOf(ctx context.Context, key Key, bands []ExactBand) []ExactBand {
+	set := e.rules.RuleSet(ctx, key.RuleSet)
+	if set == nil {
+		return nil
+	}
+	r, err := set.find(key.Rule)
+	if err != nil || bands != nil && !slices.Equal(r.bands, bands) {
+		return nil
+	}
+	return slices.Clone(r.bandsNow())
+}

@@ -1,0 +1,187 @@
+package fluxgate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/fluxgate/fluxgate/internal/bucket"
+)
+
+// maxLater bounds how many settlements wait until the store is available.
+const maxLater = 10_000
+
+// correction is a settlement of one take in the store.
+type correction struct {
+	take   Taken
+	actual int64
+	place  int   // in the receipt
+	unit   int64 // how many tokens of the take are one of the receipt
+}
+
+// settleLocal settles a take in the fallback. If the store was charged for its bucket
+// already, the shared budget has to be corrected too, and it returns how.
+func (e *Engine) settleLocal(ctx context.Context, t *Taken, actual int64, place int) (s Settlement, shared []correction, err error) {
+	s, u, err := e.settleInFallback(ctx, t, actual)
+	rest := t.Correction(actual) - t.Cost
+	if u == nil || rest == 0 || err != nil {
+		return s, nil, err
+	}
+	bands := e.bandsOf(ctx, t.Key, u.bands) // which may load rules
+	if bands == nil || rest < 0 && u.sent == nil {
+		e.carryover.unsettled.Add(1)
+		return Settlement{}, nil, nil
+	}
+	return Settlement{}, e.carryover.corrections(u, bands, rest, place), nil
+}
+
+// settleInFallback settles a take in the fallback. If its bucket is to be charged, the charge
+// contains it. Otherwise it returns what the store was charged, as far as that is known.
+func (e *Engine) settleInFallback(ctx context.Context, t *Taken, actual int64) (s Settlement, done *localUse, err error) {
+	c := &e.carryover
+	c.mu.Lock() // a charge sees all of it or nothing
+	defer c.mu.Unlock()
+	u := c.buckets[t.Key.ID]
+	before := e.usedLocally(ctx, u)
+	settled, err := e.fallback.Settle(ctx, &Receipt{Takes: []Taken{*t}}, []int64{actual})
+	if err != nil {
+		return s, nil, err
+	}
+	if u != nil {
+		u.settle(t, &settled[0], before, e.usedLocally(ctx, u))
+		c.pending.Add(settled[0].Charged)
+		return settled[0], nil, nil
+	}
+	if u = c.done[t.Key.ID]; u == nil {
+		u = &localUse{key: t.Key}
+	}
+	return settled[0], u, nil
+}
+
+// corrections are how a store settles tokens of each band, which are taken, or given back
+// where negative, at most what it was charged.
+func (c *carryover) corrections(u *localUse, bands []ExactBand, tokens int64, place int) (all []correction) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range bands {
+		if isConcurrency(bands[i]) {
+			continue
+		}
+		units := min(tokens, bucket.MaxUnits/bands[i].Unit) * bands[i].Unit
+		if tokens < 0 {
+			units = max(units, -u.sent[i])
+		}
+		take, actual := u.correction(bands, i, units)
+		if tokens < 0 {
+			u.sent[i] += units
+		}
+		all = append(all, correction{take, actual, place, bands[i].Unit})
+	}
+	return all
+}
+
+// usedLocally is what is used of each band in the fallback, of token buckets in units, or nil
+// if that is not known. The lock is held.
+func (e *Engine) usedLocally(ctx context.Context, u *localUse) []int64 {
+	if u == nil {
+		return nil
+	}
+	var local Outcome
+	if err := e.fallback.Peek(ctx, []Demand{{Key: u.key, Bands: u.local}}, &local); err != nil {
+		return nil
+	}
+	used := make([]int64, len(u.bands))
+	for i := range u.bands {
+		level := &local.Results[0].Bands[i]
+		switch u.bands[i].Kind {
+		case bucket.Concurrency:
+		case bucket.TokenBucket:
+			used[i] = u.used(i, local.Results[0].Now, level.FullAfter)
+		default:
+			used[i] = level.Owed - level.Remaining
+		}
+	}
+	return used
+}
+
+// settle notes that the settlement of a take has moved what is used. Bands may have moved by
+// less or more than the settlement says: it is that of the band that moved least. Where the
+// take was at another share, the fallback moves token buckets in proportion, and the store
+// has to move by as many tokens as were settled.
+func (u *localUse) settle(t *Taken, s *Settlement, before, after []int64) {
+	u.back += s.Returned
+	u.tokens += s.Charged
+	for i := range min(len(before), len(after)) {
+		j := slices.IndexFunc(t.Bands, func(b ExactBand) bool { return b.ID == u.local[i].ID && b.Kind == u.local[i].Kind })
+		if j < 0 {
+			continue
+		}
+		moved, same := after[i]-before[i], sameNumbers(t.Bands[j], u.local[i])
+		switch token := u.bands[i].Kind == bucket.TokenBucket; {
+		case token && !same:
+			u.owed[i] += int64(float64(moved)/float64(u.local[i].Capacity)*float64(t.Bands[j].Capacity)) - moved
+		case !token && same && u.bands[i].Kind != bucket.Concurrency:
+			u.owed[i] += (moved - s.Charged + s.Returned) * u.bands[i].Unit
+		}
+	}
+}
+
+// settleShared settles takes in the store. Those that it did not get are sent later.
+func (e *Engine) settleShared(ctx context.Context, all []correction, settled []Settlement) error {
+	if len(all) == 0 {
+		return nil
+	}
+	receipt, actual := new(Receipt), make([]int64, len(all))
+	for k := range all {
+		receipt.Takes = append(receipt.Takes, all[k].take)
+		actual[k] = all[k].actual
+	}
+	done, err := e.store.Settle(ctx, receipt, actual)
+	for k := range min(len(done), len(all)) {
+		if done[k].NotSent != nil && !e.settleLater(&all[k]) {
+			err = errors.Join(err, done[k].NotSent)
+		}
+		s := Settlement{Returned: done[k].Returned / all[k].unit, Charged: done[k].Charged / all[k].unit}
+		if k > 0 && all[k-1].place == all[k].place {
+			s = MergeSettlements([]Settlement{settled[all[k].place], s})
+		}
+		settled[all[k].place] = s
+	}
+	return err
+}
+
+// settleLater keeps a settlement that the store did not get, and reports whether there was
+// room.
+func (e *Engine) settleLater(one *correction) bool {
+	c := &e.carryover
+	if c.waiting.Add(1) > maxLater {
+		c.waiting.Add(-1)
+		c.unsettled.Add(1)
+		return false
+	}
+	c.mu.Lock()
+	c.later = append(c.later, *one)
+	start := c.start()
+	c.mu.Unlock()
+	if start {
+		time.AfterFunc(chargeEvery, e.chargeStore)
+	}
+	return true
+}
+
+// settleAgain sends a settlement that the store did not get. One that may have run is not
+// sent again.
+func (e *Engine) settleAgain(one *correction) {
+	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
+	defer cancel()
+	settled, err := e.store.Settle(ctx, &Receipt{Takes: []Taken{one.take}}, []int64{one.actual})
+	e.carryover.waiting.Add(-1)
+	switch {
+	case err != nil:
+		e.carryover.unsettled.Add(1)
+		e.storeFailed(ctx, err)
+	case settled[0].NotSent != nil:
+		e.settleLater(one)
+	}
+}

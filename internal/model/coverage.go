@@ -1,0 +1,255 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// Coverage counts in how many histories which kinds of bands, failures and operations met.
+type Coverage struct {
+	Histories, Operations, Decisions int
+	// by has the histories with a feature, and pairs those with two.
+	pairs map[[2]string]int
+}
+
+// The features of a history.
+var (
+	bandFeatures    = []string{"token bucket", "quota", "window", "slots"}
+	failureFeatures = []string{
+		"slow", "lost-calls", "lost-answers", "late-calls", "lossy", "refused", "not-sent", "shard-away", "two faults", "restart", "clock back", "clock forward", "kill", "stop", "stall", "start in outage",
+	}
+	operationFeatures = []string{
+		"check", "too costly", "lease", "negative cache", "fallback", "charge", "open", "closed", "shadow", "wait", "leaves", "overdraft", "tokens", "settle up", "settle down", "settle 0", "settle twice", "settle elsewhere",
+		"renew", "peek", "reset caller", "reset rule", "reset set", "numbers", "kind", "hold", "scope", "band added", "band removed", "versions alternate",
+	}
+)
+
+// Add counts a history.
+func (c *Coverage) Add(h *History, facts []Fact) {
+	if c.pairs == nil {
+		c.pairs = map[[2]string]int{}
+	}
+	found := map[string]bool{}
+	h.bandFeatures(found)
+	h.opFeatures(found)
+	decisions := factFeatures(facts, found)
+	c.Histories++
+	c.Operations += len(h.Ops)
+	c.Decisions += decisions
+	all := slices.Collect(keys(found))
+	for _, a := range all {
+		for _, b := range all {
+			c.pairs[[2]string{a, b}]++
+		}
+	}
+}
+
+func (h *History) bandFeatures(found map[string]bool) {
+	names := map[fluxgate.BandKind]string{"": "token bucket", fluxgate.TokenBucket: "token bucket", fluxgate.Quota: "quota", fluxgate.SlidingWindow: "window", fluxgate.Concurrency: "slots"}
+	for i, rules := range h.Versions {
+		for _, r := range rules {
+			for _, b := range r.Bands {
+				found[names[b.Kind]] = true
+			}
+			found["overdraft"] = found["overdraft"] || r.Overdraft
+			found["shadow"] = found["shadow"] || r.Mode == fluxgate.ModeShadow
+			found["tokens"] = found["tokens"] || r.Cost != ""
+		}
+		if i > 0 {
+			changeFeatures(h.Versions[i-1], rules, found)
+		}
+	}
+	for name, is := range found {
+		if !is {
+			delete(found, name)
+		}
+	}
+}
+
+// changeFeatures says how two versions of the rules differ.
+func changeFeatures(before, after []fluxgate.Rule, found map[string]bool) {
+	for i := range min(len(before), len(after)) {
+		a, b := &before[i], &after[i]
+		if a.Scope != b.Scope {
+			found["scope"] = true
+		}
+		if len(a.Bands) < len(b.Bands) {
+			found["band added"] = true
+		}
+		if len(a.Bands) > len(b.Bands) {
+			found["band removed"] = true
+			continue
+		}
+		for k := range min(len(a.Bands), len(b.Bands)) {
+			switch x, y := a.Bands[k], b.Bands[k]; {
+			case x == y:
+			case x.Kind != y.Kind:
+				found["kind"] = true
+			case x.Hold != y.Hold:
+				found["hold"] = true
+			default:
+				found["numbers"] = true
+			}
+		}
+	}
+}
+
+func (h *History) opFeatures(found map[string]bool) {
+	version := 0
+	for i := range h.Ops {
+		op := &h.Ops[i]
+		switch op.Kind {
+		case OpCheck:
+			found["renew"] = found["renew"] || op.Renew
+			found["settle elsewhere"] = found["settle elsewhere"] || op.SettleAt != All && op.Actual != Never
+		case OpReset:
+			found[map[bool]string{true: "reset caller", false: map[bool]string{true: "reset set", false: "reset rule"}[op.Rule == ""]}[op.Caller != ""]] = true
+		case OpRules:
+			found["versions alternate"] = found["versions alternate"] || op.Version < version
+			version = op.Version
+		case OpFault:
+			found[string(op.Fault)] = true
+			for k := range i {
+				if o := &h.Ops[k]; o.Kind == OpFault && o.At+o.Span > op.At {
+					found["two faults"] = true
+				}
+			}
+		case OpRestart:
+			found["restart"] = true
+		case OpStep:
+			found[map[bool]string{true: "clock back", false: "clock forward"}[op.Step < 0]] = true
+		}
+	}
+	for name, is := range found {
+		if !is {
+			delete(found, name)
+		}
+	}
+}
+
+// factFeatures says what happened, and returns how many decisions there were.
+func factFeatures(facts []Fact, found map[string]bool) (decisions int) {
+	cut := 0
+	for i := range facts {
+		f := &facts[i]
+		switch f.Kind {
+		case Decided:
+			decisions++
+			f.decisionFeatures(found)
+		case Peeked:
+			found["peek"] = true
+		case Settled:
+			if f.Again {
+				found["settle twice"] = true
+			}
+			switch {
+			case f.Actual == 0:
+				found["settle 0"] = true
+			case f.Actual > f.asked(facts):
+				found["settle up"] = true
+			case f.Actual < f.asked(facts):
+				found["settle down"] = true
+			}
+		case StoreTook:
+			if f.Charge {
+				found["charge"] = true
+			}
+		case Killed:
+			found["kill"] = true
+		case Stopped:
+			found["stop"] = true
+		case Stalled:
+			found["stall"] = true
+		case FaultBegan:
+			cut++
+		case FaultEnded:
+			cut--
+		case Started:
+			if cut > 0 {
+				found["start in outage"] = true
+			}
+		}
+	}
+	return decisions
+}
+
+// asked is the cost that a settled request had.
+func (f *Fact) asked(facts []Fact) int64 {
+	for i := range facts {
+		if facts[i].Kind == Decided && facts[i].Check == f.Check {
+			return facts[i].Cost
+		}
+	}
+	return 0
+}
+
+func (f *Fact) decisionFeatures(found map[string]bool) {
+	found["check"] = true
+	if f.Held > 0 {
+		found["wait"] = true
+	}
+	if f.Err != nil {
+		found["leaves"] = true
+	}
+	if f.Reason == fluxgate.ReasonCostTooHigh {
+		found["too costly"] = true
+	}
+	if f.Degraded && f.Reason == fluxgate.ReasonStoreFailure {
+		found[map[bool]string{true: "open", false: "closed"}[f.Allowed]] = true
+	}
+	for i := range f.Rules {
+		switch f.Rules[i].Source {
+		case fluxgate.FromLease:
+			found["lease"] = true
+		case fluxgate.FromNegativeCache:
+			found["negative cache"] = true
+		case fluxgate.FromFallback:
+			found["fallback"] = true
+		}
+	}
+}
+
+// String is a table of how often what met, and what never did.
+func (c *Coverage) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%d histories, %d operations, %d decisions\n", c.Histories, c.Operations, c.Decisions)
+	c.table(&s, operationFeatures, append(slices.Clone(bandFeatures), failureFeatures...))
+	c.table(&s, failureFeatures, bandFeatures)
+	for _, missing := range c.Missing() {
+		fmt.Fprintf(&s, "never met: %s\n", missing)
+	}
+	return s.String()
+}
+
+func (c *Coverage) table(s *strings.Builder, rows, columns []string) {
+	fmt.Fprintf(s, "\n%-20s", "")
+	for _, column := range columns {
+		fmt.Fprintf(s, " %7s", strings.ReplaceAll(column, " ", "-")[:min(7, len(column))])
+	}
+	s.WriteString("\n")
+	for _, row := range rows {
+		fmt.Fprintf(s, "%-20s", row)
+		for _, column := range columns {
+			fmt.Fprintf(s, " %7d", c.pairs[[2]string{row, column}])
+		}
+		s.WriteString("\n")
+	}
+	s.WriteString("\n")
+}
+
+// Missing are the pairs that no history had.
+func (c *Coverage) Missing() (missing []string) {
+	for _, p := range [][2][]string{{operationFeatures, bandFeatures}, {operationFeatures, failureFeatures}, {failureFeatures, bandFeatures}} {
+		for _, a := range p[0] {
+			for _, b := range p[1] {
+				if c.pairs[[2]string{a, b}] == 0 {
+					missing = append(missing, a+" and "+b)
+				}
+			}
+		}
+	}
+	return missing
+}

@@ -1,0 +1,188 @@
+package model
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// String is the history in lines that a person can read.
+func (h *History) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "seed %d, begins %v after midnight\n", h.Seed, h.Begins)
+	for i, g := range h.Gateways {
+		fmt.Fprintf(&s, "gateway %d: latency %v", i, g.Latency)
+		say := func(is bool, format string, args ...any) {
+			if is {
+				fmt.Fprintf(&s, ", "+format, args...)
+			}
+		}
+		say(g.Leases, "leases")
+		say(g.MaxWait > 0, "holds requests up to %v", g.MaxWait)
+		say(g.SeesResets > 0, "sees resets after %v", g.SeesResets)
+		say(g.SeesRules > 0, "sees rules after %v", g.SeesRules)
+		say(g.SeesFleet > 0, "sees the fleet after %v", g.SeesFleet)
+		say(g.Waits, "starts later")
+		s.WriteString("\n")
+	}
+	for i, rules := range h.Versions {
+		for _, r := range rules {
+			fmt.Fprintf(&s, "version %d: %s\n", i, ruleText(&r))
+		}
+	}
+	for i := range h.Ops {
+		fmt.Fprintf(&s, "%v\n", &h.Ops[i])
+	}
+	fmt.Fprintf(&s, "%v the end\n", h.Ends)
+	return s.String()
+}
+
+func ruleText(r *fluxgate.Rule) string {
+	words := []string{"rule", r.ID, string(r.Scope)}
+	for _, w := range []string{r.Cost, string(r.Mode), string(r.OnFailure), string(r.Consistency), string(r.OnLimitExceed)} {
+		if w != "" {
+			words = append(words, w)
+		}
+	}
+	words = append(words, r.Paths...)
+	if r.Overdraft {
+		words = append(words, "overdraft")
+	}
+	for _, b := range r.Bands {
+		label := ""
+		if b.Label != "" {
+			label = b.Label + ": "
+		}
+		switch b.Kind {
+		case fluxgate.Concurrency:
+			words = append(words, fmt.Sprintf("[%s%d at once, hold %v]", label, b.Capacity, b.Hold))
+		case fluxgate.Quota:
+			words = append(words, fmt.Sprintf("[%s%d each %s]", label, b.Capacity, b.Period))
+		case fluxgate.SlidingWindow:
+			words = append(words, fmt.Sprintf("[%s%d in any %v]", label, b.Capacity, b.Refill))
+		default:
+			words = append(words, fmt.Sprintf("[%s%d, %d every %v]", label, b.Capacity, b.Tokens(), b.Refill))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// String is the operation as a person would say it.
+func (op *Op) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%v ", op.At)
+	if op.Gateway == All {
+		s.WriteString("all gateways: ")
+	} else {
+		fmt.Fprintf(&s, "gateway %d: ", op.Gateway)
+	}
+	switch op.Kind {
+	case OpCheck:
+		s.WriteString(op.checks())
+	case OpPeek:
+		fmt.Fprintf(&s, "caller %s peeks", op.Caller)
+	case OpReset:
+		fmt.Fprintf(&s, "reset of caller %q rule %q", op.Caller, op.Rule)
+	case OpRules:
+		fmt.Fprintf(&s, "rules change to version %d", op.Version)
+	case OpFault:
+		fmt.Fprintf(&s, "fault %s %s for %v", op.Fault, op.Rule, op.Span)
+	case OpRestart:
+		s.WriteString("the store restarts empty")
+	case OpStep:
+		fmt.Fprintf(&s, "the store's clock steps by %v", op.Step)
+	case OpStall:
+		fmt.Fprintf(&s, "stalls for %v", op.Span)
+	default:
+		s.WriteString(string(op.Kind))
+	}
+	return s.String()
+}
+
+func (op *Op) checks() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "caller %s checks", op.Caller)
+	if op.N > 1 {
+		fmt.Fprintf(&s, " %d times in %v", op.N, op.Span)
+	}
+	if op.Path != "" {
+		s.WriteString(" " + op.Path)
+	}
+	fmt.Fprintf(&s, ", cost %d", op.Cost)
+	if op.Tokens > 0 {
+		fmt.Fprintf(&s, " (%d tokens)", op.Tokens)
+	}
+	if op.Lasts > 0 {
+		fmt.Fprintf(&s, ", lasts %v", op.Lasts)
+	}
+	if op.Renew {
+		s.WriteString(", renewed")
+	}
+	if op.Leaves > 0 {
+		fmt.Fprintf(&s, ", leaves after %v", op.Leaves)
+	}
+	if op.Actual == Never {
+		return s.String() + ", not settled"
+	}
+	fmt.Fprintf(&s, ", settled at %d (%d tokens)", op.Actual, op.ActualTokens)
+	if op.Again {
+		s.WriteString(" twice")
+	}
+	if op.SettleAt != All {
+		fmt.Fprintf(&s, " by gateway %d", op.SettleAt)
+	}
+	return s.String()
+}
+
+// Literal is the history in Go, to be kept as a test.
+func (h *History) Literal() string {
+	var s strings.Builder
+	literal(&s, reflect.ValueOf(*h), "\t")
+	return s.String()
+}
+
+func literal(s *strings.Builder, v reflect.Value, indent string) {
+	if d, ok := v.Interface().(time.Duration); ok {
+		unit, name := time.Nanosecond, "time.Nanosecond"
+		if d%time.Millisecond == 0 {
+			unit, name = time.Millisecond, "time.Millisecond"
+		}
+		fmt.Fprintf(s, "%d * %s", d/unit, name)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		s.WriteString(typeName(v) + "{")
+		first := true
+		for i := range v.NumField() {
+			if !v.Type().Field(i).IsExported() || v.Field(i).IsZero() {
+				continue
+			}
+			if !first {
+				s.WriteString(", ")
+			}
+			first = false
+			s.WriteString(v.Type().Field(i).Name + ": ")
+			literal(s, v.Field(i), indent)
+		}
+		s.WriteString("}")
+	case reflect.Slice:
+		s.WriteString(typeName(v) + "{\n")
+		for i := range v.Len() {
+			s.WriteString(indent + "\t")
+			literal(s, v.Index(i), indent+"\t")
+			s.WriteString(",\n")
+		}
+		s.WriteString(indent + "}")
+	case reflect.String:
+		fmt.Fprintf(s, "%q", v.String())
+	default:
+		fmt.Fprint(s, v.Interface())
+	}
+}
+
+// typeName is the name of a type in this package.
+func typeName(v reflect.Value) string { return strings.ReplaceAll(v.Type().String(), "model.", "") }

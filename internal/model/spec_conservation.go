@@ -1,0 +1,296 @@
+package model
+
+import (
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// checkCharges checks that no bucket is charged more than the fallback has granted, and
+// that no more is given back than was charged.
+func (s *spec) checkCharges() {
+	type place struct {
+		gatewayBucket
+		band uint32
+	}
+	granted, charged, returned := map[place]*big.Rat{}, map[place]*big.Rat{}, map[place]*big.Rat{}
+	add := func(to map[place]*big.Rat, p place, tokens *big.Rat) {
+		if to[p] == nil {
+			to[p] = new(big.Rat)
+		}
+		to[p].Add(to[p], tokens)
+	}
+	for i := range s.facts {
+		f := &s.facts[i]
+		charge := f.Kind == StoreTook && f.Charge
+		if f.Kind != FallbackTook && f.Kind != FallbackSettled && f.Kind != StoreSettled && !charge {
+			continue
+		}
+		for j := range f.Buckets {
+			b := &f.Buckets[j]
+			for k := range b.Exact {
+				p := place{gatewayBucket{f.Gateway, b.Bucket}, b.Exact[k].ID}
+				switch {
+				case f.Kind == FallbackTook && b.Overdraft:
+					add(granted, p, whole(b.Cost)) // bands may have been debited more than granted
+				case f.Kind == FallbackTook:
+					add(granted, p, whole(b.Granted))
+				case f.Kind == FallbackSettled:
+					add(granted, p, whole(max(0, b.Actual-b.Cost))) // bands owe different amounts
+				default:
+					numbers := s.bandOf(b.Rule, &b.Exact[k])
+					switch {
+					case numbers == nil || numbers.kind() == fluxgate.Concurrency:
+					case charge:
+						add(charged, p, tokensOf(&b.Exact[k], numbers, b.Granted))
+						s.checkCharged(f, b, numbers, granted[p], charged[p])
+					case b.Fallback && b.Actual < b.Cost:
+						add(returned, p, tokensOf(&b.Exact[k], numbers, b.Returned))
+						s.checkReturned(f, b, numbers, charged[p], returned[p])
+					}
+				}
+			}
+		}
+	}
+}
+
+func (s *spec) checkReturned(f *Fact, b *BucketFact, numbers *band, charged, returned *big.Rat) {
+	most := new(big.Rat)
+	if charged != nil {
+		most.Set(charged)
+	}
+	if returned.Cmp(most) > 0 {
+		s.violate(LineCharge, f.At, "bucket %s was given back %s tokens in %s by gateway %d, which has charged it %s", b.Bucket, returned.FloatString(3), numbers.Name(), f.Gateway, most.FloatString(3))
+	}
+}
+
+func (s *spec) checkCharged(f *Fact, b *BucketFact, numbers *band, granted, charged *big.Rat) {
+	most := new(big.Rat).Set(chargeRounding)
+	if granted != nil {
+		most.Add(most, granted)
+	}
+	if charged.Cmp(most) > 0 {
+		s.violate(LineCharge, f.At, "bucket %s was charged %s tokens in %s by gateway %d, which has granted %s", b.Bucket, charged.FloatString(3), numbers.Name(), f.Gateway, most.FloatString(3))
+	}
+}
+
+// ledger is what should be used of a band in the end: at least, and at most.
+type ledger struct {
+	bucket string
+	rule   string
+	band   *band
+	id     uint32
+	least  *big.Rat
+	most   *big.Rat
+	first  *Fact
+}
+
+// checkConservation checks that a band that regains little shows in the end what was
+// admitted, at its actual cost, and charged.
+func (s *spec) checkConservation() {
+	if len(s.Versions) > 1 || s.any(StoreEmptied, StoreReset, FallbackReset, ClockStepped) {
+		return
+	}
+	for _, l := range s.ledgers() {
+		final := s.finalPeek(l)
+		if final == nil {
+			continue
+		}
+		var says *BandFact
+		for i := range final.Buckets {
+			if b := &final.Buckets[i]; b.Bucket == l.bucket {
+				for k := range b.Exact {
+					if b.Exact[k].ID == l.id {
+						says = &b.Bands[k]
+					}
+				}
+			}
+		}
+		if says == nil || !l.lasts(final) {
+			continue
+		}
+		used := whole(l.band.Capacity - says.Remaining + says.Owed)
+		// The buckets of the store and those of the fallbacks have refilled.
+		l.least.Sub(l.least, regained(&l.band.Band, 2*(final.At-l.first.Began)))
+		l.least.Sub(l.least, whole(1)) // what is left is rounded down
+		if cut := s.uncharged[l.bucket][l.id]; cut != nil {
+			l.least.Sub(l.least, cut)
+		}
+		l.least = lesser(l.least, whole(l.band.Capacity)) // debt is bounded
+		switch {
+		case used.Cmp(l.least) < 0:
+			s.violate(LineConservation, final.At, "bucket %s, %s: %s tokens are used in the end, at least %s were admitted and settled", l.bucket, l.band.Name(), used.FloatString(0), l.least.FloatString(3))
+		case used.Cmp(l.most.Add(l.most, whole(1))) > 0:
+			s.violate(LineConservation, final.At, "bucket %s, %s: %s tokens are used in the end, at most %s were admitted, settled and lost", l.bucket, l.band.Name(), used.FloatString(0), l.most.FloatString(3))
+		}
+	}
+}
+
+func (s *spec) any(kinds ...FactKind) bool {
+	return slices.ContainsFunc(s.facts, func(f Fact) bool { return slices.Contains(kinds, f.Kind) })
+}
+
+// lasts reports whether the band keeps all that was taken until the end of the history.
+func (l *ledger) lasts(final *Fact) bool {
+	switch l.band.kind() {
+	case fluxgate.Quota:
+		length := periodLength(&l.band.Band).Microseconds()
+		return l.first.Clock/length == final.Clock/length
+	case fluxgate.SlidingWindow:
+		return final.At-l.first.Began < l.band.Refill
+	case fluxgate.TokenBucket:
+		return regained(&l.band.Band, final.At-l.first.Began).Cmp(whole(3)) < 0
+	}
+	return false
+}
+
+// finalPeek is the last look at a bucket, after everything.
+func (s *spec) finalPeek(l *ledger) *Fact {
+	for i := len(s.facts) - 1; i >= 0; i-- {
+		f := &s.facts[i]
+		if f.Kind == StorePeeked && f.At >= s.Ends-time.Second && slices.ContainsFunc(f.Buckets, func(b BucketFact) bool { return b.Bucket == l.bucket }) {
+			return f
+		}
+	}
+	return nil
+}
+
+// ledgers are the bands that were taken from, with what should be used of them.
+func (s *spec) ledgers() []*ledger {
+	var all []*ledger
+	of := func(f *Fact, bucket, rule string, b *band, id uint32) *ledger {
+		for _, l := range all {
+			if l.bucket == bucket && l.id == id {
+				return l
+			}
+		}
+		l := &ledger{bucket: bucket, rule: rule, band: b, id: id, least: new(big.Rat), most: new(big.Rat), first: f}
+		all = append(all, l)
+		return l
+	}
+	each := func(f *Fact, bucket string, rule *fluxgate.Rule, add func(l *ledger)) {
+		for k := range rule.Bands {
+			exact, err := rule.Bands[k].Exact(k)
+			if b := s.bandOf(rule.ID, &exact); err == nil && b != nil && b.kind() != fluxgate.Concurrency && !rule.Overdraft {
+				add(of(f, bucket, rule.ID, b, exact.ID))
+			}
+		}
+	}
+	for i := range s.facts {
+		f := &s.facts[i]
+		switch {
+		case f.Kind == Decided && f.Allowed && f.Err == nil:
+			for j := range f.Rules {
+				r := &f.Rules[j]
+				if r.Granted == 0 {
+					continue
+				}
+				each(f, r.Bucket, r.Rule, func(l *ledger) {
+					least, most := s.costOf(f, r, l.band)
+					l.least.Add(l.least, least)
+					l.most.Add(l.most, most)
+				})
+			}
+		case f.Kind == FallbackTook && s.decided[f.Check] == nil:
+			// Its gateway was killed while the request waited, and may have charged it before.
+			for j := range f.Buckets {
+				b := &f.Buckets[j]
+				if rule := s.ruleOf(b.Rule); rule != nil && b.Granted > 0 {
+					each(f, b.Bucket, rule, func(l *ledger) { l.most.Add(l.most, whole(b.Granted)) })
+				}
+			}
+		case f.Kind == StoreTook && !f.Charge:
+			// Tokens of slices may be lost, and so may those of calls without an answer.
+			for j := range f.Buckets {
+				b := &f.Buckets[j]
+				lost := b.Granted - b.Min
+				if !f.Answered || f.Leased || s.refusedLater(f) {
+					lost = b.Granted
+				} else if b.Min == 0 {
+					lost = 0
+				}
+				if rule := s.ruleOf(b.Rule); rule != nil && lost > 0 {
+					each(f, b.Bucket, rule, func(l *ledger) { l.most.Add(l.most, whole(lost)) })
+				}
+			}
+		}
+	}
+	return all
+}
+
+func (s *spec) refusedLater(f *Fact) bool {
+	d := s.decided[f.Check]
+	return f.Check > 0 && (d == nil || !d.Allowed || d.Err != nil)
+}
+
+func (s *spec) ruleOf(id string) *fluxgate.Rule {
+	for i := range s.Versions[0] {
+		if s.Versions[0][i].ID == id {
+			return &s.Versions[0][i]
+		}
+	}
+	return nil
+}
+
+// costOf is what a request costs in a band: its estimate, or what it was settled at. What
+// was lost on the way may be either.
+func (s *spec) costOf(f *Fact, r *RuleFact, b *band) (least, most *big.Rat) {
+	least, most = whole(r.Granted), whole(r.Granted)
+	settled := s.settled[f.Check]
+	if r.Source == fluxgate.FromFallback && s.mayBeLost(f) {
+		least = new(big.Rat)
+	}
+	if settled == nil {
+		return least, most
+	}
+	actual := settled.Actual
+	if r.Rule.Cost == fluxgate.MeasureTokens {
+		if actual = settled.ActualTokens; settled.Actual == 0 && settled.ActualTokens == 0 {
+			actual = 0 // it is withdrawn
+		}
+	}
+	if s.settlementMayBeLost(settled) {
+		return lesser(least, whole(actual)), greater(most, whole(actual))
+	}
+	if r.Source == fluxgate.FromFallback && s.mayBeLost(f) {
+		return new(big.Rat), greater(most, whole(actual))
+	}
+	cost := whole(actual)
+	if actual < r.Granted { // what has refilled meanwhile does not come back
+		most = lesser(most, new(big.Rat).Add(cost, regained(&b.Band, settled.At-f.Began)))
+		return cost, greater(cost, most)
+	}
+	if r.Source == fluxgate.FromFallback && s.chargedAfter(f.Gateway, r.Bucket, settled.At) {
+		return lesser(least, cost), cost // a charge is at most the share
+	}
+	return cost, cost
+}
+
+// chargedAfter reports whether a gateway has charged a bucket after a moment.
+func (s *spec) chargedAfter(gateway int, bucket string, at time.Duration) bool {
+	return slices.ContainsFunc(s.facts, func(f Fact) bool {
+		return f.Kind == StoreTook && f.Charge && f.Gateway == gateway && f.At >= at &&
+			slices.ContainsFunc(f.Buckets, func(b BucketFact) bool { return b.Bucket == bucket })
+	})
+}
+
+// mayBeLost reports whether what the fallback granted for a request may not be charged:
+// its gateway ends, or the call is lost.
+func (s *spec) mayBeLost(f *Fact) bool {
+	return slices.ContainsFunc(s.facts, func(t Fact) bool {
+		return (t.Kind == Killed || t.Kind == Stopped) && t.Gateway == f.Gateway && t.At >= f.At
+	}) || s.losesCalls(f.Gateway, f.Began, s.Ends)
+}
+
+// settlementMayBeLost reports whether a settlement may not have reached the store.
+func (s *spec) settlementMayBeLost(f *Fact) bool { return s.mayBeLost(f) }
+
+// losesCalls reports whether calls of a gateway may be lost in a time.
+func (s *spec) losesCalls(gateway int, from, to time.Duration) bool {
+	return slices.ContainsFunc(s.faults, func(f span) bool {
+		loses := f.fault != NotSent && f.fault != Refused && f.fault != ShardAway && f.fault != "stall"
+		return loses && (f.gateway == gateway || f.gateway == All) && f.from <= to && from <= f.to+callTimeout
+	})
+}

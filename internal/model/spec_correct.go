@@ -1,0 +1,146 @@
+package model
+
+import (
+	"math/big"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// debt is the most that the band may owe.
+func (b *band) debt() *big.Rat {
+	most := whole(b.Capacity)
+	if b.kind() == fluxgate.TokenBucket {
+		hour := regained(&b.Band, largestDebt+time.Duration(b.exact.Tick)*time.Microsecond)
+		if hour.Cmp(most) > 0 {
+			most = hour
+		}
+	}
+	return most
+}
+
+// charge takes tokens into debt, up to the largest that is given, and returns how many, at
+// least and at most.
+func (a *account) charge(tokens, debt *big.Rat) (least, most *big.Rat) {
+	from, to := a.left()
+	room := func(left *big.Rat) *big.Rat {
+		return lesser(tokens, greater(new(big.Rat), new(big.Rat).Add(left, debt)))
+	}
+	least, most = room(from), room(to)
+	if a.kind() == fluxgate.SlidingWindow {
+		a.take(least, 0)
+		a.log = append(a.log, spent{at: a.at, tokens: new(big.Rat).Sub(most, least), gone: true})
+		return least, most
+	}
+	a.least.Sub(a.least, least)
+	a.most.Sub(a.most, most)
+	return least, most
+}
+
+// giveBack gives back the rest of n tokens that were taken at a moment and are due at
+// another, and returns what comes back: never what may have been handed out since. last
+// is when the last tokens of the whole set are due: they may count.
+func (a *account) giveBack(n, rest *big.Rat, takenAt, due, last int64) (least, most *big.Rat) {
+	none := new(big.Rat)
+	if a.at < takenAt {
+		return none, none // the clock stepped back: what has overflowed is unknown
+	}
+	switch a.kind() {
+	case fluxgate.Concurrency:
+		return none, none
+	case fluxgate.SlidingWindow:
+		return a.giveBackSpent(rest, takenAt)
+	case fluxgate.Quota:
+		if takenAt < a.begin {
+			return none, none
+		}
+		return a.refill(rest, rest)
+	}
+	comes := func(last int64) *big.Rat {
+		r := new(big.Rat).Sub(n, new(big.Rat).Mul(a.rate, a.ticks(due, last)))
+		if r.Sign() <= 0 {
+			return none
+		}
+		return lesser(r, rest)
+	}
+	return a.refill(comes(max(last, a.last)), comes(a.last))
+}
+
+func (a *account) giveBackSpent(rest *big.Rat, takenAt int64) (least, most *big.Rat) {
+	for i := range a.log {
+		s := &a.log[i]
+		if s.at != takenAt || s.tokens.Cmp(rest) < 0 {
+			continue
+		}
+		s.tokens = new(big.Rat).Sub(s.tokens, rest)
+		if takenAt > a.at-a.Refill.Microseconds() {
+			return rest, rest
+		}
+		return new(big.Rat), rest
+	}
+	return new(big.Rat), new(big.Rat)
+}
+
+// refill adds tokens as far as there is room, and returns how many.
+func (a *account) refill(least, most *big.Rat) (from, to *big.Rat) {
+	room := func(left *big.Rat) *big.Rat { return new(big.Rat).Sub(whole(a.Capacity), left) }
+	from, to = lesser(least, room(a.most)), lesser(most, room(a.least))
+	a.least.Add(a.least, lesser(least, room(a.least)))
+	a.most.Add(a.most, lesser(most, room(a.most)))
+	return from, to
+}
+
+// change carries the account over to other numbers (I6): the used part of a token bucket
+// in proportion, rounded against the caller, and the number that is used of other kinds.
+// Once the numbers of a token bucket have changed, they may alternate for a while.
+func (a *account) change(to *band, now int64, edges [3]int64, first bool) {
+	from := a.band
+	if from.kind() != to.kind() {
+		*a = *newAccount(to, now)
+		a.open = true
+		return
+	}
+	early := a.clone() // the numbers changed right after the last write, or right before now
+	if to.kind() != fluxgate.SlidingWindow {
+		a.advance(now, edges)
+	}
+	difference := whole(to.Capacity - from.Capacity)
+	a.band = to
+	lowest := new(big.Rat).Neg(a.debt())
+	switch to.kind() {
+	case fluxgate.TokenBucket:
+		factor := new(big.Rat).SetFrac64(to.Capacity, from.Capacity)
+		for _, left := range []*big.Rat{a.least, a.most, early.least, early.most} {
+			left.Mul(left, factor)
+		}
+		early.band = to
+		early.least, early.most = greater(early.least, lowest), greater(early.most, lowest)
+		early.least, early.most = new(big.Rat).Set(early.least), new(big.Rat).Set(early.most)
+		early.advance(now, edges)
+		a.least.Set(lesser(a.least, early.least))
+		a.most.Set(greater(a.most, early.most))
+		a.least.Sub(a.least, carryRounding)
+		a.open = a.open || !first // versions that take turns may count apart: their sum is bounded
+		if a.least.Cmp(lowest) < 0 {
+			a.least.Set(lowest)
+		}
+		if a.most.Cmp(a.least) < 0 {
+			a.most.Set(a.least)
+		}
+	case fluxgate.Quota:
+		before := below(a.least)
+		a.least.Add(a.least, difference)
+		a.most.Add(a.most, difference)
+		if from.Period != to.Period && now >= early.end+periodLength(&from.Band).Microseconds() {
+			a.most.SetInt64(to.Capacity) // the former numbers were full again, and may be forgotten
+		}
+		if a.beyond.Add(a.beyond, new(big.Rat).Sub(below(a.least), before)); a.beyond.Sign() < 0 {
+			a.beyond = new(big.Rat)
+		}
+	case fluxgate.SlidingWindow:
+		a.late = max(a.late, lateOf(from)) + lateOf(to)
+		for i := range a.log { // what the former numbers do not count may be forgotten, or count again
+			a.log[i].gone = a.log[i].gone || a.log[i].at <= now-from.Refill.Microseconds()
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package model
+
+import "github.com/fluxgate/fluxgate"
+
+// demand is one demand that is decided.
+type demand struct {
+	*BucketFact
+	set   *bucketSet
+	views []*account
+	// must and can are whether it fits, and grants how much of it, at least and at most.
+	must, can bool
+	// full is whether all slots are held.
+	full   bool
+	grants [2]int64
+}
+
+// evaluate computes whether the demand fits.
+func (d *demand) evaluate() {
+	need := d.Min
+	if need == 0 {
+		need = d.Cost
+	}
+	d.grants = [2]int64{d.Cost, d.Cost}
+	d.must, d.can = true, true
+	longest := [2]int64{}
+	for _, a := range d.views {
+		if a == nil {
+			d.must = false
+			continue
+		}
+		least, most := a.left()
+		if a.kind() == fluxgate.Concurrency {
+			if d.Holder != 0 && d.Cost > 0 {
+				d.must, d.can = d.must && least.Sign() > 0, d.can && most.Sign() > 0
+				d.full = d.full || most.Sign() <= 0
+			}
+			continue
+		}
+		if a.open {
+			d.must, d.grants[0] = false, 0
+			continue
+		}
+		if d.Overdraft {
+			d.must, d.can = d.must && least.Sign() > 0, d.can && most.Sign() > 0
+			continue
+		}
+		if need > a.Capacity {
+			d.must, d.can = false, false
+		}
+		d.grants[0], d.grants[1] = min(d.grants[0], floor(least)), min(d.grants[1], floor(most))
+		if a.kind() != fluxgate.TokenBucket {
+			d.must, d.can = d.must && floor(least) >= need, d.can && floor(most) >= need
+			continue
+		}
+		longest[0], longest[1] = max(longest[0], a.wait(need, least)), max(longest[1], a.wait(need, most))
+	}
+	if d.Overdraft {
+		d.grants = [2]int64{0, d.Cost}
+		return
+	}
+	d.must = d.must && longest[0] <= d.MaxWait.Microseconds()
+	d.can = d.can && longest[1] <= d.MaxWait.Microseconds()
+	for i := range d.grants {
+		if d.grants[i] < need {
+			d.grants[i] = need // a demand for the least that it accepts, which may wait
+		}
+	}
+}
+
+// waits reports whether each band has the tokens that were granted after the wait that the
+// store says.
+func (d *demand) waits() bool {
+	for i, a := range d.views {
+		if a == nil || a.open || a.kind() != fluxgate.TokenBucket {
+			continue
+		}
+		least, most := a.left()
+		if w := d.Bands[i].Wait.Microseconds(); w < a.wait(d.Granted, most) || w > a.wait(d.Granted, least) {
+			return false
+		}
+	}
+	return true
+}
+
+// takes takes what was granted from the views.
+func (d *demand) takes(clock int64) {
+	for i, a := range d.views {
+		switch {
+		case a == nil:
+		case a.kind() != fluxgate.Concurrency:
+			wait := d.Bands[i].Wait.Microseconds()
+			a.take(whole(d.Granted), wait)
+		case d.Holder != 0:
+			a.slots[d.Holder] = newSlot(clock, a.Hold)
+		}
+	}
+}
+
+func (d *demand) overdraw() {
+	for _, a := range d.views {
+		switch {
+		case a == nil:
+		case a.kind() != fluxgate.Concurrency:
+			a.charge(whole(d.Cost), a.debt())
+		case d.Holder != 0 && d.Status == fluxgate.OK:
+			a.slots[d.Holder] = newSlot(a.at, a.Hold)
+		}
+	}
+}

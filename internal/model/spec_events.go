@@ -1,0 +1,264 @@
+package model
+
+import (
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// era is the time from the first gateway that uses some numbers to the last.
+type era struct {
+	from, to time.Duration
+	band     *band // nil where there is no such band
+}
+
+// eras are the eras of a band. An era that does not change it is a part of the last one.
+func (s *spec) eras(m *meter) []era {
+	tail := callTimeout + leaseTime
+	for _, g := range s.Gateways {
+		tail = max(tail, callTimeout+leaseTime+g.MaxWait)
+	}
+	type use struct {
+		written int // the operation, or -1
+		version int
+	}
+	now := map[int]use{}
+	written := use{-1, 0}
+	var order []use
+	spans := map[use]*era{}
+	note := func(u use, at time.Duration) {
+		if spans[u] == nil {
+			spans[u] = &era{from: at, band: s.numbersOf(m, u.version)}
+			order = append(order, u)
+		}
+		spans[u].to = max(spans[u].to, at)
+	}
+	note(written, 0)
+	for i := range s.facts {
+		switch f := &s.facts[i]; f.Kind {
+		case RulesWritten:
+			written = use{f.Op, f.Version}
+		case Started:
+			now[f.Gateway] = written
+			note(written, f.At)
+		case RulesInEffect:
+			note(now[f.Gateway], f.At+tail)
+			now[f.Gateway] = use{f.Op, f.Version}
+			note(now[f.Gateway], f.At)
+		case Stopped, Killed:
+			note(now[f.Gateway], f.At+tail)
+			delete(now, f.Gateway)
+		}
+	}
+	for _, u := range now {
+		note(u, s.Ends+time.Hour)
+	}
+	var eras []era
+	for _, u := range order {
+		e := spans[u]
+		if n := len(eras); n > 0 && eras[n-1].band == e.band {
+			eras[n-1].to = max(eras[n-1].to, e.to)
+			continue
+		}
+		eras = append(eras, *e)
+	}
+	return eras
+}
+
+// numbersOf is the band of a meter in a version of the rules.
+func (s *spec) numbersOf(m *meter, version int) *band {
+	for _, r := range s.Versions[version] {
+		if r.ID != m.rule {
+			continue
+		}
+		for j, b := range r.Bands {
+			if exact, err := b.Exact(j); err == nil && exact.ID == m.id {
+				return s.bandOf(m.rule, &exact)
+			}
+		}
+	}
+	return nil
+}
+
+// allow notes what the events of the history add.
+func (m *meter) allow(s *spec) {
+	wait := time.Duration(0)
+	for _, g := range s.Gateways {
+		wait = max(wait, g.MaxWait)
+	}
+	tail := time.Duration(0)
+	if m.leased.Sign() > 0 {
+		tail = leaseTime
+	}
+	add := func(from, to time.Duration, tokens *big.Rat, why string) {
+		m.allowances = append(m.allowances, allowance{from, to + tail, tokens, why})
+	}
+	for _, e := range m.eras {
+		if e.band != nil && e.band.kind() == fluxgate.TokenBucket {
+			add(e.from, e.to, changeAdds(&e.band.Band), "capacity")
+		}
+	}
+	for _, o := range m.local {
+		for _, b := range m.bandsIn(o.from, o.to) {
+			each := outageAdds(&b.Band, o.servers, wait)
+			add(o.from, o.to+wait, each.Add(each, m.overdraft), "outage")
+			if o.uncharged { // it may be handed out again at any time from then on
+				add(o.from, s.Ends, unchargedAdds(&b.Band, o.servers, wait, o.to-o.from), "uncharged")
+			}
+		}
+	}
+	for i := range s.facts {
+		f := &s.facts[i]
+		for _, b := range m.bandsIn(f.At, f.At) {
+			switch f.Kind {
+			case StoreReset:
+				if len(f.Buckets) > 0 && f.Buckets[0].Bucket != m.bucket || f.Rule != "" && f.Rule != m.rule {
+					continue
+				}
+				seen := s.seenBy(f)
+				add(f.At, max(seen, m.settledAfter(s, f))+wait, resetAdds(&b.Band, seen-f.At, wait), "reset")
+			case StoreEmptied:
+				add(f.At, m.settledAfter(s, f)+wait, lossAdds(&b.Band, wait), "loss")
+			case ClockStepped:
+				add(f.At, f.At+wait, stepAdds(&b.Band, f.Step), "step")
+			case StoreSettled:
+				m.allowAcross(s, f, add)
+			}
+		}
+	}
+}
+
+// allowAcross allows what was given back across a clock that stepped back.
+func (m *meter) allowAcross(s *spec, f *Fact, add func(time.Duration, time.Duration, *big.Rat, string)) {
+	for j := range f.Buckets {
+		b := &f.Buckets[j]
+		if b.Bucket != m.bucket || b.Actual >= b.Cost {
+			continue
+		}
+		for i := range s.facts {
+			if step := &s.facts[i]; step.Kind == ClockStepped && step.At <= f.At {
+				add(f.At, f.At, whole(b.Cost-b.Actual), "settled across a step")
+				return
+			}
+		}
+	}
+}
+
+// settledAfter is when the last take of before a loss or a reset was settled: what it gives
+// back then is in a bucket that never had it.
+func (m *meter) settledAfter(s *spec, loss *Fact) time.Duration {
+	last := loss.At
+	for i := range s.facts {
+		f := &s.facts[i]
+		if f.Kind != StoreSettled || f.At < loss.At {
+			continue
+		}
+		for j := range f.Buckets {
+			if b := &f.Buckets[j]; b.Bucket == m.bucket && b.TakenAt <= loss.Clock && b.Actual < b.Cost {
+				last = max(last, f.At)
+			}
+		}
+	}
+	return last
+}
+
+// bandsIn are the numbers in use in a time.
+func (m *meter) bandsIn(from, to time.Duration) (all []*band) {
+	for _, e := range m.eras {
+		if e.band != nil && e.from <= to && from <= e.to && !slices.Contains(all, e.band) {
+			all = append(all, e.band)
+		}
+	}
+	return all
+}
+
+// seenBy is when the last gateway should have seen a reset: within 250 ms from when it
+// has the store.
+func (s *spec) seenBy(f *Fact) time.Duration {
+	if len(f.Buckets) > 0 {
+		return f.At
+	}
+	seen := f.At + resetSeen
+	for changed := true; changed; {
+		changed = false
+		for _, o := range s.faults {
+			if o.from <= seen && o.to+recovery+resetSeen > seen {
+				seen, changed = o.to+recovery+resetSeen, true
+			}
+		}
+	}
+	return seen
+}
+
+// regained returns what has refilled until a moment: by the fastest numbers of the time,
+// and by the fallbacks of gateways while others had the store.
+func (m *meter) regained(s *spec) func(time.Duration) *big.Rat {
+	var cuts []time.Duration
+	for _, e := range m.eras {
+		cuts = append(cuts, e.from, e.to)
+	}
+	for _, o := range m.local {
+		cuts = append(cuts, o.from, o.to)
+	}
+	cuts = append(cuts, 0)
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	alone := make([]bool, len(cuts)) // no gateway has used the store
+	for k := range cuts {
+		to := s.Ends
+		if k+1 < len(cuts) {
+			to = cuts[k+1]
+		}
+		alone[k] = !s.storeUsed(m.bucket, cuts[k], to)
+	}
+	rate := func(k int, t time.Duration) *big.Rat {
+		fastest, shares := new(big.Rat), new(big.Rat)
+		for _, e := range m.eras {
+			if e.band != nil && e.from <= cuts[k] && cuts[k] <= e.to {
+				fastest = greater(fastest, regained(&e.band.Band, t))
+			}
+		}
+		for _, o := range m.local {
+			if o.from <= cuts[k] && cuts[k] < o.to {
+				shares.Add(shares, big.NewRat(1, int64(o.servers)))
+			}
+		}
+		if one := whole(1); alone[k] && shares.Cmp(one) <= 0 {
+			shares.SetInt64(0)
+		} else if alone[k] {
+			shares.Sub(shares, one)
+		}
+		return shares.Mul(shares.Add(shares, whole(1)), fastest)
+	}
+	return func(at time.Duration) *big.Rat {
+		sum := new(big.Rat)
+		for k, from := range cuts {
+			to := at
+			if k+1 < len(cuts) {
+				to = min(to, cuts[k+1])
+			}
+			if to > from {
+				sum.Add(sum, rate(k, to-from))
+			}
+		}
+		return sum
+	}
+}
+
+// storeUsed reports whether tokens of a bucket were taken from the store in a time.
+func (s *spec) storeUsed(bucket string, from, to time.Duration) bool {
+	for i := range s.facts {
+		f := &s.facts[i]
+		if f.Kind != StoreTook || f.Charge || f.At < from || f.At > to {
+			continue
+		}
+		for j := range f.Buckets {
+			if f.Buckets[j].Bucket == bucket && f.Buckets[j].Granted > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

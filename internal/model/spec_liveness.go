@@ -1,0 +1,151 @@
+package model
+
+import (
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// refused checks that a request is refused from memory only as long as published while
+// the store has its tokens.
+func (r *replay) refused(f *Fact) {
+	if f.Allowed || f.Reason != fluxgate.ReasonLimited || f.Source != fluxgate.FromLease && f.Source != fluxgate.FromNegativeCache {
+		return
+	}
+	if s := f.Began - refusalAge - callTimeout; r.faultAt(f.Gateway, s-recovery, f.Began) || r.stepped {
+		return
+	}
+	var since time.Duration
+	given := false
+	for i := range f.Rules {
+		rule := &f.Rules[i]
+		if rule.Rule.Mode == fluxgate.ModeShadow {
+			continue
+		}
+		set := r.sets[setID{rule.Bucket, r.generation[gatewayBucket{f.Gateway, rule.Bucket}]}]
+		if set == nil {
+			continue
+		}
+		if set.wrong {
+			return
+		}
+		for j, b := range rule.Rule.Bands {
+			exact, err := b.Exact(j)
+			a := set.accounts[accountOf(&exact)]
+			if err != nil {
+				continue
+			}
+			if a == nil {
+				full := newBand(b, exact)
+				a = newAccount(&full, f.Clock)
+			}
+			if a.open || a.Band != b {
+				return // the gateway decides by other numbers
+			}
+			from, returned, ok := set.freeSince(a, rule.Cost, f)
+			if !ok {
+				return
+			}
+			if from > since {
+				since = from
+			}
+			given = given || returned
+		}
+	}
+	allowed := refusedWhileFree + callTimeout
+	if given {
+		allowed = refusalAge + callTimeout
+	}
+	if d := f.Began - since; d > allowed {
+		r.violateOnce(LineLiveness, f.Caller, f.Began, "request %d of %s at gateway %d is refused from memory (%v), and the store has had its tokens for %v", f.Check, f.Caller, f.Gateway, f.Source, d)
+	}
+}
+
+// freeSince is since when a band has had so many tokens without a break, and whether it
+// had them because tokens were given back in the last second.
+func (set *bucketSet) freeSince(a *account, n int64, f *Fact) (since time.Duration, given, ok bool) {
+	now := a.clone()
+	now.advance(f.Clock, a.edges)
+	if least, _ := now.left(); least.Cmp(whole(n)) < 0 {
+		return 0, false, false
+	}
+	writes := set.writes[a.exact.ID]
+	for i := len(writes) - 1; i >= 0; i-- {
+		w := &writes[i]
+		if w.before.Cmp(w.after) < 0 && f.Began-w.at < refusalAge+callTimeout {
+			given = true
+		}
+		if w.after.Cmp(whole(n)) >= 0 {
+			if w.before.Cmp(whole(n)) < 0 {
+				return w.at, given, true
+			}
+			continue
+		}
+		if a.kind() != fluxgate.TokenBucket {
+			return f.Began, given, true // it came back in steps: when is not compared
+		}
+		missing := new(big.Rat).Sub(whole(n), w.after)
+		missing.Quo(missing, a.rate)
+		return w.at + time.Duration(floor(missing)+1)*time.Duration(a.exact.Tick)*time.Microsecond, given, true
+	}
+	return 0, given, true
+}
+
+// checkRenewals checks that a request that renews its slots keeps them, whatever becomes
+// of others.
+func (s *spec) checkRenewals() {
+	if slices.ContainsFunc(s.facts, func(f Fact) bool { return f.Kind == ClockStepped }) {
+		return
+	}
+	ended := map[int]time.Duration{}
+	for i := range s.facts {
+		if f := &s.facts[i]; f.Kind == Ended {
+			ended[f.Check] = f.At
+		}
+	}
+	for _, d := range s.decided {
+		end, is := ended[d.Check]
+		if !is || !d.Allowed || d.Op < 0 || !s.Ops[d.Op].Renew || s.faultAt(d.Gateway, d.Began, end) {
+			continue
+		}
+		for i := range d.Rules {
+			r := &d.Rules[i]
+			for k := range r.Rule.Bands {
+				if b := &r.Rule.Bands[k]; b.Kind == fluxgate.Concurrency && r.Source == fluxgate.FromStore && r.Granted > 0 {
+					s.checkRenewal(d, r, b, end)
+				}
+			}
+		}
+	}
+}
+
+func (s *spec) checkRenewal(d *Fact, r *RuleFact, b *fluxgate.Band, end time.Duration) {
+	took := s.takes[d.Check]
+	if took == nil {
+		return
+	}
+	if d.Held > 0 && d.At+callTimeout > took.At+b.Hold {
+		return // it ended while the request waited: hold must be longer than the longest wait
+	}
+	last := took.At
+	for i := range s.facts {
+		f := &s.facts[i]
+		switch {
+		case f.At < took.At || f.At > end:
+		case f.Kind == StoreEmptied, f.Kind == StoreReset && (f.Rule == "" || f.Rule == r.Rule.ID):
+			return // its slot is lost
+		case f.Kind == Settled && f.Check == d.Check:
+			return
+		case f.Kind == StoreExtended && f.Check == d.Check && slices.ContainsFunc(f.Buckets, func(o BucketFact) bool { return o.Bucket == r.Bucket }):
+			if f.At > last+b.Hold {
+				break
+			}
+			last = f.At
+		}
+	}
+	if end > last+b.Hold+callTimeout {
+		s.violate(LineRenewal, last+b.Hold, "request %d renews its slots until %v, and loses that of bucket %s", d.Check, end, r.Bucket)
+	}
+}

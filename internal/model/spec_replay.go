@@ -1,0 +1,238 @@
+package model
+
+import (
+	"math/big"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// charge takes what the engine charged: tokens of their own size, and never into debt. Each
+// band gives what is asked of it or all that it has, whatever the others and the slots have.
+func (r *replay) charge(f *Fact, d *demand) {
+	for i, a := range d.views {
+		if a == nil || a.kind() == fluxgate.Concurrency || a.open || d.set.wrong {
+			continue
+		}
+		asked, least := tokensOf(&d.Exact[i], a.band, d.Cost), new(big.Rat)
+		if left, _ := a.left(); left.Sign() > 0 {
+			least.Sub(lesser(asked, left), chargeRounding)
+		}
+		if cut := new(big.Rat).Sub(asked, tokensOf(&d.Exact[i], a.band, d.Granted)); cut.Sign() > 0 {
+			r.cut(d.Bucket, d.Exact[i].ID, cut)
+		}
+		if got := tokensOf(&d.Exact[i], a.band, d.Granted); got.Cmp(least) < 0 {
+			d.set.wrong = true
+			r.violate(LineCharge, f.At, "bucket %s: %s of %s tokens are charged in %s, and at least %s are there", d.Bucket, got.FloatString(3), asked.FloatString(3), a.Name(), least.FloatString(3))
+		}
+	}
+	for i, a := range d.views {
+		if a == nil || a.kind() == fluxgate.Concurrency || d.Granted == 0 {
+			continue
+		}
+		tokens := tokensOf(&d.Exact[i], a.band, d.Granted)
+		_, left := a.left()
+		if !a.open && !d.set.wrong && tokens.Cmp(left) > 0 {
+			d.set.wrong = true
+			r.violate(LineCharge, f.At, "bucket %s was charged %s tokens in %s, which has %s: a charge is never debt", d.Bucket, tokens.FloatString(3), a.Name(), left.FloatString(3))
+		}
+		a.take(tokens, 0)
+	}
+	r.commit(f, d, d.Granted > 0)
+	if d.Granted > 0 {
+		d.set.since = append(d.set.since, LineCharge)
+	}
+}
+
+// cut notes what a band could not be charged: it was empty.
+func (r *replay) cut(bucket string, id uint32, tokens *big.Rat) {
+	if r.uncharged[bucket] == nil {
+		r.uncharged[bucket] = map[uint32]*big.Rat{}
+	}
+	if r.uncharged[bucket][id] == nil {
+		r.uncharged[bucket][id] = new(big.Rat)
+	}
+	r.uncharged[bucket][id].Add(r.uncharged[bucket][id], tokens)
+}
+
+// tokensOf is how many tokens of a band so many tokens of a demand are.
+func tokensOf(e *fluxgate.ExactBand, b *band, n int64) *big.Rat {
+	tokens := new(big.Rat).SetFrac64(e.Unit, b.exact.Unit)
+	return tokens.Mul(tokens, whole(n))
+}
+
+// settle settles takes, and compares what came back.
+func (r *replay) settle(f *Fact) {
+	for i := range f.Buckets {
+		b := &f.Buckets[i]
+		set := r.set(b)
+		rest := r.rest(f, b)
+		least, most := r.tokens(b, 0, abs(rest)), r.tokens(b, 0, abs(rest))
+		changed, views := false, map[uint32]*account{}
+		for j := range b.Exact {
+			e := &b.Exact[j]
+			a := set.accounts[accountOf(e)]
+			if a == nil {
+				if numbers := r.bandOf(b.Rule, e); numbers != nil {
+					a = newAccount(numbers, f.Clock)
+				} else {
+					continue
+				}
+			}
+			a = a.clone()
+			a.advance(f.Clock, e.Edges)
+			if a.kind() == fluxgate.Concurrency {
+				_, held := a.slots[b.Holder]
+				changed = changed || held
+				delete(a.slots, b.Holder)
+			} else {
+				from, to := new(big.Rat), r.tokens(b, j, abs(rest))
+				if numbers := r.bandOf(b.Rule, e); numbers == nil || numbers.kind() == a.kind() {
+					from, to = r.settleIn(f, b, a, j, rest)
+				} else {
+					a.open = true // the band is of another kind now
+				}
+				least, most = lesser(least, from), lesser(most, to)
+				changed = changed || to.Sign() > 0
+			}
+			views[accountOf(e)] = a
+		}
+		if !changed {
+			continue // nothing was written
+		}
+		for id, a := range views {
+			r.wrote(set, id, set.accounts[id], a, f)
+			set.accounts[id] = a
+		}
+		if got := r.tokens(b, 0, b.Returned+b.Charged); !set.wrong && (got.Cmp(r.rounded(b, least)) < 0 || got.Cmp(most) > 0) {
+			set.wrong = true
+			r.violate(LineSettlement, f.At, "bucket %s: settling %d at %d moved %s tokens, and %s were due", b.Bucket, b.Cost, b.Actual, got.FloatString(3), rangeOf(least, most))
+		}
+		set.since = append(set.since, LineSettlement)
+	}
+}
+
+// tokens is how many tokens of a band so many of a settlement are.
+func (r *replay) tokens(b *BucketFact, j int, n int64) *big.Rat {
+	if numbers := r.bandOf(b.Rule, &b.Exact[j]); numbers != nil && b.Fallback {
+		return tokensOf(&b.Exact[j], numbers, n)
+	}
+	return whole(n)
+}
+
+// rounded is what a settlement reports at least: whole tokens, or units.
+func (r *replay) rounded(b *BucketFact, tokens *big.Rat) *big.Rat {
+	if b.Fallback {
+		return new(big.Rat).Sub(tokens, carryRounding)
+	}
+	return whole(floor(tokens))
+}
+
+// rest is what is to come back, or negative what is to be charged. Bands may have been
+// debited more than the cost of a take, by an overdraft that the debt of another band cut.
+func (r *replay) rest(f *Fact, b *BucketFact) int64 {
+	asked := b.Cost
+	if t := r.takes[f.Check]; t != nil {
+		for i := range t.Buckets {
+			if t.Buckets[i].Bucket == b.Bucket && t.Buckets[i].Overdraft {
+				asked = t.Buckets[i].Cost
+			}
+		}
+	}
+	if b.Actual <= b.Cost {
+		return b.Cost - b.Actual
+	}
+	return min(0, asked-b.Actual)
+}
+
+// settleIn settles a take in one band. What the contract does not say is open.
+func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64) (least, most *big.Rat) {
+	switch {
+	case rest < 0 && a.kind() == fluxgate.TokenBucket && r.bandOf(b.Rule, &b.Exact[j]) != a.band:
+		a.open = true // in proportion or not
+		return new(big.Rat), r.tokens(b, j, -rest)
+	case rest < 0:
+		debt := a.debt()
+		if numbers := r.bandOf(b.Rule, &b.Exact[j]); numbers != nil {
+			// The take was under other numbers, which may allow more.
+			debt = greater(debt, new(big.Rat).Add(numbers.debt(), whole(numbers.Capacity-a.Capacity)))
+		}
+		return a.charge(r.tokens(b, j, -rest), debt)
+	case rest == 0:
+		return new(big.Rat), new(big.Rat)
+	}
+	numbers := r.bandOf(b.Rule, &b.Exact[j])
+	scaled := r.tokens(b, j, rest)
+	if numbers != nil && numbers != a.band && a.kind() == fluxgate.TokenBucket {
+		// Refunds carry over as well. By how much depends on when the numbers changed.
+		scaled.Mul(scaled, new(big.Rat).SetFrac64(a.Capacity, numbers.Capacity))
+		a.open = true
+		return new(big.Rat), scaled
+	}
+	due := b.TakenAt
+	if t := r.takes[f.Check]; t != nil {
+		for k := range t.Buckets {
+			if t.Buckets[k].Bucket == b.Bucket && t.Clock == b.TakenAt {
+				due += t.Buckets[k].Bands[j].Wait.Microseconds()
+			}
+		}
+	}
+	last := int64(0)
+	for _, other := range r.set(b).accounts {
+		last = max(last, other.last)
+	}
+	if b.Fallback && a.kind() == fluxgate.SlidingWindow { // what was charged may be of several moments
+		a.open = true
+		return new(big.Rat), scaled
+	}
+	return a.giveBack(r.tokens(b, j, b.Cost), scaled, b.TakenAt, due, last)
+}
+
+func abs(n int64) int64 { return max(n, -n) }
+
+func lesser(a, b *big.Rat) *big.Rat {
+	if a.Cmp(b) < 0 {
+		return a
+	}
+	return b
+}
+
+// extend renews slots, and compares whether they were held.
+func (r *replay) extend(f *Fact) {
+	all, known := true, true
+	for i := range f.Buckets {
+		b := &f.Buckets[i]
+		set := r.set(b)
+		known = known && !set.wrong
+		some := false
+		for j := range b.Exact {
+			a := set.accounts[accountOf(&b.Exact[j])]
+			if numbers := r.bandOf(b.Rule, &b.Exact[j]); numbers == nil || numbers.kind() != fluxgate.Concurrency {
+				continue
+			} else if a == nil {
+				all = false
+				continue
+			}
+			a.advance(f.Clock, b.Exact[j].Edges)
+			s, held := a.slots[b.Holder]
+			if all = all && held; held {
+				renewed := newSlot(f.Clock, b.Exact[j].Period)
+				renewed.until = max(s.until, renewed.until)
+				a.slots[b.Holder] = renewed
+				some = true
+			}
+		}
+		for _, a := range set.accounts { // it adopts the clock
+			if f.Clock < a.at {
+				a.advance(f.Clock, a.edges)
+			}
+		}
+		for j := range b.Exact { // it is written with the new time
+			if a := set.accounts[accountOf(&b.Exact[j])]; some && a != nil {
+				a.advance(f.Clock, b.Exact[j].Edges)
+			}
+		}
+	}
+	if known && f.SlotsHeld != all {
+		r.violate(LineSlots, f.At, "request %d holds all its slots: %t, and the store says %t", f.Check, all, f.SlotsHeld)
+	}
+}

@@ -1,0 +1,371 @@
+package model
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/bucket"
+)
+
+// replay is the shared store as the contract wants it. Whatever happens between gateways
+// and store, the store decides like this.
+type replay struct {
+	*spec
+	sets map[setID]*bucketSet
+	// generation is the last that a gateway has used of a bucket.
+	generation map[gatewayBucket]int
+	stepped    bool
+}
+
+type setID struct {
+	bucket     string
+	generation int
+}
+
+type gatewayBucket struct {
+	gateway int
+	bucket  string
+}
+
+// bucketSet is all bands of one rule for one identity.
+type bucketSet struct {
+	accounts map[uint32]*account
+	writes   map[uint32][]write
+	// since are the lines that what happened since the last answer of the store is under.
+	since []Line
+	// changes is how often the numbers of its bands have changed, and mixed whether
+	// gateways have asked for different ones.
+	changes int
+	mixed   bool
+	bands   []*band
+	// wrong is whether it broke a line: nothing is known of it then.
+	wrong bool
+}
+
+// write is a change of what is left in a band.
+type write struct {
+	at            time.Duration
+	before, after *big.Rat // at least
+}
+
+func (s *spec) checkStore() {
+	r := &replay{spec: s, sets: map[setID]*bucketSet{}, generation: map[gatewayBucket]int{}}
+	for i := range s.facts {
+		switch f := &s.facts[i]; f.Kind {
+		case StoreTook, StorePeeked:
+			r.take(f)
+		case StoreSettled:
+			r.settle(f)
+		case StoreExtended:
+			r.extend(f)
+		case StoreReset:
+			if len(f.Buckets) > 0 {
+				r.full(setID{f.Buckets[0].Bucket, f.Buckets[0].Generation}, f)
+			}
+		case StoreEmptied:
+			for id := range r.sets {
+				r.full(id, f)
+			}
+		case ClockStepped:
+			for _, set := range r.sets {
+				set.since = append(set.since, LineClock)
+				for _, a := range set.accounts {
+					if f.Step < 0 {
+						a.stepBack(f.Clock-f.Step.Microseconds(), f.Clock)
+					}
+				}
+			}
+			r.stepped = true
+		case Decided:
+			r.refused(f)
+		}
+	}
+}
+
+func (r *replay) set(b *BucketFact) *bucketSet {
+	id := setID{b.Bucket, b.Generation}
+	if r.sets[id] == nil {
+		r.sets[id] = &bucketSet{accounts: map[uint32]*account{}, writes: map[uint32][]write{}}
+	}
+	return r.sets[id]
+}
+
+// accountOf names the account of a band: slots and tokens do not compare, whatever the name
+// of the band.
+func accountOf(e *fluxgate.ExactBand) uint32 {
+	if e.Kind == bucket.Concurrency {
+		return e.ID | 1<<31
+	}
+	return e.ID
+}
+
+// full fills a bucket set.
+func (r *replay) full(id setID, f *Fact) {
+	set := r.sets[id]
+	if set == nil {
+		return
+	}
+	for id, a := range set.accounts {
+		least, _ := a.left()
+		set.writes[id] = append(set.writes[id], write{f.At, new(big.Rat).Set(least), whole(a.Capacity)})
+	}
+	set.accounts, set.since, set.wrong = map[uint32]*account{}, []Line{LineReset}, false
+}
+
+// take compares a take or a peek with what the contract wants, and takes.
+func (r *replay) take(f *Fact) {
+	demands := make([]*demand, len(f.Buckets))
+	admitted, fits := true, true
+	for i := range f.Buckets {
+		b := &f.Buckets[i]
+		r.generation[gatewayBucket{f.Gateway, b.Bucket}] = b.Generation
+		d := &demand{BucketFact: b, set: r.set(b)}
+		for j := range b.Exact {
+			d.views = append(d.views, r.view(d.set, b, &b.Exact[j], f))
+		}
+		if !f.Charge { // which is of single bands
+			d.set.noteBands(d.views)
+		}
+		demands[i] = d
+		d.evaluate()
+		if !b.Shadow && b.Status != fluxgate.OK {
+			admitted = false
+			fits = fits && !d.must
+		}
+	}
+	peek := f.Kind == StorePeeked
+	if !peek && !f.Charge && f.Admitted != admitted {
+		r.violate(LineDecision, f.At, "%v: the take of request %d was admitted: %t, by its enforced demands %t", demands[0].Bucket, f.Check, f.Admitted, admitted)
+	}
+	for _, d := range demands {
+		if f.Charge {
+			r.charge(f, d)
+			continue
+		}
+		r.compare(f, d, admitted, peek)
+	}
+}
+
+// noteBands notes whether the bands of a set are others than before.
+func (set *bucketSet) noteBands(views []*account) {
+	var bands []*band
+	for _, a := range views {
+		if a != nil {
+			bands = append(bands, a.band)
+		}
+	}
+	set.mixed = set.mixed || set.bands != nil && !slices.Equal(set.bands, bands)
+	set.bands = bands
+}
+
+// view is a copy of an account, brought to the band and the moment of a fact.
+func (r *replay) view(set *bucketSet, b *BucketFact, e *fluxgate.ExactBand, f *Fact) *account {
+	numbers := r.bandOf(b.Rule, e)
+	if numbers == nil {
+		return nil
+	}
+	a := set.accounts[accountOf(e)]
+	if a == nil {
+		a = newAccount(numbers, f.Clock)
+		a.advance(f.Clock, e.Edges)
+		a.open = len(set.accounts) > 0 // a new band may be an old one with another label
+		return a
+	}
+	a = a.clone()
+	a.open, a.renamed = a.open || a.renamed, false
+	if a.band != numbers && f.Charge && numbers.kind() == fluxgate.TokenBucket && a.kind() == fluxgate.TokenBucket {
+		a.advance(f.Clock, e.Edges)
+		a.open = true // a charge debits the version that there is, in proportion
+		return a
+	}
+	if a.band != numbers {
+		a.change(numbers, f.Clock, e.Edges, set.changes == 0)
+	}
+	a.advance(f.Clock, e.Edges)
+	if left, _ := a.left(); set.mixed && left.Cmp(whole(a.Capacity)) == 0 {
+		a.open = true // a full band is forgotten, and may be found under another label
+	}
+	return a
+}
+
+// compare compares the answer to a demand, takes what was granted, and compares what is
+// left then.
+func (r *replay) compare(f *Fact, d *demand, admitted, peek bool) {
+	if d.set.wrong {
+		return
+	}
+	own := LineExact
+	if d.full && !d.set.mixed {
+		own = LineSlots
+	}
+	switch ok := d.Status == fluxgate.OK; {
+	case ok && !d.can:
+		r.wrong(f, d, own, "admits a cost of %d that does not fit", d.Cost)
+		return
+	case !ok && d.must && d.Cost > 0:
+		r.wrong(f, d, own, "refuses a cost of %d that fits", d.Cost)
+		return
+	}
+	takes := !peek && d.Granted > 0
+	switch {
+	case takes && !d.Overdraft && (!admitted || d.Status != fluxgate.OK):
+		r.wrong(f, d, LineAllOrNothing, "was granted %d tokens of a request that was refused", d.Granted)
+		return
+	case !peek && d.Status == fluxgate.OK && admitted && d.Cost > 0 && !d.Overdraft && (d.Granted < d.grants[0] || d.Granted > d.grants[1]):
+		r.wrong(f, d, own, "was granted %d of %d tokens, and %d to %d are there", d.Granted, d.Cost, d.grants[0], d.grants[1])
+		return
+	case takes && !d.Overdraft && !d.waits():
+		r.wrong(f, d, own, "was granted %d tokens after a wait of %v, and they are due at another time", d.Granted, d.Wait)
+		return
+	}
+	switch {
+	case d.Overdraft && !peek:
+		own = LineOverdraft
+		d.overdraw()
+	case takes:
+		d.takes(f.Clock)
+	case !peek && !admitted:
+		own = LineRejection
+	}
+	for i, a := range d.views {
+		if a != nil && !r.agrees(f, d, a, &d.Bands[i], own) {
+			return
+		}
+	}
+	if !peek {
+		r.commit(f, d, takes || d.Overdraft)
+	}
+	d.set.since = nil
+	if own != LineExact {
+		d.set.since = append(d.set.since, own)
+	}
+}
+
+// agrees compares what is left with what the store says, and narrows what is open.
+func (r *replay) agrees(f *Fact, d *demand, a *account, says *BandFact, own Line) bool {
+	net := says.Remaining - says.Owed
+	switch full := d.set.accounts[accountOf(&a.exact)] == nil; {
+	case a.kind() == fluxgate.Concurrency && !d.set.mixed:
+		own = LineSlots
+	case full && own == LineExact:
+		own = LineAbsent
+	}
+	if !a.open {
+		least, most := a.left()
+		if net < floor(least) || net > floor(most) {
+			r.wrong(f, d, own, "has %d tokens left in %s, and %s should be", net, a.Name(), rangeOf(least, most))
+			return false
+		}
+	}
+	switch {
+	case a.kind() == fluxgate.TokenBucket:
+		return r.agreesWithTime(f, d, a, says, own)
+	case a.open && a.kind() == fluxgate.Quota:
+		a.least, a.most, a.open = whole(net), whole(net), false
+	case a.open && a.kind() == fluxgate.SlidingWindow:
+		// When they were taken is not known.
+		a.log, a.open = []spent{{at: a.at, tokens: whole(a.Capacity - net), gone: true}}, false
+	}
+	return true
+}
+
+// agreesWithTime compares when a token bucket is full: that is finer than a token.
+func (r *replay) agreesWithTime(f *Fact, d *demand, a *account, says *BandFact, own Line) bool {
+	full := says.FullAfter.Microseconds()
+	ticks := (a.at+full)/a.exact.Tick - a.at/a.exact.Tick
+	least := new(big.Rat).Sub(whole(a.Capacity), new(big.Rat).Mul(a.rate, whole(ticks)))
+	most := new(big.Rat).Add(least, a.rate)
+	if full == 0 {
+		most = whole(a.Capacity)
+	}
+	if a.open {
+		a.least, a.most, a.open = least, most, false
+		return true
+	}
+	// What is left is above least and at most most of what the store says.
+	if a.most.Cmp(least) < 0 || a.least.Cmp(most) > 0 {
+		r.wrong(f, d, own, "%s is full after %v, and %s tokens should be left", a.Name(), says.FullAfter, rangeOf(a.least, a.most))
+		return false
+	}
+	if a.least.Cmp(a.most) != 0 {
+		if a.least.Cmp(least) < 0 {
+			a.least.Set(least)
+		}
+		if a.most.Cmp(most) > 0 {
+			a.most.Set(most)
+		}
+	}
+	return true
+}
+
+// commit keeps the views of a demand. A rejection keeps the clock alone.
+func (r *replay) commit(f *Fact, d *demand, taken bool) {
+	for i, a := range d.views {
+		if a == nil || !taken {
+			continue
+		}
+		id := accountOf(&d.Exact[i])
+		before := d.set.accounts[id]
+		if before != nil && before.band != a.band {
+			d.set.changes++
+			d.set.since = append(d.set.since, LineChange)
+		}
+		if before == nil || before.renamed {
+			d.renames()
+		}
+		r.wrote(d.set, id, before, a, f)
+		d.set.accounts[id] = a
+	}
+	if !taken {
+		for _, a := range d.set.accounts {
+			if f.Clock < a.at {
+				a.advance(f.Clock, a.edges)
+			}
+		}
+	}
+}
+
+// renames notes that a band of the demand may have taken over one that it does not ask for.
+func (d *demand) renames() {
+	for id, other := range d.set.accounts {
+		if !slices.ContainsFunc(d.Exact, func(e fluxgate.ExactBand) bool { return accountOf(&e) == id }) {
+			other.renamed = true
+		}
+	}
+}
+
+// wrote notes what was left before and after a write.
+func (r *replay) wrote(set *bucketSet, id uint32, before, after *account, f *Fact) {
+	w := write{at: f.At, before: whole(after.Capacity)}
+	if before != nil && before.band == after.band {
+		b := before.clone()
+		b.advance(f.Clock, after.edges)
+		least, _ := b.left()
+		w.before = new(big.Rat).Set(least)
+	}
+	least, _ := after.left()
+	w.after = new(big.Rat).Set(least)
+	set.writes[id] = append(set.writes[id], w)
+}
+
+// wrong says that a set is not what the contract wants: under the line of what has
+// happened since it last was, or else under that of what happens now.
+func (r *replay) wrong(f *Fact, d *demand, own Line, format string, args ...any) {
+	line := own
+	if d.set.mixed {
+		line = LineChange
+	}
+	for _, other := range []Line{LineChange, LineReset, LineClock, LineCharge, LineSettlement, LineOverdraft, LineRejection} {
+		if line == own && own != LineSlots && slices.Contains(d.set.since, other) {
+			line = other
+		}
+	}
+	if line == LineExact && f.Kind == StorePeeked && f.Gateway == All {
+		line = LineConservation
+	}
+	d.set.wrong = true
+	r.violate(line, f.At, "bucket %s %v", d.Bucket, fmt.Sprintf(format, args...))
+}
