@@ -2,6 +2,7 @@ package model
 
 import (
 	"math/big"
+	"slices"
 
 	"github.com/fluxgate/fluxgate"
 )
@@ -180,11 +181,20 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 	for _, other := range r.set(b).accounts {
 		last = max(last, other.last)
 	}
-	if b.Fallback && a.kind() == fluxgate.SlidingWindow { // what was charged may be of several moments
+	// What was charged may be of several moments, and what was taken before a reset may be given
+	// back to the bucket after it, from the same sixteenth of the period.
+	if a.kind() == fluxgate.SlidingWindow && (b.Fallback || r.takenBeforeReset(b)) {
 		a.open = true
 		return new(big.Rat), scaled
 	}
 	return a.giveBack(r.tokens(b, j, b.Cost), scaled, b.TakenAt, due, last)
+}
+
+// takenBeforeReset reports whether a reset has filled the bucket since a take that is settled.
+func (r *replay) takenBeforeReset(b *BucketFact) bool {
+	return slices.ContainsFunc(r.facts, func(f Fact) bool {
+		return f.Kind == StoreReset && (f.Rule == "" || f.Rule == b.Rule) && f.Clock >= b.TakenAt
+	})
 }
 
 func abs(n int64) int64 { return max(n, -n) }

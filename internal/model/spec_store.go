@@ -93,11 +93,11 @@ func (r *replay) set(b *BucketFact) *bucketSet {
 	return r.sets[id]
 }
 
-// accountOf names the account of a band: slots and tokens do not compare, whatever the name
-// of the band.
+// accountOf names the account of a band. The slots of a rule are one, whatever its band is
+// called.
 func accountOf(e *fluxgate.ExactBand) uint32 {
 	if e.Kind == bucket.Concurrency {
-		return e.ID | 1<<31
+		return 1 << 31
 	}
 	return e.ID
 }
