@@ -193,11 +193,12 @@ func (s *spec) ledgers() []*ledger {
 					l.most.Add(l.most, most)
 				})
 			}
-		case f.Kind == FallbackTook && s.decided[f.Check] == nil:
-			// Its gateway was killed while the request waited, and may have charged it before.
+		case f.Kind == FallbackTook && s.refusedLater(f):
+			// Its gateway was killed while the request waited, and may have charged it before. Or
+			// its caller left, and what was promised to later requests does not come back.
 			for j := range f.Buckets {
 				b := &f.Buckets[j]
-				if rule := s.ruleOf(b.Rule); rule != nil && b.Granted > 0 {
+				if rule := s.ruleOf(b.Rule); rule != nil && b.Granted > 0 && (s.decided[f.Check] == nil || b.Wait > 0) {
 					each(f, b.Bucket, rule, func(l *ledger) { l.most.Add(l.most, whole(b.Granted)) })
 				}
 			}

@@ -102,8 +102,7 @@ func (m *meter) allow(s *spec) {
 	}
 	for _, o := range m.local {
 		for _, b := range m.bandsIn(o.from, o.to) {
-			each := outageAdds(&b.Band, o.servers, wait)
-			add(o.from, o.to+wait, each.Add(each, m.overdraft), "outage")
+			add(o.from, o.to+wait, m.withOverdraft(outageAdds(&b.Band, o.servers, wait)), "outage")
 			if o.uncharged { // it may be handed out again at any time from then on
 				add(o.from, s.Ends, unchargedAdds(&b.Band, o.servers, wait, o.to-o.from), "uncharged")
 			}
@@ -118,9 +117,9 @@ func (m *meter) allow(s *spec) {
 					continue
 				}
 				seen := s.seenBy(f)
-				add(f.At, max(seen, m.settledAfter(s, f))+wait, resetAdds(&b.Band, seen-f.At, wait), "reset")
+				add(f.At, max(seen, m.settledAfter(s, f))+wait, m.withOverdraft(resetAdds(&b.Band, seen-f.At, wait)), "reset")
 			case StoreEmptied:
-				add(f.At, m.settledAfter(s, f)+wait, lossAdds(&b.Band, wait), "loss")
+				add(f.At, m.settledAfter(s, f)+wait, m.withOverdraft(lossAdds(&b.Band, wait)), "loss")
 			case ClockStepped:
 				add(f.At, f.At+wait, stepAdds(&b.Band, f.Step), "step")
 			case StoreSettled:
@@ -129,6 +128,9 @@ func (m *meter) allow(s *spec) {
 		}
 	}
 }
+
+// withOverdraft adds what a bucket that begins anew may be overdrawn by.
+func (m *meter) withOverdraft(tokens *big.Rat) *big.Rat { return new(big.Rat).Add(tokens, m.overdraft) }
 
 // allowAcross allows what was given back across a clock that stepped back.
 func (m *meter) allowAcross(s *spec, f *Fact, add func(time.Duration, time.Duration, *big.Rat, string)) {

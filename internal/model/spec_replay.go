@@ -164,10 +164,11 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 	numbers := r.bandOf(b.Rule, &b.Exact[j])
 	scaled := r.tokens(b, j, rest)
 	if numbers != nil && numbers != a.band && a.kind() == fluxgate.TokenBucket {
-		// Refunds carry over as well. By how much depends on when the numbers changed.
-		scaled.Mul(scaled, new(big.Rat).SetFrac64(a.Capacity, numbers.Capacity))
+		// Refunds carry over as well. By how much depends on when the numbers changed, and where
+		// two versions count apart it is that of the version of the take.
+		other := new(big.Rat).Mul(scaled, new(big.Rat).SetFrac64(a.Capacity, numbers.Capacity))
 		a.open = true
-		return new(big.Rat), scaled
+		return new(big.Rat), greater(scaled, other)
 	}
 	due := b.TakenAt
 	if t := r.takes[f.Check]; t != nil {
