@@ -301,7 +301,7 @@ func (r *replay) agreesWithTime(f *Fact, d *demand, a *account, says *BandFact, 
 	return true
 }
 
-// commit keeps the views of a demand. A rejection keeps the clock alone.
+// commit keeps the views of a demand, a rejection the clock alone.
 func (r *replay) commit(f *Fact, d *demand, taken bool) {
 	for i, a := range d.views {
 		if a == nil || !taken {
@@ -319,11 +319,14 @@ func (r *replay) commit(f *Fact, d *demand, taken bool) {
 		r.wrote(d.set, id, before, a, f)
 		d.set.accounts[id] = a
 	}
-	if !taken {
-		for _, a := range d.set.accounts {
-			if f.Clock < a.at {
-				a.advance(f.Clock, a.edges)
-			}
+	d.set.adopt(f.Clock)
+}
+
+// adopt follows a clock that has stepped back, which every call does that names the set.
+func (set *bucketSet) adopt(clock int64) {
+	for _, a := range set.accounts {
+		if clock < a.at {
+			a.advance(clock, a.edges)
 		}
 	}
 }
