@@ -57,9 +57,6 @@ func (v *View) hold(b *Band, i int) {
 	until := v.Now + b.Period.Microseconds()
 	v.Levels[i]++
 	steps.Last = max(steps.Last, until)
-	if steps.First == 0 || until < steps.First {
-		steps.First = until
-	}
 	if steps.Holders == nil {
 		steps.Holders = &Holders{until: map[HolderID]int64{}}
 	}

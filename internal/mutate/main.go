@@ -37,7 +37,10 @@ var targets = []struct {
 	files string // as of filepath.Match
 	tests []string
 }{
-	{"internal/bucket/*.go", []string{"./internal/bucket -bucket.steps 10000", "./store/memstore"}},
+	{"internal/bucket/*.go", []string{
+		"./internal/bucket -bucket.steps 10000", "./store/memstore",
+		"./store/redisstore -run ^TestScript_AgreesWithGo_NoRace$ -redisstore.steps 10000", "./internal/model -run ^TestHistories_NoRace$",
+	}},
 	{"store/lease/*.go", []string{"./store/lease"}},
 	{"engine_settle*.go", []string{". -short -run Settle|Refund|Receipt|Estimate", ". -short"}},
 	{"engine_failure.go", []string{". -short -run Fail|Unavailable|Fallback|Outage", ". -short"}},
