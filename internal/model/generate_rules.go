@@ -1,0 +1,171 @@
+package model
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/fluxgate/fluxgate"
+)
+
+// rules makes the first version of the rules.
+func (g *generator) rules() {
+	var rules []fluxgate.Rule
+	if g.style == hot && g.chance(50) { // a limit of each caller, and one that all share
+		g.h.Versions = [][]fluxgate.Rule{{
+			{ID: "r1", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{fluxgate.PerSecond(one[int64](g, 200, 400, 1_000))}},
+			{ID: "r2", Scope: fluxgate.ScopeGlobal, Bands: []fluxgate.Band{fluxgate.PerSecond(one[int64](g, 100, 200, 500))}},
+		}}
+		if g.paths {
+			g.h.Versions[0][1].Paths = []string{path}
+		}
+		return
+	}
+	for i := range one(g, 1, 1, 2, 2, 3) {
+		r := g.rule("r" + strconv.Itoa(i+1))
+		for !valid([]fluxgate.Rule{r}) {
+			r = g.rule(r.ID)
+		}
+		rules = append(rules, r)
+	}
+	g.h.Versions = [][]fluxgate.Rule{rules}
+}
+
+func valid(rules []fluxgate.Rule) bool {
+	_, err := fluxgate.NewRuleSet(RuleSetID, rules...)
+	return err == nil
+}
+
+func (g *generator) rule(id string) fluxgate.Rule {
+	r := fluxgate.Rule{ID: id, Scope: one(g, fluxgate.ScopeGlobal, fluxgate.ScopeUser, fluxgate.ScopeUser, fluxgate.ScopeIP)}
+	r.Consistency = one(g, "", "", fluxgate.ConsistencyAuto, fluxgate.ConsistencyLeased, fluxgate.ConsistencyStrict)
+	if g.chance(25) {
+		r.OnFailure = one(g, fluxgate.FailOpen, fluxgate.FailClosed)
+	}
+	if g.chance(10) {
+		r.Mode = fluxgate.ModeShadow
+	}
+	if g.chance(30) {
+		r.OnLimitExceed = fluxgate.WaitForRefill
+	}
+	if g.chance(20) {
+		r.Cost = fluxgate.MeasureTokens
+	}
+	if g.paths && g.chance(50) {
+		r.Paths = []string{path}
+	}
+	labels := []string{"burst", "plan", "third", "fourth"}
+	for i, b := range g.bands() {
+		if g.chance(70) {
+			b.Label = labels[i]
+		}
+		r.Bands = append(r.Bands, b)
+	}
+	if g.chance(10) {
+		r.Overdraft = !slices.ContainsFunc(r.Bands, func(b fluxgate.Band) bool { return b.Kind == fluxgate.Concurrency })
+	}
+	return r
+}
+
+// bands makes the bands of a rule.
+func (g *generator) bands() (bands []fluxgate.Band) {
+	switch g.style {
+	case hot:
+		if g.chance(80) {
+			return []fluxgate.Band{{Capacity: one[int64](g, 100, 200, 400, 1_000), Refill: time.Second}}
+		}
+	case slots:
+		bands = append(bands, g.slots())
+	case plans:
+		bands = append(bands, fluxgate.Band{Capacity: one[int64](g, 2, 5, 20), Refill: one(g, 200*time.Millisecond, time.Second)})
+		switch g.IntN(3) {
+		case 0:
+			bands = append(bands, fluxgate.Band{Capacity: one[int64](g, 100, 500), Refill: time.Hour})
+		case 1:
+			bands = append(bands, fluxgate.Band{Kind: fluxgate.Quota, Capacity: one[int64](g, 100, 500), Period: "hour"})
+		case 2:
+			bands = append(bands, fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: one[int64](g, 100, 500), Refill: 16 * time.Second})
+		}
+		if g.chance(70) {
+			return bands
+		}
+	}
+	for range max(1, one(g, 1, 1, 2, 2, 3)-len(bands)) {
+		bands = append(bands, g.band())
+	}
+	return bands
+}
+
+func (g *generator) slots() fluxgate.Band {
+	return fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: one[int64](g, 1, 2, 4, 10), Hold: one(g, 200*time.Millisecond, time.Second, 3*time.Second, 10*time.Second)}
+}
+
+// band makes a band: often one that some requests empty.
+func (g *generator) band() fluxgate.Band {
+	capacity := one[int64](g, 1, 3, 10, 30, 100, 500)
+	switch g.IntN(7) {
+	case 0, 1:
+		return fluxgate.Band{Capacity: capacity, Refill: one(g, 200*time.Millisecond, time.Second, 5*time.Second)}
+	case 2:
+		return fluxgate.Band{Capacity: one[int64](g, 200, 400, 2_000), Refill: time.Second}
+	case 3:
+		return fluxgate.Band{Capacity: one[int64](g, 30, 100, 500), RefillTokens: one[int64](g, 0, 10), Refill: one(g, time.Minute, time.Hour)}
+	case 4:
+		return fluxgate.Band{Kind: fluxgate.Quota, Capacity: capacity, Period: one[fluxgate.Period](g, "second", "minute", "hour")}
+	case 5:
+		return fluxgate.Band{Kind: fluxgate.SlidingWindow, Capacity: capacity, Refill: one(g, 160*time.Millisecond, 1600*time.Millisecond, 16*time.Second)}
+	}
+	return g.slots()
+}
+
+// changed changes the rules in one respect.
+func (g *generator) changed(former []fluxgate.Rule) []fluxgate.Rule {
+	rules := slices.Clone(former)
+	for i := range rules {
+		rules[i].Bands = slices.Clone(rules[i].Bands)
+	}
+	r := &rules[g.IntN(len(rules))]
+	b := &r.Bands[g.IntN(len(r.Bands))]
+	if b.Kind == fluxgate.Concurrency && g.chance(50) {
+		b.Hold = one(g, 100*time.Millisecond, 500*time.Millisecond, 5*time.Second)
+		return rules
+	}
+	switch g.IntN(9) {
+	case 0, 1, 2:
+		b.Capacity = max(1, b.Capacity*one[int64](g, 1, 2, 5, 20, 100)/10)
+		if b.Kind == fluxgate.Concurrency {
+			b.Capacity = min(b.Capacity, 100)
+		}
+	case 3: // another kind or other numbers
+		label := b.Label
+		*b = g.band()
+		b.Label = label
+		r.Overdraft = false
+	case 4:
+		switch b.Kind {
+		case fluxgate.Concurrency:
+			b.Hold = one(g, 100*time.Millisecond, 500*time.Millisecond, 5*time.Second)
+		case fluxgate.Quota:
+			b.Period = one[fluxgate.Period](g, "second", "minute", "hour")
+		default:
+			b.Refill = one(g, 160*time.Millisecond, 1600*time.Millisecond, time.Minute)
+		}
+	case 5:
+		r.Scope = one(g, fluxgate.ScopeGlobal, fluxgate.ScopeUser, fluxgate.ScopeIP)
+	case 6:
+		if added := g.band(); len(r.Bands) < 4 && (!r.Overdraft || added.Kind != fluxgate.Concurrency) {
+			added.Label = "added" + strconv.Itoa(len(g.h.Versions))
+			r.Bands = append(r.Bands, added)
+		}
+	case 7:
+		if len(r.Bands) > 1 {
+			r.Bands = r.Bands[1:]
+		}
+	case 8:
+		fresh := g.rule(r.ID)
+		fresh.Bands = r.Bands
+		fresh.Overdraft = false
+		*r = fresh
+	}
+	return rules
+}
