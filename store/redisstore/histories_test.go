@@ -16,17 +16,20 @@ import (
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
+// servers are those that histories run on.
+var servers = []struct {
+	name string
+	uri  func(testing.TB) string
+}{
+	{"standalone", func(t testing.TB) string { return testenv.StartStandalone(t, testenv.Config{}).URI() }},
+	{"cluster", func(t testing.TB) string { return testenv.StartCluster(t, testenv.Config{}).URI() }},
+}
+
 // Redis and a cluster answer the calls of random histories of a fleet as the store in
 // memory does, which these histories are checked with: see package internal/model.
 func TestHistories_NoRace(t *testing.T) {
 	const histories = 60
-	for _, c := range []struct {
-		name string
-		uri  func(testing.TB) string
-	}{
-		{"standalone", func(t testing.TB) string { return testenv.StartStandalone(t, testenv.Config{}).URI() }},
-		{"cluster", func(t testing.TB) string { return testenv.StartCluster(t, testenv.Config{}).URI() }},
-	} {
+	for _, c := range servers {
 		t.Run(c.name, func(t *testing.T) {
 			uri := c.uri(t)
 			calls := 0
@@ -58,13 +61,7 @@ func TestHistories_InRealTime(t *testing.T) {
 	if !*inRealTime {
 		t.Skip("make model-redis runs it")
 	}
-	for _, c := range []struct {
-		name string
-		uri  func(testing.TB) string
-	}{
-		{"standalone", func(t testing.TB) string { return testenv.StartStandalone(t, testenv.Config{}).URI() }},
-		{"cluster", func(t testing.TB) string { return testenv.StartCluster(t, testenv.Config{}).URI() }},
-	} {
+	for _, c := range servers {
 		t.Run(c.name, func(t *testing.T) {
 			uri := c.uri(t)
 			var histories sync.WaitGroup

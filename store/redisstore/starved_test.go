@@ -74,9 +74,8 @@ func TestBreaker_StarvedGateway_NoRace(t *testing.T) {
 			starve(t, busy)
 			decided, failed := starvedCrowd(t, s, 3*time.Second)
 			t.Logf("%d decided, %d not", decided, failed)
-			// If other processes use the machine too, there may be no answer at all.
-			if lines := log.Lines(lineOpened); len(lines) > 0 && decided > failed/10 {
-				t.Errorf("%d decided, %d not; %q", decided, failed, lines)
+			if lines := log.Lines(lineOpened); len(lines) > 0 || decided == 0 {
+				t.Errorf("%d decided; %q", decided, lines)
 			}
 			must(t, server.Freeze())
 			_, _ = starvedCrowd(t, s, 2*time.Second)
