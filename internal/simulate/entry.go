@@ -142,11 +142,11 @@ func (e *entry) setTarget(target string) error {
 
 // setStatus sets the status of the response, three digits.
 func (e *entry) setStatus(text string) error {
-	status, ok := digits(text)
-	if !ok || len(text) != 3 {
+	status, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || len(text) != 3 {
 		return errStatus
 	}
-	e.status = status
+	e.status = int(status)
 	return nil
 }
 

@@ -3,25 +3,21 @@ package simulate
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/textproto"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fluxgate/fluxgate/internal/secret"
 )
 
 // jsonFields parses JSON lines by a mapping of fields.
-type jsonFields struct {
-	fields []jsonField
-	values []jsonValue
-}
+type jsonFields struct{ fields []jsonField }
 
 // jsonField says that the value at a path, with dots between its parts, is a part of the
 // request.
 type jsonField struct{ part, path string }
-
-// maxFields is how many fields a mapping has at most, defaults included.
-const maxFields = 64
 
 // defaultFields are what common servers and libraries write: nginx, Envoy, Caddy and
 // others. Of those for one part, the first that a line has counts.
@@ -52,7 +48,7 @@ func newJSONFields(mapping []string) (*jsonFields, error) {
 	for _, text := range mapping {
 		part, path, _ := strings.Cut(text, "=")
 		f := jsonField{part, path}
-		if path == "" || strings.ContainsAny(path, `"\`) {
+		if path == "" {
 			return nil, fmt.Errorf("%q is not PART=FIELD, such as ip=client.ip", text)
 		}
 		kind, name, named := strings.Cut(part, ".")
@@ -72,12 +68,9 @@ func newJSONFields(mapping []string) (*jsonFields, error) {
 			fields = append(fields, f)
 		}
 	}
-	if len(fields) > maxFields {
-		return nil, fmt.Errorf("%d fields, at most %d are possible", given, maxFields-len(fields)+given)
-	}
 	// Those of one part follow each other, and a request line follows the path.
 	slices.SortStableFunc(fields, func(a, b jsonField) int { return strings.Compare(a.part, b.part) })
-	return &jsonFields{fields: fields, values: make([]jsonValue, len(fields))}, nil
+	return &jsonFields{fields}, nil
 }
 
 // hasSecrets reports whether lines may have secrets in plain.
@@ -86,19 +79,26 @@ func (f *jsonFields) hasSecrets() bool {
 }
 
 func (f *jsonFields) parse(line string, e *entry) error {
-	clear(f.values)
-	s := jsonScanner{text: line, fields: f.fields, values: f.values}
-	if !s.scan() {
+	decoder := json.NewDecoder(strings.NewReader(line))
+	decoder.UseNumber() // times in nanoseconds have more digits than a float64
+	var object map[string]any
+	if err := decoder.Decode(&object); err != nil || object == nil {
+		return errJSON
+	}
+	if _, err := decoder.Token(); err != io.EOF { //nolint:errorlint // the value itself
 		return errJSON
 	}
 	last := "" // the part that was set last
-	for i := range f.fields {
-		part, v := f.fields[i].part, &f.values[i]
-		if v.text == "" || part == last {
+	for _, field := range f.fields {
+		if field.part == last {
 			continue
 		}
-		last = part
-		if err := e.setPart(part, v.decoded()); err != nil {
+		value := valueAt(object, field.path)
+		if value == "" {
+			continue
+		}
+		last = field.part
+		if err := e.setPart(field.part, value); err != nil {
 			return err
 		}
 	}
@@ -111,14 +111,28 @@ func (f *jsonFields) parse(line string, e *entry) error {
 	return nil
 }
 
-// decoded is the value without escapes.
-func (v *jsonValue) decoded() string {
-	if !v.escaped {
-		return v.text
+// valueAt is the text of the value at a path, and empty for an object or a list. A dot of
+// the path is one in a name, or leads into an object.
+func valueAt(object map[string]any, path string) string {
+	switch v := object[path].(type) {
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	case bool:
+		return strconv.FormatBool(v)
 	}
-	var text string
-	_ = json.Unmarshal([]byte(`"`+v.text+`"`), &text) // it is a string
-	return text
+	for i := range len(path) {
+		if path[i] != '.' {
+			continue
+		}
+		if inner, ok := object[path[:i]].(map[string]any); ok {
+			if value := valueAt(inner, path[i+1:]); value != "" {
+				return value
+			}
+		}
+	}
+	return ""
 }
 
 // setPart sets a part of the request.
