@@ -65,16 +65,17 @@ func lossAdds(b *fluxgate.Band, wait time.Duration) *big.Rat {
 	return new(big.Rat).Add(whole(b.Capacity), regained(b, wait))
 }
 
-// stepAdds is what a step of the clock of Redis adds: forward by T, R·T/D and at most C, and for other kinds C. A
-// step back adds nothing, except what is settled across it, and the C of a quota whose period had ended and begins again.
-func stepAdds(b *fluxgate.Band, step time.Duration) *big.Rat {
+// stepAdds is what a step of the clock of Redis adds: forward by T, R·T/D and at most C, and for other kinds C. Where
+// requests wait, at most C and R·W/D for the longest wait W. A step back adds nothing, except what is settled across it,
+// and the C of a quota whose period had ended and begins again.
+func stepAdds(b *fluxgate.Band, step, wait time.Duration) *big.Rat {
 	if step <= 0 {
 		return new(big.Rat)
 	}
 	if kindOf(b) != fluxgate.TokenBucket {
 		return whole(b.Capacity)
 	}
-	return atMost(regained(b, step), b.Capacity)
+	return lesser(regained(b, step), lossAdds(b, wait))
 }
 
 // changeAdds is what a change of the numbers of a limit adds: for a token bucket the new C, counted from the first

@@ -121,7 +121,7 @@ func (m *meter) allow(s *spec) {
 			case StoreEmptied:
 				add(f.At, m.settledAfter(s, f)+wait, m.withOverdraft(lossAdds(&b.Band, wait)), "loss")
 			case ClockStepped:
-				add(f.At, f.At+wait, stepAdds(&b.Band, f.Step), "step")
+				add(f.At, f.At+wait, stepAdds(&b.Band, f.Step, wait), "step")
 			case StoreSettled:
 				m.allowAcross(s, f, add)
 			}
