@@ -246,21 +246,35 @@ func (s *spec) ended(a *admission, until, length time.Duration) bool {
 	})
 }
 
-// counts reports whether an admission counts in the window of a later one. A window keeps
-// what is in the period of its last admission: under a longer one the rest is not known.
+// counts reports whether an admission counts in the window of a later one. Two versions with
+// different periods count by themselves. A version begins with what is in the period of the
+// last admission: under a longer one the rest is not known.
 func (m *meter) counts(earlier, later int) bool {
-	last := m.admissions[earlier].band
+	at, last := m.admissions[earlier].at, m.admissions[earlier].band
+	began := slices.ContainsFunc(m.admissions[:earlier+1], func(a admission) bool { return a.band == m.admissions[later].band })
+	if began && m.versions() <= 2 {
+		return at > m.admissions[later].at-m.admissions[later].band.Refill
+	}
 	for i := earlier + 1; i <= later; i++ {
 		a := &m.admissions[i]
 		if a.band.kind() != last.kind() {
 			continue
 		}
-		if m.admissions[earlier].at <= a.at-min(a.band.Refill, last.Refill) {
+		if at <= a.at-min(a.band.Refill, last.Refill) {
 			return false
 		}
 		last = a.band
 	}
 	return true
+}
+
+// versions is how many versions of the band there are, with the one without it.
+func (m *meter) versions() int {
+	all := map[*band]bool{}
+	for _, e := range m.eras {
+		all[e.band] = true
+	}
+	return len(all)
 }
 
 // periodLength is that of a quota's period. All that histories use begin at a multiple.
