@@ -3,7 +3,6 @@ package bucket
 import (
 	"math"
 	"slices"
-	"time"
 )
 
 // charge is what is added to a band for tokens used beyond what was booked,
@@ -90,7 +89,7 @@ type settling struct {
 
 // release takes the slot of the holder back, and reports whether it had one.
 func (w *settling) release(i int) bool {
-	k, _ := w.find(w.bands, i)
+	k, _ := w.find(i)
 	if k < 0 {
 		return false
 	}
@@ -106,12 +105,12 @@ func (w *settling) release(i int) bool {
 // package comment has the reason. If the slot of the take is gone, nothing comes back.
 func (w *settling) refund(i int, tokens int64) int64 {
 	b, due := &w.bands[i], w.booked.due(i)
-	k, own := w.find(w.bands, i)
+	k, own := w.find(i)
 	if !own {
 		return 0
 	}
 	if b.Kind != TokenBucket {
-		return -w.add(i, k, func(v *View) int64 { return -v.giveBack(b, i, b.units(tokens), w.booked.At, due) })
+		return w.add(i, k, func(v *View, _ *Slot) int64 { return -v.giveBack(b, 0, b.units(tokens), w.booked.At, due) })
 	}
 	mine := &w.Slots[k]
 	for j := range w.Slots {
@@ -142,7 +141,7 @@ func (s *Slot) giveBack(cost, units, due, last int64) int64 {
 // units. Other versions of the band are emptied at most.
 func (w *settling) charge(i int, tokens int64) (units int64) {
 	b := &w.bands[i]
-	k, own := w.find(w.bands, i)
+	k, own := w.find(i)
 	switch {
 	case k < 0: // a full bucket
 		v := View{Now: w.At}
@@ -155,15 +154,15 @@ func (w *settling) charge(i int, tokens int64) (units int64) {
 		return 0 // what the rule counts now does not compare
 	}
 	if own && b.Kind != TokenBucket {
-		return w.add(i, k, func(v *View) int64 {
-			room, limit := *b, w.Slots[k].Limit
+		return w.add(i, k, func(v *View, slot *Slot) int64 {
+			room, limit := *b, slot.Limit
 			if b.Kind == Quota {
-				limit = v.Steps[i].Largest
+				limit = v.Steps[0].Largest
 			}
 			if b.Max > b.Limit { // the debt may be that of a higher limit, if there may be debt
 				room.Max = max(b.Max, 2*limit)
 			}
-			return room.charge(v.Levels[i], tokens)
+			return room.charge(v.Levels[0], tokens)
 		})
 	}
 	if own {
@@ -185,22 +184,46 @@ func (w *settling) charge(i int, tokens int64) (units int64) {
 	return units
 }
 
-// add changes slot k, of a band that regains by steps, and returns by how much. A window
-// keeps the numbers of its slot: if the take had a shorter period, the rest would be lost.
-func (w *settling) add(i, k int, change func(*View) int64) int64 {
-	bands, slot := w.bands, &w.Slots[k]
-	if slot.Kind == Window {
-		bands = slices.Clone(bands)
-		bands[i].Limit, bands[i].Period = slot.Limit, time.Duration(slot.Steps.Length*windowSlots)*time.Microsecond
+// find is [State.find] for a take. If the window of its period is gone, the take counts in that
+// of another one.
+func (w *settling) find(i int) (k int, own bool) {
+	k, own = w.State.find(w.bands, i)
+	if b := w.bands[i]; k >= 0 && !own && b.Kind == Window && w.Slots[k].Kind == Window {
+		b.Period = w.Slots[k].Steps.period()
+		own = w.Slots[k].isOf(&b)
 	}
-	v := View{Now: w.At}
-	v.step(bands, i, slot, w.At)
+	return k, own
+}
+
+// add changes slot k, of band i that regains by steps, and the windows of the band with other
+// periods. It returns the most units that one moved by.
+func (w *settling) add(i, k int, change func(*View, *Slot) int64) (units int64) {
+	id := w.Slots[k].ID
+	for j := range w.Slots {
+		slot := &w.Slots[j]
+		if j != k && (slot.ID != id || slot.Kind != Window || w.bands[i].Kind != Window) {
+			continue
+		}
+		moved := slot.change(w.bands[i], w.At, func(v *View) int64 { return change(v, slot) })
+		units = max(units, moved, -moved)
+	}
+	return units
+}
+
+// change brings the slot of a band that regains by steps to now, changes it, and returns by
+// how many units. A window keeps its own numbers: under a shorter period the rest would be lost.
+func (s *Slot) change(b Band, now int64, change func(*View) int64) int64 {
+	if s.Kind == Window {
+		b.Limit, b.Period = s.Limit, s.Steps.period()
+	}
+	bands, v := []Band{b}, View{Now: now}
+	v.step(bands, 0, s, now)
 	units := change(&v)
-	v.add(&bands[i], i, units)
+	v.add(&b, 0, units)
 	if units != 0 {
-		since := slot.Since
-		w.Slots[k] = v.slot(bands, i)
-		w.Slots[k].Since = since
+		since := s.Since
+		*s = v.slot(bands, 0)
+		s.Since = since
 	}
 	return units
 }

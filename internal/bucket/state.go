@@ -123,11 +123,14 @@ func (s *State) find(bands []Band, i int) (slot int, own bool) {
 	return i, s.Slots[i].isOf(b)
 }
 
-// isOf reports whether a slot is measured as the band is: for a token bucket with the same
-// numbers, for other kinds with any.
+// isOf reports whether a slot is measured as the band is: a token bucket with the same
+// numbers, a window with the same period, other kinds with any.
 func (s *Slot) isOf(b *Band) bool {
-	if s.Kind != b.Kind || s.Shared && s.Limit != b.Limit {
+	switch {
+	case s.Kind != b.Kind || s.Shared && s.Limit != b.Limit:
 		return false
+	case s.Kind == Window:
+		return s.Steps.Length == b.SlotLength()
 	}
 	return s.Kind != TokenBucket || s.Limit == b.Limit && s.Rate == b.Rate && s.Tick == b.Tick
 }
@@ -151,6 +154,7 @@ func (v *View) slot(bands []Band, i int) Slot {
 // Store writes the view back. Bands that were not asked for keep their state. So does a
 // token bucket under other numbers: while gateways with two versions of a rule take turns,
 // each version counts by itself, and what one takes the other has less of, in proportion.
+// A window with another period does too, by the number: the shorter one would forget the rest.
 // It reuses the state's memory where it can.
 func (s *State) Store(bands []Band, v *View) {
 	if !s.asksForAll(bands) {
@@ -209,8 +213,12 @@ func (s *State) keep(bands []Band, v *View) []Slot {
 			}
 		}
 		for i := range bands {
-			if slot.ID == bands[i].ID && slot.Kind == TokenBucket && bands[i].Kind == TokenBucket {
-				slot.debit(scaled(v.Levels[i]-before.Levels[i], slot.Limit, bands[i].Limit, true))
+			switch units := v.Levels[i] - before.Levels[i]; {
+			case slot.ID != bands[i].ID || slot.Kind != bands[i].Kind:
+			case slot.Kind == TokenBucket:
+				slot.debit(scaled(units, slot.Limit, bands[i].Limit, true))
+			case slot.Kind == Window:
+				slot.change(bands[i], v.Now, func(*View) int64 { return units })
 			}
 		}
 		if slot.emptyAt(v.Now) > v.Now {

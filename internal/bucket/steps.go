@@ -1,6 +1,9 @@
 package bucket
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Steps is the rest of the state of a band that is no token bucket.
 type Steps struct {
@@ -21,6 +24,11 @@ type Steps struct {
 
 // SlotLength is the length of a window's slots in microseconds.
 func (b *Band) SlotLength() int64 { return b.Period.Microseconds() / windowSlots }
+
+// period is that of a window.
+func (s *Steps) period() time.Duration {
+	return time.Duration(s.Length*windowSlots) * time.Microsecond
+}
 
 // period is the period of a quota at a moment, by the edges that the gateway
 // sent. A gateway whose clock is wrong by more than a period sent others: periods

@@ -66,6 +66,63 @@ func TestStore_VersionsConform_NoRace(t *testing.T) {
 	}
 }
 
+// Two windows with different periods take turns and are settled: no interval of its period
+// sees more of either than it would admit alone. With the same label both count all takes.
+func TestStore_WindowsConform(t *testing.T) {
+	var admitted, refused, returned int64
+	for seed := range uint64(5_000) {
+		r := rand.New(rand.NewPCG(seed, 12))
+		var versions [2][]Band
+		for i := range versions {
+			b, err := NewWindow(1+uint32(i)*uint32(seed%2), 1+r.Int64N(6), []time.Duration{16 * time.Millisecond, 160 * time.Millisecond, 4 * time.Second}[r.IntN(3)])
+			if err != nil {
+				t.Fatal(err)
+			}
+			versions[i] = []Band{b}
+		}
+		var state State
+		var logs [2][]taken
+		now := int64(1_700_000_000_000_000)
+		for range 60 {
+			i := r.IntN(2)
+			bands := versions[i]
+			now += r.Int64N(1 + bands[0].Period.Microseconds()/4)
+			cost := 1 + r.Int64N(bands[0].Capacity)
+			var v View
+			if state.View(bands, now, &v); v.Wait(bands, cost) > 0 {
+				refused++
+				continue
+			}
+			v.Take(bands, cost)
+			state.Store(bands, &v)
+			admitted++
+			for j := range logs {
+				if j == i || seed%2 == 0 && len(logs[j]) > 0 {
+					logs[j] = append(logs[j], taken{now, cost})
+				}
+			}
+			if used := inWindow(logs[i], now, bands[0].Period.Microseconds()); used > bands[0].Capacity {
+				t.Fatalf("history %d: version %d admits %d of %d in %v", seed, i, used, bands[0].Capacity, bands[0].Period)
+			}
+			if r.IntN(3) > 0 {
+				continue
+			}
+			actual := r.Int64N(cost + 1)
+			tokens, _ := state.Settle(bands, Booking{Cost: cost, At: now}, actual, now)
+			returned += tokens
+			for j := range logs {
+				if k := len(logs[j]) - 1; k >= 0 && logs[j][k].at == now {
+					logs[j][k].cost = min(logs[j][k].cost, actual)
+				}
+			}
+		}
+	}
+	t.Logf("%d takes, %d refused, %d tokens came back", admitted, refused, returned)
+	if returned*20 < admitted {
+		t.Error("hardly anything came back")
+	}
+}
+
 // A record that no take asks for is kept until it is empty, for an hour, or until another
 // version of its band comes.
 func TestStore_Kept(t *testing.T) {

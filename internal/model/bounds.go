@@ -33,6 +33,7 @@ func leaseAdds(b *fluxgate.Band) *big.Rat { return regained(b, leaseTime) }
 // outageAdds is what each server adds that decides without Redis: its share of C, which is C/N rounded down and at
 // least one token. N is the number of servers that it last knew, also before a restart. Where requests wait, also the
 // same share of R·W/D for the longest wait W. If other servers have Redis meanwhile, also the same share of the refill.
+// A reset that fails for lack of Redis adds the same once more at its server. The periods of quotas are by the server's clock.
 func outageAdds(b *fluxgate.Band, servers int, wait time.Duration) *big.Rat {
 	return new(big.Rat).Add(outageRefills(b, servers, wait), whole(shareOf(b, servers)))
 }
@@ -42,13 +43,13 @@ func shareOf(b *fluxgate.Band, servers int) int64 {
 	return max(1, b.Capacity/int64(max(1, servers)))
 }
 
-// outageRefills is the last sentence of outageAdds.
+// outageRefills is the refill of outageAdds.
 func outageRefills(b *fluxgate.Band, servers int, t time.Duration) *big.Rat {
 	return new(big.Rat).Quo(regained(b, t), whole(int64(max(1, servers))))
 }
 
-// unchargedAdds is what a server adds that is killed before it has charged Redis, or whose charge is lost: the
-// same once more.
+// unchargedAdds is what a server adds that is killed, or whose rule changes, before it has charged Redis, or whose
+// charge is lost: the same once more.
 func unchargedAdds(b *fluxgate.Band, servers int, wait, t time.Duration) *big.Rat {
 	return new(big.Rat).Add(outageAdds(b, servers, wait), outageRefills(b, servers, t))
 }
@@ -65,20 +66,22 @@ func lossAdds(b *fluxgate.Band, wait time.Duration) *big.Rat {
 	return new(big.Rat).Add(whole(b.Capacity), regained(b, wait))
 }
 
-// stepAdds is what a step of the clock of Redis adds: forward by T, R·T/D and at most C, and for other kinds C. A
-// step back adds nothing, except what is settled across it, and the C of a quota whose period had ended and begins again.
-func stepAdds(b *fluxgate.Band, step time.Duration) *big.Rat {
+// stepAdds is what a step of the clock of Redis adds: forward by T, R·T/D and at most C, and for other kinds C. Where
+// requests wait, at most C and R·W/D for the longest wait W. A step back adds nothing, except what is settled across it,
+// and the C of a quota whose period had ended and begins again.
+func stepAdds(b *fluxgate.Band, step, wait time.Duration) *big.Rat {
 	if step <= 0 {
 		return new(big.Rat)
 	}
 	if kindOf(b) != fluxgate.TokenBucket {
 		return whole(b.Capacity)
 	}
-	return atMost(regained(b, step), b.Capacity)
+	return lesser(regained(b, step), lossAdds(b, wait))
 }
 
 // changeAdds is what a change of the numbers of a limit adds: for a token bucket the new C, counted from the first
 // server that uses it to the last that uses the old one. For other kinds nothing: the number that is used stays.
+// Another period of a quota counts from the end of the current one.
 func changeAdds(b *fluxgate.Band) *big.Rat {
 	if kindOf(b) != fluxgate.TokenBucket {
 		return new(big.Rat)

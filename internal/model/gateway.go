@@ -342,7 +342,9 @@ func (s *fallback) record(f *Fact) {
 	}
 	s.gateway.mu.Lock()
 	defer s.gateway.mu.Unlock()
-	s.gateway.recordLocked(f)
+	if i := s.gateway.recordLocked(f); i >= 0 {
+		s.gateway.facts[i].Clock = time.Now().UnixMicro() // its own clock
+	}
 }
 
 // Take implements [fluxgate.Store].

@@ -29,9 +29,10 @@ type account struct {
 	// last is when the last tokens that were promised are due.
 	last int64
 	log  []spent // of a window
-	// late is for how long a window may keep a token after its period.
-	late  int64
-	slots map[int]slot // by holder
+	// late is for how long a window may keep a token after its period, and longest the longest
+	// period that it had: versions with different ones count by themselves.
+	late, longest int64
+	slots         map[int]slot // by holder
 	// open is whether the contract does not say what is left: it is what the store says.
 	open bool
 	// renamed is whether a band with another label may have taken it over.
@@ -101,7 +102,9 @@ func (a *account) advance(now int64, edges [3]int64) {
 				a.log[i].at -= a.at - now
 			}
 		} else {
-			a.log = slices.DeleteFunc(slices.Clone(a.log), func(s spent) bool { return s.at <= now-a.Refill.Microseconds()-a.late })
+			a.log = slices.DeleteFunc(slices.Clone(a.log), func(s spent) bool {
+				return s.at <= now-max(a.longest, a.Refill.Microseconds())-a.late
+			})
 		}
 	case fluxgate.Concurrency:
 		for holder, s := range a.slots {

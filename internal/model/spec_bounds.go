@@ -14,6 +14,7 @@ type admission struct {
 	clock  int64
 	tokens *big.Rat
 	band   *band
+	check  int
 }
 
 // allowance is what an event adds to every interval that it is in.
@@ -118,7 +119,7 @@ func (s *spec) admission(f *Fact, r *RuleFact, k int) (a admission, id uint32, o
 	if b == nil {
 		return a, 0, false
 	}
-	a = admission{at: f.At - f.Held, clock: f.Clock, tokens: whole(r.Granted), band: b}
+	a = admission{at: f.At - f.Held, clock: f.Clock, tokens: whole(r.Granted), band: b, check: f.Check}
 	if r.Rule.Overdraft {
 		a.tokens = whole(r.Cost)
 	}
@@ -198,6 +199,7 @@ func (s *spec) checkTokens(m *meter) {
 // checkCounts checks quotas and windows: each admission finds at most the capacity used
 // in its period, and the allowances of that time.
 func (s *spec) checkCounts(m *meter) {
+	ends := s.periodEnds(m)
 	for i := range m.admissions {
 		a := &m.admissions[i]
 		if a.band.kind() == fluxgate.TokenBucket || a.tokens.Sign() <= 0 {
@@ -215,6 +217,9 @@ func (s *spec) checkCounts(m *meter) {
 			if a.band.kind() == fluxgate.Quota {
 				// What was taken in another kind of period ended with that.
 				same = b.clock/length.Microseconds() == a.clock/length.Microseconds() && b.band.Period == a.band.Period && !s.ended(b, a.at, length)
+				if end, is := ends[b.check]; is && end <= a.clock {
+					same = false
+				}
 			}
 			if same && b.band.kind() == a.band.kind() {
 				from = min(from, b.at)
@@ -237,6 +242,35 @@ func (s *spec) checkCounts(m *meter) {
 	}
 }
 
+// periodEnds is when the periods end, by the store's clock, that requests took from a quota in.
+// Another period begins at the end of the one that was begun.
+func (s *spec) periodEnds(m *meter) map[int]int64 {
+	ends, now := map[int]int64{}, map[int]int64{}
+	for i := range s.facts {
+		f := &s.facts[i]
+		if f.Kind == StoreEmptied {
+			clear(now)
+		}
+		if f.Kind != StoreTook {
+			continue
+		}
+		for j := range f.Buckets {
+			b := &f.Buckets[j]
+			for k := range b.Exact {
+				numbers := s.bandOf(b.Rule, &b.Exact[k])
+				if b.Bucket != m.bucket || b.Granted == 0 || b.Exact[k].ID != m.id || numbers == nil || numbers.kind() != fluxgate.Quota {
+					continue
+				}
+				if length := periodLength(&numbers.Band).Microseconds(); f.Clock >= now[b.Generation] {
+					now[b.Generation] = (f.Clock/length + 1) * length
+				}
+				ends[f.Check] = now[b.Generation]
+			}
+		}
+	}
+	return ends
+}
+
 // ended reports whether the store's clock passed the end of the period of an admission until
 // a moment: if it stepped back then, the next period has begun anyway.
 func (s *spec) ended(a *admission, until, length time.Duration) bool {
@@ -246,21 +280,35 @@ func (s *spec) ended(a *admission, until, length time.Duration) bool {
 	})
 }
 
-// counts reports whether an admission counts in the window of a later one. A window keeps
-// what is in the period of its last admission: under a longer one the rest is not known.
+// counts reports whether an admission counts in the window of a later one. Two versions with
+// different periods count by themselves. A version begins with what is in the period of the
+// last admission: under a longer one the rest is not known.
 func (m *meter) counts(earlier, later int) bool {
-	last := m.admissions[earlier].band
+	at, last := m.admissions[earlier].at, m.admissions[earlier].band
+	began := slices.ContainsFunc(m.admissions[:earlier+1], func(a admission) bool { return a.band == m.admissions[later].band })
+	if began && m.versions() <= 2 {
+		return at > m.admissions[later].at-m.admissions[later].band.Refill
+	}
 	for i := earlier + 1; i <= later; i++ {
 		a := &m.admissions[i]
 		if a.band.kind() != last.kind() {
 			continue
 		}
-		if m.admissions[earlier].at <= a.at-min(a.band.Refill, last.Refill) {
+		if at <= a.at-min(a.band.Refill, last.Refill) {
 			return false
 		}
 		last = a.band
 	}
 	return true
+}
+
+// versions is how many versions of the band there are, with the one without it.
+func (m *meter) versions() int {
+	all := map[*band]bool{}
+	for _, e := range m.eras {
+		all[e.band] = true
+	}
+	return len(all)
 }
 
 // periodLength is that of a quota's period. All that histories use begin at a multiple.

@@ -84,7 +84,7 @@ type ledger struct {
 	id     uint32
 	least  *big.Rat
 	most   *big.Rat
-	first  *Fact
+	since  time.Duration // when the first request of it began
 }
 
 // checkConservation checks that a band that regains little shows in the end what was
@@ -113,7 +113,7 @@ func (s *spec) checkConservation() {
 		}
 		used := whole(l.band.Capacity - says.Remaining + says.Owed)
 		// The buckets of the store and those of the fallbacks have refilled.
-		l.least.Sub(l.least, regained(&l.band.Band, 2*(final.At-l.first.Began)))
+		l.least.Sub(l.least, regained(&l.band.Band, 2*(final.At-l.since)))
 		l.least.Sub(l.least, whole(1)) // what is left is rounded down
 		if cut := s.uncharged[l.bucket][l.id]; cut != nil {
 			l.least.Sub(l.least, cut)
@@ -137,11 +137,11 @@ func (l *ledger) lasts(final *Fact) bool {
 	switch l.band.kind() {
 	case fluxgate.Quota:
 		length := periodLength(&l.band.Band).Microseconds()
-		return l.first.Clock/length == final.Clock/length
+		return (final.Clock-(final.At-l.since).Microseconds())/length == final.Clock/length
 	case fluxgate.SlidingWindow:
-		return final.At-l.first.Began < l.band.Refill
+		return final.At-l.since < l.band.Refill
 	case fluxgate.TokenBucket:
-		return regained(&l.band.Band, final.At-l.first.Began).Cmp(whole(3)) < 0
+		return regained(&l.band.Band, final.At-l.since).Cmp(whole(3)) < 0
 	}
 	return false
 }
@@ -163,10 +163,11 @@ func (s *spec) ledgers() []*ledger {
 	of := func(f *Fact, bucket, rule string, b *band, id uint32) *ledger {
 		for _, l := range all {
 			if l.bucket == bucket && l.id == id {
+				l.since = min(l.since, f.Began)
 				return l
 			}
 		}
-		l := &ledger{bucket: bucket, rule: rule, band: b, id: id, least: new(big.Rat), most: new(big.Rat), first: f}
+		l := &ledger{bucket: bucket, rule: rule, band: b, id: id, least: new(big.Rat), most: new(big.Rat), since: f.Began}
 		all = append(all, l)
 		return l
 	}

@@ -139,6 +139,7 @@ func (a *account) change(to *band, now int64, edges [3]int64, first bool) {
 		}
 	case fluxgate.SlidingWindow:
 		a.late = max(a.late, lateOf(from)) + lateOf(to)
+		a.longest = max(a.longest, from.Refill.Microseconds())
 		for i := range a.log { // what the former numbers do not count may be forgotten, or count again
 			a.log[i].gone = a.log[i].gone || a.log[i].at <= now-from.Refill.Microseconds()
 		}

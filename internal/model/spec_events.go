@@ -118,13 +118,29 @@ func (m *meter) allow(s *spec) {
 				}
 				seen := s.seenBy(f)
 				add(f.At, max(seen, m.settledAfter(s, f))+wait, m.withOverdraft(resetAdds(&b.Band, seen-f.At, wait)), "reset")
+			case ResetDone:
+				m.allowFailedReset(s, f, b, wait, add)
 			case StoreEmptied:
 				add(f.At, m.settledAfter(s, f)+wait, m.withOverdraft(lossAdds(&b.Band, wait)), "loss")
 			case ClockStepped:
-				add(f.At, f.At+wait, stepAdds(&b.Band, f.Step), "step")
+				add(f.At, f.At+wait, stepAdds(&b.Band, f.Step, wait), "step")
 			case StoreSettled:
 				m.allowAcross(s, f, add)
 			}
+		}
+	}
+}
+
+// allowFailedReset allows what a reset adds that has not reached the store: the fallback of its
+// gateway begins anew.
+func (m *meter) allowFailedReset(s *spec, f *Fact, b *band, wait time.Duration, add func(time.Duration, time.Duration, *big.Rat, string)) {
+	rule := s.ruleOf(m.rule)
+	if f.Err == nil || f.Rule != "" && f.Rule != m.rule || f.Caller != "" && (rule == nil || bucketName(rule, f.Caller) != m.bucket) {
+		return
+	}
+	for _, o := range m.local {
+		if o.gateway == f.Gateway && o.from <= f.At && f.At <= o.to {
+			add(f.At, o.to+wait, m.withOverdraft(outageAdds(&b.Band, o.servers, wait)), "failed reset")
 		}
 	}
 }

@@ -34,15 +34,14 @@ func (r *replay) refused(f *Fact) {
 		for j, b := range rule.Rule.Bands {
 			exact, err := b.Exact(j)
 			a := set.accounts[accountOf(&exact)]
-			if err != nil {
+			switch {
+			case err != nil:
 				continue
-			}
-			if a == nil {
+			case a == nil && len(set.accounts) == 0:
 				full := newBand(b, exact)
 				a = newAccount(&full, f.Clock)
-			}
-			if a.open || a.Band != b {
-				return // the gateway decides by other numbers
+			case a == nil || a.open || a.renamed || a.Band != b:
+				return // the gateway decides by other numbers, or the band may be one with another label
 			}
 			from, returned, ok := set.freeSince(a, rule.Cost, f)
 			if !ok {

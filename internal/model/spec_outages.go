@@ -2,7 +2,10 @@ package model
 
 import (
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/fluxgate/fluxgate"
 )
 
 // outage is a time in which a gateway uses its fallback for a bucket, until the store
@@ -53,10 +56,37 @@ func (s *spec) outages(bucket string) (all []outage) {
 	}
 	for k := range all {
 		o := &all[k]
-		o.uncharged = o.uncharged || slices.ContainsFunc(s.faults, func(f span) bool {
+		o.uncharged = o.uncharged || s.changedIn(bucket, o) || slices.ContainsFunc(s.faults, func(f span) bool {
 			loses := f.fault != NotSent && f.fault != Refused && f.fault != ShardAway
 			return loses && (f.gateway == o.gateway || f.gateway == All) && f.from <= o.to+recovery && f.to+recovery >= o.from
 		})
 	}
 	return all
+}
+
+// changedIn reports whether the bands of a bucket's rule have changed at a gateway in an outage,
+// until it has charged the store: it does not charge for others.
+func (s *spec) changedIn(bucket string, o *outage) bool {
+	rule, _, _ := strings.Cut(bucket, "@")
+	bands := func(version int) []fluxgate.Band {
+		for i := range s.Versions[version] {
+			if s.Versions[version][i].ID == rule {
+				return s.Versions[version][i].Bands
+			}
+		}
+		return nil
+	}
+	before := bands(0)
+	for i := range s.facts {
+		f := &s.facts[i]
+		if f.Gateway != o.gateway || f.Kind != Started && f.Kind != RulesInEffect {
+			continue
+		}
+		now := bands(f.Version)
+		if o.from <= f.At && f.At <= o.to+recovery && !slices.Equal(before, now) {
+			return true
+		}
+		before = now
+	}
+	return false
 }

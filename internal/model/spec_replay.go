@@ -183,9 +183,9 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 	for _, other := range r.set(b).accounts {
 		last = max(last, other.last)
 	}
-	// What was charged may be of several moments, and what was taken before a reset may be given
-	// back to the bucket after it, from the same sixteenth of the period.
-	if a.kind() == fluxgate.SlidingWindow && (b.Fallback || r.takenBeforeReset(b)) {
+	// What was charged may be of several moments. What was taken before a reset or before the
+	// clock stepped back may come from takes after that, of the same sixteenth of the period.
+	if a.kind() == fluxgate.SlidingWindow && (b.Fallback || r.takenBeforeReset(b) || r.steppedBackSince(f.Check)) {
 		a.open = true
 		return new(big.Rat), scaled
 	}
@@ -196,6 +196,14 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 func (r *replay) takenBeforeReset(b *BucketFact) bool {
 	return slices.ContainsFunc(r.facts, func(f Fact) bool {
 		return f.Kind == StoreReset && (f.Rule == "" || f.Rule == b.Rule) && f.Clock >= b.TakenAt
+	})
+}
+
+// steppedBackSince reports whether the clock has stepped back since the take of a request.
+func (r *replay) steppedBackSince(check int) bool {
+	took := r.takes[check]
+	return slices.ContainsFunc(r.facts, func(f Fact) bool {
+		return f.Kind == ClockStepped && f.Step < 0 && (took == nil || f.At >= took.At)
 	})
 }
 

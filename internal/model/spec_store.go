@@ -266,8 +266,12 @@ func (r *replay) agrees(f *Fact, d *demand, a *account, says *BandFact, own Line
 	case a.open && a.kind() == fluxgate.Quota:
 		a.least, a.most, a.open = whole(net), whole(net), false
 	case a.open && a.kind() == fluxgate.SlidingWindow:
-		// When they were taken is not known.
-		a.log, a.open = []spent{{at: a.at, tokens: whole(a.Capacity - net), gone: true}}, false
+		// When they were taken is not known. A longer version may still count what is older.
+		for i := range a.log {
+			a.log[i].gone = true
+		}
+		a.log = slices.DeleteFunc(a.log, func(s spent) bool { return s.at > a.at-a.Refill.Microseconds() })
+		a.log, a.open = append(a.log, spent{at: a.at, tokens: whole(a.Capacity - net), gone: true}), false
 	}
 	return true
 }

@@ -128,10 +128,10 @@ function kinds.with_records(k, state)
   bring_all(k, state)
 end
 
--- Whether a record is measured as a band is: a token bucket with the same numbers, other
--- kinds with any.
+-- Whether a record is measured as a band is: a token bucket with the same numbers, a window
+-- with the same period, other kinds with any.
 local function is_of(r, b)
-  if b.kind ~= BUCKET then return kind_of(r[1]) == b.kind end
+  if b.kind ~= BUCKET then return kind_of(r[1]) == b.kind and (b.kind ~= WINDOW or r[LENGTH] == b.slot) end
   return floor(r[1] / 16777216) == floor(b.tag / 16777216) and r[3] == b.limit and r[RATE] == b.rate
 end
 
@@ -277,6 +277,14 @@ function kinds.hold_slots(e, list, first)
   end
 end
 
+-- The record of a window brought to now. It keeps its numbers: under those of a band with a
+-- shorter period the rest would be lost.
+local function window_at(r, tag)
+  local view = window_of({ tag = tag, limit = r[3], slot = r[LENGTH] }, r, 0, now)
+  view.since = r.since
+  return view
+end
+
 -- Band i of a list brought to now: what will be its record.
 local function view_of(state, list, i, holder)
   local b = list[i]
@@ -369,9 +377,14 @@ local function keep_others(old, list, first, records)
     if not asked[n] and count < MAX_BANDS and not kept[id] then
       r.since = r.since or split[id] or now
       for i = 1, list.count do
-        local b = list[i]
-        if b.tag % 16777216 == id and b.kind == BUCKET and kind_of(r[1]) == BUCKET then
-          debit(r, muldiv(math.max(0, levels[first + i] - views[first + i][2]), r[3], b.limit, MAX))
+        local b, units = list[i], levels[first + i] - views[first + i][2]
+        if b.tag % 16777216 == id and b.kind == kind_of(r[1]) then
+          if b.kind == BUCKET then
+            debit(r, muldiv(math.max(0, units), r[3], b.limit, MAX))
+          elseif b.kind == WINDOW and units ~= 0 then
+            local view = window_at(r, b.tag)
+            view[2], view[COUNTS], r = view[2] + units, view[COUNTS] + units, view
+          end
         end
       end
       if empty_at(r) > now then
@@ -443,27 +456,38 @@ local function back_of(r, most, units, due, last)
   return units
 end
 
--- Band i of a list brought to now, from record n, to be settled. A window keeps the numbers of
--- its record: if the take had a shorter period, the rest would be lost.
-local function settled_view(state, list, i, n)
-  local b, r = list[i], state.records[n]
-  if b.kind == WINDOW then return window_of({ tag = b.tag, limit = r[3], slot = r[LENGTH] }, r, 0, now) end
-  return view_of(state, list, i)
+-- The record that the take of band i counts in, and whether it is of its kind and numbers. If
+-- the window of its period is gone, the take counts in that of another one.
+local function find_settled(state, list, i)
+  local n, own = find(state.records, list, i)
+  return n, own or n ~= nil and list[i].kind == WINDOW and kind_of(state.records[n][1]) == WINDOW
+end
+
+-- Changes record n of band i, which regains by steps, and the windows of the band with other
+-- periods. It returns the most units that one moved by, and whether one has changed.
+local function change_steps(state, list, i, n, change)
+  local b, id, units = list[i], state.records[n][1] % 16777216, 0
+  for m, r in ipairs(state.records) do
+    if m == n or b.kind == WINDOW and kind_of(r[1]) == WINDOW and r[1] % 16777216 == id then
+      local view = b.kind == WINDOW and window_at(r, b.tag) or view_of(state, list, i)
+      local moved = change(view)
+      if moved > 0 then
+        view.since, state.records[m] = r.since, view
+      end
+      units = math.max(units, moved)
+    end
+  end
+  return units, units > 0
 end
 
 -- Gives back tokens of a cost to band i. It returns the units, and whether a record has
 -- changed.
 local function refund(state, list, i, cost, tokens, taken_at, due, last)
-  local b, n, own = list[i], find(state.records, list, i)
+  local b, n, own = list[i], find_settled(state, list, i)
   if not own then return 0, false end
   local mine, moved = state.records[n], false
   if b.kind ~= BUCKET then
-    local view = settled_view(state, list, i, n)
-    local units = give_back(b, view, tokens * b.unit, taken_at, due)
-    if units > 0 then
-      view.since, state.records[n] = mine.since, view
-    end
-    return units, units > 0
+    return change_steps(state, list, i, n, function(view) return give_back(b, view, tokens * b.unit, taken_at, due) end)
   end
   local most, units = math.min(MAX, cost * b.unit), math.min(MAX, tokens * b.unit)
   for m, r in ipairs(state.records) do
@@ -484,7 +508,7 @@ end
 -- Debits tokens from band i as far as the largest debt allows. It returns the units, and
 -- whether a record has changed. Other versions of the band are emptied at most.
 local function charge(state, list, i, tokens)
-  local b, n, own = list[i], find(state.records, list, i)
+  local b, n, own = list[i], find_settled(state, list, i)
   local records, units = state.records, math.min(MAX, tokens * b.unit)
   if not n then -- a full bucket
     n, own = #records + 1, true
@@ -493,18 +517,18 @@ local function charge(state, list, i, tokens)
     return 0, false -- what the rule counts now does not compare
   end
   local id, debited, moved = records[n][1] % 16777216, 0, false
-  if own then
-    local view = b.kind ~= BUCKET and settled_view(state, list, i, n) or records[n]
-    local most = b.max
-    -- The debt may be that of a higher limit, if there may be debt.
-    if b.kind ~= BUCKET and b.max > b.limit then most = math.max(most, 2 * view[3]) end
-    debited = math.min(math.max(0, most - view[2]), units)
-    view[2] = view[2] + debited
-    if b.kind == WINDOW then view[COUNTS] = view[COUNTS] + debited end
-    if b.kind ~= BUCKET and debited > 0 then
-      view.since, records[n] = records[n].since, view
-    end
-    if b.kind ~= BUCKET then return debited, debited > 0 end
+  if own and b.kind ~= BUCKET then
+    return change_steps(state, list, i, n, function(view)
+      -- The debt may be that of a higher limit, if there may be debt.
+      local most = b.max > b.limit and math.max(b.max, 2 * view[3]) or b.max
+      local debited = math.min(math.max(0, most - view[2]), units)
+      view[2] = view[2] + debited
+      if b.kind == WINDOW then view[COUNTS] = view[COUNTS] + debited end
+      return debited
+    end)
+  elseif own then
+    debited = math.min(math.max(0, b.max - records[n][2]), units)
+    records[n][2] = records[n][2] + debited
   end
   for m, r in ipairs(records) do
     if not (own and m == n) and r[1] % 16777216 == id and kind_of(r[1]) == BUCKET then
