@@ -215,7 +215,6 @@ func (r *replay) extend(f *Fact) {
 		b := &f.Buckets[i]
 		set := r.set(b)
 		known = known && !set.wrong
-		some := false
 		for j := range b.Exact {
 			a := set.accounts[accountOf(&b.Exact[j])]
 			if numbers := r.bandOf(b.Rule, &b.Exact[j]); numbers == nil || numbers.kind() != fluxgate.Concurrency {
@@ -230,19 +229,9 @@ func (r *replay) extend(f *Fact) {
 				renewed := newSlot(f.Clock, b.Exact[j].Period)
 				renewed.until = max(s.until, renewed.until)
 				a.slots[b.Holder] = renewed
-				some = true
 			}
 		}
-		for _, a := range set.accounts { // it adopts the clock
-			if f.Clock < a.at {
-				a.advance(f.Clock, a.edges)
-			}
-		}
-		for j := range b.Exact { // it is written with the new time
-			if a := set.accounts[accountOf(&b.Exact[j])]; some && a != nil {
-				a.advance(f.Clock, b.Exact[j].Edges)
-			}
-		}
+		set.adopt(f.Clock)
 	}
 	if known && f.SlotsHeld != all {
 		r.violate(LineSlots, f.At, "request %d holds all its slots: %t, and the store says %t", f.Check, all, f.SlotsHeld)
