@@ -104,6 +104,7 @@ func (r *replay) settle(f *Fact) {
 			r.wrote(set, id, set.accounts[id], a, f)
 			set.accounts[id] = a
 		}
+		set.written(f.Clock)
 		set.adopt(f.Clock)
 		if got := r.tokens(b, 0, b.Returned+b.Charged); !set.wrong && (got.Cmp(r.rounded(b, least)) < 0 || got.Cmp(most) > 0) {
 			set.wrong = true

@@ -319,7 +319,20 @@ func (r *replay) commit(f *Fact, d *demand, taken bool) {
 		r.wrote(d.set, id, before, a, f)
 		d.set.accounts[id] = a
 	}
+	if taken {
+		d.set.written(f.Clock)
+	}
 	d.set.adopt(f.Clock)
+}
+
+// written brings the token buckets to the time of a write, which a set has in common: those that
+// a call does not ask for count from there too.
+func (set *bucketSet) written(clock int64) {
+	for _, a := range set.accounts {
+		if a.kind() == fluxgate.TokenBucket {
+			a.advance(clock, a.edges)
+		}
+	}
 }
 
 // adopt follows a clock that has stepped back, which every call does that names the set.
