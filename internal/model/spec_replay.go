@@ -150,8 +150,8 @@ func (r *replay) rest(f *Fact, b *BucketFact) int64 {
 // settleIn settles a take in one band. What the contract does not say is open.
 func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64) (least, most *big.Rat) {
 	switch {
-	case rest < 0 && a.kind() == fluxgate.TokenBucket && r.bandOf(b.Rule, &b.Exact[j]) != a.band:
-		a.open = true // in proportion or not
+	case rest < 0 && a.kind() == fluxgate.TokenBucket && (a.open || r.bandOf(b.Rule, &b.Exact[j]) != a.band):
+		a.open = true // in proportion or not, and there may be a record of the other version alone
 		return new(big.Rat), r.tokens(b, j, -rest)
 	case rest < 0:
 		debt := a.debt()
