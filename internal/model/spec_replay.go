@@ -15,7 +15,7 @@ func (r *replay) charge(f *Fact, d *demand) {
 			continue
 		}
 		asked, least := tokensOf(&d.Exact[i], a.band, d.Cost), new(big.Rat)
-		if left, _ := a.left(); left.Sign() > 0 {
+		if left, _ := r.leftTo(d, i); left.Sign() > 0 {
 			least.Sub(lesser(asked, left), chargeRounding)
 		}
 		if cut := new(big.Rat).Sub(asked, tokensOf(&d.Exact[i], a.band, d.Granted)); cut.Sign() > 0 {
@@ -31,7 +31,7 @@ func (r *replay) charge(f *Fact, d *demand) {
 			continue
 		}
 		tokens := tokensOf(&d.Exact[i], a.band, d.Granted)
-		_, left := a.left()
+		_, left := r.leftTo(d, i)
 		if !a.open && !d.set.wrong && tokens.Cmp(left) > 0 {
 			d.set.wrong = true
 			r.violate(LineCharge, f.At, "bucket %s was charged %s tokens in %s, which has %s: a charge is never debt", d.Bucket, tokens.FloatString(3), a.Name(), left.FloatString(3))
@@ -42,6 +42,18 @@ func (r *replay) charge(f *Fact, d *demand) {
 	if d.Granted > 0 {
 		d.set.since = append(d.set.since, LineCharge)
 	}
+}
+
+// leftTo is what view i of a demand has left, at least and at most, to the capacity that the
+// gateway knows.
+func (r *replay) leftTo(d *demand, i int) (least, most *big.Rat) {
+	a := d.views[i]
+	least, most = a.left()
+	if numbers := r.bandOf(d.Rule, &d.Exact[i]); numbers != nil {
+		difference := whole(numbers.Capacity - a.Capacity)
+		return new(big.Rat).Add(least, difference), new(big.Rat).Add(most, difference)
+	}
+	return least, most
 }
 
 // cut notes what a band could not be charged: it was empty.

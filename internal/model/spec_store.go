@@ -176,9 +176,10 @@ func (r *replay) view(set *bucketSet, b *BucketFact, e *fluxgate.ExactBand, f *F
 	}
 	a = a.clone()
 	a.open, a.renamed = a.open || a.renamed, false
-	if a.band != numbers && f.Charge && numbers.kind() == fluxgate.TokenBucket && a.kind() == fluxgate.TokenBucket {
+	if kind := a.kind(); a.band != numbers && f.Charge && numbers.kind() == kind && (kind == fluxgate.TokenBucket || kind == fluxgate.SlidingWindow) {
+		// A charge debits the version that there is: a token bucket in proportion.
 		a.advance(f.Clock, e.Edges)
-		a.open = true // a charge debits the version that there is, in proportion
+		a.open = a.open || kind == fluxgate.TokenBucket
 		return a
 	}
 	if a.band != numbers {
