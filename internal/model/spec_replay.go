@@ -37,6 +37,9 @@ func (r *replay) charge(f *Fact, d *demand) {
 			r.violate(LineCharge, f.At, "bucket %s was charged %s tokens in %s, which has %s: a charge is never debt", d.Bucket, tokens.FloatString(3), a.Name(), left.FloatString(3))
 		}
 		a.take(tokens, 0)
+		if a.band != r.bandOf(d.Rule, &d.Exact[i]) {
+			d.set.changes++ // of what is full, it may have begun another version
+		}
 	}
 	r.commit(f, d, d.Granted > 0)
 	if d.Granted > 0 {
@@ -197,18 +200,22 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 		last = max(last, other.last)
 	}
 	// What was charged may be of several moments, and what was taken before a reset may be given
-	// back to the bucket after it, from the same sixteenth of the period.
-	if a.kind() == fluxgate.SlidingWindow && (b.Fallback || r.takenBeforeReset(b)) {
+	// back to the bucket after it: from the same sixteenth of the period, or if a quota of other
+	// gateways ends at the same time.
+	reset := r.takenBeforeReset(f, b)
+	if a.kind() == fluxgate.SlidingWindow && (b.Fallback || reset) || a.kind() == fluxgate.Quota && reset && r.set(b).mixed {
 		a.open = true
 		return new(big.Rat), scaled
 	}
 	return a.giveBack(r.tokens(b, j, b.Cost), scaled, b.TakenAt, due, last)
 }
 
-// takenBeforeReset reports whether a reset has filled the bucket since a take that is settled.
-func (r *replay) takenBeforeReset(b *BucketFact) bool {
+// takenBeforeReset reports whether a reset or a loss has filled the bucket since a take that is
+// settled now.
+func (r *replay) takenBeforeReset(settled *Fact, b *BucketFact) bool {
 	return slices.ContainsFunc(r.facts, func(f Fact) bool {
-		return f.Kind == StoreReset && (f.Rule == "" || f.Rule == b.Rule) && f.Clock >= b.TakenAt
+		fills := f.Kind == StoreEmptied || f.Kind == StoreReset && (f.Rule == "" || f.Rule == b.Rule)
+		return fills && f.Clock >= b.TakenAt && f.At <= settled.At
 	})
 }
 
