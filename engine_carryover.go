@@ -57,7 +57,7 @@ type localUse struct {
 	began []time.Duration
 	// owed is what to charge each band besides, in units: of token buckets what was granted
 	// under other shares, where tokens take another time to come back, and of other kinds what
-	// settlements moved more than in the band that they moved least.
+	// overdrafts and settlements moved more than in the band that they moved least.
 	owed []int64
 	// tokens is how many the fallback has granted since then, and back how many of all that
 	// it has ever granted were given back since then.
@@ -108,6 +108,11 @@ func (c *carryover) took(d *Demand, bands []ExactBand, r *Result, held bool) (st
 	}
 	u.local, u.leaving = d.Bands, u.leaving && held
 	u.tokens += r.Granted
+	for i := range bands {
+		if bands[i].Kind != bucket.TokenBucket {
+			u.owed[i] += (debited(d, r, i) - r.Granted) * bands[i].Unit
+		}
+	}
 	c.pending.Add(r.Granted)
 	return c.start()
 }
@@ -117,10 +122,19 @@ func fullBefore(d *Demand, r *Result) []time.Duration {
 	before := make([]time.Duration, len(d.Bands))
 	for i := range d.Bands {
 		// How long these tokens take to come back.
-		cost := time.Duration(d.Bands[i].FullAfter(r.Granted*d.Bands[i].Unit, 0)) * time.Microsecond
+		cost := time.Duration(d.Bands[i].FullAfter(debited(d, r, i)*d.Bands[i].Unit, 0)) * time.Microsecond
 		before[i] = max(0, r.Bands[i].FullAfter-cost)
 	}
 	return before
+}
+
+// debited is how many tokens a take took from band i. An overdraft takes its cost from each
+// band whose debt is not the largest, and Granted is the least of all bands.
+func debited(d *Demand, r *Result, i int) int64 {
+	if b := &d.Bands[i]; d.Overdraft && r.Bands[i].Owed*b.Unit < b.Max-b.Limit {
+		return d.Cost
+	}
+	return r.Granted
 }
 
 // sameNumbers reports whether two versions of a band are equal but for the time.

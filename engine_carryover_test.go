@@ -589,6 +589,34 @@ func TestCarryover_ChargesOtherShares(t *testing.T) {
 	}
 }
 
+// An overdraft is charged what it took from each band, also if another band has its largest
+// debt and nothing was granted.
+func TestCarryover_Overdraft(t *testing.T) {
+	quota := fluxgate.Band{Label: "quota", Kind: fluxgate.Quota, Capacity: 100, Period: "day"}
+	larger := fluxgate.Band{Label: "larger", Kind: fluxgate.Quota, Capacity: 1_000, Period: "day"}
+	tokens := fluxgate.Band{Label: "tokens", Capacity: 1_000, Refill: 24 * time.Hour}
+	for _, gateways := range [][]int64{{1}, {1, 2}} {
+		t.Run(fmt.Sprint(gateways), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, 1, fluxgate.Rule{ID: "r", Overdraft: true, Bands: []fluxgate.Band{quota, larger, tokens}})
+				g := f.gateways[0]
+				g.check(fluxgate.Request{Cost: 200})
+				f.store.away(errNotSent)
+				for _, n := range gateways {
+					f.store.gateways.Store(n)
+					g.check(fluxgate.Request{Cost: 30})
+				}
+				f.back(0)
+				time.Sleep(5 * time.Second)
+				left, want := g.left(fluxgate.Request{}), int64(800-30*len(gateways))
+				if left["r.larger"] != want || left["r.tokens"] != want {
+					t.Errorf("left %v, want %d", left, want)
+				}
+			})
+		})
+	}
+}
+
 // One request under three rules, each with another failure mode.
 func TestCarryover_AllModesInOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -115,7 +115,7 @@ func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan plan,
 	for k, i := range indices {
 		v.outcome.Results[i] = out.Results[k]
 		v.outcome.Results[i].Source = FromFallback
-		if out.Results[k].Granted > 0 && !v.peek {
+		if (out.Results[k].Granted > 0 || demands[k].Overdraft) && !v.peek {
 			if e.carryover.took(&demands[k], v.rules[i].bands, &out.Results[k], held&(1<<i) != 0) {
 				time.AfterFunc(chargeEvery, e.chargeStore)
 			}

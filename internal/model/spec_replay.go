@@ -15,7 +15,7 @@ func (r *replay) charge(f *Fact, d *demand) {
 			continue
 		}
 		asked, least := tokensOf(&d.Exact[i], a.band, d.Cost), new(big.Rat)
-		if left, _ := a.left(); left.Sign() > 0 {
+		if left, _ := r.leftTo(d, i); left.Sign() > 0 {
 			least.Sub(lesser(asked, left), chargeRounding)
 		}
 		if cut := new(big.Rat).Sub(asked, tokensOf(&d.Exact[i], a.band, d.Granted)); cut.Sign() > 0 {
@@ -31,17 +31,32 @@ func (r *replay) charge(f *Fact, d *demand) {
 			continue
 		}
 		tokens := tokensOf(&d.Exact[i], a.band, d.Granted)
-		_, left := a.left()
+		_, left := r.leftTo(d, i)
 		if !a.open && !d.set.wrong && tokens.Cmp(left) > 0 {
 			d.set.wrong = true
 			r.violate(LineCharge, f.At, "bucket %s was charged %s tokens in %s, which has %s: a charge is never debt", d.Bucket, tokens.FloatString(3), a.Name(), left.FloatString(3))
 		}
 		a.take(tokens, 0)
+		if a.band != r.bandOf(d.Rule, &d.Exact[i]) {
+			d.set.changes++ // of what is full, it may have begun another version
+		}
 	}
 	r.commit(f, d, d.Granted > 0)
 	if d.Granted > 0 {
 		d.set.since = append(d.set.since, LineCharge)
 	}
+}
+
+// leftTo is what view i of a demand has left, at least and at most, to the capacity that the
+// gateway knows.
+func (r *replay) leftTo(d *demand, i int) (least, most *big.Rat) {
+	a := d.views[i]
+	least, most = a.left()
+	if numbers := r.bandOf(d.Rule, &d.Exact[i]); numbers != nil {
+		difference := whole(numbers.Capacity - a.Capacity)
+		return new(big.Rat).Add(least, difference), new(big.Rat).Add(most, difference)
+	}
+	return least, most
 }
 
 // cut notes what a band could not be charged: it was empty.
@@ -104,6 +119,7 @@ func (r *replay) settle(f *Fact) {
 			r.wrote(set, id, set.accounts[id], a, f)
 			set.accounts[id] = a
 		}
+		set.written(f.Clock)
 		set.adopt(f.Clock)
 		if got := r.tokens(b, 0, b.Returned+b.Charged); !set.wrong && (got.Cmp(r.rounded(b, least)) < 0 || got.Cmp(most) > 0) {
 			set.wrong = true
@@ -149,8 +165,8 @@ func (r *replay) rest(f *Fact, b *BucketFact) int64 {
 // settleIn settles a take in one band. What the contract does not say is open.
 func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64) (least, most *big.Rat) {
 	switch {
-	case rest < 0 && a.kind() == fluxgate.TokenBucket && r.bandOf(b.Rule, &b.Exact[j]) != a.band:
-		a.open = true // in proportion or not
+	case rest < 0 && a.kind() == fluxgate.TokenBucket && (a.open || r.bandOf(b.Rule, &b.Exact[j]) != a.band):
+		a.open = true // in proportion or not, and there may be a record of the other version alone
 		return new(big.Rat), r.tokens(b, j, -rest)
 	case rest < 0:
 		debt := a.debt()
@@ -184,18 +200,22 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 		last = max(last, other.last)
 	}
 	// What was charged may be of several moments. What was taken before a reset or before the
-	// clock stepped back may come from takes after that, of the same sixteenth of the period.
-	if a.kind() == fluxgate.SlidingWindow && (b.Fallback || r.takenBeforeReset(b) || r.steppedBackSince(f.Check)) {
+	// clock stepped back may come from takes after that, of the same sixteenth of the period, or
+	// of a quota of other gateways that ends at the same time.
+	reset := r.takenBeforeReset(f, b)
+	if a.kind() == fluxgate.SlidingWindow && (b.Fallback || reset || r.steppedBackSince(f.Check)) || a.kind() == fluxgate.Quota && reset && r.set(b).mixed {
 		a.open = true
 		return new(big.Rat), scaled
 	}
 	return a.giveBack(r.tokens(b, j, b.Cost), scaled, b.TakenAt, due, last)
 }
 
-// takenBeforeReset reports whether a reset has filled the bucket since a take that is settled.
-func (r *replay) takenBeforeReset(b *BucketFact) bool {
+// takenBeforeReset reports whether a reset or a loss has filled the bucket since a take that is
+// settled now.
+func (r *replay) takenBeforeReset(settled *Fact, b *BucketFact) bool {
 	return slices.ContainsFunc(r.facts, func(f Fact) bool {
-		return f.Kind == StoreReset && (f.Rule == "" || f.Rule == b.Rule) && f.Clock >= b.TakenAt
+		fills := f.Kind == StoreEmptied || f.Kind == StoreReset && (f.Rule == "" || f.Rule == b.Rule)
+		return fills && f.Clock >= b.TakenAt && f.At <= settled.At
 	})
 }
 
@@ -223,7 +243,6 @@ func (r *replay) extend(f *Fact) {
 		b := &f.Buckets[i]
 		set := r.set(b)
 		known = known && !set.wrong
-		some := false
 		for j := range b.Exact {
 			a := set.accounts[accountOf(&b.Exact[j])]
 			if numbers := r.bandOf(b.Rule, &b.Exact[j]); numbers == nil || numbers.kind() != fluxgate.Concurrency {
@@ -238,19 +257,9 @@ func (r *replay) extend(f *Fact) {
 				renewed := newSlot(f.Clock, b.Exact[j].Period)
 				renewed.until = max(s.until, renewed.until)
 				a.slots[b.Holder] = renewed
-				some = true
 			}
 		}
-		for _, a := range set.accounts { // it adopts the clock
-			if f.Clock < a.at {
-				a.advance(f.Clock, a.edges)
-			}
-		}
-		for j := range b.Exact { // it is written with the new time
-			if a := set.accounts[accountOf(&b.Exact[j])]; some && a != nil {
-				a.advance(f.Clock, b.Exact[j].Edges)
-			}
-		}
+		set.adopt(f.Clock)
 	}
 	if known && f.SlotsHeld != all {
 		r.violate(LineSlots, f.At, "request %d holds all its slots: %t, and the store says %t", f.Check, all, f.SlotsHeld)

@@ -176,9 +176,10 @@ func (r *replay) view(set *bucketSet, b *BucketFact, e *fluxgate.ExactBand, f *F
 	}
 	a = a.clone()
 	a.open, a.renamed = a.open || a.renamed, false
-	if a.band != numbers && f.Charge && numbers.kind() == fluxgate.TokenBucket && a.kind() == fluxgate.TokenBucket {
+	if kind := a.kind(); a.band != numbers && f.Charge && numbers.kind() == kind && (kind == fluxgate.TokenBucket || kind == fluxgate.SlidingWindow) {
+		// A charge debits the version that there is: a token bucket in proportion.
 		a.advance(f.Clock, e.Edges)
-		a.open = true // a charge debits the version that there is, in proportion
+		a.open = a.open || kind == fluxgate.TokenBucket
 		return a
 	}
 	if a.band != numbers {
@@ -323,7 +324,20 @@ func (r *replay) commit(f *Fact, d *demand, taken bool) {
 		r.wrote(d.set, id, before, a, f)
 		d.set.accounts[id] = a
 	}
+	if taken {
+		d.set.written(f.Clock)
+	}
 	d.set.adopt(f.Clock)
+}
+
+// written brings the token buckets to the time of a write, which a set has in common: those that
+// a call does not ask for count from there too.
+func (set *bucketSet) written(clock int64) {
+	for _, a := range set.accounts {
+		if a.kind() == fluxgate.TokenBucket {
+			a.advance(clock, a.edges)
+		}
+	}
 }
 
 // adopt follows a clock that has stepped back, which every call does that names the set.

@@ -1,7 +1,9 @@
 package model
 
 import (
+	"cmp"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -41,11 +43,7 @@ func (s *spec) checkUsed() {
 		}
 	}
 	all := map[string]*usage{}
-	for i := range s.facts {
-		f := &s.facts[i]
-		if f.Kind != Decided || f.Err != nil {
-			continue
-		}
+	for _, f := range s.decisionsByTake() {
 		for j := range f.Rules {
 			r := &f.Rules[j]
 			exact, err := r.Rule.Bands[0].Exact(0)
@@ -63,16 +61,37 @@ func (s *spec) checkUsed() {
 	}
 }
 
+// decisionsByTake are the decisions in the order of their takes.
+func (s *spec) decisionsByTake() (decisions []*Fact) {
+	for i := range s.facts {
+		if f := &s.facts[i]; f.Kind == Decided && f.Err == nil {
+			decisions = append(decisions, f)
+		}
+	}
+	slices.SortStableFunc(decisions, func(a, b *Fact) int { return cmp.Compare(a.taken(), b.taken()) })
+	return decisions
+}
+
+// taken is when a request had its tokens: one that waits for a rule has those of the others
+// before it is admitted.
+func (f *Fact) taken() time.Duration {
+	if !f.Allowed {
+		return f.At
+	}
+	return f.At - f.Held
+}
+
 // note notes a decision, and checks a refusal.
 func (u *usage) note(s *spec, f *Fact, r *RuleFact) {
-	if u.used.Sub(u.used, regained(&u.band.Band, f.At-u.at)); u.used.Sign() < 0 {
+	at := f.taken()
+	if u.used.Sub(u.used, regained(&u.band.Band, at-u.at)); u.used.Sign() < 0 {
 		u.used = new(big.Rat)
 	}
-	u.at = f.At
+	u.at = at
 	switch {
 	case f.Allowed && r.Granted > 0:
 		u.used.Add(u.used, whole(r.Granted))
-		u.peaks = append(u.peaks, peak{f.At, new(big.Rat).Set(u.used)})
+		u.peaks = append(u.peaks, peak{at, new(big.Rat).Set(u.used)})
 		u.admitted += r.Granted
 	case r.Status == fluxgate.Rejected && r.Rule.Mode != fluxgate.ModeShadow && r.Cost <= u.band.Capacity:
 		u.refused(s, f, r)

@@ -132,8 +132,8 @@ func (s *Store) extend(t *fluxgate.Taken) bool {
 	var view bucket.View
 	e.look(t.Bands, now, &view)
 	held := view.Extend(t.Bands, t.Holder)
-	if held {
-		shard.write(e, id, &t.Key, t.Bands, &view)
+	if held && e != nil { // the other bands stay: the rule may have other numbers now
+		e.full = e.state.At + e.state.FullAfter()
 	}
 	return held
 }

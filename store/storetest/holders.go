@@ -15,6 +15,7 @@ var holderChecks = []Check{
 	{"concurrency takes the slot of a lost holder back after its hold", concurrencyLostHolder},
 	{"concurrency keeps a slot that is renewed, and renews no lost one", concurrencyExtend},
 	{"concurrency renews the other slots of a request that has lost one", concurrencyLostInPart},
+	{"concurrency is renewed and other bands stay as they are", concurrencyExtendAlone},
 	{"concurrency of a request that is refused is not held", concurrencyRefused},
 	{"concurrency takes slots back when the clock has stepped back", concurrencyClockStepsBack},
 	{"concurrency does not bind a demand without a holder", concurrencyWithoutHolder},
@@ -118,6 +119,32 @@ func concurrencyExtend(t testing.TB, b Backend) {
 		t.Error("a slot that was lost is renewed")
 	}
 	f.mustTake(again(d))
+}
+
+// concurrencyExtendAlone: the receipt may have a shorter window than the rule has now, and what
+// the longer one counts would be lost.
+func concurrencyExtendAlone(t testing.TB, b Backend) {
+	f := newFixture(t, b)
+	extender, ok := b.Store.(fluxgate.Extender)
+	if !ok {
+		t.Fatal("the store is no Extender")
+	}
+	window := fluxgate.Band{Label: "window", Kind: fluxgate.SlidingWindow, Capacity: 3, Refill: 16 * time.Second}
+	slots := fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 5, Hold: time.Minute}
+	short := again(f.demand(1, window, slots))
+	receipt := fluxgate.NewReceipt([]fluxgate.Demand{short}, f.mustTake(short))
+	long := again(short)
+	window.Refill = time.Hour
+	long.Bands = f.bands(window, slots)
+	f.mustTake(long)
+	f.Advance(10 * time.Second)
+	if !extended(f, extender, receipt)[0] {
+		t.Error("a slot was lost before its hold")
+	}
+	f.Advance(2 * time.Minute)
+	if left := f.remaining(long); left != 1 {
+		t.Errorf("%d tokens are left in the window, want 1", left)
+	}
 }
 
 func extended(f *fixture, extender fluxgate.Extender, receipt *fluxgate.Receipt) []bool {

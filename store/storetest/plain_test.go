@@ -412,9 +412,12 @@ func (p *plain) Extend(_ context.Context, receipt *fluxgate.Receipt) (held []boo
 		if p.is("renews lost slots") && !v.Extend(t.Bands, t.Holder) {
 			v.Holder = t.Holder
 			v.Take(t.Bands, 1)
+			p.write(t.Key, t.Bands, v)
 		}
 		held = append(held, v.Extend(t.Bands, t.Holder))
-		p.write(t.Key, t.Bands, v)
+		if p.is("writes all bands to renew slots") {
+			p.write(t.Key, t.Bands, v)
+		}
 		if p.is("stops at a lost slot") && slices.Contains(held, false) {
 			return make([]bool, len(receipt.Takes)), nil
 		}

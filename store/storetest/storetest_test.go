@@ -89,6 +89,7 @@ var faults = map[string]string{
 	"never takes slots back":                    "concurrency takes the slot of a lost holder back after its hold",
 	"renews lost slots":                         "concurrency keeps a slot that is renewed, and renews no lost one",
 	"stops at a lost slot":                      "concurrency renews the other slots of a request that has lost one",
+	"writes all bands to renew slots":           "concurrency is renewed and other bands stay as they are",
 	"counts slots of refused requests":          "concurrency of a request that is refused is not held",
 	"waits for a clock that stepped back":       "concurrency takes slots back when the clock has stepped back",
 	"reads and writes apart":                    "concurrent callers get the capacity and not a token more",
