@@ -159,10 +159,7 @@ func (s *State) Store(bands []Band, v *View) {
 		return
 	}
 	s.At, s.Hold = v.Now, v.Hold
-	if cap(s.Slots) < len(bands) {
-		s.Slots = make([]Slot, len(bands))
-	}
-	s.Slots = s.Slots[:len(bands)]
+	s.Slots = slices.Grow(s.Slots[:0], len(bands))[:len(bands)]
 	for i := range bands {
 		s.Slots[i] = v.slot(bands, i)
 	}
@@ -222,9 +219,7 @@ func (s *State) keep(bands []Band, v *View) []Slot {
 
 // debit adds what another version of the band has taken, up to an empty bucket.
 func (s *Slot) debit(units int64) {
-	if units > 0 {
-		s.Used = max(s.Used, min(s.Limit, s.Used+units))
-	}
+	s.Used = max(s.Used, min(s.Limit, s.Used+units))
 }
 
 // Adopt follows a clock that has stepped back behind the state: no time has
@@ -255,7 +250,7 @@ func (s *Slot) bring(at, now int64) {
 		}
 	case Concurrency:
 		if now < at {
-			s.Steps.Holders.shift(now - at)
+			s.Steps = &Steps{Holders: s.Steps.Holders.shifted(now - at)}
 		}
 	case Quota: // its end is a moment of the calendar
 	}
