@@ -104,6 +104,8 @@ func TestHolders_Price(t *testing.T) {
 	if s.View(bands, start, &v); v.Levels[0] != 0 || v.Steps[0].First != 0 || v.Steps[0].Last != 0 || v.Levels[1] != 50 {
 		t.Errorf("levels %v, ends %d and %d without a holder", v.Levels[:2], v.Steps[0].First, v.Steps[0].Last)
 	}
+	s.Adopt(start - 1) // nobody has an end that moves
+	s.View(bands, start, &v)
 	for i := range 2 {
 		v.Holder = HolderID{byte(i + 1)}
 		if wait := v.WaitOf(bands, 0, 7); wait != 0 {
@@ -132,6 +134,14 @@ func TestHolders_Price(t *testing.T) {
 	}
 	if !Affordable(bands, 100) || Affordable(bands, 101) {
 		t.Error("what is affordable follows from the slots")
+	}
+	// A slot comes back once, and not when it has ended anyway.
+	settle := func(id byte, at int64) (changed bool) {
+		_, changed = s.Settle(bands, Booking{Cost: 7, At: start, Holder: HolderID{id}}, 7, at)
+		return changed
+	}
+	if !settle(1, start+1) || settle(1, start+1) || settle(2, start+3*second) {
+		t.Error("a slot came back twice")
 	}
 	// Nothing is left of slots that have ended.
 	if s.View(bands, start+3*second, &v); v.Levels[0] != 0 || v.Steps[0].First != 0 || v.Steps[0].Last != 0 {

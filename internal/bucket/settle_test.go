@@ -60,32 +60,35 @@ func TestSettle_TwoVersions(t *testing.T) {
 		booked        Booking
 		actual        int64
 		hold          int64
-		usedBefore    int64 // of the old version, else 84
+		before        []int64 // what is used at 1010, else 28 and 84
 		tokens        int64
 		current, kept int64
 	}{
 		// At 1012 the levels are 26 and 76. Of the 90 of the old version 48 have come back.
 		// When the current began, 50 were left of them, which are 16, and 10 came back since the take.
-		{"what has come back does not come back again", old, Booking{Cost: 9, At: 1000}, 4, 0, 0, 4, 26 - (16 + 10 - 12), 76 - (90 - 48)},
-		{"a part", old, Booking{Cost: 9, At: 1000}, 7, 0, 0, 2, 26 - 6, 76 - 20},
-		{"less than a token", old, Booking{Cost: 9, At: 1000}, 8, 0, 0, 1, 26 - 3, 76 - 10},
-		{"until the last request that waits", old, Booking{Cost: 9, At: 1000}, 4, 3, 0, 3, 26 - (16 + 10 - 13), 76 - (90 - 52)},
-		{"due later", old, Booking{Cost: 9, At: 1000, Due: []int64{1005}}, 4, 0, 0, 5, 26 - 16, 76 - 50},
-		{"taken after they split", old, Booking{Cost: 9, At: 1010}, 4, 0, 0, 5, 26, 76 - 50},
-		{"taken in the future, because the clock stepped back", old, Booking{Cost: 9, At: 1013}, 4, 0, 0, 0, 28, 84},
-		{"nothing to correct", old, Booking{Cost: 9, At: 1000}, 9, 0, 0, 0, 28, 84},
-		{"a take of the current version", current, Booking{Cost: 1, At: 1010}, 0, 0, 0, 0, 26 - 9, 76},
-		{"a version that is gone", third, Booking{Cost: 9, At: 1000}, 4, 0, 0, 0, 28, 84},
-		{"charged", old, Booking{Cost: 9, At: 1000}, 10, 0, 0, -1, 26 + 4, 76 + 10},
-		{"charged to the largest debt, the other to its limit", old, Booking{Cost: 9, At: 1000}, 29, 0, 0, -12, 33, 200},
-		{"charged by the other alone", old, Booking{Cost: 9, At: 1000}, 10, 0, 208, 0, 26 + 4, 200},
-		{"charged by the current version", current, Booking{Cost: 1, At: 1010}, 2, 0, 0, -1, 26 + 11, 76 + 24},
-		{"charged to a version that is gone", third, Booking{Cost: 9, At: 1000}, 11, 0, 0, -2, 33, 76 + 20},
+		{"what has come back does not come back again", old, Booking{Cost: 9, At: 1000}, 4, 0, nil, 4, 26 - (16 + 10 - 12), 76 - (90 - 48)},
+		{"a part", old, Booking{Cost: 9, At: 1000}, 7, 0, nil, 2, 26 - 6, 76 - 20},
+		{"less than a token", old, Booking{Cost: 9, At: 1000}, 8, 0, nil, 1, 26 - 3, 76 - 10},
+		{"until the last request that waits", old, Booking{Cost: 9, At: 1000}, 4, 3, nil, 3, 26 - (16 + 10 - 13), 76 - (90 - 52)},
+		{"due later", old, Booking{Cost: 9, At: 1000, Due: []int64{1005}}, 4, 0, nil, 5, 26 - 16, 76 - 50},
+		{"taken after they split", old, Booking{Cost: 9, At: 1010}, 4, 0, nil, 5, 26, 76 - 50},
+		{"taken in the future, because the clock stepped back", old, Booking{Cost: 9, At: 1013}, 4, 0, nil, 0, 28, 84},
+		{"nothing to correct", old, Booking{Cost: 9, At: 1000}, 9, 0, nil, 0, 28, 84},
+		{"a take of the current version", current, Booking{Cost: 1, At: 1010}, 0, 0, nil, 0, 26 - 9, 76},
+		{"a version that is gone", third, Booking{Cost: 9, At: 1000}, 4, 0, nil, 0, 28, 84},
+		{"charged", old, Booking{Cost: 9, At: 1000}, 10, 0, nil, -1, 26 + 4, 76 + 10},
+		{"charged to the largest debt, the other to its limit", old, Booking{Cost: 9, At: 1000}, 29, 0, nil, -12, 33, 200},
+		{"charged by the other alone", old, Booking{Cost: 9, At: 1000}, 10, 0, []int64{28, 208}, 0, 26 + 4, 200},
+		{"charged by the current version", current, Booking{Cost: 1, At: 1010}, 2, 0, nil, -1, 26 + 11, 76 + 24},
+		{"charged to a version that is gone", third, Booking{Cost: 9, At: 1000}, 11, 0, nil, -2, 33, 76 + 20},
+		{"one unit of the other alone", old, Booking{Cost: 9, At: 1000}, 4, 0, []int64{3, 8}, 0, 0, 0},
+		{"nothing is used any more", old, Booking{Cost: 9, At: 1000}, 4, 0, []int64{2, 8}, 0, 2, 8},
+		{"nothing more can be charged", old, Booking{Cost: 9, At: 1000}, 10, 0, []int64{35, 208}, 0, 35, 208},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, _, _ := twoVersions(t)
-			if c.usedBefore > 0 {
-				s.Slots[1].Used = c.usedBefore
+			for k, units := range c.before {
+				s.Slots[k].Used = units
 			}
 			s.Hold = c.hold
 			// Slots of another band, and of the same id that counts otherwise, stay as they are.

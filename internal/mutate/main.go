@@ -48,8 +48,8 @@ var targets = []struct {
 	{"engine_charge.go", []string{". -test.short -test.run Carryover|Settle", ". -test.short"}},
 	{"engine_wait.go", []string{". -test.short -test.run Wait", ". -test.short"}},
 	{"store/redisstore/lua/[dk]*.lua", []string{
-		"./store/redisstore -test.run ^TestScript_AgreesWithGo_NoRace$ -redisstore.steps 2000",
-		"./store/redisstore -test.run ^TestScript_AgreesWithGo_NoRace$ -redisstore.steps 20000",
+		"./store/redisstore -test.run ^TestScript_(AgreesWithGo|Slots)_NoRace$ -redisstore.steps 2000",
+		"./store/redisstore -test.run ^TestScript_(AgreesWithGo|Slots)_NoRace$ -redisstore.steps 20000",
 		"./store/redisstore -test.run Script|^TestConformance_Standalone$",
 	}},
 }
