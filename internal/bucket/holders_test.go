@@ -116,6 +116,9 @@ func TestHolders_Price(t *testing.T) {
 			t.Errorf("%d slots are held for %d µs after request %d", v.Levels[0], v.FullAfterOf(bands, 0), i)
 		}
 	}
+	if v.Holder = (HolderID{3}); v.WaitOf(bands, 0, 1) != 1 {
+		t.Errorf("waits %d µs for those who came at the same moment, want 1", v.WaitOf(bands, 0, 1))
+	}
 	s.Store(bands, &v)
 	s.View(bands, start, &v)
 	for _, c := range []struct {

@@ -114,13 +114,26 @@ func (s *State) find(bands []Band, i int) (slot int, own bool) {
 			found = k
 		}
 	}
-	if found >= 0 || i >= len(s.Slots) || b.Kind == Concurrency {
+	k := s.place(bands, i)
+	if found >= 0 || k >= len(s.Slots) || b.Kind == Concurrency {
 		return found, false
 	}
-	if other := &s.Slots[i]; other.Since > 0 || other.Kind == Concurrency || slices.ContainsFunc(bands, func(b Band) bool { return b.ID == other.ID }) {
+	if other := &s.Slots[k]; other.Since > 0 || slices.ContainsFunc(bands, func(b Band) bool { return b.ID == other.ID }) {
 		return -1, false
 	}
-	return i, s.Slots[i].isOf(b)
+	return k, s.Slots[k].isOf(b)
+}
+
+// place is the slot at the position of band i. The concurrency band does not count, of which
+// there is at most one: Redis has its slots elsewhere.
+func (s *State) place(bands []Band, i int) int {
+	if slices.ContainsFunc(bands[:i], func(b Band) bool { return b.Kind == Concurrency }) {
+		i--
+	}
+	if k := slices.IndexFunc(s.Slots, func(other Slot) bool { return other.Kind == Concurrency }); k >= 0 && k <= i {
+		i++
+	}
+	return i
 }
 
 // isOf reports whether a slot is measured as the band is: for a token bucket with the same

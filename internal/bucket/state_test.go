@@ -99,7 +99,8 @@ func TestFind_Holders(t *testing.T) {
 		{"as written", []Band{slots, tokens}, []int64{1, 20}},
 		{"in another order", []Band{tokens, slots}, []int64{20, 1}},
 		{"with another label", []Band{tokens, renamed}, []int64{20, 1}},
-		{"a band with a new label at their place", []Band{{ID: 8, Tick: 1, Unit: 10, Rate: 4, Limit: 100, Max: 200}, slots}, []int64{0, 1}},
+		{"before them, a band with a new label", []Band{{ID: 8, Tick: 1, Unit: 10, Rate: 4, Limit: 100, Max: 200}, slots}, []int64{20, 1}},
+		{"behind them, a band with a new label", []Band{slots, {ID: 8, Tick: 1, Unit: 10, Rate: 4, Limit: 100, Max: 200}}, []int64{1, 20}},
 		{"a band with their label", []Band{{ID: 3, Tick: 1, Unit: 10, Rate: 4, Limit: 100, Max: 200}, tokens}, []int64{0, 20}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -109,6 +110,30 @@ func TestFind_Holders(t *testing.T) {
 				t.Errorf("levels %v, want %v", v.Levels[:len(c.bands)], c.want)
 			}
 		})
+	}
+}
+
+// A band with another label continues the slot at its place, wherever the concurrency band is,
+// and where its slots are stored elsewhere.
+func TestFind_PlaceBesideHolders(t *testing.T) {
+	slots, tokens, other := slotsOf(t, 3, 2, time.Minute), numbered(10, 4, 100), numbered(7, 4, 100)
+	other.ID = 2
+	renamed, both := tokens, other
+	renamed.ID, both.ID = 8, 9
+	elsewhere := State{At: start}
+	var v View
+	elsewhere.View([]Band{tokens, other}, start, &v)
+	v.Take([]Band{tokens, other}, 2)
+	elsewhere.Store([]Band{tokens, other}, &v)
+	within := State{At: start, Slots: []Slot{elsewhere.Slots[0], {ID: 3, Kind: Concurrency, Steps: &Steps{}}, elsewhere.Slots[1]}}
+	for _, bands := range [][]Band{{slots, renamed, both}, {renamed, slots, both}, {renamed, both, slots}} {
+		for name, s := range map[string]*State{"elsewhere": &elsewhere, "within": &within} {
+			s.View(bands, start, &v)
+			got := slices.Clone(v.Levels[:3])
+			if slices.Sort(got); !slices.Equal(got, []int64{0, 14, 20}) {
+				t.Errorf("%s: levels %v of bands %d, %d, %d", name, v.Levels[:3], bands[0].ID, bands[1].ID, bands[2].ID)
+			}
+		}
 	}
 }
 
@@ -149,6 +174,37 @@ func TestStore_ReplacesShared(t *testing.T) {
 	take(&s, share, 1, start)
 	if len(s.Slots) != 1 || s.Slots[0].Used != 25+5 || s.Slots[0].Shared {
 		t.Errorf("slots %+v", s.Slots)
+	}
+}
+
+// A band that is not asked for is kept, also if another one with its numbers is. How many are
+// kept is bounded.
+func TestStore_KeepsOthers(t *testing.T) {
+	named := func(id uint32) Band {
+		b := band(t, 100, 1, time.Hour)
+		b.ID = id
+		return b
+	}
+	var s State
+	var v View
+	for _, ids := range [][]uint32{{1, 2}, {2, 3}} {
+		bands := []Band{named(ids[0]), named(ids[1])}
+		s.View(bands, start, &v)
+		v.Take(bands, 1)
+		s.Store(bands, &v)
+	}
+	if len(s.Slots) != 3 || s.Slots[2].ID != 1 || s.Slots[2].Used != named(1).Unit {
+		t.Errorf("slots %+v", s.Slots)
+	}
+	for id := range uint32(40) {
+		bands := []Band{band(t, 200+int64(id), 1, time.Hour)} // other numbers
+		bands[0].ID = 100 + id
+		s.View(bands, start, &v)
+		v.Take(bands, 1)
+		s.Store(bands, &v)
+	}
+	if len(s.Slots) != 1+16 {
+		t.Errorf("%d slots are kept", len(s.Slots)-1)
 	}
 }
 

@@ -104,8 +104,12 @@ func TestView_OtherKind(t *testing.T) {
 			var s State
 			take(&s, c.stored, c.cost, start)
 			s.Slots[0].Shared = c.shared
-			if got, _, _ := levelAt(&s, c.asked, start+c.after*second); got != c.want {
+			got, _, full := levelAt(&s, c.asked, start+c.after*second)
+			if got != c.want {
 				t.Errorf("%d of %d units are used, want %d", got, c.asked.Limit, c.want)
+			}
+			if want := ceilDiv(got, c.asked.Rate); c.asked.Kind == TokenBucket && full != want {
+				t.Errorf("full after %d µs, want %d", full, want)
 			}
 		})
 	}
@@ -251,6 +255,12 @@ func TestQuota_PeriodEnds(t *testing.T) {
 	}
 	var s State
 	var v View
+	take(&s, quota, 90, start)
+	take(&s, lower, 0, start)
+	if level, _, _ := levelAt(&s, lower, start+60*second); level != 0 {
+		t.Errorf("%d used in the next period, though 100 were allowed in the former", level)
+	}
+	s = State{}
 	s.View([]Band{quota}, start, &v)
 	v.Overdraw([]Band{quota}, 150)
 	for cost, seconds := range map[int64]int64{0: 60, 50: 60, 51: 120, 100: 120} {

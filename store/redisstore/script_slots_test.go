@@ -235,3 +235,24 @@ func TestScript_Slots_NoRace(t *testing.T) {
 		}
 	}
 }
+
+// A limit with another label continues the record at its place, also behind the concurrency
+// band, whose slots are no record.
+func TestScript_LabelBehindSlots(t *testing.T) {
+	p := newProbe(t, openStore(t, testenv.SharedStandalone(t).URI(), Config{}))
+	slots := fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 5, Hold: time.Minute}
+	d := p.demand("rule", 2, slots, fluxgate.Band{Label: "before", Capacity: 3, Refill: 366 * 24 * time.Hour})
+	d.Holder[0] = 1
+	if out := p.take(d); !out.Admitted() {
+		t.Fatalf("rejected: %+v", out)
+	}
+	d.Bands = exactBands(t, slots, fluxgate.Band{Label: "after", Capacity: 3, Refill: 366 * 24 * time.Hour})
+	var out fluxgate.Outcome
+	if err := p.Peek(t.Context(), []fluxgate.Demand{d}, &out); err != nil || out.Results[0].Bands[1].Remaining != 1 || out.Admitted() {
+		t.Errorf("%+v, %v; want 1 left of 3", out.Results[0], err)
+	}
+	d.Cost = 1
+	if out := p.take(d); !out.Admitted() || out.Results[0].Bands[1].Remaining != 0 {
+		t.Errorf("%+v, want the last taken", out.Results[0])
+	}
+}

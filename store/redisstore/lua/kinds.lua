@@ -147,12 +147,13 @@ local function find(records, list, i)
       found = found or n
     end
   end
-  local r = records[i]
+  local place = b.place or i
+  local r = records[place]
   if found or not r or r.since then return found, false end
   for j = 1, list.count do
     if list[j].tag % 16777216 == r[1] % 16777216 then return nil, false end
   end
-  return i, is_of(r, b)
+  return place, is_of(r, b)
 end
 
 -- What a record has used, of what counts now.
