@@ -120,7 +120,10 @@ func play(r *rand.Rand, giveBack withdraw, overdrafts bool) (conforming bool, re
 
 // No interval hands out too many tokens, whatever is given back.
 func TestSettle_NoIntervalAboveLimit_NoRace(t *testing.T) {
-	const histories = 20_000
+	histories := 20_000
+	if testing.Short() {
+		histories = 1_000
+	}
 	var restored, cancelled int64
 	for seed := range uint64(histories) {
 		ok, back, of := play(rand.New(rand.NewPCG(seed, 7)), giveBackByRule, seed%2 == 1)

@@ -27,13 +27,16 @@ func (h *Holders) held(now int64) (count, first, last int64) {
 	return int64(len(h.until)), first, last
 }
 
-// shift moves all ends with a clock that stepped.
-func (h *Holders) shift(by int64) {
-	if h != nil {
-		for id := range h.until {
-			h.until[id] += by
-		}
+// shifted are the holders after their clock stepped.
+func (h *Holders) shifted(by int64) *Holders {
+	if h == nil {
+		return nil
 	}
+	moved := &Holders{until: make(map[HolderID]int64, len(h.until))}
+	for id, until := range h.until {
+		moved.until[id] = until + by
+	}
+	return moved
 }
 
 // price is what a cost takes from a band, in units. A request holds one slot whatever
@@ -64,13 +67,11 @@ func (v *View) hold(b *Band, i int) {
 }
 
 // release takes the slot of a holder back, and reports whether it had one.
-func (v *View) release(i int, id HolderID) bool {
-	holders := v.Steps[i].Holders
-	if holders == nil || holders.until[id] == 0 {
+func (h *Holders) release(id HolderID, now int64) bool {
+	if h == nil || h.until[id] <= now {
 		return false
 	}
-	delete(holders.until, id)
-	v.Levels[i]--
+	delete(h.until, id)
 	return true
 }
 

@@ -90,3 +90,64 @@ func TestPositiveAfter_Steps(t *testing.T) {
 		t.Errorf("a window has a token after %d µs, want %d", got, want)
 	}
 }
+
+// A request holds one slot, whatever it costs. One without a holder, or without a cost, holds
+// none and waits for none.
+func TestHolders_Price(t *testing.T) {
+	bands := []Band{slotsOf(t, 1, 2, 3*time.Second), numbered(10, 4, 1000)}
+	bands[1].ID = 2
+	var s State
+	var v View
+	s.View(bands, start, &v)
+	v.Take(bands, 5) // a demand without a holder
+	s.Store(bands, &v)
+	if s.View(bands, start, &v); v.Levels[0] != 0 || v.Steps[0].First != 0 || v.Steps[0].Last != 0 || v.Levels[1] != 50 {
+		t.Errorf("levels %v, ends %d and %d without a holder", v.Levels[:2], v.Steps[0].First, v.Steps[0].Last)
+	}
+	s.Adopt(start - 1) // nobody has an end that moves
+	s.View(bands, start, &v)
+	for i := range 2 {
+		v.Holder = HolderID{byte(i + 1)}
+		if wait := v.WaitOf(bands, 0, 7); wait != 0 {
+			t.Errorf("request %d waits %d µs", i, wait)
+		}
+		v.Take(bands, 7)
+		if v.Levels[0] != int64(i+1) || v.FullAfterOf(bands, 0) != 3*second {
+			t.Errorf("%d slots are held for %d µs after request %d", v.Levels[0], v.FullAfterOf(bands, 0), i)
+		}
+	}
+	if v.Holder = (HolderID{3}); v.WaitOf(bands, 0, 1) != 1 {
+		t.Errorf("waits %d µs for those who came at the same moment, want 1", v.WaitOf(bands, 0, 1))
+	}
+	s.Store(bands, &v)
+	s.View(bands, start, &v)
+	for _, c := range []struct {
+		name       string
+		holder     HolderID
+		cost, wait int64
+		grant      int64
+	}{
+		{"with a holder", HolderID{3}, 7, second, 1}, // at most a second
+		{"without a cost", HolderID{3}, 0, 0, 1},
+		{"without a holder", HolderID{}, 7, 0, 7},
+	} {
+		if v.Holder = c.holder; v.WaitOf(bands, 0, c.cost) != c.wait || v.Grant(bands, 1, 7) != c.grant {
+			t.Errorf("%s: waits %d µs and is granted %d, want %+v", c.name, v.WaitOf(bands, 0, c.cost), v.Grant(bands, 1, 7), c)
+		}
+	}
+	if !Affordable(bands, 100) || Affordable(bands, 101) {
+		t.Error("what is affordable follows from the slots")
+	}
+	// A slot comes back once, and not when it has ended anyway.
+	settle := func(id byte, at int64) (changed bool) {
+		_, changed = s.Settle(bands, Booking{Cost: 7, At: start, Holder: HolderID{id}}, 7, at)
+		return changed
+	}
+	if !settle(1, start+1) || settle(1, start+1) || settle(2, start+3*second) {
+		t.Error("a slot came back twice")
+	}
+	// Nothing is left of slots that have ended.
+	if s.View(bands, start+3*second, &v); v.Levels[0] != 0 || v.Steps[0].First != 0 || v.Steps[0].Last != 0 {
+		t.Errorf("%d slots until %d and %d", v.Levels[0], v.Steps[0].First, v.Steps[0].Last)
+	}
+}

@@ -11,14 +11,11 @@ func (s *Slot) level(at, now int64) int64 {
 // regain is what comes back in so many ticks, in units, up to MaxUnits, which
 // is more than any bucket can use: an idle year would overflow the product.
 func regain(rate, ticks int64) int64 {
-	if ticks <= 0 {
-		return 0
-	}
-	hi, lo := bits.Mul64(uint64(ticks), uint64(rate))
-	if hi != 0 || lo > MaxUnits {
+	hi, lo := bits.Mul64(uint64(max(0, ticks)), uint64(rate))
+	if hi != 0 {
 		return MaxUnits
 	}
-	return int64(lo)
+	return int64(min(lo, MaxUnits))
 }
 
 // ticks is how many ticks lie between two moments. It is the difference of two floors,
@@ -45,7 +42,7 @@ func (b *Band) carried(s *Slot, at, now int64) int64 {
 		used = s.level(at, now)
 	case Quota:
 		if s.Steps.End <= now {
-			used, written = 0, 0
+			used = 0
 		}
 	case Window:
 		used = s.Steps.usedAt(now)
@@ -156,8 +153,5 @@ func (b *Band) Owed(level int64) int64 {
 // from now: the bucket brought to the due tick, where it cannot be more than
 // full, taken from, and wound back.
 func (b *Band) book(level, cost, wait, now int64) int64 {
-	if wait > 0 {
-		level = max(level, regain(b.Rate, ticks(b.Tick, now, now+wait)))
-	}
-	return level + cost*b.Unit
+	return max(level, regain(b.Rate, ticks(b.Tick, now, now+wait))) + cost*b.Unit
 }

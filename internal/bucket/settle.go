@@ -90,14 +90,7 @@ type settling struct {
 // release takes the slot of the holder back, and reports whether it had one.
 func (w *settling) release(i int) bool {
 	k, _ := w.find(i)
-	if k < 0 {
-		return false
-	}
-	v := View{Now: w.At}
-	v.step(w.bands, i, &w.Slots[k], w.At)
-	had := v.release(i, w.booked.Holder)
-	w.Slots[k].Used = v.Levels[i]
-	return had
+	return k >= 0 && w.Slots[k].Steps.Holders.release(w.booked.Holder, w.At)
 }
 
 // refund gives tokens of the cost back to band i, and returns the units. It never creates

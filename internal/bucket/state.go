@@ -114,13 +114,26 @@ func (s *State) find(bands []Band, i int) (slot int, own bool) {
 			found = k
 		}
 	}
-	if found >= 0 || i >= len(s.Slots) || b.Kind == Concurrency {
+	k := s.place(bands, i)
+	if found >= 0 || k >= len(s.Slots) || b.Kind == Concurrency {
 		return found, false
 	}
-	if other := &s.Slots[i]; other.Since > 0 || other.Kind == Concurrency || slices.ContainsFunc(bands, func(b Band) bool { return b.ID == other.ID }) {
+	if other := &s.Slots[k]; other.Since > 0 || slices.ContainsFunc(bands, func(b Band) bool { return b.ID == other.ID }) {
 		return -1, false
 	}
-	return i, s.Slots[i].isOf(b)
+	return k, s.Slots[k].isOf(b)
+}
+
+// place is the slot at the position of band i. The concurrency band does not count, of which
+// there is at most one: Redis has its slots elsewhere.
+func (s *State) place(bands []Band, i int) int {
+	if slices.ContainsFunc(bands[:i], func(b Band) bool { return b.Kind == Concurrency }) {
+		i--
+	}
+	if k := slices.IndexFunc(s.Slots, func(other Slot) bool { return other.Kind == Concurrency }); k >= 0 && k <= i {
+		i++
+	}
+	return i
 }
 
 // isOf reports whether a slot is measured as the band is: a token bucket with the same
@@ -163,10 +176,7 @@ func (s *State) Store(bands []Band, v *View) {
 		return
 	}
 	s.At, s.Hold = v.Now, v.Hold
-	if cap(s.Slots) < len(bands) {
-		s.Slots = make([]Slot, len(bands))
-	}
-	s.Slots = s.Slots[:len(bands)]
+	s.Slots = slices.Grow(s.Slots[:0], len(bands))[:len(bands)]
 	for i := range bands {
 		s.Slots[i] = v.slot(bands, i)
 	}
@@ -230,9 +240,7 @@ func (s *State) keep(bands []Band, v *View) []Slot {
 
 // debit adds what another version of the band has taken, up to an empty bucket.
 func (s *Slot) debit(units int64) {
-	if units > 0 {
-		s.Used = max(s.Used, min(s.Limit, s.Used+units))
-	}
+	s.Used = max(s.Used, min(s.Limit, s.Used+units))
 }
 
 // Adopt follows a clock that has stepped back behind the state: no time has
@@ -263,7 +271,7 @@ func (s *Slot) bring(at, now int64) {
 		}
 	case Concurrency:
 		if now < at {
-			s.Steps.Holders.shift(now - at)
+			s.Steps = &Steps{Holders: s.Steps.Holders.shifted(now - at)}
 		}
 	case Quota: // its end is a moment of the calendar
 	}

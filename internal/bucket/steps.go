@@ -156,7 +156,7 @@ func (s *Steps) leaves(k int) int64 { return (s.Newest - int64(k) + windowSlots 
 
 // leavesLast is when no units of a window count any more.
 func (s *Steps) leavesLast() int64 {
-	return s.leaves(max(0, slices.IndexFunc(s.Counts[:], func(units int64) bool { return units > 0 })))
+	return s.leaves(slices.IndexFunc(s.Counts[:], func(units int64) bool { return units > 0 }))
 }
 
 // add takes units, or gives them back where negative, in the newest slot.
@@ -177,12 +177,12 @@ func (v *View) fits(b *Band, i int, most int64) int64 {
 		if level-steps.Largest <= most {
 			return steps.End - v.Now
 		}
-		return max(steps.End, b.EdgeAfter(steps.End)) - v.Now
+		return b.EdgeAfter(steps.End) - v.Now
 	}
 	if b.Kind == Concurrency {
 		return max(1, min(steps.First-v.Now, holdersRetry))
 	}
-	for k := windowSlots; k >= 0; k-- {
+	for k := windowSlots; k > 0; k-- {
 		if level -= steps.Counts[k]; level <= most {
 			return steps.leaves(k) - v.Now
 		}
@@ -228,7 +228,7 @@ func (v *View) giveBack(b *Band, i int, units, at, due int64) int64 {
 		return max(0, min(units, v.Levels[i]))
 	}
 	k := steps.Newest - at/steps.Length
-	if k < 0 || k > windowSlots {
+	if k > windowSlots {
 		return 0
 	}
 	units = min(units, steps.Counts[k])

@@ -9,7 +9,10 @@ import (
 // Two versions of a band take turns, and give back what they took: no interval sees more of
 // either than it would hand out alone.
 func TestStore_VersionsConform_NoRace(t *testing.T) {
-	const histories = 20_000
+	histories := 20_000
+	if testing.Short() {
+		histories = 1_000
+	}
 	var taken, refused, returned int64
 	for seed := range uint64(histories) {
 		r := rand.New(rand.NewPCG(seed, 11))

@@ -22,6 +22,11 @@ type mutant struct {
 	text       string
 }
 
+// apply is a file with the change.
+func (m mutant) apply(source []byte) []byte {
+	return slices.Concat(source[:m.start], []byte(m.text), source[m.end:])
+}
+
 // list collects the changes of a file.
 type list struct {
 	file    string

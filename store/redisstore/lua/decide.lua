@@ -104,7 +104,9 @@ for l = 1, list_count do
       elseif b.kind == CONCURRENCY then
         b.hold, pos = unpack_from('<d', input, pos)
         b.unit = 0 -- a request holds one slot, whatever it costs
+        list.slots = i
       end
+      b.place = list.slots and i - 1 or i -- the position without the concurrency band
     end
     list[i] = b
   end

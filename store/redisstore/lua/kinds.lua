@@ -147,12 +147,13 @@ local function find(records, list, i)
       found = found or n
     end
   end
-  local r = records[i]
+  local place = b.place or i
+  local r = records[place]
   if found or not r or r.since then return found, false end
   for j = 1, list.count do
     if list[j].tag % 16777216 == r[1] % 16777216 then return nil, false end
   end
-  return i, is_of(r, b)
+  return place, is_of(r, b)
 end
 
 -- What a record has used, of what counts now.
@@ -174,7 +175,6 @@ local function carried(b, r)
   local used, written = used_now(r), r.written or r[2]
   if b.kind ~= BUCKET and kind_of(r[1]) ~= BUCKET then return used end
   if r[3] <= 0 then return b.limit end
-  if kind_of(r[1]) == QUOTA then written = used end
   used = muldiv(used, b.limit, r[3], b.max)
   if b.kind ~= BUCKET then return used end
   written = muldiv(written, b.limit, r[3], b.max) - math.max(0, b.edge - floor((r.at or now) / b.tick)) * b.rate
@@ -359,7 +359,7 @@ end
 
 -- Debits what another version of a band has taken, up to an empty bucket.
 local function debit(r, units)
-  if units > 0 then r[2] = math.max(r[2], math.min(r[3], r[2] + units)) end
+  r[2] = math.max(r[2], math.min(r[3], r[2] + units))
 end
 
 -- Appends the records that a list does not ask for, given the new levels of its bands, which
@@ -438,7 +438,7 @@ local function give_back(b, view, units, taken_at, due)
     units = view[END] == due and math.max(0, math.min(units, view[2])) or 0
   else
     local n = view[NEWEST] - floor(taken_at / view[LENGTH])
-    if n < 0 or n > WINDOW_SLOTS then return 0 end
+    if n > WINDOW_SLOTS then return 0 end
     units = math.min(units, view[COUNTS + n])
     view[COUNTS + n] = view[COUNTS + n] - units
   end
