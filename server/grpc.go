@@ -18,7 +18,6 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/tap"
 
 	"github.com/fluxgate/fluxgate/internal/logthrottle"
 	"github.com/fluxgate/fluxgate/rules/envoyrules"
@@ -28,17 +27,12 @@ import (
 )
 
 const (
-	// maxMessage bounds a call. Envoy repeats a header of up to 60 KiB in every descriptor
-	// that uses it, and lets requests pass whose call is refused.
-	maxMessage = 1 << 20
 	// maxCalls bounds the calls of a connection at the same time.
 	maxCalls = 1_000
 	// streamWorkers are goroutines that decide calls. A new goroutine for each would
 	// spend a sixth of its time on growing its stack; that is done for the calls that
 	// find all of them busy.
 	streamWorkers = 64
-	// maxArrival bounds how long a call may take to arrive.
-	maxArrival = 5 * time.Second
 	// connectionAge is after which time connections are closed, so that clients find
 	// servers that were added.
 	connectionAge = 30 * time.Minute
@@ -70,10 +64,10 @@ func (a *App) listenGRPC(ctx context.Context) error {
 	}
 	g := &grpcServer{app: a}
 	g.Server = grpc.NewServer(g.options()...)
-	service.Register(g.Server)
-	healthpb.RegisterHealthServer(g.Server, &grpcHealth{app: a})
+	service.Register(g)
+	healthpb.RegisterHealthServer(g, &grpcHealth{app: a})
 	if a.config.Envoy.Reflection {
-		reflection.Register(g.Server)
+		reflection.Register(g)
 	}
 	a.serve(&listener{name: "grpc", net: closeOverLimit{accepting}, server: g}, g.serve)
 	return nil
@@ -82,24 +76,25 @@ func (a *App) listenGRPC(ctx context.Context) error {
 // grpcServer is a gRPC server that ends as one of HTTP does.
 type grpcServer struct {
 	*grpc.Server
-	app   *App
-	calls atomic.Int64 // under way, without streams
+	app      *App
+	arrivals arrivals
+	calls    atomic.Int64 // under way, without streams
 }
 
 func (g *grpcServer) options() []grpc.ServerOption {
 	a := g.app
 	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(rls.Codec()), grpc.NumStreamWorkers(streamWorkers),
-		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxCalls), grpc.MaxHeaderListSize(16 << 10),
+		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(1 << 20), grpc.MaxConcurrentStreams(maxCalls), grpc.MaxHeaderListSize(16 << 10),
 		grpc.ConnectionTimeout(a.config.Server.Timeouts.ReadHeader),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: a.config.Server.Timeouts.Idle, MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: time.Minute,
 			Time: time.Minute, Timeout: 10 * time.Second,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-		grpc.InTapHandle(boundArrival),
-		grpc.ChainUnaryInterceptor(arrived, g.count, a.metrics.Call, a.tracing.Call, a.whenCalled),
-		grpc.ChainStreamInterceptor(a.whenStreamed),
+		grpc.InTapHandle(endable),
+		grpc.ChainUnaryInterceptor(g.count, a.metrics.Call, a.tracing.Call),
+		grpc.ChainStreamInterceptor(g.whenStreamed),
 	}
 	if a.usesTLS("grpc") {
 		options = append(options, grpc.Creds(credentials.NewTLS(a.certs.config())))
@@ -147,49 +142,12 @@ func (g *grpcServer) count(ctx context.Context, req any, _ *grpc.UnaryServerInfo
 	return next(ctx, req)
 }
 
-type arrivalKey struct{}
-
-// boundArrival ends a call whose message does not arrive in time.
-func boundArrival(ctx context.Context, call *tap.Info) (context.Context, error) {
-	if call.FullMethodName != rls.Method {
+// admit waits for the start of the server and returns the context of a call with the
+// identity of the caller. Health is for everyone, as /readyz.
+func (a *App) admit(ctx context.Context, method string) (context.Context, error) {
+	if method == healthpb.Health_Check_FullMethodName || method == healthpb.Health_Watch_FullMethodName {
 		return ctx, nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	return context.WithValue(ctx, arrivalKey{}, time.AfterFunc(maxArrival, cancel)), nil
-}
-
-// arrived ends what boundArrival began.
-func arrived(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if timer, ok := ctx.Value(arrivalKey{}).(*time.Timer); ok {
-		timer.Stop()
-	}
-	return next(ctx, req)
-}
-
-// whenCalled waits for the start of the server and authenticates the caller.
-func (a *App) whenCalled(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if info.FullMethod == healthpb.Health_Check_FullMethodName {
-		return next(ctx, req) // as /readyz
-	}
-	ctx, err := a.admit(ctx, info.FullMethod)
-	if err != nil {
-		return nil, err
-	}
-	return next(ctx, req)
-}
-
-// whenStreamed authenticates the caller of a stream.
-func (a *App) whenStreamed(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if info.FullMethod != healthpb.Health_Watch_FullMethodName {
-		if _, err := a.admit(stream.Context(), info.FullMethod); err != nil {
-			return err
-		}
-	}
-	return next(service, stream)
-}
-
-// admit returns the context of a call with the identity of the caller.
-func (a *App) admit(ctx context.Context, method string) (context.Context, error) {
 	if err := a.waitForStart(ctx); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -397,10 +398,11 @@ func TestGRPC_Messages(t *testing.T) {
 	}
 }
 
-// Calls that are begun and never sent end, and so does the memory for them.
-func TestGRPC_OpenStreams(t *testing.T) {
-	r := startEnvoy(t, 1_000_000)
-	conn, err := net.Dial("tcp", r.Addr("grpc")) //nolint:noctx // at once
+// endOf begins so many calls of each method, whose message does not come, and returns the
+// statuses that they end with.
+func endOf(t *testing.T, addr string, calls int, methods ...string) map[string]string {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr) //nolint:noctx // at once
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -409,36 +411,86 @@ func TestGRPC_OpenStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	framer := http2.NewFramer(conn, conn)
+	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	if err := framer.WriteSettings(); err != nil {
 		t.Fatal(err)
 	}
-	var block strings.Builder
-	encoder := hpack.NewEncoder(&block)
-	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", rls.Method}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
-		if err := encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
-			t.Fatal(err)
+	streams := map[uint32]string{}
+	for _, method := range methods {
+		for range calls {
+			var block bytes.Buffer
+			encoder := hpack.NewEncoder(&block)
+			for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
+				_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1], Sensitive: true}) // to memory
+			}
+			stream := uint32(2*len(streams) + 1)
+			streams[stream] = method
+			if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	const streams = 100
-	for i := range uint32(streams) {
-		if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, BlockFragment: []byte(block.String()), EndHeaders: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ended := map[uint32]bool{}
+	statuses := map[string]string{}
 	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
-	for len(ended) < streams {
+	for len(streams) > 0 {
 		frame, err := framer.ReadFrame()
 		if err != nil {
-			t.Fatalf("%d of %d calls have ended: %v", len(ended), streams, err)
+			t.Fatalf("%d calls have not ended: %v", len(streams), err)
 		}
-		switch frame := frame.(type) {
-		case *http2.HeadersFrame:
-			if frame.StreamEnded() {
-				ended[frame.StreamID] = true
+		if headers, ok := frame.(*http2.MetaHeadersFrame); ok && headers.StreamEnded() {
+			for _, f := range headers.Fields {
+				if f.Name == "grpc-status" {
+					statuses[streams[headers.StreamID]] = f.Value
+				}
 			}
-		case *http2.RSTStreamFrame:
-			ended[frame.StreamID] = true
+			delete(streams, headers.StreamID)
 		}
+	}
+	return statuses
+}
+
+const reflectionMethod = reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName
+
+// Calls of every method that are begun and never sent end, and so does the memory for them.
+func TestGRPC_OpenStreams(t *testing.T) {
+	r := startEnvoy(t, 1_000_000, "envoy.reflection=true")
+	methods := []string{rls.Method, healthpb.Health_Check_FullMethodName, healthpb.Health_Watch_FullMethodName, reflectionMethod}
+	for method, got := range endOf(t, r.Addr("grpc"), 50, methods...) {
+		if want := fmt.Sprint(int(codes.DeadlineExceeded)); got != want {
+			t.Errorf("%s ends with %s, want %s", method, got, want)
+		}
+	}
+}
+
+// A caller without credentials is refused before its message has come, and counted.
+func TestGRPC_RefusedBeforeTheMessage(t *testing.T) {
+	r := startEnvoy(t, 1, "envoy.reflection=true", "server.auth.tokens=[{name: envoy, sha256: "+hashOf("envoy")+", roles: [check, read]}]")
+	began := time.Now()
+	for method, got := range endOf(t, r.Addr("grpc"), 1, rls.Method, reflectionMethod) {
+		if want := fmt.Sprint(int(codes.Unauthenticated)); got != want {
+			t.Errorf("%s ends with %s, want %s", method, got, want)
+		}
+	}
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("they ended after %v", took)
+	}
+	if line := `fluxgate_grpc_calls_total{code="Unauthenticated",method="` + rls.Method + `"} 1`; !strings.Contains(r.do(t, "GET", "/metrics", "", "Authorization", "Bearer envoy").body, line) {
+		t.Errorf("the metrics have no line %s", line)
+	}
+}
+
+// Health takes no large message.
+func TestGRPC_LargeHealthMessage(t *testing.T) {
+	health := healthpb.NewHealthClient(dialGRPC(t, startEnvoy(t, 1).Addr("grpc")))
+	asked := &healthpb.HealthCheckRequest{Service: strings.Repeat("x", 8<<10)}
+	if _, err := health.Check(t.Context(), asked); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a check of 8 KiB: %v", err)
+	}
+	watch, err := health.Watch(t.Context(), asked)
+	if err == nil {
+		_, err = watch.Recv()
+	}
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a watch of 8 KiB: %v", err)
 	}
 }

@@ -56,7 +56,7 @@ func New(c Config) (*Service, error) {
 const Method = pb.RateLimitService_ShouldRateLimit_FullMethodName
 
 // Register adds the service to a server, which must have [Codec].
-func (s *Service) Register(server *grpc.Server) {
+func (s *Service) Register(server grpc.ServiceRegistrar) {
 	desc := pb.RateLimitService_ServiceDesc
 	desc.HandlerType = (*any)(nil)
 	desc.Methods = []grpc.MethodDesc{{MethodName: desc.Methods[0].MethodName, Handler: handle}}

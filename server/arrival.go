@@ -1,0 +1,256 @@
+package server
+
+import (
+	"container/list"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"github.com/fluxgate/fluxgate/server/rls"
+)
+
+// gRPC has no bound on what calls hold whose message is not complete: it keeps a buffer for
+// each frame, however small, until the last has come. So messages are read here in pieces.
+const (
+	// maxMessage bounds a message to the rate limit service. Envoy repeats a header of up
+	// to 60 KiB in every descriptor that uses it, and lets requests pass whose call is refused.
+	maxMessage = 1 << 20
+	// maxSmall bounds a message to health and reflection.
+	maxSmall = 4 << 10
+	// maxArrival bounds how long a message may take to arrive.
+	maxArrival = 5 * time.Second
+	// window is how much a client may send before it is read, and windowHeld how much memory
+	// that may take: gRPC holds a frame of little more than 4 KiB in 16 KiB.
+	window, windowHeld = 65_535, 256 << 10
+	// maxUnread bounds the memory of all messages that arrive at the same time.
+	maxUnread = 64 << 20
+	// piece is how much of a message is read at a time.
+	piece = 4 << 10
+)
+
+var (
+	errLate    = status.Error(codes.DeadlineExceeded, "the message did not arrive in time")
+	errCrowded = status.Error(codes.ResourceExhausted, "too many messages arrive at the same time, and this one was the slowest")
+)
+
+// arrivals are the calls whose message has not arrived. If they hold too much memory the
+// oldest end: a message of a caller without intent is there within milliseconds.
+type arrivals struct {
+	mu    sync.Mutex
+	held  int       // bytes
+	calls list.List // of *arrival, the oldest first
+}
+
+type arrival struct {
+	all   *arrivals
+	end   context.CancelCauseFunc // ends the call
+	held  int                     // bytes
+	place *list.Element           // nil once it has left
+}
+
+type arrivalKey struct{}
+
+// endable makes it possible to end a call that waits for its message.
+func endable(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	ctx, end := context.WithCancelCause(ctx)
+	return context.WithValue(ctx, arrivalKey{}, end), nil
+}
+
+// begin adds a call that waits for a message. It must leave.
+func (all *arrivals) begin(ctx context.Context) *arrival {
+	a := &arrival{all: all, end: ctx.Value(arrivalKey{}).(context.CancelCauseFunc)}
+	all.mu.Lock()
+	a.place = all.calls.PushBack(a)
+	all.mu.Unlock()
+	a.hold(windowHeld)
+	return a
+}
+
+// hold adds to the memory of a call, and ends the oldest ones if it is too much.
+func (a *arrival) hold(bytes int) {
+	all := a.all
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if a.place == nil {
+		return // it has ended
+	}
+	a.held += bytes
+	all.held += bytes
+	for all.held > maxUnread {
+		oldest := all.calls.Front().Value.(*arrival)
+		oldest.end(errCrowded)
+		oldest.remove()
+	}
+}
+
+func (a *arrival) leave() {
+	a.all.mu.Lock()
+	defer a.all.mu.Unlock()
+	a.remove()
+}
+
+func (a *arrival) remove() {
+	if a.place != nil {
+		a.all.calls.Remove(a.place)
+		a.all.held -= a.held
+		a.place = nil
+	}
+}
+
+// incoming is the transport's stream of a call. gRPC reads messages by the same methods.
+type incoming interface {
+	ReadMessageHeader(header []byte) error
+	Read(n int) (mem.BufferSlice, error)
+	RecvCompress() string
+}
+
+// receive reads a message of at most so many bytes. A single one is the only of its call.
+func (a *arrival) receive(ctx context.Context, into any, most int, single bool) error {
+	late := time.AfterFunc(maxArrival, func() { a.end(errLate) })
+	defer late.Stop()
+	stream := grpc.ServerTransportStreamFromContext(ctx).(incoming)
+	message, err := a.read(stream, most)
+	defer message.Free()
+	if err == nil && single {
+		if err = stream.ReadMessageHeader(make([]byte, 1)); err == nil {
+			err = errors.New("the call has more than one message")
+		} else if errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
+	if err == nil {
+		err = rls.Codec().Unmarshal(message, into)
+	}
+	var known interface{ GRPCStatus() *status.Status }
+	switch cause := context.Cause(ctx); {
+	case err == nil, errors.Is(err, io.EOF) && !single:
+		return err
+	case errors.As(cause, &known):
+		return cause
+	case errors.As(err, &known):
+		return err
+	}
+	return status.Error(codes.Internal, err.Error())
+}
+
+// read reads a message as it was before compression.
+func (a *arrival) read(stream incoming, most int) (mem.BufferSlice, error) {
+	header := make([]byte, 5)
+	if err := stream.ReadMessageHeader(header); err != nil {
+		return nil, err
+	}
+	length := binary.BigEndian.Uint32(header[1:])
+	if length > uint32(most) {
+		return nil, tooLong(most)
+	}
+	message, err := a.readPieces(stream, int(length))
+	if errors.Is(err, io.EOF) {
+		return nil, io.ErrUnexpectedEOF // not the end of a stream of messages
+	}
+	if err != nil || header[0] == 0 {
+		return message, err
+	}
+	defer message.Free()
+	compressor := encoding.GetCompressor(stream.RecvCompress())
+	if compressor == nil {
+		return nil, status.Error(codes.Internal, "the message has an unknown compression")
+	}
+	a.hold(most)
+	text, err := compressor.Decompress(message.Reader())
+	if err != nil {
+		return nil, err
+	}
+	plain, err := mem.ReadAll(io.LimitReader(text, int64(most)+1), mem.DefaultBufferPool())
+	if plain.Len() > most {
+		err = tooLong(most)
+	}
+	return plain, err
+}
+
+func tooLong(most int) error {
+	return status.Errorf(codes.ResourceExhausted, "the message has more than %d bytes", most)
+}
+
+func (a *arrival) readPieces(stream incoming, length int) (mem.BufferSlice, error) {
+	if length <= piece {
+		return stream.Read(length)
+	}
+	a.hold(length)
+	pool := mem.DefaultBufferPool()
+	whole := pool.Get(length)
+	for n := 0; n < length; {
+		part, err := stream.Read(min(piece, length-n))
+		if err != nil {
+			pool.Put(whole)
+			return nil, err
+		}
+		n += part.CopyTo((*whole)[n:])
+		part.Free()
+	}
+	return mem.BufferSlice{mem.NewBuffer(whole, pool)}, nil
+}
+
+// RegisterService implements [grpc.ServiceRegistrar]: callers of the methods are admitted
+// before their message is read.
+func (g *grpcServer) RegisterService(desc *grpc.ServiceDesc, service any) {
+	bounded := *desc
+	bounded.Methods = nil
+	for _, m := range desc.Methods {
+		bounded.Methods = append(bounded.Methods, grpc.MethodDesc{MethodName: m.MethodName, Handler: g.handle("/"+desc.ServiceName+"/"+m.MethodName, m.Handler)})
+	}
+	g.Server.RegisterService(&bounded, service)
+}
+
+func (g *grpcServer) handle(method string, next grpc.MethodHandler) grpc.MethodHandler {
+	most := maxSmall
+	if method == rls.Method {
+		most = maxMessage
+	}
+	return func(service any, ctx context.Context, _ func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+		a := g.arrivals.begin(ctx)
+		defer a.leave() // also if it is not read
+		admitted, err := g.app.admit(ctx, method)
+		if err != nil { // it is counted as others are
+			return interceptor(ctx, nil, &grpc.UnaryServerInfo{Server: service, FullMethod: method}, func(context.Context, any) (any, error) { return nil, err })
+		}
+		return next(service, admitted, func(into any) error {
+			defer a.leave()
+			return a.receive(ctx, into, most, true)
+		}, interceptor)
+	}
+}
+
+// whenStreamed admits the caller of a stream.
+func (g *grpcServer) whenStreamed(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	a := g.arrivals.begin(stream.Context())
+	_, err := g.app.admit(stream.Context(), info.FullMethod)
+	a.leave()
+	if err != nil {
+		return err
+	}
+	return next(service, &boundedStream{stream, g, !info.IsClientStream})
+}
+
+// boundedStream is a stream whose messages arrive in time.
+type boundedStream struct {
+	grpc.ServerStream
+	server *grpcServer
+	single bool // the client sends one message
+}
+
+// RecvMsg implements [grpc.ServerStream].
+func (s *boundedStream) RecvMsg(into any) error {
+	a := s.server.arrivals.begin(s.Context())
+	defer a.leave()
+	return a.receive(s.Context(), into, maxSmall, s.single)
+}
