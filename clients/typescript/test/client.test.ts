@@ -358,6 +358,23 @@ describe("withReservation", () => {
     assert.deepEqual(errors, []);
   });
 
+  it("renews the slots of a request that waited from when it took them", async () => {
+    const own = await startGate(redis, `id: conformance
+rules:
+  - {id: queue, path: /queue, onLimitExceed: WAIT_FOR_REFILL, bands: [{capacity: 1, refill: 2500ms}]}
+  - {id: slots, bands: [{kind: concurrency, capacity: 1, hold: 3s}]}
+`);
+    const { client, errors } = newClient({ url: own.url });
+    await client.reserve(await client.check({ path: "/queue" })).end();
+    const reserved = await client.withReservation({ path: "/queue" }, async () => {
+      await sleep(800); // it took the slot 3.3 s ago
+      return { result: (await client.check({ path: "/other" })).allowed };
+    });
+    assert.ok(reserved.allowed && reserved.decision.waitMs! > 2_000, JSON.stringify(reserved));
+    assert.equal(reserved.result, false, "another request has its slot");
+    assert.deepEqual(errors, []);
+  });
+
   it("renews the slots that are held after another was lost, and reports that once", async () => {
     const bodies: string[] = [];
     const url = await serve((req, res) => {
