@@ -98,13 +98,22 @@ func (c *Client) Check(ctx context.Context, req *fluxgate.Request) (fluxgate.Dec
 	return c.applyFailureMode(ctx, req)
 }
 
-func (c *Client) checkRemotely(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
+func (c *Client) checkRemotely(ctx context.Context, req *fluxgate.Request) (d fluxgate.Decision, err error) {
 	total := c.config.Timeout + c.config.MaxWait
 	if deadline, ok := ctx.Deadline(); ok {
 		total = min(total, time.Until(deadline))
 	}
+	err = untilNotBusy(ctx, total, func(ctx context.Context, left time.Duration) error {
+		d, err = c.checkOnce(ctx, req, left)
+		return err
+	})
+	return d, err
+}
+
+// checkOnce decides a request whose caller waits so long.
+func (c *Client) checkOnce(ctx context.Context, req *fluxgate.Request, left time.Duration) (fluxgate.Decision, error) {
 	// Half of the timeout is left for the network.
-	patience := max(time.Millisecond, total-min(total, c.config.Timeout)/2)
+	patience := max(time.Millisecond, left-min(left, c.config.Timeout)/2)
 	body, err := json.Marshal(c.describe(req, patience)) //nolint:gosec // the server has to know the API key
 	if err != nil {
 		return fluxgate.Decision{}, fmt.Errorf("%w: encoding it: %w", ErrUndecided, err)
@@ -112,8 +121,6 @@ func (c *Client) checkRemotely(ctx context.Context, req *fluxgate.Request) (flux
 	if len(body) > maxRequest {
 		return fluxgate.Decision{}, fmt.Errorf("%w: it has %d bytes, at most %d can be sent", ErrUndecided, len(body), maxRequest)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, total, errTimeout)
-	defer cancel()
 	answer, err := c.decideShared(ctx, body)
 	if err != nil {
 		return fluxgate.Decision{}, err

@@ -45,6 +45,10 @@
 // connection while a request is on its way: that is a failure. A server that
 // drains asks for the connection to be closed in its answers first.
 //
+// A server that is busy (503 with a problem document and Retry-After) has taken nothing.
+// The client asks it again after 20ms, then after twice as long, with jitter, as long as
+// Config.Timeout and Config.MaxWait allow. Then it is a failure.
+//
 // # Failures
 //
 // Config.OnFailure decides a request that the server does not decide: it cannot

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"mime"
 	"net/http"
 	"net/http/httptrace"
@@ -43,6 +44,7 @@ type StatusError struct {
 	Detail string
 
 	receipt string // of a problem that has one
+	busy    bool   // the server has done nothing, and asks to try again
 }
 
 // Error returns the status and the detail.
@@ -68,14 +70,41 @@ func (e *StatusError) Is(target error) bool {
 	return false
 }
 
-// post sends a body at most once and reads the answer.
+// post sends a body and reads the answer.
 func (c *Client) post(ctx context.Context, to *url.URL, within time.Duration, body []byte, answer any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, within, errTimeout)
-	defer cancel()
-	return c.exchangeJSON(ctx, to, body, answer)
+	return untilNotBusy(ctx, within, func(ctx context.Context, _ time.Duration) error { return c.exchangeJSON(ctx, to, body, answer) })
 }
 
-// exchangeJSON is post for a context with a deadline.
+// firstPause is about how long a client waits before it asks a busy server again. Each
+// further pause is twice as long.
+const firstPause = 20 * time.Millisecond
+
+// untilNotBusy calls ask with the time that is left, and again while the server is busy
+// and the next pause ends in time.
+func untilNotBusy(ctx context.Context, within time.Duration, ask func(ctx context.Context, left time.Duration) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, within, errTimeout)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	for left, pause := within, firstPause; ; pause *= 2 {
+		err := ask(ctx, left)
+		if err == nil {
+			return nil
+		}
+		var refused *StatusError
+		jittered := pause/2 + rand.N(pause) //nolint:gosec // not a secret
+		if !errors.As(err, &refused) || !refused.busy || time.Until(deadline) <= jittered {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(jittered):
+		}
+		left = time.Until(deadline)
+	}
+}
+
+// exchangeJSON sends a body at most once and reads the answer.
 func (c *Client) exchangeJSON(ctx context.Context, to *url.URL, body []byte, answer any) error {
 	response, err := c.exchange(ctx, to, body, jsonType)
 	if err != nil {
@@ -182,6 +211,7 @@ func refusal(response *http.Response) error {
 	if err != nil || media != "application/problem+json" {
 		return refused
 	}
+	refused.busy = refused.Status == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != ""
 	// A short answer is read to its end, so that the connection is reused.
 	text, err := readAnswer(response)
 	var problem struct{ Detail, Receipt string }

@@ -63,7 +63,8 @@ export class FluxGate {
 
   /**
    * Decides a request and takes its tokens. Checks at the same time share a request to the
-   * server. A check that was sent is never sent again, since it may have taken its tokens.
+   * server. A check that was sent is never sent again, since it may have taken its tokens,
+   * unless the server was busy and has taken none.
    */
   async check(request: CheckRequest, options: CallOptions = {}): Promise<Decision> {
     const { signal } = options;

@@ -5,7 +5,7 @@
  * - `timeout`: no answer in time. A check that was sent may have taken its tokens.
  * - `network`: the server cannot be reached, or the connection broke.
  * - `answer`: the answer is not one of a FluxGate server.
- * - `busy`: too many checks wait in this client.
+ * - `busy`: too many checks wait in this client, or the server was busy until the time was over. Nothing was taken.
  */
 export type ErrorCode = "invalid" | "refused" | "timeout" | "network" | "answer" | "busy";
 
@@ -32,9 +32,10 @@ export class FluxGateError extends Error {
 const invalid = new Set([400, 413, 422, 500]);
 
 /** The error of an answer with another status than 200. */
-export function refusal(status: number, detail: unknown, receipt?: string): FluxGateError {
+export function refusal(status: number, detail: unknown, receipt?: string, busy = false): FluxGateError {
   const text = typeof detail === "string" && detail !== "" ? `: ${printable(detail)}` : "";
-  return new FluxGateError(invalid.has(status) ? "invalid" : "refused", `the server answers ${status}${text}`, status, receipt);
+  const code = invalid.has(status) ? "invalid" : busy ? "busy" : "refused";
+  return new FluxGateError(code, `the server answers ${status}${text}`, status, receipt);
 }
 
 /** A text of the server for a log: on one line, and not long. */

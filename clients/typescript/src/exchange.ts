@@ -7,7 +7,17 @@ const maxAnswer = 1 << 20;
 /** The longest problem document in characters, but for one with a receipt. */
 const maxProblem = 4 << 10;
 
-/** Exchange sends requests to the server, each at most once. */
+/** About how long the client waits before it asks a busy server again, in milliseconds. Each further pause is twice as long. */
+const firstPause = 20;
+
+/** How long to wait before a check is sent again, or undefined if the error or the time does not allow it. */
+export function pauseAfter(error: unknown, tries: number, until: number): number | undefined {
+  if (!(error instanceof FluxGateError) || error.code !== "busy") return undefined;
+  const pause = firstPause * 2 ** tries * (0.5 + Math.random());
+  return performance.now() + pause < until ? pause : undefined;
+}
+
+/** Exchange sends requests to the server. Only those that a busy server has refused are sent again. */
 export class Exchange {
   // Private names: printing a client shows neither the address nor the token.
   readonly #base: string;
@@ -39,12 +49,14 @@ export class Exchange {
     const most = response.status === 409 ? maxAnswer : maxProblem;
     const { detail, receipt } = readProblem(problem ? await text(response, signal, most).catch(() => "") : "");
     if (!problem) response.body?.cancel().catch(() => undefined);
-    throw this.refusal(response.status, detail, receipt);
+    // A server that is busy has taken nothing.
+    const busy = problem && response.status === 503 && response.headers.has("Retry-After");
+    throw this.refusal(response.status, detail, receipt, busy);
   }
 
   /** The error of an answer with another status than 200, without the token. */
-  readonly refusal = (status: number, detail: unknown, receipt?: string): FluxGateError =>
-    refusal(status, typeof detail === "string" && this.#token !== "" ? detail.replaceAll(this.#token, "…") : detail, receipt);
+  readonly refusal = (status: number, detail: unknown, receipt?: string, busy?: boolean): FluxGateError =>
+    refusal(status, typeof detail === "string" && this.#token !== "" ? detail.replaceAll(this.#token, "…") : detail, receipt, busy);
 
   /** Sends a body and reads the JSON of the answer. */
   async json(path: string, body: string, signal: AbortSignal): Promise<unknown> {
@@ -58,8 +70,18 @@ export class Exchange {
     const timer = setTimeout(() => { controller.abort(timedOut()); }, timeoutMs);
     const leave = () => { controller.abort(caller?.reason); };
     caller?.addEventListener("abort", leave);
+    const { signal } = controller;
+    const until = performance.now() + timeoutMs;
     try {
-      return await this.json(path, body, controller.signal);
+      for (let tries = 0; ; tries++) {
+        try {
+          return await this.json(path, body, signal);
+        } catch (error) {
+          const pause = pauseAfter(error, tries, until);
+          if (pause === undefined) throw error;
+          await new Promise((resume) => { setTimeout(resume, pause); signal.addEventListener("abort", resume); });
+        }
+      }
     } finally {
       clearTimeout(timer);
       caller?.removeEventListener("abort", leave);

@@ -3,13 +3,13 @@ import { FluxGateError } from "./errors.js";
 import { ceilSeconds, named, rateLimitHeaders } from "./headers.js";
 import type { CheckRequest, Decision } from "./types.js";
 
-/** The parts of a request of Express, or of node:http, that the middleware uses. */
+/** The parts of a request of Express, node:http or node:http2 that the middleware uses. */
 export interface Incoming {
   method?: string | undefined;
   url?: string | undefined;
   originalUrl?: string | undefined;
-  headers: { host?: string | undefined };
-  headersDistinct?: Record<string, string[] | undefined> | undefined;
+  headers: { host?: string | undefined; ":authority"?: string | undefined };
+  rawHeaders: readonly string[];
   socket: { remoteAddress?: string | undefined };
 }
 
@@ -17,9 +17,11 @@ export interface Incoming {
 export interface Outgoing {
   statusCode: number;
   closed?: boolean;
+  stream?: { closed: boolean } | undefined; // over HTTP/2
   locals?: Record<string, unknown>;
   setHeader: (name: string, value: string) => unknown;
-  end: (body?: string) => unknown;
+  // eslint-disable-next-line @typescript-eslint/unified-signatures -- node:http2 has no such signature
+  end: { (): unknown; (body: string): unknown };
   once: (event: "close", listener: () => void) => unknown;
   off: (event: "close", listener: () => void) => unknown;
 }
@@ -66,12 +68,11 @@ export function limit<R extends Incoming = Incoming>(client: FluxGate, options: 
   const travels = (name: string) => only?.includes(name) ?? !credentials.includes(name);
 
   async function describe(req: R): Promise<CheckRequest> {
-    const headers = Object.entries(req.headersDistinct ?? {}).filter(([name, lines]) => lines !== undefined && travels(name));
     const request: CheckRequest = {
       method: req.method ?? "",
       path: (req.originalUrl ?? req.url ?? "").replace(/\?.*/s, ""),
-      host: req.headers.host ?? "",
-      headers: Object.fromEntries(headers) as Record<string, string[]>,
+      host: req.headers[":authority"] ?? req.headers.host ?? "",
+      headers: linesOf(req.rawHeaders, travels),
     };
     const ip = options.ip ? options.ip(req) : req.socket.remoteAddress;
     if (ip !== undefined) request.ip = ip;
@@ -79,7 +80,7 @@ export function limit<R extends Incoming = Incoming>(client: FluxGate, options: 
   }
 
   return async (req: R, res: Outgoing, next: (error?: unknown) => void): Promise<void> => {
-    if (res.closed) return; // the client has left before: "close" does not come again
+    if (res.closed ?? res.stream?.closed) return; // the client has left before: "close" does not come again
     const gone = new AbortController();
     const leave = () => { gone.abort(); };
     res.once("close", leave); // a client that leaves is not held any longer
@@ -114,6 +115,19 @@ export function limit<R extends Incoming = Incoming>(client: FluxGate, options: 
     res.setHeader("X-Content-Type-Options", "nosniff");
     res.end(JSON.stringify(problem));
   }
+}
+
+/** The lines of headers by name. Not those of headersDistinct, which requests over HTTP/2 do not have. */
+function linesOf(raw: readonly string[], travels: (name: string) => boolean): Record<string, string[]> {
+  const lines = new Map<string, string[]>();
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    const [name, value] = [raw[i]!.toLowerCase(), raw[i + 1]!];
+    if (name.startsWith(":") || !travels(name)) continue; // :path and the like are no headers
+    lines.set(name, [...(lines.get(name) ?? []), value]);
+  }
+  const cookie = lines.get("cookie");
+  if (cookie) lines.set("cookie", [cookie.join("; ")]); // HTTP/2 may send it in parts
+  return Object.fromEntries(lines);
 }
 
 /** Renews the slots of a request, and releases them when its response has ended. */

@@ -1,6 +1,6 @@
 import { readDecision, readLine } from "./answer.js";
 import { FluxGateError, notAnswer } from "./errors.js";
-import { lines, timedOut, type Exchange } from "./exchange.js";
+import { lines, pauseAfter, timedOut, type Exchange } from "./exchange.js";
 import { byteLength } from "./request.js";
 import type { Decision } from "./types.js";
 
@@ -37,7 +37,8 @@ interface Pending {
   /** Answers the check. It returns false if it has an answer, or its caller has left. */
   finish: (answer: Decision | undefined, error?: unknown) => boolean;
   done: boolean;
-  call?: Call;
+  tries: number; // that the server was too busy for
+  call?: Call | undefined;
 }
 
 /** A request with the checks of several callers. */
@@ -76,6 +77,7 @@ export class Queue {
         until: performance.now() + timeoutMs,
         reserve: Math.min(timeoutMs / 2, maxReserve),
         done: false,
+        tries: 0,
         finish: (answer, error) => {
           if (p.done) return false;
           p.done = true;
@@ -153,8 +155,22 @@ export class Queue {
         await Promise.all(checks.filter((p) => !p.done).map((p) => this.#send([p])));
         return;
       }
-      for (const p of checks) p.finish(undefined, error);
+      for (const p of checks) this.#again(p, error);
     }
+  }
+
+  /** Sends a check again that a busy server has not decided. Others have failed. */
+  #again(p: Pending, error: unknown): void {
+    const pause = p.done ? undefined : pauseAfter(error, p.tries++, p.until);
+    if (pause === undefined) {
+      p.finish(undefined, error);
+      return;
+    }
+    p.call = undefined;
+    setTimeout(() => {
+      this.#waiting.push(p);
+      this.#next();
+    }, pause);
   }
 
   async #sendAlone(call: Call): Promise<void> {

@@ -31,7 +31,7 @@ export class Reservation {
   #receipt: string | undefined;
   #renewal = Promise.resolve();
   #lost = false;
-  #timer: ReturnType<typeof setInterval> | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
 
   /** @internal */
   constructor(client: FluxGate, decision: Decision, cost: number, report: (error: unknown) => void) {
@@ -44,11 +44,16 @@ export class Reservation {
     if (this.#receipt === undefined || holds.length === 0) return;
     const every = Math.min(Math.max(Math.min(...holds) / 3, 1), 2 ** 31 - 1);
     let renewing = false;
-    this.#timer = setInterval(() => {
+    const renew = () => {
       if (renewing) return;
       renewing = true;
       this.#renewal = this.#renew().finally(() => { renewing = false; });
-    }, every);
+    };
+    // A request that has waited took its slots before that.
+    this.#timer = setTimeout(() => {
+      this.#timer = setInterval(renew, every);
+      renew();
+    }, Math.max(every - (decision.waitMs ?? 0), 0));
   }
 
   async #renew(): Promise<void> {

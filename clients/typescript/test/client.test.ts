@@ -46,6 +46,57 @@ describe("options", () => {
   });
 });
 
+/** A server that answers so many requests with 503, then like another one. It counts those. */
+async function busyFor(first: number, behind: string, headers: Record<string, string> = { "Content-Type": "application/problem+json", "Retry-After": "1" }) {
+  const seen = { refused: 0 };
+  const url = await serve((req, res) => {
+    void (async () => {
+      let body = "";
+      for await (const chunk of req) body += String(chunk);
+      if (seen.refused < first) {
+        seen.refused++;
+        res.writeHead(503, headers).end('{"detail":"The server has too many connections."}');
+        return;
+      }
+      const answer = await fetch(behind + req.url!, { method: "POST", body, headers: { authorization: req.headers.authorization!, "content-type": "application/json", accept: req.headers.accept! } });
+      res.writeHead(answer.status, { "content-type": answer.headers.get("content-type")! }).end(await answer.text());
+    })().catch(() => { res.destroy(); });
+  });
+  return { url, seen };
+}
+
+describe("a busy server", () => {
+  it("is asked again, for checks, batches and settlements", async () => {
+    const request = { userId: "busy", path: "/settled", cost: 10 };
+    for (const checks of [1, 8]) {
+      const busy = await busyFor(2, gate.url);
+      const { client, errors } = newClient({ url: busy.url, onFailure: "allow" });
+      const decisions = await Promise.all(Array.from({ length: checks }, () => client.check({ ...request, userId: `busy-${checks}` })));
+      assert.deepEqual(decisions.map((d) => [d.allowed, d.reason]), decisions.map(() => [true, "ok"]));
+      assert.deepEqual([busy.seen.refused, errors], [2, []]);
+      assert.equal((await newClient().client.peek({ ...request, userId: `busy-${checks}` })).remaining, 100 - 10 * checks, "each was taken once");
+      busy.seen.refused = 0;
+      assert.equal((await client.settle(decisions[0]!.receipt!, { actual: 4 })).returned, 6);
+    }
+  });
+
+  it("fails when the time is over", async () => {
+    const problem = "application/problem+json";
+    for (const [headers, code, again] of [
+      [{ "Content-Type": problem, "Retry-After": "1" }, "busy", true],
+      [{ "Content-Type": problem }, "refused", false],
+      [{ "Content-Type": "text/html", "Retry-After": "1" }, "refused", false],
+    ] as const) {
+      const busy = await busyFor(Infinity, gate.url, headers);
+      const { client, errors } = newClient({ url: busy.url, onFailure: "deny", timeoutMs: 500 });
+      const decision = await client.check({ userId: "busy" });
+      assert.deepEqual([decision.allowed, decision.degraded, errors.map((e) => e.code)], [false, true, [code]]);
+      assert.ok(busy.seen.refused > 1 === again && busy.seen.refused < 10, `asked ${busy.seen.refused} times`);
+      await assert.rejects(client.settle("r", { actual: 1 }, { signal: AbortSignal.timeout(50) }), again ? { name: "TimeoutError" } : isCode(code));
+    }
+  });
+});
+
 describe("sharing", () => {
   it("sends checks of the same time in few requests", async () => {
     const proxy = await counting(gate.url);
@@ -355,6 +406,23 @@ describe("withReservation", () => {
       /the work failed/,
     );
     assert.equal((await client.check({ userId: "slot" })).allowed, true);
+    assert.deepEqual(errors, []);
+  });
+
+  it("renews the slots of a request that waited from when it took them", async () => {
+    const own = await startGate(redis, `id: conformance
+rules:
+  - {id: queue, path: /queue, onLimitExceed: WAIT_FOR_REFILL, bands: [{capacity: 1, refill: 2500ms}]}
+  - {id: slots, bands: [{kind: concurrency, capacity: 1, hold: 3s}]}
+`);
+    const { client, errors } = newClient({ url: own.url });
+    await client.reserve(await client.check({ path: "/queue" })).end();
+    const reserved = await client.withReservation({ path: "/queue" }, async () => {
+      await sleep(800); // it took the slot 3.3 s ago
+      return { result: (await client.check({ path: "/other" })).allowed };
+    });
+    assert.ok(reserved.allowed && reserved.decision.waitMs! > 2_000, JSON.stringify(reserved));
+    assert.equal(reserved.result, false, "another request has its slot");
     assert.deepEqual(errors, []);
   });
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { connect, createServer } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import express, { type Express, type NextFunction, type Request, type Response as Answer } from "express";
@@ -142,6 +143,33 @@ rules:
     assert.deepEqual(second!["headers"], { cookie: ["hush=1"], "x-one": ["1"] });
   });
 
+  it("decides over HTTP/2 as over HTTP/1.1: by host and headers", async () => {
+    const own = await startGate(redis, `id: conformance
+rules:
+  - {id: by-host, action: deny, when: {hosts: [blocked.example]}}
+  - {id: by-header, action: deny, when: {headers: {X-Plan: [free]}}}
+  - {id: by-cookie, action: deny, when: {headers: {Cookie: ["a=1; b=2"]}}}
+`);
+    const middleware = limit(newClient(own.url), { headers: ["x-plan", "cookie"] });
+    const server = createServer((req, res) => { void middleware(req, res, (error) => { res.statusCode = error ? 500 : 200; res.end(); }); }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    after(() => { session.destroy(); server.close(); });
+    const status = async (headers: Record<string, string | string[]>) => {
+      const stream = session.request(headers).resume().end();
+      const [answer] = (await once(stream, "response")) as [Record<string, unknown>];
+      return answer[":status"];
+    };
+    assert.equal(await status({ ":authority": "other.example" }), 200);
+    assert.equal(await status({ ":authority": "blocked.example" }), 403);
+    assert.equal(await status({ ":authority": "blocked.example", host: "other.example" }), 403);
+    assert.equal(await status({ host: "blocked.example" }), 403, "a proxy may send Host instead of :authority");
+    assert.equal(await status({ "x-plan": "free" }), 403);
+    assert.equal(await status({ "x-plan": ["paid", "free"] }), 403, "each line counts");
+    assert.equal(await status({ cookie: ["a=1", "b=2"] }), 403, "HTTP/2 may send a cookie in parts");
+    assert.equal(await status({ "x-plan": "paid" }), 200);
+  });
+
   it("holds a slot until the response has ended, also without one", async () => {
     const app = express();
     const pending: Answer[] = [];
@@ -181,6 +209,22 @@ rules:
     await assert.rejects(left);
     await eventually("the client has left", () => passed === 1);
     await new Promise((done) => setTimeout(done, 50)); // time for a request that must not come
+    assert.deepEqual(proxy.counts, {});
+  });
+
+  it("does not check a request over HTTP/2 whose client has left", async () => {
+    const proxy = await counting(url);
+    const middleware = limit(newClient(proxy.url), { request: () => ({ userId: "left" }) });
+    let passed = false;
+    const server = createServer((req, res) => { res.once("close", () => { setImmediate(() => { void middleware(req, res, () => undefined).then(() => { passed = true; }); }); }); }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    after(() => { session.destroy(); server.close(); });
+    const stream = session.request({ ":path": "/api/left" });
+    stream.on("error", () => undefined);
+    await once(server, "request");
+    stream.close();
+    await eventually("the middleware was called", () => passed);
     assert.deepEqual(proxy.counts, {});
   });
 
