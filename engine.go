@@ -31,6 +31,8 @@ type Engine struct {
 
 	ruleSetID    string
 	allowMissing bool
+	// refuseUnknown refuses requests that name a rule set that does not exist.
+	refuseUnknown bool
 	// refuseAmbiguous refuses paths that routers may read in more than one way.
 	refuseAmbiguous bool
 	policy          Policy
@@ -60,22 +62,26 @@ func New(store Store, rules RuleSets, options ...Option) (*Engine, error) {
 			return nil, fmt.Errorf("creating an engine: %w", err)
 		}
 	}
-	if static, ok := rules.(staticRuleSets); ok {
-		if e.ruleSetID == "" && len(static) == 1 {
-			for id := range static {
-				e.ruleSetID = id
-			}
-		}
-		if e.ruleSetID != "" && static[e.ruleSetID] == nil {
-			return nil, fmt.Errorf("creating an engine: there is no rule set %s", quote(e.ruleSetID))
+	if static, ok := rules.(staticRuleSets); ok && e.ruleSetID == "" && len(static) == 1 {
+		for id := range static {
+			e.ruleSetID = id
 		}
 	}
-	if required, ok := rules.(interface{ Require(id string) error }); ok && e.ruleSetID != "" {
-		if err := required.Require(e.ruleSetID); err != nil {
+	if e.ruleSetID != "" {
+		if err := e.Require(e.ruleSetID); err != nil {
 			return nil, fmt.Errorf("creating an engine: %w", err)
 		}
 	}
 	return e, nil
+}
+
+// Require returns an error if there is no such rule set. Middleware calls it when it is
+// created with a rule set of its own.
+func (e *Engine) Require(id string) error {
+	if required, ok := e.rules.(interface{ Require(id string) error }); ok {
+		return required.Require(id)
+	}
+	return nil
 }
 
 // Check decides a request. If a rule says so it holds the request until its
@@ -96,7 +102,7 @@ func (e *Engine) check(ctx context.Context, req *Request) (Decision, error) {
 		return Decision{}, err
 	}
 	if set == nil {
-		return e.noRuleSet(), nil
+		return e.noRuleSet(e.ruleSetIDOf(req))
 	}
 	return e.decide(ctx, req, set)
 }
@@ -292,7 +298,16 @@ func (e *Engine) policyOf(r *compiledRule) Policy {
 	return r.OnLimitExceed
 }
 
-func (e *Engine) noRuleSet() Decision {
+// noRuleSet decides a request whose rule set is not loaded. See [WithKnownRuleSets] for
+// the error.
+func (e *Engine) noRuleSet(id string) (Decision, error) {
+	if missing, ok := e.rules.(interface{ Missing(id string) bool }); ok && e.refuseUnknown && id != e.ruleSetID && missing.Missing(id) {
+		return Decision{Reason: ReasonNoRuleSet}, fmt.Errorf("%w: %s", ErrNoRuleSet, quote(id))
+	}
+	return e.noRules(), nil
+}
+
+func (e *Engine) noRules() Decision {
 	return Decision{Allowed: e.allowMissing, Reason: ReasonNoRuleSet}
 }
 

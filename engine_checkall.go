@@ -14,7 +14,8 @@ import (
 // so nothing was taken.
 //
 // All requests name the same rule set. One with Peek takes nothing and must have a Cost
-// of 0.
+// of 0. [WithKnownRuleSets] does not apply: Envoy's domains come and go, and the removal of
+// one must not stop its traffic.
 func (e *Engine) CheckAll(ctx context.Context, reqs []Request) (Decision, []Decision, error) {
 	if len(reqs) == 0 {
 		return Decision{}, nil, fmt.Errorf("%w: there is no request", ErrDemand)
@@ -46,7 +47,7 @@ func (e *Engine) checkAll(ctx context.Context, reqs []Request, each []Decision) 
 	set := e.rules.RuleSet(ctx, e.ruleSetIDOf(&reqs[0])) // once: it may change at any moment
 	if set == nil {
 		for i := range each {
-			each[i] = e.noRuleSet()
+			each[i] = e.noRules() // also with WithKnownRuleSets
 		}
 		return each[0], nil
 	}

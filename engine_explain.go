@@ -49,7 +49,8 @@ func (e *Engine) Effective(ctx context.Context, req *Request) (*RuleSet, []Verdi
 func (e *Engine) Explain(ctx context.Context, req *Request) (Explanation, error) {
 	asked, set, err := e.amendedCopy(ctx, req)
 	if errors.Is(err, ErrNoRuleSet) {
-		return Explanation{Decision: e.noRuleSet()}, err
+		d, _ := e.noRuleSet(e.ruleSetIDOf(asked)) // err is the same
+		return Explanation{Decision: d}, err
 	}
 	if err != nil {
 		return Explanation{}, err
@@ -60,7 +61,8 @@ func (e *Engine) Explain(ctx context.Context, req *Request) (Explanation, error)
 	return x, err
 }
 
-// amendedCopy returns an amended copy of the request, and its rule set.
+// amendedCopy returns an amended copy of the request, also with ErrNoRuleSet, and its rule
+// set.
 func (e *Engine) amendedCopy(ctx context.Context, req *Request) (*Request, *RuleSet, error) {
 	asked := *req
 	asked.Headers, asked.Attributes, asked.Costs = cloneValues(req.Headers), maps.Clone(req.Attributes), maps.Clone(req.Costs)
@@ -76,7 +78,7 @@ func (e *Engine) amendedCopy(ctx context.Context, req *Request) (*Request, *Rule
 	case set == nil && ctx.Err() != nil:
 		return nil, nil, ctx.Err() // the rule set may exist and not be loaded yet
 	case set == nil:
-		return nil, nil, fmt.Errorf("%w: %s", ErrNoRuleSet, quote(e.ruleSetIDOf(&asked)))
+		return &asked, nil, fmt.Errorf("%w: %s", ErrNoRuleSet, quote(e.ruleSetIDOf(&asked)))
 	}
 	return &asked, set, nil
 }

@@ -30,6 +30,17 @@ func WithMissingRule(allow bool) Option {
 	}
 }
 
+// WithKnownRuleSets lets [Engine.Check] return [ErrNoRuleSet] for a request that names a
+// rule set that does not exist, other than that of [WithRuleSet]: the name is a mistake,
+// and would limit nothing. [WithMissingRule] still decides while rules are not loaded yet.
+// It needs rule sets that know what does not exist, as [Static] and package rules/reload do.
+func WithKnownRuleSets() Option {
+	return func(e *Engine) error {
+		e.refuseUnknown = true
+		return nil
+	}
+}
+
 // AmbiguousPaths is what happens to a request whose path routers may read in more
 // than one way.
 type AmbiguousPaths string

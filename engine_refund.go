@@ -21,7 +21,7 @@ func (e *Engine) Refund(ctx context.Context, req *Request) (Decision, error) {
 		return Decision{}, err
 	}
 	if set == nil {
-		return e.noRuleSet(), nil
+		return e.noRules(), nil
 	}
 	t := together{v: newEvaluation(1)}
 	p := part{}

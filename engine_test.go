@@ -362,6 +362,24 @@ func TestCheck_NoRule(t *testing.T) {
 	}
 }
 
+// WithKnownRuleSets refuses a name that is a mistake, but not a call of Envoy.
+func TestCheck_KnownRuleSets(t *testing.T) {
+	g := newGate(t, []fluxgate.Rule{rule("only", 0, 5)}, fluxgate.WithKnownRuleSets())
+	req := fluxgate.Request{RuleSet: "other"}
+	if d, err := g.Check(t.Context(), &req); !errors.Is(err, fluxgate.ErrNoRuleSet) || d.Allowed {
+		t.Errorf("an unknown name: allowed %t, error %v", d.Allowed, err)
+	}
+	if x, err := g.Explain(t.Context(), &req); !errors.Is(err, fluxgate.ErrNoRuleSet) || x.Decision.Allowed {
+		t.Errorf("its explanation: allowed %t, error %v", x.Decision.Allowed, err)
+	}
+	if d, _, err := g.CheckAll(t.Context(), []fluxgate.Request{req}); err != nil || !d.Allowed || d.Reason != fluxgate.ReasonNoRuleSet {
+		t.Errorf("a call of Envoy: %+v, error %v", d, err)
+	}
+	if d, err := g.Check(t.Context(), &fluxgate.Request{}); err != nil || d.Reason != fluxgate.ReasonOK {
+		t.Errorf("no name: %+v, error %v", d, err)
+	}
+}
+
 // A request without a rule set is decided by the only one.
 func TestCheck_DefaultRuleSet(t *testing.T) {
 	g := newGate(t, []fluxgate.Rule{rule("only", 0, 5)}, fluxgate.WithRuleSet(""))

@@ -3,6 +3,7 @@ package fluxgate
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -177,3 +178,14 @@ func Static(sets ...*RuleSet) RuleSets {
 type staticRuleSets map[string]*RuleSet
 
 func (m staticRuleSets) RuleSet(_ context.Context, id string) *RuleSet { return m[id] }
+
+// Missing is for [WithKnownRuleSets].
+func (m staticRuleSets) Missing(id string) bool { return m[id] == nil }
+
+// Require is for [Engine.Require].
+func (m staticRuleSets) Require(id string) error {
+	if m.Missing(id) {
+		return fmt.Errorf("%w: %s", ErrNoRuleSet, quote(id))
+	}
+	return nil
+}

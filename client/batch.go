@@ -33,7 +33,11 @@ func (c *Client) decideShared(ctx context.Context, body []byte) (wire.Decision, 
 	case t.err != nil:
 		return wire.Decision{}, t.err
 	case t.entry.Status != 0:
-		return wire.Decision{}, &StatusError{Status: t.entry.Status, Detail: line(t.entry.Error)}
+		var reason fluxgate.Reason
+		if t.entry.Status == http.StatusNotFound { // the only 404 that an entry has
+			reason = fluxgate.ReasonNoRuleSet
+		}
+		return wire.Decision{}, &StatusError{Status: t.entry.Status, Detail: line(t.entry.Error), reason: reason}
 	}
 	return t.entry.Decision, nil
 }

@@ -58,7 +58,8 @@
 // fallback. Config.Failed is called for each.
 //
 // An invalid request is never allowed by OnFailure: if the server cannot decide
-// it (400, 413, 422, 500), Check returns an error that wraps [ErrUndecided].
+// it (400, 413, 422, 500), Check returns an error that wraps [ErrUndecided]. That of a
+// request that names a rule set that does not exist wraps [fluxgate.ErrNoRuleSet] too.
 //
 // # Data sent
 //

@@ -30,7 +30,8 @@ const (
 )
 
 // ErrUndecided is wrapped by the error of a request that the server cannot decide
-// because of the request itself: it is too large, or too many rules match it.
+// because of the request itself: it is invalid or too large, or names a rule set that
+// does not exist.
 var ErrUndecided = errors.New("the request cannot be decided")
 
 // errTimeout is the cause of our own timeout.
@@ -44,7 +45,8 @@ type StatusError struct {
 	Detail string
 
 	receipt string // of a problem that has one
-	busy    bool   // the server has done nothing, and asks to try again
+	reason  fluxgate.Reason
+	busy    bool // the server has done nothing, and asks to try again
 }
 
 // Error returns the status and the detail.
@@ -59,9 +61,12 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// Is reports whether the status means ErrUndecided or fluxgate.ErrSettled.
+// Is reports whether the answer means ErrUndecided, fluxgate.ErrNoRuleSet or
+// fluxgate.ErrSettled.
 func (e *StatusError) Is(target error) bool {
 	switch e.Status {
+	case http.StatusNotFound: // a proxy answers without the reason
+		return e.reason == fluxgate.ReasonNoRuleSet && (target == ErrUndecided || target == fluxgate.ErrNoRuleSet)
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusInternalServerError:
 		return target == ErrUndecided
 	case http.StatusConflict:
@@ -214,9 +219,12 @@ func refusal(response *http.Response) error {
 	refused.busy = refused.Status == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != ""
 	// A short answer is read to its end, so that the connection is reused.
 	text, err := readAnswer(response)
-	var problem struct{ Detail, Receipt string }
+	var problem struct {
+		Detail, Receipt string
+		Reason          fluxgate.Reason
+	}
 	if err == nil && json.Unmarshal(text, &problem) == nil {
-		refused.Detail, refused.receipt = line(problem.Detail), problem.Receipt
+		refused.Detail, refused.receipt, refused.reason = line(problem.Detail), problem.Receipt, problem.Reason
 	}
 	return refused
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/client"
+	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/testenv"
 )
 
@@ -166,6 +167,40 @@ func TestClient_InvalidRequest(t *testing.T) {
 	var status *client.StatusError
 	if !errors.Is(err, client.ErrUndecided) || !errors.As(err, &status) || status.Status != 500 || !strings.Contains(err.Error(), "64 rules") {
 		t.Errorf("a server without a decision: %v", err)
+	}
+}
+
+// A rule set that is named and does not exist is an error, alone and in a batch, and OnFailure
+// does not allow it. A 404 of a proxy is a failure like any other.
+func TestClient_UnknownRuleSet(t *testing.T) {
+	g := newGate(t, newStore(t), []fluxgate.Rule{perHour("r", 500)}, fluxgate.WithKnownRuleSets())
+	errs := make(chan error, 60)
+	for range cap(errs) {
+		go func() {
+			d, err := g.Check(t.Context(), &fluxgate.Request{RuleSet: "unknown"})
+			if d.Allowed {
+				err = errors.New("it was allowed")
+			}
+			errs <- err
+		}()
+	}
+	for range cap(errs) {
+		if err := <-errs; !errors.Is(err, fluxgate.ErrNoRuleSet) || !errors.Is(err, client.ErrUndecided) {
+			t.Errorf("error %v", err)
+		}
+	}
+	limit, err := httplimit.New(g, httplimit.WithRuleSet("unknown"), httplimit.WithObserver(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := httptest.NewRecorder()
+	limit(http.NotFoundHandler()).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", http.NoBody))
+	if answer.Code != http.StatusServiceUnavailable || !strings.Contains(answer.Body.String(), `"reason":"no-rule-set"`) {
+		t.Errorf("the middleware answers %d %s", answer.Code, answer.Body)
+	}
+	address, _ := scripted(t, reply("404 Not Found", "application/problem+json", `{"detail":"No such endpoint."}`), false)
+	if d, err := newClient(t, address, client.Config{OnFailure: fluxgate.FailOpen}).Check(t.Context(), &fluxgate.Request{}); err != nil || !d.Allowed {
+		t.Errorf("a 404 of another server: allowed %t, %v", d.Allowed, err)
 	}
 }
 

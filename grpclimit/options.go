@@ -42,9 +42,10 @@ func WithSentMessages(on bool) Option {
 	return middleware.Set(func(g *gate) { g.sent = on })
 }
 
-// WithRuleSet sets the rule set. The default is the limiter's own.
+// WithRuleSet sets the rule set. The default is the limiter's own. New fails if an engine
+// knows that there is no such rule set.
 func WithRuleSet(id string) Option {
-	return middleware.Set(func(g *gate) { g.RuleSet = id })
+	return func(g *gate) error { return g.SetRuleSet(id) }
 }
 
 // WithRuleSetFunc calls f for the rule set of every call. An empty result means the

@@ -57,6 +57,10 @@ func failure(call *Call, err error) *Rejection {
 	if errors.Is(err, ErrRepeatedHeader) {
 		code, detail = codes.InvalidArgument, middleware.RepeatedHeaderDetail
 	}
+	if errors.Is(err, fluxgate.ErrNoRuleSet) {
+		d := fluxgate.Decision{Reason: fluxgate.ReasonNoRuleSet}
+		return &Rejection{Status: rejection(&d).Status, Err: err}
+	}
 	if end := call.ctx.Err(); end != nil && errors.Is(err, end) {
 		code, detail = status.FromContextError(end).Code(), "The client has gone."
 		if code == codes.DeadlineExceeded {

@@ -27,9 +27,10 @@ func WithoutPaths(patterns ...string) Option {
 	return func(g *gate) error { return g.SetExclude("paths", patterns) }
 }
 
-// WithRuleSet sets the rule set. The default is the limiter's own.
+// WithRuleSet sets the rule set. The default is the limiter's own. New fails if an engine
+// knows that there is no such rule set.
 func WithRuleSet(id string) Option {
-	return middleware.Set(func(g *gate) { g.RuleSet = id })
+	return func(g *gate) error { return g.SetRuleSet(id) }
 }
 
 // WithRuleSetFunc calls f for the rule set of every request. An empty result means

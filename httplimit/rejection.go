@@ -121,6 +121,10 @@ func failure(err error, r *http.Request) *Rejection {
 	if errors.Is(err, ErrRepeatedHeader) {
 		status, detail = http.StatusBadRequest, middleware.RepeatedHeaderDetail
 	}
+	if errors.Is(err, fluxgate.ErrNoRuleSet) {
+		d := fluxgate.Decision{Reason: fluxgate.ReasonNoRuleSet}
+		return &Rejection{Problem: rejection(&d).Problem, Err: err}
+	}
 	if end := r.Context().Err(); end != nil && errors.Is(err, end) {
 		status = StatusClientClosedRequest
 		if errors.Is(end, context.DeadlineExceeded) {

@@ -232,6 +232,7 @@ func (a *App) useStore(store, local fluxgate.Store) error {
 	c := a.config
 	options := []fluxgate.Option{
 		fluxgate.WithMissingRule(c.RateLimit.MissingRuleBehavior == config.MissingAllow),
+		fluxgate.WithKnownRuleSets(),
 		fluxgate.WithAmbiguousPaths(c.RateLimit.AmbiguousPaths),
 		fluxgate.WithPolicy(c.RateLimit.DefaultPolicy),
 		fluxgate.WithOnFailure(c.RateLimit.OnFailure),

@@ -204,6 +204,7 @@ func (a *App) public() (http.Handler, error) {
 	limiter := a.tracing.Limiter(a.metrics.Limiter(a.plane))
 	api, err := check.New(check.Config{
 		Limiter: limiter, Issuer: issuer, RuleSet: c.RateLimit.DefaultRuleSetID, MaxBody: c.Server.MaxBody, MaxBatch: c.Server.MaxBatch,
+		Loaded: a.rules.Loaded,
 		Failed: func(r *http.Request, err error) {
 			a.log.ErrorContext(r.Context(), "request failed without a decision", "error", err)
 		},
@@ -268,7 +269,7 @@ type undecided struct{ log *slog.Logger }
 func (undecided) Decided(*http.Request, *fluxgate.Decision) {}
 func (undecided) Skipped(*http.Request)                     {}
 func (u undecided) Failed(r *http.Request, err error) {
-	if !errors.Is(err, context.Canceled) {
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, fluxgate.ErrNoRuleSet) { // which telemetry logs
 		u.log.ErrorContext(r.Context(), "request failed without a decision", "error", err)
 	}
 }

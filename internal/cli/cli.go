@@ -27,6 +27,7 @@ const (
 	exitDrift   = 2
 	exitRefused = 3
 	exitTrouble = 4
+	exitUnknown = 5
 	exitUsage   = 64 // EX_USAGE of sysexits.h
 )
 
@@ -42,6 +43,7 @@ var exitCodes = []struct {
 	{exitDrift, "the rules differ from the files, or a change was not confirmed", []string{"rules apply", "rules diff", "rules restore", "rules delete", "bucket reset"}},
 	{exitRefused, "the request is refused", []string{"check"}},
 	{exitTrouble, "a problem was found", []string{"doctor"}},
+	{exitUnknown, "the rule set does not exist", []string{"check"}},
 	{exitUsage, "usage error", nil},
 }
 

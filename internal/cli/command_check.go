@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -23,7 +24,7 @@ func newCheck() *cobra.Command {
 	var f checkFlags
 	cmd := &cobra.Command{
 		Use: "check", Short: "Ask a server whether a request may pass", Args: noArgs,
-		Long: "Ask a server whether a request may pass, and take its tokens. With --peek nothing is taken.\nThe exit code is 0 if the request is allowed, 3 if it is refused.",
+		Long: "Ask a server whether a request may pass, and take its tokens. With --peek nothing is taken.\nThe exit code is 0 if the request is allowed, 3 if it is refused, and 5 if the rule set does not exist.",
 		Example: `  fluxgate check --user ada --path /api/orders --method POST
   fluxgate check --ip 192.0.2.7 --attribute tier=premium --peek --output json
   fluxgate check --rule-set llm --user ada --costs tokens=900,usd=1200`,
@@ -35,7 +36,12 @@ func newCheck() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return f.run(cmd.Context(), cmd.OutOrStdout(), req)
+			err = f.run(cmd.Context(), cmd.OutOrStdout(), req)
+			if errors.Is(err, fluxgate.ErrNoRuleSet) {
+				printf(cmd.ErrOrStderr(), "fluxgate: %v\n", err)
+				return exitCode(exitUnknown)
+			}
+			return err
 		},
 	}
 	f.flags(cmd, httpListener)
@@ -68,6 +74,9 @@ func (f *checkFlags) run(ctx context.Context, out io.Writer, req *fluxgate.Reque
 	d, err := c.Check(ctx, req)
 	if err == nil {
 		err = failed
+	}
+	if errors.Is(err, fluxgate.ErrNoRuleSet) {
+		return err // the server says what to do
 	}
 	if err != nil {
 		return withAdvice(err, f.advice(err))

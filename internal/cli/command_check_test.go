@@ -54,6 +54,26 @@ rules:
 	}
 }
 
+// A rule set that is named and does not exist is an error with an exit code of its own. Its
+// name may be a typo, and would limit nothing.
+func TestCheck_UnknownRuleSet(t *testing.T) {
+	file := write(t, t.TempDir(), "rules.yaml", firstRules)
+	_, address := serveWith(t, "redis.enabled=false", "mongo.enabled=false", "rules.file="+file)
+	for _, c := range []struct {
+		id, says string
+	}{
+		{"api-limit", `there is no rule set "api-limit": did you mean api-limits?`}, {"other", "there is no rule set \"other\"\n"},
+	} {
+		code, out, errs := call(t, "check", "--rule-set", c.id, "--server", address)
+		if code != exitUnknown || out != "" || !strings.Contains(errs, c.says) || strings.Contains(errs, "is the address") {
+			t.Errorf("--rule-set %s: exit code %d\n%s%s", c.id, code, out, errs)
+		}
+	}
+	if code, out, errs := call(t, "check", "--rule-set", "api-limits", "--server", address); code != exitOK {
+		t.Errorf("a rule set that exists: exit code %d\n%s%s", code, out, errs)
+	}
+}
+
 // A request that is not sent is not blamed on the server.
 func TestCheck_RequestTooLarge(t *testing.T) {
 	code, _, errs := call(t, "check", "--user", strings.Repeat("x", 300<<10), "-s", "http://127.0.0.1:1")

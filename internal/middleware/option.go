@@ -79,3 +79,12 @@ func (g *Gate[R]) AddAttribute(name string, of func(R) string) error {
 	g.Attributes = append(g.Attributes, Attribute[R]{name, of})
 	return nil
 }
+
+// SetRuleSet sets the rule set of all requests. An engine may know that there is none.
+func (g *Gate[R]) SetRuleSet(id string) error {
+	g.RuleSet = id
+	if engine, ok := g.Limiter.(interface{ Require(id string) error }); ok && id != "" {
+		return engine.Require(id)
+	}
+	return nil
+}

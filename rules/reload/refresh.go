@@ -122,7 +122,7 @@ func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, know
 			if slices.Contains(r.config.RuleSets, s.id) {
 				level = slog.LevelError
 			}
-			r.config.Logger.Log(ctx, level, "rule set deleted in the source; the missing-rule behavior applies to its requests", "ruleSet", s.id, "revision", head.Revision)
+			r.config.Logger.Log(ctx, level, "rule set deleted in the source", "ruleSet", s.id, "revision", head.Revision)
 		}
 	case known:
 		r.load(ctx, s, head)
@@ -130,7 +130,7 @@ func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, know
 		r.failed(ctx, s, ErrLost, 0)
 	default:
 		if !s.loaded() {
-			r.log(s, slog.LevelWarn, "rule set not found in the source; the missing-rule behavior applies to its requests")
+			r.log(s, slog.LevelWarn, "rule set not found in the source")
 		}
 		r.confirm(s)
 	}

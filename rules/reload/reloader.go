@@ -149,6 +149,17 @@ func (r *Reloader) Require(id string) error {
 	return r.missing(id)
 }
 
+// Missing reports whether the source has answered that it has no such rule set. It is
+// false while that is not known: the first read has not ended, or the last one failed.
+func (r *Reloader) Missing(id string) bool {
+	s := r.sets.get(id)
+	if s == nil {
+		return !fluxgate.ValidID(id)
+	}
+	status := s.snapshot()
+	return s.loaded() && s.current.Load() == nil && status.Err == nil && !status.CheckedAt.IsZero()
+}
+
 // Close ends the reloading. Loaded rule sets stay in effect.
 func (r *Reloader) Close() error {
 	if r.work.Close() {

@@ -44,6 +44,18 @@ func (r *Reloader) Status() []Status {
 	return all
 }
 
+// Loaded returns the ids of the rule sets in memory, sorted.
+func (r *Reloader) Loaded() []string {
+	var ids []string
+	for _, s := range r.sets.all() {
+		if s.current.Load() != nil {
+			ids = append(ids, s.id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // Stats counts since the start.
 type Stats struct {
 	// Looks is how often revisions were read, Loads how often a rule set was

@@ -30,6 +30,9 @@ type Config struct {
 	MaxBody int64
 	// MaxBatch bounds the requests of a batch. 0 means 100.
 	MaxBatch int
+	// Loaded returns the ids of loaded rule sets, to suggest one in place of an unknown one.
+	// Nil means no suggestions.
+	Loaded func() []string
 	// Failed is called for requests without a decision that are not the
 	// caller's fault. Nil means no call.
 	Failed func(r *http.Request, err error)
@@ -62,6 +65,9 @@ func New(c Config) (*API, error) {
 	}
 	if c.MaxBody < 0 || c.MaxBatch < 0 {
 		return nil, errors.New("the check API: bounds must not be negative")
+	}
+	if c.Loaded == nil {
+		c.Loaded = func() []string { return nil }
 	}
 	if c.Failed == nil {
 		c.Failed = func(*http.Request, error) {}
@@ -136,7 +142,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, s *scratch, place s
 	}
 	if d, err = a.decide(r.Context(), &s.asked, &s.request); err != nil {
 		s.retained = true
-		a.failure(r, err).write(w, r)
+		a.failure(r, &s.request, err).write(w, r)
 		return d, false
 	}
 	return d, true

@@ -107,7 +107,7 @@ var linesType = []string{wire.Lines}
 func (a *API) appendEntry(b []byte, r *http.Request, e *batchEntry) []byte {
 	p := e.invalid
 	if e.err != nil {
-		p = a.failure(r, e.err)
+		p = a.failure(r, &e.request, e.err)
 	}
 	if p != nil {
 		return wire.AppendError(b, p.Status, p.Detail)

@@ -50,6 +50,7 @@ func TestCheck_Golden(t *testing.T) {
 		}, body: `{"userId":"ann","descriptor":[{"key":"route","value":"login"},{"key":"remote_address","value":"192.0.2.1"}]}`},
 		{name: "descriptor-bad", path: checking, body: `{"descriptor":[{"value":"login"}]}`},
 		{name: "no-rule-set", path: checking, body: `{"ruleSet":"unknown"}`},
+		{name: "unknown-rule-set", path: checking, desk: newDesk(t, newStore(t), fluxgate.WithKnownRuleSets()), body: `{"ruleSet":"unknown"}`},
 		{name: "held", path: checking, desk: held(), before: []string{`{}`}, body: `{"timeoutMs":900}`},
 		{name: "not-held", path: checking, desk: held(), before: []string{`{}`}, body: `{"timeoutMs":0.5}`},
 		{name: "store-failure", path: checking, desk: newDesk(t, away{newStore(t)}, fluxgate.WithOnFailure(fluxgate.FailClosed)), body: `{}`},

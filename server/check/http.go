@@ -10,10 +10,12 @@ import (
 	"mime"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
+	"github.com/fluxgate/fluxgate/internal/spelling"
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/slots"
 )
@@ -209,9 +211,12 @@ func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 }
 
 // failure returns the answer without a decision.
-func (a *API) failure(r *http.Request, err error) *problem {
+func (a *API) failure(r *http.Request, req *fluxgate.Request, err error) *problem {
 	if end := r.Context().Err(); end != nil && errors.Is(err, end) {
 		return newProblem(httplimit.StatusClientClosedRequest, "The caller has gone.")
+	}
+	if errors.Is(err, fluxgate.ErrNoRuleSet) {
+		return a.unknownRuleSet(access.From(r.Context()), req.RuleSet)
 	}
 	if errors.Is(err, fluxgate.ErrCost) {
 		return badRequest("cost: cannot be negative, nor can costs or an estimate")
@@ -221,4 +226,20 @@ func (a *API) failure(r *http.Request, err error) *problem {
 		return newProblem(http.StatusServiceUnavailable, "The request could not be decided in time.")
 	}
 	return newProblem(http.StatusInternalServerError, "The request could not be decided.")
+}
+
+// maxSuggestions bounds among how many rule sets the one that was meant is looked for.
+const maxSuggestions = 100
+
+// unknownRuleSet is the answer to a request that names a rule set that does not exist. It
+// suggests only rule sets that the caller may check.
+func (a *API) unknownRuleSet(who *access.Identity, id string) *problem {
+	p := newProblem(http.StatusNotFound, "ruleSet: there is no rule set %q", id)
+	p.Reason = fluxgate.ReasonNoRuleSet
+	loaded := a.config.Loaded()
+	loaded = slices.DeleteFunc(loaded[:min(len(loaded), maxSuggestions)], func(id string) bool { return !a.allowed(who, id) })
+	if meant := spelling.Nearest(id, loaded, nil); meant != "" {
+		p.Detail += ": did you mean " + meant + "?"
+	}
+	return p
 }

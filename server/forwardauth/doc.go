@@ -32,6 +32,7 @@
 //	                     with its status once more in X-Fluxgate-Status
 //	500, 503             there is no decision; X-Fluxgate-Status is missing, and the proxy
 //	                     does what it is configured to do when fluxgate is unavailable
+//	403                  ruleSet names a rule set that does not exist; X-Fluxgate-Status is 403
 //	403                  the peer is not a trusted proxy; X-Fluxgate-Status is missing
 //
 // nginx understands only 2xx, 401 and 403. With ?deny=403 every rejection is a

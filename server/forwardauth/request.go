@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/httplimit"
 	"github.com/fluxgate/fluxgate/internal/syntax"
 )
@@ -125,6 +126,10 @@ func reject(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejecti
 // reject writes a rejection with the status that the proxy wants. Without a
 // decision it sets no header, so that the proxy can tell the two apart.
 func (p *proxyRequest) reject(w http.ResponseWriter, rejection *httplimit.Rejection) {
+	if errors.Is(rejection.Err, fluxgate.ErrNoRuleSet) {
+		// Not a failure: proxies may be configured to let requests pass then.
+		rejection = refusal(http.StatusForbidden, rejection.Err.Error())
+	}
 	if rejection.Err == nil {
 		w.Header().Set(p.denyHeader, strconv.Itoa(rejection.Problem.Status))
 		if p.denyStatus != http.StatusTooManyRequests {

@@ -2,6 +2,7 @@ package insight
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,7 +73,7 @@ func ended(now time.Time) int64 { return now.Add(500*time.Millisecond).Unix() - 
 
 // Decided implements [fluxgate.Observer].
 func (r *Recorder) Decided(_ context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error) {
-	if err != nil || req.Peek {
+	if err != nil && !errors.Is(err, fluxgate.ErrNoRuleSet) || req.Peek {
 		return
 	}
 	ruleSet := req.RuleSet

@@ -40,6 +40,8 @@ func outcomeOf(d *fluxgate.Decision, err error) string {
 		return labelOther
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return outcomeCanceled
+	case errors.Is(err, fluxgate.ErrNoRuleSet):
+		return string(fluxgate.ReasonNoRuleSet)
 	case errors.Is(err, fluxgate.ErrCost):
 		return outcomeInvalid
 	}

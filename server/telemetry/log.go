@@ -57,15 +57,15 @@ func (h traced) WithGroup(name string) slog.Handler       { return traced{h.Hand
 // decisionLog logs decisions at level debug, without the caller's identity and
 // path, and warns of failures, at most once in a while.
 type decisionLog struct {
-	logger                           *slog.Logger
-	store, settlements, tooManyRules *logthrottle.Throttle
+	logger                                      *slog.Logger
+	store, settlements, tooManyRules, noRuleSet *logthrottle.Throttle
 }
 
 func newDecisionLog(logger *slog.Logger) *decisionLog {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	return &decisionLog{logger, logthrottle.New(time.Second), logthrottle.New(time.Second), logthrottle.New(time.Minute)}
+	return &decisionLog{logger, logthrottle.New(time.Second), logthrottle.New(time.Second), logthrottle.New(time.Minute), logthrottle.New(time.Minute)}
 }
 
 func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *fluxgate.Decision, err error, outcome string) {
@@ -74,6 +74,9 @@ func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *flu
 			l.logger.WarnContext(ctx, "request refused: too many rules match it; put rules into groups, or narrow them",
 				"rule_set", req.RuleSet, "limit", fluxgate.MaxMatches, "suppressed", before)
 		}
+	}
+	if d.Reason == fluxgate.ReasonNoRuleSet {
+		l.noRules(ctx, d, err)
 	}
 	if !l.logger.Enabled(ctx, slog.LevelDebug) {
 		return
@@ -101,6 +104,21 @@ func (l *decisionLog) decided(ctx context.Context, req *fluxgate.Request, d *flu
 		attrs = append(attrs, slog.Bool("degraded", true))
 	}
 	l.logger.LogAttrs(ctx, slog.LevelDebug, "decided", attrs...)
+}
+
+// noRules warns of a request whose rule set is not in memory. The caller may have made up
+// its name, so the line does not have it; the line of package rules/reload names ids.
+func (l *decisionLog) noRules(ctx context.Context, d *fluxgate.Decision, err error) {
+	message := "rule set not loaded: its requests are refused (missing-rule-behavior=REJECT)"
+	switch {
+	case err != nil:
+		message = "rule set does not exist: requests that name it are refused"
+	case d.Allowed:
+		message = "rule set not loaded: its requests are allowed (missing-rule-behavior=ALLOW)"
+	}
+	if now, before := l.noRuleSet.Allow(time.Now()); now {
+		l.logger.WarnContext(ctx, message, "suppressed", before)
+	}
 }
 
 func (l *decisionLog) settleFailed(ctx context.Context, err error) {

@@ -1,4 +1,4 @@
-import { notAnswer, type FluxGateError } from "./errors.js";
+import { notAnswer, type FluxGateError, type Problem } from "./errors.js";
 import type { Band, Decision, Settlement, Settlements } from "./types.js";
 
 // Answers are copied field by field: what is returned has known fields of known types
@@ -88,12 +88,14 @@ export function readDecision(value: unknown): Decision {
 }
 
 /** One line of the answer to a batch of so many requests: which one it answers, and how. refuse makes an error. */
-export function readLine(text: string, size: number, refuse: (status: number, detail: unknown) => FluxGateError): [index: number, entry: Decision | FluxGateError] {
+export function readLine(text: string, size: number, refuse: (status: number, problem: Problem) => FluxGateError): [index: number, entry: Decision | FluxGateError] {
   const line = parse(text);
   const [index, entry] = [own(line, "index"), own(line, "decision")];
   if (!Number.isInteger(index) || (index as number) < 0 || (index as number) >= size) throw notAnswer();
   const status = own(entry, "status");
-  return [index as number, Number.isInteger(status) ? refuse(status as number, own(entry, "error")) : readDecision(entry)];
+  if (!Number.isInteger(status)) return [index as number, readDecision(entry)];
+  // An entry has no reason: 404 is that of an unknown rule set.
+  return [index as number, refuse(status as number, { detail: own(entry, "error"), reason: "no-rule-set" })];
 }
 
 export function readSettlement(value: unknown): Settlement {
@@ -111,11 +113,11 @@ export function readReceipt(value: unknown): string {
   return pick<{ receipt: string }>(value, { receipt: "string" }, ["receipt"]).receipt;
 }
 
-export function readProblem(text: string): { detail?: unknown; receipt?: string } {
+export function readProblem(text: string): Problem {
   try {
     const problem: unknown = JSON.parse(text);
     const receipt = own(problem, "receipt");
-    return { detail: own(problem, "detail"), ...(typeof receipt === "string" ? { receipt } : {}) };
+    return { detail: own(problem, "detail"), reason: own(problem, "reason"), ...(typeof receipt === "string" ? { receipt } : {}) };
   } catch {
     return {};
   }

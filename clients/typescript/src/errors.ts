@@ -1,6 +1,6 @@
 /**
  * Why there is no answer:
- * - `invalid`: the request cannot be decided because of the request itself. It is never allowed by a failure mode.
+ * - `invalid`: the request cannot be decided because of the request itself, or names a rule set that does not exist. It is never allowed by a failure mode.
  * - `refused`: the server answers with a status other than 200, see `serverStatus`.
  * - `timeout`: no answer in time. A check that was sent may have taken its tokens.
  * - `network`: the server cannot be reached, or the connection broke.
@@ -31,10 +31,19 @@ export class FluxGateError extends Error {
 // Statuses of requests that cannot be decided, or settled, as they are.
 const invalid = new Set([400, 413, 422, 500]);
 
+/** What a problem document says, beside its status. */
+export interface Problem {
+  detail?: unknown;
+  receipt?: string;
+  reason?: unknown;
+}
+
 /** The error of an answer with another status than 200. */
-export function refusal(status: number, detail: unknown, receipt?: string, busy = false): FluxGateError {
+export function refusal(status: number, { detail, receipt, reason }: Problem, busy = false): FluxGateError {
+  // Proxies answer 404 too, without the reason.
+  const unknownRuleSet = status === 404 && reason === "no-rule-set";
   const text = typeof detail === "string" && detail !== "" ? `: ${printable(detail)}` : "";
-  const code = invalid.has(status) ? "invalid" : busy ? "busy" : "refused";
+  const code = invalid.has(status) || unknownRuleSet ? "invalid" : busy ? "busy" : "refused";
   return new FluxGateError(code, `the server answers ${status}${text}`, status, receipt);
 }
 

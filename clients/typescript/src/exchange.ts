@@ -1,5 +1,5 @@
 import { parse, readProblem } from "./answer.js";
-import { FluxGateError, refusal } from "./errors.js";
+import { FluxGateError, refusal, type Problem } from "./errors.js";
 
 /** The longest answer in characters, or line of one. 64 rules of 16 bands are shorter. */
 const maxAnswer = 1 << 20;
@@ -47,16 +47,19 @@ export class Exchange {
     if (response.status === 200) return response;
     const problem = response.headers.get("Content-Type")?.startsWith("application/problem+json");
     const most = response.status === 409 ? maxAnswer : maxProblem;
-    const { detail, receipt } = readProblem(problem ? await text(response, signal, most).catch(() => "") : "");
+    const read = readProblem(problem ? await text(response, signal, most).catch(() => "") : "");
     if (!problem) response.body?.cancel().catch(() => undefined);
     // A server that is busy has taken nothing.
     const busy = problem && response.status === 503 && response.headers.has("Retry-After");
-    throw this.refusal(response.status, detail, receipt, busy);
+    throw this.refusal(response.status, read, busy);
   }
 
   /** The error of an answer with another status than 200, without the token. */
-  readonly refusal = (status: number, detail: unknown, receipt?: string, busy?: boolean): FluxGateError =>
-    refusal(status, typeof detail === "string" && this.#token !== "" ? detail.replaceAll(this.#token, "…") : detail, receipt, busy);
+  readonly refusal = (status: number, problem: Problem, busy?: boolean): FluxGateError => {
+    const { detail } = problem;
+    const safe = typeof detail === "string" && this.#token !== "" ? { ...problem, detail: detail.replaceAll(this.#token, "…") } : problem;
+    return refusal(status, safe, busy);
+  };
 
   /** Sends a body and reads the JSON of the answer. */
   async json(path: string, body: string, signal: AbortSignal): Promise<unknown> {

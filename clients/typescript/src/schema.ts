@@ -336,6 +336,8 @@ export interface components {
             status: number;
             /** @description What is wrong, and how to correct it. */
             detail?: string;
+            /** @description no-rule-set with 404: there is no rule set with this id. */
+            reason?: string;
             /** @description Of /v1/extend with 409: the receipt to use from then on, if it still holds slots. */
             receipt?: string;
         };
@@ -361,6 +363,15 @@ export interface components {
         };
         /** @description The caller does not have the role check on the rule set. */
         Forbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description There is no rule set with the id that the request names. The reason is no-rule-set. */
+        NoRuleSet: {
             headers: {
                 [name: string]: unknown;
             };
@@ -437,6 +448,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NoRuleSet"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["NotJSON"];
             500: components["responses"]["Undecided"];
@@ -619,6 +631,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NoRuleSet"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["NotJSON"];
             500: components["responses"]["Undecided"];

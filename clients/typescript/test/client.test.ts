@@ -303,6 +303,22 @@ describe("a server that is away", () => {
   });
 });
 
+describe("a rule set that does not exist", () => {
+  it("is not allowed, alone and in a batch", async () => {
+    const { client, errors } = newClient({ onFailure: "allow" });
+    const isUnknown = (error: unknown) => isCode("invalid")(error) && (error as FluxGateError).serverStatus === 404;
+    await assert.rejects(client.check({ ruleSet: "unknown" }), isUnknown);
+    await Promise.all(Array.from({ length: 5 }, () => assert.rejects(client.check({ ruleSet: "unknown" }), isUnknown)));
+    assert.equal(errors.length, 0);
+  });
+
+  it("is not meant by a 404 of a proxy", async () => {
+    const url = await serve((_, res) => res.writeHead(404, { "content-type": "application/problem+json" }).end('{"detail":"no such page"}'));
+    const { client } = newClient({ url, onFailure: "allow" });
+    assert.equal((await client.check({})).degraded, true);
+  });
+});
+
 describe("time", () => {
   it("ends a check of a frozen server", async () => {
     const own = await startGate(redis);
