@@ -185,15 +185,19 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 	}
 	// What was charged may be of several moments. What was taken before a reset or before the
 	// clock stepped back may come from takes after that, of the same sixteenth of the period.
-	if a.kind() == fluxgate.SlidingWindow && (b.Fallback || r.takenBeforeReset(b) || r.steppedBackSince(f.Check)) {
+	if a.kind() == fluxgate.SlidingWindow && (b.Fallback || r.takenBeforeReset(f.Check, b) || r.steppedBackSince(f.Check)) {
 		a.open = true
 		return new(big.Rat), scaled
 	}
 	return a.giveBack(r.tokens(b, j, b.Cost), scaled, b.TakenAt, due, last)
 }
 
-// takenBeforeReset reports whether a reset has filled the bucket since a take that is settled.
-func (r *replay) takenBeforeReset(b *BucketFact) bool {
+// takenBeforeReset reports whether a reset has filled the bucket since a take that is settled, or
+// a gateway that had not seen the reset has taken it.
+func (r *replay) takenBeforeReset(check int, b *BucketFact) bool {
+	if took := r.takes[check]; took != nil && slices.ContainsFunc(took.Buckets, func(t BucketFact) bool { return t.Bucket == b.Bucket && t.Generation != b.Generation }) {
+		return true
+	}
 	return slices.ContainsFunc(r.facts, func(f Fact) bool {
 		return f.Kind == StoreReset && (f.Rule == "" || f.Rule == b.Rule) && f.Clock >= b.TakenAt
 	})
