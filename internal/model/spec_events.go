@@ -123,7 +123,7 @@ func (m *meter) allow(s *spec) {
 			case StoreEmptied:
 				add(f.At, m.settledAfter(s, f, 0)+wait, m.withOverdraft(lossAdds(&b.Band, wait)), "loss")
 			case ClockStepped:
-				add(f.At, f.At+wait, stepAdds(&b.Band, f.Step, wait), "step")
+				add(f.At, f.At+wait, stepAdds(&b.Band, f.Step, wait, m.overdraft), "step")
 			case StoreSettled:
 				m.allowAcross(s, f, add)
 			}
