@@ -45,7 +45,7 @@ func (b *Booking) due(i int) int64 {
 // concurrency bands at any cost.
 //
 // The bands are those of the take, where those with units of 0 stay as they are. Where the rule has changed since, the slots of its
-// other versions are corrected in proportion.
+// other versions are corrected as well: token buckets in proportion, windows by the number.
 func (s *State) Settle(bands []Band, booked Booking, actual, now int64) (tokens int64, changed bool) {
 	work := settling{bands: bands, booked: booked, State: State{At: now, Hold: s.holdAt(now), Slots: slices.Clone(s.Slots)}}
 	for k := range work.Slots {

@@ -31,8 +31,8 @@ type Slot struct {
 // zero State is a full bucket set.
 //
 // The slots of the last take come first, in the order of its bands. Slots that it did not
-// ask for are kept behind them: bands that only another version of the rule has, and token
-// buckets under other numbers. See [State.Store].
+// ask for are kept behind them: bands that only another version of the rule has, token buckets
+// under other numbers, and windows with other periods. See [State.Store].
 type State struct {
 	// At is when it was written, in microseconds of the store's clock.
 	At int64

@@ -69,14 +69,15 @@ func lossAdds(b *fluxgate.Band, wait time.Duration) *big.Rat {
 // stepAdds is what a step of the clock of Redis adds: forward by T, R·T/D and at most C, and for other kinds C. Where
 // requests wait, at most C and R·W/D for the longest wait W. A step back adds nothing, except what is settled across it,
 // and the C of a quota whose period had ended and begins again.
-func stepAdds(b *fluxgate.Band, step, wait time.Duration) *big.Rat {
+func stepAdds(b *fluxgate.Band, step, wait time.Duration, overdraft *big.Rat) *big.Rat {
 	if step <= 0 {
 		return new(big.Rat)
 	}
+	full := new(big.Rat).Add(lossAdds(b, wait), overdraft)
 	if kindOf(b) != fluxgate.TokenBucket {
-		return whole(b.Capacity)
+		return full
 	}
-	return lesser(regained(b, step), lossAdds(b, wait))
+	return lesser(regained(b, step), full)
 }
 
 // changeAdds is what a change of the numbers of a limit adds: for a token bucket the new C, counted from the first
@@ -90,7 +91,7 @@ func changeAdds(b *fluxgate.Band) *big.Rat {
 }
 
 // overdraftAdds is what an overdraft adds: the cost of one request. It is admitted while a token is left, and what it
-// takes beyond that is debt.
+// takes beyond that is debt. An outage, a reset, a loss and a step forward end the debt and add the cost once more.
 func overdraftAdds(cost int64) *big.Rat { return whole(cost) }
 
 // The times that are published.

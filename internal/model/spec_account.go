@@ -24,7 +24,8 @@ type account struct {
 	begin  int64
 	beyond *big.Rat
 	edges  [3]int64 // that a gateway sent last
-	// forgotten is whether the clock stepped back after the end: the period may have ended.
+	// forgotten is whether the clock stepped back after the end, or before a period of which
+	// nothing is used: the period may be that of the new clock.
 	forgotten bool
 	// last is when the last tokens that were promised are due.
 	last int64
@@ -140,6 +141,8 @@ func (a *account) stepBack(from, to int64) {
 		if a.end <= from {
 			a.most.SetInt64(a.Capacity)
 			a.forgotten = true
+		} else if to < a.begin && a.least.Cmp(whole(a.Capacity)) == 0 {
+			a.forgotten = true // a period with nothing used
 		}
 	default:
 		if late.least.Cmp(whole(a.Capacity)) == 0 {

@@ -117,13 +117,13 @@ func (m *meter) allow(s *spec) {
 					continue
 				}
 				seen := s.seenBy(f)
-				add(f.At, max(seen, m.settledAfter(s, f))+wait, m.withOverdraft(resetAdds(&b.Band, seen-f.At, wait)), "reset")
+				add(f.At, max(seen, m.settledAfter(s, f, seen-f.At))+wait, m.withOverdraft(resetAdds(&b.Band, seen-f.At, wait)), "reset")
 			case ResetDone:
 				m.allowFailedReset(s, f, b, wait, add)
 			case StoreEmptied:
-				add(f.At, m.settledAfter(s, f)+wait, m.withOverdraft(lossAdds(&b.Band, wait)), "loss")
+				add(f.At, m.settledAfter(s, f, 0)+wait, m.withOverdraft(lossAdds(&b.Band, wait)), "loss")
 			case ClockStepped:
-				add(f.At, f.At+wait, stepAdds(&b.Band, f.Step, wait), "step")
+				add(f.At, f.At+wait, stepAdds(&b.Band, f.Step, wait, m.overdraft), "step")
 			case StoreSettled:
 				m.allowAcross(s, f, add)
 			}
@@ -164,9 +164,9 @@ func (m *meter) allowAcross(s *spec, f *Fact, add func(time.Duration, time.Durat
 	}
 }
 
-// settledAfter is when the last take of before a loss or a reset was settled: what it gives
-// back then is in a bucket that never had it.
-func (m *meter) settledAfter(s *spec, loss *Fact) time.Duration {
+// settledAfter is when the last take of before a loss or a reset, or of until that was seen, was
+// settled: what it gives back then is in a bucket that never had it.
+func (m *meter) settledAfter(s *spec, loss *Fact, seen time.Duration) time.Duration {
 	last := loss.At
 	for i := range s.facts {
 		f := &s.facts[i]
@@ -174,7 +174,7 @@ func (m *meter) settledAfter(s *spec, loss *Fact) time.Duration {
 			continue
 		}
 		for j := range f.Buckets {
-			if b := &f.Buckets[j]; b.Bucket == m.bucket && b.TakenAt <= loss.Clock && b.Actual < b.Cost {
+			if b := &f.Buckets[j]; b.Bucket == m.bucket && b.TakenAt <= loss.Clock+seen.Microseconds() && b.Actual < b.Cost {
 				last = max(last, f.At)
 			}
 		}

@@ -211,8 +211,11 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 }
 
 // takenBeforeReset reports whether a reset or a loss has filled the bucket since a take that is
-// settled now.
+// settled now, or a gateway that had not seen the reset has taken it.
 func (r *replay) takenBeforeReset(settled *Fact, b *BucketFact) bool {
+	if took := r.takes[settled.Check]; took != nil && slices.ContainsFunc(took.Buckets, func(t BucketFact) bool { return t.Bucket == b.Bucket && t.Generation != b.Generation }) {
+		return true
+	}
 	return slices.ContainsFunc(r.facts, func(f Fact) bool {
 		fills := f.Kind == StoreEmptied || f.Kind == StoreReset && (f.Rule == "" || f.Rule == b.Rule)
 		return fills && f.Clock >= b.TakenAt && f.At <= settled.At
