@@ -29,9 +29,10 @@ type account struct {
 	// last is when the last tokens that were promised are due.
 	last int64
 	log  []spent // of a window
-	// late is for how long a window may keep a token after its period.
-	late  int64
-	slots map[int]slot // by holder
+	// late is for how long a window may keep a token after its period. Tokens that were taken
+	// until unsure may be in the next of its sixteenths: the clock stepped back.
+	late, unsure int64
+	slots        map[int]slot // by holder
 	// open is whether the contract does not say what is left: it is what the store says.
 	open bool
 	// renamed is whether a band with another label may have taken it over.
@@ -97,6 +98,7 @@ func (a *account) advance(now int64, edges [3]int64) {
 	case fluxgate.SlidingWindow:
 		if back {
 			a.late = max(a.late, 3*lateOf(a.band)) // the slot of now may be about to end, that of before to begin
+			a.unsure = max(a.unsure, a.at, now+lateOf(a.band))
 			for i := range a.log {
 				a.log[i].at -= a.at - now
 			}

@@ -201,9 +201,9 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 	}
 	// What was charged may be of several moments, and what was taken before a reset may be given
 	// back to the bucket after it: from the same sixteenth of the period, or if a quota of other
-	// gateways ends at the same time.
+	// gateways ends at the same time. What was taken about a step back of the clock may stay.
 	reset := r.takenBeforeReset(f, b)
-	if a.kind() == fluxgate.SlidingWindow && (b.Fallback || reset) || a.kind() == fluxgate.Quota && reset && r.set(b).mixed {
+	if a.kind() == fluxgate.SlidingWindow && (b.Fallback || reset || b.TakenAt <= min(a.at, a.unsure)) || a.kind() == fluxgate.Quota && reset && r.set(b).mixed {
 		a.open = true
 		return new(big.Rat), scaled
 	}
