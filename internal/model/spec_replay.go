@@ -165,7 +165,7 @@ func (r *replay) rest(f *Fact, b *BucketFact) int64 {
 // settleIn settles a take in one band. What the contract does not say is open.
 func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64) (least, most *big.Rat) {
 	switch {
-	case rest < 0 && a.kind() == fluxgate.TokenBucket && (a.open || r.bandOf(b.Rule, &b.Exact[j]) != a.band):
+	case rest < 0 && (a.open || a.kind() == fluxgate.TokenBucket && r.bandOf(b.Rule, &b.Exact[j]) != a.band):
 		a.open = true // in proportion or not, and there may be a record of the other version alone
 		return new(big.Rat), r.tokens(b, j, -rest)
 	case rest < 0:
@@ -203,7 +203,7 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 	// back to the bucket after it: from the same sixteenth of the period, or if a quota of other
 	// gateways ends at the same time. What was taken about a step back of the clock may stay.
 	reset := r.takenBeforeReset(f, b)
-	if a.kind() == fluxgate.SlidingWindow && (b.Fallback || reset || b.TakenAt <= min(a.at, a.unsure)) || a.kind() == fluxgate.Quota && reset && r.set(b).mixed {
+	if a.kind() == fluxgate.SlidingWindow && (a.open || b.Fallback || reset || b.TakenAt <= min(a.at, a.unsure)) || a.kind() == fluxgate.Quota && reset && r.set(b).mixed {
 		a.open = true
 		return new(big.Rat), scaled
 	}
