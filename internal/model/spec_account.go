@@ -31,9 +31,11 @@ type account struct {
 	last int64
 	log  []spent // of a window
 	// late is for how long a window may keep a token after its period, and longest the longest
-	// period that it had: versions with different ones count by themselves.
-	late, longest int64
-	slots         map[int]slot // by holder
+	// period that it had: versions with different ones count by themselves. Tokens that were
+	// taken until unsure may be in the next of its sixteenths: the clock stepped back.
+	late, longest, unsure int64
+
+	slots map[int]slot // by holder
 	// open is whether the contract does not say what is left: it is what the store says.
 	open bool
 	// renamed is whether a band with another label may have taken it over.
@@ -99,6 +101,7 @@ func (a *account) advance(now int64, edges [3]int64) {
 	case fluxgate.SlidingWindow:
 		if back {
 			a.late = max(a.late, 3*lateOf(a.band)) // the slot of now may be about to end, that of before to begin
+			a.unsure = max(a.unsure, a.at, now+lateOf(a.band))
 			for i := range a.log {
 				a.log[i].at -= a.at - now
 			}

@@ -165,7 +165,7 @@ func (r *replay) rest(f *Fact, b *BucketFact) int64 {
 // settleIn settles a take in one band. What the contract does not say is open.
 func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64) (least, most *big.Rat) {
 	switch {
-	case rest < 0 && a.kind() == fluxgate.TokenBucket && (a.open || r.bandOf(b.Rule, &b.Exact[j]) != a.band):
+	case rest < 0 && (a.open || a.kind() == fluxgate.TokenBucket && r.bandOf(b.Rule, &b.Exact[j]) != a.band):
 		a.open = true // in proportion or not, and there may be a record of the other version alone
 		return new(big.Rat), r.tokens(b, j, -rest)
 	case rest < 0:
@@ -201,9 +201,10 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 	}
 	// What was charged may be of several moments. What was taken before a reset or before the
 	// clock stepped back may come from takes after that, of the same sixteenth of the period, or
-	// of a quota of other gateways that ends at the same time.
+	// of a quota of other gateways that ends at the same time, or may stay.
 	reset := r.takenBeforeReset(f, b)
-	if a.kind() == fluxgate.SlidingWindow && (b.Fallback || reset || r.steppedBackSince(f.Check)) || a.kind() == fluxgate.Quota && reset && r.set(b).mixed {
+	unsure := a.open || b.Fallback || reset || r.steppedBackSince(f.Check) || b.TakenAt <= min(a.at, a.unsure)
+	if a.kind() == fluxgate.SlidingWindow && unsure || a.kind() == fluxgate.Quota && reset && r.set(b).mixed {
 		a.open = true
 		return new(big.Rat), scaled
 	}
