@@ -256,3 +256,24 @@ func TestScript_LabelBehindSlots(t *testing.T) {
 		t.Errorf("%+v, want the last taken", out.Results[0])
 	}
 }
+
+// Slots that have ended are removed when the expiry of their set is renewed, so that the set
+// of a busy key does not grow.
+func TestScript_EndedSlots(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	p, client := newProbe(t, openStore(t, server.URI(), Config{})), newScriptClient(t, server)
+	const hold = 200 * time.Millisecond
+	d := p.demand("rule", 1, fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 5, Hold: hold})
+	for range 3 {
+		d.Holder[0]++
+		if out := p.take(d); !out.Admitted() {
+			t.Fatalf("rejected: %+v", out)
+		}
+		time.Sleep(hold + hold/4) // it has ended, and its set expires after twice the hold
+	}
+	d.Holder[0]++
+	p.take(d)
+	if n := client.ZCard(t.Context(), holdersOf(p.name(d))).Val(); n != 2 {
+		t.Errorf("%d members, want the last holder and the time of the last change", n)
+	}
+}
