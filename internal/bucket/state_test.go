@@ -256,6 +256,8 @@ func TestState_FullAfter(t *testing.T) {
 		{"unused tokens", coarse, 0, 0},
 		{"unused quota", quotaOf(t, 10), 0, 0},
 		{"unused window", windowOf(t, 10, 16*time.Second), 0, 0},
+		{"one of a quota", quotaOf(t, 10), 1, 60*second - 400},
+		{"one of a window", windowOf(t, 10, 16*time.Second), 1, 17*second - 400},
 		{"tokens", numbered(10, 4, 100), 1, 3},
 		{"tokens with a tick of 1 ms", coarse, 1, 3_000 - 400},
 	} {
