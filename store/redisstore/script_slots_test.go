@@ -277,3 +277,24 @@ func TestScript_EndedSlots(t *testing.T) {
 		t.Errorf("%d members, want the last holder and the time of the last change", n)
 	}
 }
+
+// Renewing a take that holds no slots succeeds, and changes nothing.
+func TestScript_RenewWithoutSlots(t *testing.T) {
+	client := newScriptClient(t, testenv.SharedStandalone(t))
+	now, key := int64(1_700_000_000_000_000), "fluxgate:{renew}:"+t.Name()
+	bands := []fluxgate.ExactBand{fluxgate.Must(bucket.NewBand(1, 3, 1, time.Hour))}
+	take := newShardRequest(opTake, 0, time.Time{})
+	take.demands, take.keys = []fluxgate.Demand{{Bands: bands, Cost: 1}}, []string{key}
+	renew := newShardRequest(opSettle, 0, time.Time{})
+	renew.takes, renew.keys, renew.actual = []fluxgate.Taken{{Bands: bands, Cost: 1, At: now}}, []string{key}, []int64{-1}
+	if _, err := client.decide(now, take); err != nil {
+		t.Fatal(err)
+	}
+	before := client.Get(t.Context(), key).Val()
+	if _, err := client.decide(now+1, renew); err != nil || renew.tokens[0] != 1 {
+		t.Errorf("renewed: %v, %v", renew.tokens, err)
+	}
+	if after := client.Get(t.Context(), key).Val(); after != before || before == "" {
+		t.Errorf("the value changed from %x to %x", before, after)
+	}
+}
