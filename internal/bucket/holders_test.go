@@ -108,8 +108,8 @@ func TestHolders_Price(t *testing.T) {
 	s.View(bands, start, &v)
 	for i := range 2 {
 		v.Holder = HolderID{byte(i + 1)}
-		if wait := v.WaitOf(bands, 0, 7); wait != 0 {
-			t.Errorf("request %d waits %d µs", i, wait)
+		if wait, grant := v.WaitOf(bands, 0, 7), v.Grant(bands, 1, 7); wait != 0 || grant != 7 {
+			t.Errorf("request %d waits %d µs and is granted %d of 7", i, wait, grant)
 		}
 		v.Take(bands, 7)
 		if v.Levels[0] != int64(i+1) || v.FullAfterOf(bands, 0) != 3*second {

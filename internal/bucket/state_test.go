@@ -244,6 +244,30 @@ func TestState_KeptSince(t *testing.T) {
 	}
 }
 
+// A state is remembered until nothing is used, at the edge of a tick.
+func TestState_FullAfter(t *testing.T) {
+	coarse := numbered(10, 4, 100)
+	coarse.Tick = 1_000
+	for _, c := range []struct {
+		name       string
+		band       Band
+		cost, want int64
+	}{
+		{"unused tokens", coarse, 0, 0},
+		{"unused quota", quotaOf(t, 10), 0, 0},
+		{"unused window", windowOf(t, 10, 16*time.Second), 0, 0},
+		{"one of a quota", quotaOf(t, 10), 1, 60*second - 400},
+		{"one of a window", windowOf(t, 10, 16*time.Second), 1, 17*second - 400},
+		{"tokens", numbered(10, 4, 100), 1, 3},
+		{"tokens with a tick of 1 ms", coarse, 1, 3_000 - 400},
+	} {
+		var s State
+		if take(&s, c.band, c.cost, start+400); s.FullAfter() != c.want {
+			t.Errorf("%s: full after %d µs, want %d", c.name, s.FullAfter(), c.want)
+		}
+	}
+}
+
 // An overdraft is debited up to the largest debt, whatever is left, and holds no slot.
 func TestOverdraw(t *testing.T) {
 	bands := []Band{numbered(10, 4, 100), quotaOf(t, 30), slotsOf(t, 3, 1, time.Second)}

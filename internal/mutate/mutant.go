@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"log"
 	"slices"
 	"strings"
@@ -10,7 +11,7 @@ import (
 // change names a change in a way that survives edits elsewhere in the file.
 type change struct {
 	file string
-	what string // "< becomes <="
+	what string // "< becomes <=", or "< becomes <= (2)" for another one in the line
 	line string // the line before the change, without indentation
 }
 
@@ -39,7 +40,16 @@ func (l *list) add(start, end int, text, what string) {
 	number := 1 + bytes.Count(l.source[:start], []byte("\n"))
 	first := 1 + bytes.LastIndexByte(l.source[:start], '\n')
 	line, _, _ := bytes.Cut(l.source[first:], []byte("\n"))
-	l.mutants = append(l.mutants, mutant{change{l.file, what, string(bytes.TrimSpace(line))}, number, start, end, text})
+	c, same := change{l.file, what, string(bytes.TrimSpace(line))}, 1
+	for _, m := range l.mutants {
+		if m.number == number && (m.what == what || strings.HasPrefix(m.what, what+" (")) {
+			same++
+		}
+	}
+	if same > 1 {
+		c.what = fmt.Sprintf("%s (%d)", what, same)
+	}
+	l.mutants = append(l.mutants, mutant{c, number, start, end, text})
 }
 
 // replace adds a change of one piece of text to another.

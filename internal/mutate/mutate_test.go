@@ -41,7 +41,7 @@ func f(x int64, names [3]string) (n int64, err error) {
 	case ok(n):
 		return n, nil
 	}
-	y := n
+	y := n + x + x
 	return y - 1, err
 }
 `
@@ -58,6 +58,8 @@ func f(x int64, names [3]string) (n int64, err error) {
 		"10: left out: log(n): ",
 		"12: condition negated: ok(n): case !(ok(n)):",
 		"13: zero returned: return *new(int64), *new(error)",
+		"15: + becomes - (2): y := n - x + x",
+		"15: + becomes -: y := n + x - x",
 		"16: - becomes +: return y + 1, err",
 		"16: 1 becomes 2: return y - 2, err",
 		"16: zero returned: return *new(int64), *new(error)",

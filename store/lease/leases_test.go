@@ -619,3 +619,42 @@ func TestLease_CrowdWithoutAnswer(t *testing.T) {
 		}
 	})
 }
+
+// damaged is a store that cannot read bucket a, and counts the slices that it is
+// asked for.
+type damaged struct {
+	fluxgate.Store
+	slices int
+}
+
+func (s *damaged) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	err := s.Store.Take(ctx, demands, out)
+	for i := range demands {
+		if demands[i].Key.ID[0] == 'a' {
+			out.Results[i] = fluxgate.Result{Status: fluxgate.Unavailable, Bands: out.Results[i].Bands}
+			if demands[i].Cost > 1 {
+				s.slices++
+			}
+		}
+	}
+	out.Decide(demands)
+	return err
+}
+
+// A bucket that the store cannot read is asked for a slice once in a pause, not with every
+// request.
+func TestLease_Unavailable(t *testing.T) {
+	onVirtualTime(t, func(f *fleet, _ func() *lease.Store) {
+		shared := &damaged{Store: f}
+		s, a, b := lease.New(shared, lease.Config{}), demand("a", 1, large), demand("b", 1, large)
+		step := 5 * time.Millisecond
+		for range 200 {
+			begin := time.Now()
+			f.take(s, a, b)
+			time.Sleep(step - time.Since(begin))
+		}
+		if most := int(200 * step / lease.Pause); shared.slices == 0 || shared.slices > most {
+			t.Errorf("asked for %d slices in a second, want 1 to %d", shared.slices, most)
+		}
+	})
+}

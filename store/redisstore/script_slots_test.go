@@ -256,3 +256,45 @@ func TestScript_LabelBehindSlots(t *testing.T) {
 		t.Errorf("%+v, want the last taken", out.Results[0])
 	}
 }
+
+// Slots that have ended are removed when the expiry of their set is renewed, so that the set
+// of a busy key does not grow.
+func TestScript_EndedSlots(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	p, client := newProbe(t, openStore(t, server.URI(), Config{})), newScriptClient(t, server)
+	const hold = 200 * time.Millisecond
+	d := p.demand("rule", 1, fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 5, Hold: hold})
+	for range 3 {
+		d.Holder[0]++
+		if out := p.take(d); !out.Admitted() {
+			t.Fatalf("rejected: %+v", out)
+		}
+		time.Sleep(hold + hold/4) // it has ended, and its set expires after twice the hold
+	}
+	d.Holder[0]++
+	p.take(d)
+	if n := client.ZCard(t.Context(), holdersOf(p.name(d))).Val(); n != 2 {
+		t.Errorf("%d members, want the last holder and the time of the last change", n)
+	}
+}
+
+// Renewing a take that holds no slots succeeds, and changes nothing.
+func TestScript_RenewWithoutSlots(t *testing.T) {
+	client := newScriptClient(t, testenv.SharedStandalone(t))
+	now, key := int64(1_700_000_000_000_000), "fluxgate:{renew}:"+t.Name()
+	bands := []fluxgate.ExactBand{fluxgate.Must(bucket.NewBand(1, 3, 1, time.Hour))}
+	take := newShardRequest(opTake, 0, time.Time{})
+	take.demands, take.keys = []fluxgate.Demand{{Bands: bands, Cost: 1}}, []string{key}
+	renew := newShardRequest(opSettle, 0, time.Time{})
+	renew.takes, renew.keys, renew.actual = []fluxgate.Taken{{Bands: bands, Cost: 1, At: now}}, []string{key}, []int64{-1}
+	if _, err := client.decide(now, take); err != nil {
+		t.Fatal(err)
+	}
+	before := client.Get(t.Context(), key).Val()
+	if _, err := client.decide(now+1, renew); err != nil || renew.tokens[0] != 1 {
+		t.Errorf("renewed: %v, %v", renew.tokens, err)
+	}
+	if after := client.Get(t.Context(), key).Val(); after != before || before == "" {
+		t.Errorf("the value changed from %x to %x", before, after)
+	}
+}

@@ -281,6 +281,37 @@ func TestScript_OtherStateVersion(t *testing.T) {
 	}
 }
 
+// State of another version is an error also where it has the shape of ours.
+func TestScript_OtherStateVersion_SameShape(t *testing.T) {
+	server := testenv.SharedStandalone(t)
+	p, client := newProbe(t, openStore(t, server.URI(), Config{})), newScriptClient(t, server)
+	for name, bands := range map[string][]fluxgate.Band{
+		"token bucket":       {year},
+		"two token buckets":  {year, fluxgate.PerHour(9)},
+		"quota":              {{Kind: fluxgate.Quota, Capacity: 9, Period: "month"}},
+		"window":             {{Kind: fluxgate.SlidingWindow, Capacity: 9, Refill: time.Hour}},
+		"quota and a bucket": {year, {Kind: fluxgate.Quota, Capacity: 9, Period: "month"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := p.demand("rule", 1, bands...)
+			for i := range d.Bands {
+				now, hour := time.Now().UnixMicro(), time.Hour.Microseconds()
+				d.Bands[i].Edges = [3]int64{now - hour, now + hour, now + 2*hour} // of a quota
+			}
+			p.take(d)
+			value := "\x07" + client.Get(t.Context(), p.name(d)).Val()[1:]
+			client.Set(t.Context(), p.name(d), value, time.Minute)
+			err := p.Take(t.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome))
+			if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "version 7") {
+				t.Errorf("the error is %v", err)
+			}
+			if got := client.Get(t.Context(), p.name(d)).Val(); got != value {
+				t.Errorf("the value was changed to %x", got)
+			}
+		})
+	}
+}
+
 // A damaged bucket does not affect other requests of the call.
 func TestScript_DamagedBucket(t *testing.T) {
 	server := testenv.SharedStandalone(t)
