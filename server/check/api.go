@@ -37,8 +37,9 @@ type Config struct {
 
 // API is the check API over HTTP.
 type API struct {
-	config Config
-	slots  *slots.Pool // for requests with large bodies
+	config   Config
+	slots    *slots.Pool   // for requests with large bodies
+	decoding chan struct{} // has an element for each large body that is decoded
 }
 
 // How many requests with large bodies are served at once, and how long a caller
@@ -47,6 +48,9 @@ const (
 	maxLarge       = 64
 	maxCallerLarge = 16
 	maxLargeWait   = time.Second
+	// maxDecoding bounds how many large bodies are decoded at once: decoded they take up to
+	// twenty times as much memory.
+	maxDecoding = 4
 )
 
 // New returns an API.
@@ -66,7 +70,7 @@ func New(c Config) (*API, error) {
 	if c.Failed == nil {
 		c.Failed = func(*http.Request, error) {}
 	}
-	return &API{c, slots.New(maxLarge, maxCallerLarge, maxLargeWait)}, nil
+	return &API{c, slots.New(maxLarge, maxCallerLarge, maxLargeWait), make(chan struct{}, maxDecoding)}, nil
 }
 
 // Routes returns the patterns of the API and their handlers.
