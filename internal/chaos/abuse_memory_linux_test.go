@@ -135,6 +135,7 @@ func TestAbuse_Memory(t *testing.T) {
 		"frames that fill no buffer": {unfinishedCalls(envoyMethod, 4<<10+1), maxPeak},
 		"batches of empty requests":  {batches(strings.Repeat("{},", 349_000) + "{}"), maxPeak},
 		"batches of many fields":     {batches(manyFields()), maxPeak},
+		"large checks that wait":     {waitingChecks, maxPeak},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := startAttacked(t)
@@ -261,4 +262,20 @@ func manyFields() string {
 		fmt.Fprintf(&requests, `{"headers":{%s"x":[]},"apiKey":"%d"},`, fields.String(), i)
 	}
 	return requests.String() + "{}"
+}
+
+// waitingChecks has 80 checks of 60 KiB that a rule holds, from the address of the honest callers.
+func waitingChecks(ctx context.Context, t *testing.T, a *attacked) {
+	t.Helper()
+	var attacking sync.WaitGroup
+	for i := range 80 {
+		body := fmt.Sprintf(`{"apiKey":"held-%d","path":"/held","headers":{"X-Large":["%s"]}}`, i, strings.Repeat("x", 60<<10))
+		attacking.Go(func() {
+			for ctx.Err() == nil {
+				_ = a.post(ctx, "/v1/check", body, &struct{}{}) // the first is answered, the second waits
+			}
+		})
+	}
+	testenv.Eventually(t, "the checks wait", func() bool { return a.mustMetrics(t)["fluxgate_waiting"] == 80 })
+	attacking.Wait()
 }

@@ -46,7 +46,10 @@ func (a *API) read(s *scratch, r *http.Request, most int64, asked any) *problem 
 	}
 	if s.free != nil {
 		a.decoding <- struct{}{}
-		defer func() { <-a.decoding }()
+		defer func() {
+			<-a.decoding
+			s.freeLarge()
+		}()
 	}
 	return decode(s, asked)
 }
