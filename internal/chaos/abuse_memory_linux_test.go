@@ -136,6 +136,7 @@ func TestAbuse_Memory(t *testing.T) {
 		"batches of empty requests":  {batches(strings.Repeat("{},", 349_000) + "{}"), maxPeak},
 		"batches of many fields":     {batches(manyFields()), maxPeak},
 		"large checks that wait":     {waitingChecks, maxPeak},
+		"watches":                    {watches, maxPeak},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := startAttacked(t)
@@ -278,4 +279,24 @@ func waitingChecks(ctx context.Context, t *testing.T, a *attacked) {
 	}
 	testenv.Eventually(t, "the checks wait", func() bool { return a.mustMetrics(t)["fluxgate_waiting"] == 80 })
 	attacking.Wait()
+}
+
+// watches begins 1,000 streams of health on 10 connections.
+func watches(ctx context.Context, t *testing.T, a *attacked) {
+	t.Helper()
+	for range 10 {
+		conn, err := grpc.NewClient(a.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		for range 100 {
+			stream, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{})
+			if err == nil {
+				_, _ = stream.Recv() // most are refused
+			}
+		}
+	}
+	<-ctx.Done()
 }
