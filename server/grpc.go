@@ -24,6 +24,7 @@ import (
 	"github.com/fluxgate/fluxgate/server/access"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/fluxgate/fluxgate/server/rls"
+	"github.com/fluxgate/fluxgate/server/slots"
 )
 
 const (
@@ -65,7 +66,7 @@ func (a *App) listenGRPC(ctx context.Context) error {
 	g := &grpcServer{app: a}
 	g.Server = grpc.NewServer(g.options()...)
 	service.Register(g)
-	healthpb.RegisterHealthServer(g, &grpcHealth{app: a})
+	healthpb.RegisterHealthServer(g, &grpcHealth{app: a, watchers: slots.New(a.config.Server.MaxConnections, maxWatchers, 0)})
 	if a.config.Envoy.Reflection {
 		reflection.Register(g)
 	}

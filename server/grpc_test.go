@@ -494,3 +494,24 @@ func TestGRPC_LargeHealthMessage(t *testing.T) {
 		t.Errorf("a watch of 8 KiB: %v", err)
 	}
 }
+
+// The streams of health of one connection are bounded, and leave room for others.
+func TestGRPC_Watchers(t *testing.T) {
+	addr := startEnvoy(t, 1).Addr("grpc")
+	watch := func(conn *grpc.ClientConn) string {
+		stream, err := healthpb.NewHealthClient(conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return status.Code(err).String()
+	}
+	for range 3 {
+		conn, got := dialGRPC(t, addr), map[string]int{}
+		for range 100 {
+			got[watch(conn)]++
+		}
+		if got["OK"] != 4 || got["ResourceExhausted"] != 96 {
+			t.Errorf("100 streams: %v", got)
+		}
+	}
+}

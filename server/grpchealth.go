@@ -2,23 +2,25 @@ package server
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+
+	"github.com/fluxgate/fluxgate/server/slots"
 )
 
-// maxWatchers bounds the streams of health.
-const maxWatchers = 100
+// maxWatchers bounds the streams of health of a connection. A client needs one.
+const maxWatchers = 4
 
 // grpcHealth is the health service of gRPC: ready, as /readyz, or not.
 type grpcHealth struct {
 	healthpb.UnimplementedHealthServer
 	app      *App
-	watchers atomic.Int64
+	watchers *slots.Pool // by connection
 }
 
 func (h *grpcHealth) status() healthpb.HealthCheckResponse_ServingStatus {
@@ -39,10 +41,12 @@ func (h *grpcHealth) Check(context.Context, *healthpb.HealthCheckRequest) (*heal
 
 // Watch implements the health service.
 func (h *grpcHealth) Watch(_ *healthpb.HealthCheckRequest, stream grpc.ServerStreamingServer[healthpb.HealthCheckResponse]) error {
-	defer h.watchers.Add(-1)
-	if h.watchers.Add(1) > maxWatchers {
+	connection, _ := peer.FromContext(stream.Context())
+	release, err := h.watchers.Take(stream.Context(), connection.Addr.String())
+	if err != nil {
 		return status.Error(codes.ResourceExhausted, "too many streams of health")
 	}
+	defer release()
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for last := healthpb.HealthCheckResponse_UNKNOWN; ; {

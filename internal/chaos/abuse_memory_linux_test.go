@@ -3,6 +3,8 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -131,7 +133,10 @@ func TestAbuse_Memory(t *testing.T) {
 		"unfinished watches":         {unfinishedCalls(healthpb.Health_Watch_FullMethodName, 16<<10), maxPeak},
 		"unfinished calls of Envoy":  {unfinishedCalls(envoyMethod, 16<<10), maxPeak},
 		"frames that fill no buffer": {unfinishedCalls(envoyMethod, 4<<10+1), maxPeak},
-		"frames of a byte":           {unfinishedCalls(envoyMethod, 1), maxPeak},
+		"batches of empty requests":  {batches(strings.Repeat("{},", 349_000) + "{}"), maxPeak},
+		"batches of many fields":     {batches(manyFields()), maxPeak},
+		"large checks that wait":     {waitingChecks, maxPeak},
+		"watches":                    {watches, maxPeak},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := startAttacked(t)
@@ -207,4 +212,91 @@ func unfinishedCalls(method string, size int) attack {
 		attacking.Wait()
 		t.Logf("%d MiB in %d calls", sent.Load()>>20, streams.Load())
 	}
+}
+
+// elsewhere is a client with another address than the honest callers.
+func elsewhere(t *testing.T) *http.Client {
+	t.Helper()
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	transport := &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 100}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// batches sends 16 batches at a time.
+func batches(requests string) attack {
+	return func(ctx context.Context, t *testing.T, a *attacked) {
+		t.Helper()
+		client, body := elsewhere(t), `{"requests":[`+requests+`]}`
+		var mu sync.Mutex
+		statuses := map[int]int{}
+		var attacking sync.WaitGroup
+		for range 16 {
+			attacking.Go(func() {
+				for ctx.Err() == nil {
+					req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+a.Addr+"/v1/check:batch", strings.NewReader(body))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					status, _, err := exchange(client, req)
+					mu.Lock()
+					if err == nil {
+						statuses[status]++
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		attacking.Wait()
+		t.Logf("batches of %d bytes: %v", len(body), statuses)
+	}
+}
+
+// manyFields is a megabyte of requests whose fields take more memory than their text.
+func manyFields() string {
+	var fields, requests strings.Builder
+	for i := range 3_900 {
+		fmt.Fprintf(&fields, `"%x":[""],`, i)
+	}
+	for i := range 15 {
+		fmt.Fprintf(&requests, `{"headers":{%s"x":[]},"apiKey":"%d"},`, fields.String(), i)
+	}
+	return requests.String() + "{}"
+}
+
+// waitingChecks has 80 checks of 60 KiB that a rule holds, from the address of the honest callers.
+func waitingChecks(ctx context.Context, t *testing.T, a *attacked) {
+	t.Helper()
+	var attacking sync.WaitGroup
+	for i := range 80 {
+		body := fmt.Sprintf(`{"apiKey":"held-%d","path":"/held","headers":{"X-Large":["%s"]}}`, i, strings.Repeat("x", 60<<10))
+		attacking.Go(func() {
+			for ctx.Err() == nil {
+				_ = a.post(ctx, "/v1/check", body, &struct{}{}) // the first is answered, the second waits
+			}
+		})
+	}
+	testenv.Eventually(t, "the checks wait", func() bool { return a.mustMetrics(t)["fluxgate_waiting"] == 80 })
+	attacking.Wait()
+}
+
+// watches begins 1,000 streams of health on 10 connections.
+func watches(ctx context.Context, t *testing.T, a *attacked) {
+	t.Helper()
+	for range 10 {
+		conn, err := grpc.NewClient(a.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		for range 100 {
+			stream, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{})
+			if err == nil {
+				_, _ = stream.Recv() // most are refused
+			}
+		}
+	}
+	<-ctx.Done()
 }

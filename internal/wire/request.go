@@ -77,11 +77,6 @@ type Usage struct {
 	Costs             map[string]int64 `json:"costs,omitempty"`
 }
 
-// Batch is several requests, each decided by itself.
-type Batch struct {
-	Requests []Request `json:"requests"`
-}
-
 // Lines is the media type of an answer to a batch with one [Line] for each request,
 // in the order in which they are decided.
 const Lines = "application/x-ndjson"

@@ -40,16 +40,19 @@ type Config struct {
 
 // API is the check API over HTTP.
 type API struct {
-	config Config
-	slots  *slots.Pool // for requests with large bodies
+	config   Config
+	slots    *slots.Pool   // for large bodies until they are decoded
+	decoding chan struct{} // has an element for each large body that is decoded
 }
 
-// How many requests with large bodies are served at once, and how long a caller
-// waits for a slot.
+// How many large bodies are read at once, and how long a caller waits for a slot.
 const (
 	maxLarge       = 64
 	maxCallerLarge = 16
 	maxLargeWait   = time.Second
+	// maxDecoding bounds how many large bodies are decoded at once: decoded they take up to
+	// twenty times as much memory.
+	maxDecoding = 4
 )
 
 // New returns an API.
@@ -72,7 +75,7 @@ func New(c Config) (*API, error) {
 	if c.Failed == nil {
 		c.Failed = func(*http.Request, error) {}
 	}
-	return &API{c, slots.New(maxLarge, maxCallerLarge, maxLargeWait)}, nil
+	return &API{c, slots.New(maxLarge, maxCallerLarge, maxLargeWait), make(chan struct{}, maxDecoding)}, nil
 }
 
 // Routes returns the patterns of the API and their handlers.
@@ -94,7 +97,7 @@ type scratch struct {
 	asked    wire.Request
 	request  fluxgate.Request
 	retained bool   // a failed limiter may still hold the request
-	free     func() // releases the slot of a large body, or nil
+	free     func() // gives back the slot of a large body, or nil
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -102,16 +105,22 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 // maxKept is the largest buffer that is kept for the next request.
 const maxKept = 64 << 10
 
+// freeLarge forgets a large body and gives its slot back. The request may wait for long.
+func (s *scratch) freeLarge() {
+	s.free()
+	s.body, s.free = bytes.Buffer{}, nil
+}
+
 func (s *scratch) release() {
 	if s.free != nil {
-		s.free()
+		s.freeLarge()
 	}
 	if s.retained || s.body.Cap() > maxKept || cap(s.answer) > maxKept {
 		return
 	}
 	s.body.Reset()
 	clear(s.body.AvailableBuffer()[:s.body.Available()]) // the next request is another caller's
-	s.answer, s.asked, s.request, s.free, s.limited = s.answer[:0], wire.Request{}, fluxgate.Request{}, nil, io.LimitedReader{}
+	s.answer, s.asked, s.request, s.limited = s.answer[:0], wire.Request{}, fluxgate.Request{}, io.LimitedReader{}
 	scratches.Put(s)
 }
 

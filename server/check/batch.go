@@ -1,7 +1,9 @@
 package check
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -12,6 +14,40 @@ import (
 	"github.com/fluxgate/fluxgate/internal/wire"
 	"github.com/fluxgate/fluxgate/server/access"
 )
+
+// batchBody is several requests, each decided by itself.
+type batchBody struct {
+	Requests requests `json:"requests"`
+}
+
+// requests are decoded one after the other: an empty one has two bytes, and takes 200 times
+// as many once it is decoded.
+type requests struct {
+	list      []wire.Request
+	most      int   // requests
+	mostBytes int64 // of a request
+	// Nothing is decoded after these.
+	tooMany, tooLarge bool
+}
+
+// UnmarshalJSON reads a list of requests. To its errors the decoder adds the path.
+func (r *requests) UnmarshalJSON(text []byte) error {
+	r.list = nil
+	if text[0] != '[' {
+		return json.Unmarshal(text, &r.list) // null, or an error
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	_, err := dec.Token()
+	for err == nil && dec.More() && !r.tooMany && !r.tooLarge {
+		start := dec.InputOffset()
+		var one wire.Request
+		err = dec.Decode(&one)
+		r.list = append(r.list, one)
+		r.tooMany, r.tooLarge = len(r.list) > r.most, dec.InputOffset()-start > r.mostBytes
+	}
+	return err
+}
 
 // batchEntry is one request of a batch and its answer.
 type batchEntry struct {
@@ -26,17 +62,24 @@ type batchEntry struct {
 func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 	s := scratches.Get().(*scratch)
 	defer s.release()
-	var asked wire.Batch
+	asked := batchBody{Requests: requests{most: a.config.MaxBatch, mostBytes: a.config.MaxBody}}
 	if p := a.read(s, r, min(a.config.MaxBody*int64(a.config.MaxBatch), 1<<20), &asked); p != nil {
 		p.write(w, r)
 		return
 	}
-	if n := len(asked.Requests); n == 0 || n > a.config.MaxBatch {
-		badRequest("requests: must be 1 to %d, not %d", a.config.MaxBatch, n).write(w, r)
+	switch all := asked.Requests; {
+	case len(all.list) == 0:
+		badRequest("requests: must be 1 to %d, not 0", a.config.MaxBatch).write(w, r)
+		return
+	case all.tooMany:
+		badRequest("requests: must be 1 to %d, not more", a.config.MaxBatch).write(w, r)
+		return
+	case all.tooLarge:
+		newProblem(http.StatusRequestEntityTooLarge, "Each request must have at most %d bytes.", a.config.MaxBody).write(w, r)
 		return
 	}
-	entries := make([]batchEntry, len(asked.Requests))
-	decided := a.decideAll(r, asked.Requests, entries)
+	entries := make([]batchEntry, len(asked.Requests.list))
+	decided := a.decideAll(r, asked.Requests.list, entries)
 	if strings.Contains(r.Header.Get("Accept"), wire.Lines) {
 		a.writeLines(w, r, s, entries, decided)
 		return
@@ -73,6 +116,9 @@ func (a *API) decideAll(r *http.Request, asked []wire.Request, entries []batchEn
 		go func() {
 			growStack()
 			e.decision, e.err = a.guarded(r.Context(), &asked[i], &e.request)
+			if e.err == nil { // or the limiter may still hold it
+				asked[i], e.request = wire.Request{}, fluxgate.Request{} // others of the batch may wait
+			}
 			decided <- i
 		}()
 	}

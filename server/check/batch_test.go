@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -129,4 +130,38 @@ func TestBatch_LinesHeld(t *testing.T) {
 			return false
 		}
 	})
+}
+
+// A batch with too many requests, or with one that a check may not have, is refused as a
+// whole before the rest is decoded. Fields are checked as in a single request.
+func TestBatch_Bounds(t *testing.T) {
+	d := newDesk(t, newStore(t))
+	large := `{"path":"/` + strings.Repeat("a", 64<<10) + `"}`
+	for body, want := range map[string]string{
+		`{"requests":[` + strings.Repeat(`{},`, 99) + `{}]}`:      "200",
+		`{"requests":[` + strings.Repeat(`{},`, 100) + `{}]}`:     "400 not more",
+		`{"requests":[` + strings.Repeat(`{},`, 300_000) + `{}]}`: "400 not more",
+		`{"requests":[{},` + large + `]}`:                         "413 at most 65536 bytes",
+		`{"requests":[{},{"cost":"x"}]}`:                          "400 requests.cost: must be a whole number",
+		`{"requests":[{},{"colour":1}]}`:                          `400 unknown field \"colour\"`,
+		`{"requests":[{}],"colour":1}`:                            `400 unknown field \"colour\"`,
+		`{"requests":[{},7]}`:                                     "400 requests: must be",
+		`{"requests":{}}`:                                         "400 requests: must be a list",
+		`{"requests":null}`:                                       "400 not 0",
+		`{"requests":[{},{}],"requests":[{}]}`:                    `200 {"decisions":[{`,
+	} {
+		w := d.post("/v1/check:batch", body)
+		status, text, _ := strings.Cut(want, " ")
+		if fmt.Sprint(w.Code) != status || !strings.Contains(w.Body.String(), text) {
+			t.Errorf("%.60s of %d bytes: %d %.300s, want %s", body, len(body), w.Code, w.Body, want)
+		}
+	}
+	body := `{"requests":[` + strings.Repeat(`{},`, 300_000) + `{}]}`
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	d.post("/v1/check:batch", body)
+	runtime.ReadMemStats(&after)
+	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 10 {
+		t.Errorf("a body of %d bytes takes %d MiB", len(body), took)
+	}
 }

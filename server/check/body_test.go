@@ -1,10 +1,12 @@
 package check_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/fluxgate/fluxgate"
@@ -73,6 +75,37 @@ func TestCheck_NoSecrets(t *testing.T) {
 			w := d.post(path, fmt.Sprintf(body, key))
 			if text := fmt.Sprint(w.Header(), w.Body); strings.Contains(text, "0123456789") {
 				t.Errorf("%s %s: %s", path, body, text)
+			}
+		}
+	}
+}
+
+// Requests with large bodies that a rule holds keep no slot: others of the same caller are
+// answered.
+func TestCheck_HeldLargeBodies(t *testing.T) {
+	d := deskOf(t, nil, broken{func(ctx context.Context, req *fluxgate.Request) (fluxgate.Decision, error) {
+		if req.UserID == "held" {
+			<-ctx.Done()
+			return fluxgate.Decision{}, ctx.Err()
+		}
+		return fluxgate.Decision{Allowed: true, Reason: fluxgate.ReasonNoRule}, nil
+	}})
+	ctx, leave := context.WithCancel(t.Context())
+	var held sync.WaitGroup
+	defer held.Wait()
+	defer leave()
+	header := `"headers":{"X-Large":["` + strings.Repeat("x", 20<<10) + `"]}`
+	bodies := map[string]string{"/v1/check": `{"userId":"%s",` + header + `}`, "/v1/check:batch": `{"requests":[{"userId":"%s",` + header + `}]}`}
+	for range 20 {
+		for path, body := range bodies {
+			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(fmt.Sprintf(body, "held"))).WithContext(ctx)
+			held.Go(func() { d.ServeHTTP(httptest.NewRecorder(), r) })
+		}
+	}
+	for path, body := range bodies {
+		for range 20 {
+			if w := d.post(path, fmt.Sprintf(body, "ann")); w.Code != http.StatusOK {
+				t.Fatalf("%s: %d %s", path, w.Code, w.Body)
 			}
 		}
 	}

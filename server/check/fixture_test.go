@@ -59,8 +59,14 @@ func newDesk(t testing.TB, store fluxgate.Store, options ...fluxgate.Option) *de
 
 func deskOf(t testing.TB, engine *fluxgate.Engine, limiter fluxgate.Limiter) *desk {
 	t.Helper()
+	return deskWith(t, engine, limiter, nil)
+}
+
+// deskWith is deskOf with a ledger of receipts.
+func deskWith(t testing.TB, engine *fluxgate.Engine, limiter fluxgate.Limiter, ledger receipt.Ledger) *desk {
+	t.Helper()
 	d := &desk{TB: t, engine: engine, now: time.Now()}
-	issuer, err := receipt.NewIssuer(receipt.Config{Now: func() time.Time { return d.now }, TTL: time.Minute})
+	issuer, err := receipt.NewIssuer(receipt.Config{Now: func() time.Time { return d.now }, TTL: time.Minute, Ledger: ledger})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,6 +46,18 @@ func (a *API) read(s *scratch, r *http.Request, most int64, asked any) *problem 
 	case err != nil:
 		return badRequest("cannot read the body")
 	}
+	if s.free != nil {
+		a.decoding <- struct{}{}
+		defer func() {
+			<-a.decoding
+			s.freeLarge()
+		}()
+	}
+	return decode(s, asked)
+}
+
+// decode decodes a body.
+func decode(s *scratch, asked any) *problem {
 	if start := bytes.TrimLeft(s.body.Bytes(), " \t\r\n"); len(start) > 0 && start[0] != '{' {
 		return badRequest("the body must be an object") // null would decode as an empty one
 	}

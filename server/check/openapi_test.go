@@ -109,7 +109,9 @@ func TestOpenAPI_Fields(t *testing.T) {
 	requests := []string{"Batch", "CompatibleRequest", "DescriptorEntry", "Estimate", "Extend", "Request", "Settle", "Usage"}
 	types := map[string]reflect.Type{
 		"Request": reflect.TypeFor[wire.Request](), "DescriptorEntry": reflect.TypeFor[fluxgate.DescriptorEntry](), "Estimate": reflect.TypeFor[wire.Estimate](),
-		"Batch": reflect.TypeFor[wire.Batch](), "Settle": reflect.TypeFor[wire.Settle](), "Usage": reflect.TypeFor[wire.Usage](),
+		"Batch": reflect.TypeFor[struct {
+			Requests []wire.Request `json:"requests"`
+		}](), "Settle": reflect.TypeFor[wire.Settle](), "Usage": reflect.TypeFor[wire.Usage](),
 		"Extend": reflect.TypeFor[wire.Extend](), "CompatibleRequest": reflect.TypeFor[check.CompatibleRequest](),
 		"Decision": reflect.TypeFor[wire.Decision](), "Band": reflect.TypeFor[wire.Band](), "Line": reflect.TypeFor[wire.Line](),
 		"Settlement": reflect.TypeFor[wire.Settlement](), "Settlements": reflect.TypeFor[wire.Settlements](), "Extended": reflect.TypeFor[wire.Extend](),

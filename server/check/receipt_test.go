@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/server/receipt"
 )
 
 // token is the receipt of a check.
@@ -48,6 +50,36 @@ func TestSettle_Receipt(t *testing.T) {
 		}
 		if got := d.left(); got != c.left {
 			t.Errorf("left %v, want %v", got, c.left)
+		}
+	}
+}
+
+// full is a ledger that has no room.
+type full struct{}
+
+func (full) Spend(context.Context, receipt.ID, string, time.Duration) (bool, error) {
+	return false, receipt.ErrFull
+}
+
+// A receipt that cannot be remembered releases its slots, as often as it is sent, and
+// returns no tokens.
+func TestSettle_FullLedger(t *testing.T) {
+	slots := fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 2, Hold: time.Minute}
+	engine := fluxgate.Must(fluxgate.New(newStore(t), fluxgate.Static(fluxgate.Must(fluxgate.NewRuleSet("api",
+		fluxgate.Rule{ID: "both", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{slots, {Capacity: 10, Refill: time.Hour}}},
+		fluxgate.Rule{ID: "tokens", Scope: fluxgate.ScopeUser, Bands: []fluxgate.Band{{Capacity: 10, Refill: time.Hour}}})))))
+	d := deskWith(t, engine, engine, full{})
+	first := d.token(`{"userId":"ann"}`)
+	d.token(`{"userId":"ann"}`)
+	if got, want := d.left(), [3]int64{0, 8, 8}; got != want {
+		t.Fatalf("left %v, want %v", got, want)
+	}
+	for range 3 {
+		if w := d.post("/v1/settle", settleBody(first, 0)); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("settled: %d %s", w.Code, w.Body)
+		}
+		if got, want := d.left(), [3]int64{1, 8, 8}; got != want {
+			t.Errorf("left %v, want %v", got, want)
 		}
 	}
 }

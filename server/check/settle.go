@@ -41,6 +41,9 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	who := access.From(r.Context())
 	taken, err := a.config.Issuer.RedeemFor(ctx, asked.Receipt, func(ruleSet string) bool { return a.allowed(who, ruleSet) })
+	if errors.Is(err, receipt.ErrFull) {
+		a.releaseSlots(ctx, taken)
+	}
 	if err != nil {
 		a.refuseReceipt(w, r, err)
 		return
@@ -61,6 +64,17 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, s.answer)
+}
+
+// releaseSlots releases the slots of a receipt and leaves its cost as it is. To do so
+// twice changes nothing.
+func (a *API) releaseSlots(ctx context.Context, r *fluxgate.Receipt) {
+	for _, t := range r.Takes {
+		if t.HoldsSlot() {
+			same := fluxgate.Usage{Costs: map[string]int64{t.Measure(): t.Cost}}
+			_, _ = a.config.Limiter.SettleUsage(ctx, &fluxgate.Receipt{Takes: []fluxgate.Taken{t}}, &same) // its answer is that of the settlement
+		}
+	}
 }
 
 func appendSettlement(b []byte, s fluxgate.Settlement) []byte {

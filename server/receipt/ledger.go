@@ -15,8 +15,9 @@ import (
 // maxSpent is how many spent receipts a Memory holds.
 const maxSpent = 1_000_000
 
-// ErrFull means that a Memory holds too many spent receipts to accept another.
-var ErrFull = errors.New("too many receipts were settled recently")
+// ErrFull means that a Memory holds too many spent receipts of a rule set to accept another.
+// Nothing was settled. Slots may be released nevertheless: that can be done twice.
+var ErrFull = errors.New("too many receipts of the rule set were settled recently")
 
 // Memory is a [Ledger] of one process.
 type Memory struct {
@@ -24,43 +25,54 @@ type Memory struct {
 
 	mu    sync.Mutex
 	spent map[ID]struct{}
-	queue expiries // the same, by expiry
+	queue expiries       // the same, by expiry
+	count map[string]int // the same, by rule set
 }
 
 // NewMemory returns a ledger with the given clock.
 func NewMemory(now func() time.Time) *Memory {
-	return &Memory{now: now, spent: make(map[ID]struct{})}
+	return &Memory{now: now, spent: make(map[ID]struct{}), count: make(map[string]int)}
 }
 
 // Spend implements [Ledger]. A receipt that cannot be remembered is not accepted:
-// it could be spent twice.
-func (m *Memory) Spend(_ context.Context, id ID, valid time.Duration) (bool, error) {
+// it could be spent twice. A rule set has at most as many as there is room left, so that
+// one alone fills half of the ledger, and there is always room for another.
+func (m *Memory) Spend(_ context.Context, id ID, ruleSet string, valid time.Duration) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
-	for len(m.queue) > 0 && m.queue[0].at.Before(now) {
-		delete(m.spent, heap.Pop(&m.queue).(expiry).id)
+	for len(m.queue) > 0 && m.queue[0].at < now.UnixNano() {
+		m.forget(heap.Pop(&m.queue).(expiry))
 	}
 	if _, again := m.spent[id]; again {
 		return false, nil
 	}
-	if len(m.spent) >= maxSpent {
+	if m.count[ruleSet] >= maxSpent-len(m.spent) {
 		return false, ErrFull
 	}
 	m.spent[id] = struct{}{}
-	heap.Push(&m.queue, expiry{id, now.Add(valid)})
+	m.count[ruleSet]++
+	heap.Push(&m.queue, expiry{id, now.Add(valid).UnixNano(), ruleSet})
 	return true, nil
 }
 
+func (m *Memory) forget(e expiry) {
+	delete(m.spent, e.id)
+	if m.count[e.ruleSet]--; m.count[e.ruleSet] == 0 {
+		delete(m.count, e.ruleSet)
+	}
+}
+
 type expiry struct {
-	id ID
-	at time.Time
+	id      ID
+	at      int64 // in Unix nanoseconds
+	ruleSet string
 }
 
 type expiries []expiry
 
 func (q expiries) Len() int           { return len(q) }
-func (q expiries) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
+func (q expiries) Less(i, j int) bool { return q[i].at < q[j].at }
 func (q expiries) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
 
 // Push implements [heap.Interface].
@@ -88,7 +100,7 @@ func NewShared(client redis.UniversalClient, prefix string) *Shared {
 // A second call is then refused, which loses tokens but never creates any. The
 // client of Redis repeats a command whose reply was lost: the value, which is
 // different for each call, tells whether it was this call that spent the receipt.
-func (s *Shared) Spend(ctx context.Context, id ID, valid time.Duration) (bool, error) {
+func (s *Shared) Spend(ctx context.Context, id ID, _ string, valid time.Duration) (bool, error) {
 	name := s.prefix + base64.RawURLEncoding.EncodeToString(id[:])
 	call := rand.Text()
 	err := s.client.SetArgs(ctx, name, call, redis.SetArgs{Mode: "NX", TTL: valid}).Err()

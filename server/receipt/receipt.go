@@ -32,9 +32,9 @@ type ID [16]byte
 
 // Ledger remembers which receipts were spent.
 type Ledger interface {
-	// Spend marks a receipt as spent, for at least as long as it is valid. It
-	// reports whether this is the first time.
-	Spend(ctx context.Context, id ID, valid time.Duration) (bool, error)
+	// Spend marks a receipt of a rule set as spent, for at least as long as it is
+	// valid. It reports whether this is the first time.
+	Spend(ctx context.Context, id ID, ruleSet string, valid time.Duration) (bool, error)
 }
 
 // Config configures an [Issuer].
@@ -166,13 +166,17 @@ func (o *Issuer) open(token string, allowed func(ruleSet string) bool) (id ID, r
 
 // RedeemFor spends a token and returns its receipt, for a caller that may use
 // the allowed rule sets. For other rule sets the error is [ErrForeign], and the
-// token is not spent.
+// token is not spent. If the ledger is full the error is [ErrFull], and the receipt is
+// for the release of its slots.
 func (o *Issuer) RedeemFor(ctx context.Context, token string, allowed func(ruleSet string) bool) (*fluxgate.Receipt, error) {
 	id, receipt, err := o.open(token, allowed)
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := o.ledger.Spend(ctx, id, o.ttl+skew)
+	fresh, err := o.ledger.Spend(ctx, id, receipt.Takes[0].Key.RuleSet, o.ttl+skew)
+	if errors.Is(err, ErrFull) {
+		return receipt, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("looking up a receipt: %w", err)
 	}

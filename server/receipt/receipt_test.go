@@ -188,11 +188,11 @@ func TestShared_LostReply(t *testing.T) {
 		proxy.TruncateReplies(false)
 	})
 	ledger := receipt.NewShared(client, "lost")
-	if fresh, err := ledger.Spend(t.Context(), id, time.Minute); !fresh || err != nil {
+	if fresh, err := ledger.Spend(t.Context(), id, "api", time.Minute); !fresh || err != nil {
 		t.Errorf("spent for the first time: %t, %v", fresh, err)
 	}
 	healing.Wait()
-	if fresh, err := ledger.Spend(t.Context(), id, time.Minute); fresh || err != nil {
+	if fresh, err := ledger.Spend(t.Context(), id, "api", time.Minute); fresh || err != nil {
 		t.Errorf("spent for the second time: %t, %v", fresh, err)
 	}
 }
@@ -202,16 +202,47 @@ func TestMemory_Expiry(t *testing.T) {
 	now := time.Now()
 	m := receipt.NewMemory(func() time.Time { return now })
 	for i := range 1_000 {
-		if fresh, err := m.Spend(t.Context(), receipt.ID{byte(i), byte(i >> 8)}, time.Duration(1000-i)*time.Second); !fresh || err != nil {
+		if fresh, err := m.Spend(t.Context(), receipt.ID{byte(i), byte(i >> 8)}, "api", time.Duration(1000-i)*time.Second); !fresh || err != nil {
 			t.Fatal(fresh, err)
 		}
 	}
 	now = now.Add(500*time.Second + time.Millisecond)
-	if fresh, _ := m.Spend(t.Context(), receipt.ID{0}, time.Second); fresh {
+	if fresh, _ := m.Spend(t.Context(), receipt.ID{0}, "api", time.Second); fresh {
 		t.Error("a valid receipt was removed")
 	}
 	if n := receipt.Remembered(m); n != 500 {
 		t.Errorf("%d are remembered", n)
+	}
+}
+
+// A rule set that has settled as much as it may keeps no other from settling, and can settle
+// again when receipts expire.
+func TestMemory_FullByRuleSet(t *testing.T) {
+	now := time.Now()
+	m := receipt.NewMemory(func() time.Time { return now })
+	spent := uint32(0)
+	fill := func(ruleSet string) (n int) {
+		for ; ; n++ {
+			spent++
+			id := receipt.ID{byte(spent), byte(spent >> 8), byte(spent >> 16)}
+			if fresh, err := m.Spend(t.Context(), id, ruleSet, time.Hour); errors.Is(err, receipt.ErrFull) {
+				return n
+			} else if !fresh || err != nil {
+				t.Fatal(fresh, err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		ruleSet string
+		want    int
+	}{{"one", 500_000}, {"two", 250_000}, {"three", 125_000}, {"one", 0}, {"four", 62_500}} {
+		if got := fill(c.ruleSet); got != c.want {
+			t.Errorf("%s can settle %d, want %d", c.ruleSet, got, c.want)
+		}
+	}
+	now = now.Add(time.Hour + time.Second)
+	if got := fill("one"); got != 500_000 {
+		t.Errorf("after an hour it can settle %d", got)
 	}
 }
 
