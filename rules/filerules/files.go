@@ -40,9 +40,10 @@ func sameInfo(a, b []file) bool {
 	})
 }
 
-// find lists the rule files by name, without their content.
-func find(path string) ([]file, error) {
-	info, err := os.Stat(path)
+// find lists the rule files by name, without their content. Unless within is empty they
+// must be in that folder, also behind symbolic links.
+func find(path, within string) ([]file, error) {
+	info, err := statWithin(path, within)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func find(path string) ([]file, error) {
 			continue
 		}
 		name := filepath.Join(path, e.Name())
-		info, err := os.Stat(name)
+		info, err := statWithin(name, within)
 		if err != nil {
 			return nil, err
 		}
@@ -71,6 +72,25 @@ func find(path string) ([]file, error) {
 		return nil, fmt.Errorf("%s has %d rule files, at most %d are read", path, len(files), maxFiles)
 	}
 	return files, nil
+}
+
+// statWithin is [os.Stat] for a file that must be below a folder, if one is given.
+func statWithin(name, within string) (fs.FileInfo, error) {
+	if within == "" {
+		return os.Stat(name)
+	}
+	target, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := filepath.EvalSymlinks(within)
+	if err != nil {
+		return nil, err
+	}
+	if below, err := filepath.Rel(folder, target); err != nil || !filepath.IsLocal(below) {
+		return nil, fmt.Errorf("%s is a symbolic link to a file outside of %s", name, within)
+	}
+	return os.Stat(target)
 }
 
 // list returns the entries of a folder by name, or an error if it has more than most.
@@ -113,10 +133,10 @@ func (s *snapshot) unchanged(files []file) bool {
 }
 
 // read reads all files.
-func read(path string) (*snapshot, error) {
+func read(path, within string) (*snapshot, error) {
 	s := &snapshot{at: time.Now()}
 	var err error
-	if s.files, err = find(path); err != nil {
+	if s.files, err = find(path, within); err != nil {
 		return nil, fmt.Errorf("reading rules: %w", err)
 	}
 	total := 0

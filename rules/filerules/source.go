@@ -25,6 +25,9 @@ type Config struct {
 	// Settle is how long content must not change before it is used, because a
 	// file that is written in place is incomplete for a moment. 0 means 50ms.
 	Settle time.Duration
+	// Within is a folder that the files must be in, also behind symbolic links. Set it if
+	// whoever writes the files must not read others. Empty means no bound.
+	Within string
 	// Parse parses files of another format. Nil means [Parse]. Its error is best a
 	// [NewError].
 	Parse func(name string, data []byte) ([]*fluxgate.RuleSet, error)

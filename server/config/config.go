@@ -51,7 +51,7 @@ func Defaults() Config {
 		WaitForRefill: WaitForRefill{MaxWaitTime: 5 * time.Second, MaxConcurrentWaits: 100},
 		Settle:        Settle{ReceiptTTL: 10 * time.Minute},
 		Server: Server{
-			HTTP: ":8080", HTTPHosts: []string{}, Admin: "127.0.0.1:9090", AdminHosts: []string{}, AdminRate: 600,
+			HTTP: "127.0.0.1:8080", HTTPHosts: []string{}, Admin: "127.0.0.1:9090", AdminHosts: []string{}, AdminRate: 600,
 			TLS: TLS{Listeners: []string{"http", "grpc", "admin", "metrics"}, ReloadInterval: time.Minute},
 			Auth: Auth{
 				Tokens: []Token{}, Certificates: []Certificate{},
