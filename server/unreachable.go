@@ -18,7 +18,7 @@ func UnreachableRules(ctx context.Context, c *config.Config) []string {
 	if c.RuleSource() != config.SourceFile {
 		return nil
 	}
-	source, err := filerules.Open(c.Rules.File, filerules.Config{Logger: discard})
+	source, err := filerules.Open(c.Rules.File, filerules.Config{MaxFiles: c.Rules.MaxRuleSets, Logger: discard})
 	if err != nil {
 		return nil
 	}

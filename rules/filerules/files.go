@@ -1,6 +1,7 @@
 package filerules
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 
 // Limits on input.
 const (
-	maxFiles   = 1_000
+	maxFiles   = 10_000  // unless [Config.MaxFiles] is set
 	maxEntries = 100_000 // of a folder, whatever they are
 	maxFile    = 16 << 20
 	maxTotal   = 64 << 20
@@ -40,10 +41,9 @@ func sameInfo(a, b []file) bool {
 	})
 }
 
-// find lists the rule files by name, without their content. Unless within is empty they
-// must be in that folder, also behind symbolic links.
-func find(path, within string) ([]file, error) {
-	info, err := statWithin(path, within)
+// find lists the rule files by name, without their content.
+func find(path string, c *Config) ([]file, error) {
+	info, err := statWithin(path, c.Within)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func find(path, within string) ([]file, error) {
 			continue
 		}
 		name := filepath.Join(path, e.Name())
-		info, err := statWithin(name, within)
+		info, err := statWithin(name, c.Within)
 		if err != nil {
 			return nil, err
 		}
@@ -68,8 +68,8 @@ func find(path, within string) ([]file, error) {
 			files = append(files, file{name: name, info: info})
 		}
 	}
-	if len(files) > maxFiles {
-		return nil, fmt.Errorf("%s has %d rule files, at most %d are read", path, len(files), maxFiles)
+	if most := cmp.Or(c.MaxFiles, maxFiles); len(files) > most {
+		return nil, fmt.Errorf("%s has %d rule files, at most %d are read: put several rule sets into a file, or raise the bound (rules.max-rule-sets)", path, len(files), most)
 	}
 	return files, nil
 }
@@ -133,10 +133,10 @@ func (s *snapshot) unchanged(files []file) bool {
 }
 
 // read reads all files.
-func read(path, within string) (*snapshot, error) {
+func read(path string, c *Config) (*snapshot, error) {
 	s := &snapshot{at: time.Now()}
 	var err error
-	if s.files, err = find(path, within); err != nil {
+	if s.files, err = find(path, c); err != nil {
 		return nil, fmt.Errorf("reading rules: %w", err)
 	}
 	total := 0
