@@ -5,7 +5,8 @@
 ARG BINARY=compiled
 
 FROM --platform=$BUILDPLATFORM golang:1.26.8 AS base
-RUN mkdir -p /copies /names/bin && ln -s ../fluxgate /names/bin/ratelimit
+RUN mkdir -p /copies /names/bin /names/etc/fluxgate && ln -s ../fluxgate /names/bin/ratelimit && \
+    echo 'fluxgate: { server: { http: ":8080" } }' > /names/etc/fluxgate/fluxgate.yaml
 
 FROM base AS compiled
 WORKDIR /src
@@ -24,12 +25,13 @@ FROM ${BINARY} AS binary
 FROM scratch
 COPY --from=base /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=binary /fluxgate /fluxgate
-# The name under which Envoy Gateway starts its rate limit service: docs/envoy.md.
+# The name under which Envoy Gateway starts its rate limit service: docs/envoy.md. And a
+# configuration that listens on all addresses of the container: one of your own replaces it.
 COPY --from=base /names/ /
 # The last good rules are kept here: mount a volume to keep them across containers.
 COPY --from=base --chown=65532:65532 /copies /var/lib/fluxgate
 USER 65532:65532
-ENV FLUXGATE_RULES_COPIES=/var/lib/fluxgate
+ENV FLUXGATE_CONFIG=/etc/fluxgate/fluxgate.yaml FLUXGATE_RULES_COPIES=/var/lib/fluxgate
 EXPOSE 8080 8081
 ENTRYPOINT ["/fluxgate"]
 CMD ["serve"]

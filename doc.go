@@ -18,7 +18,7 @@
 // A rule set is built from [Rule] values or read from JSON with [ParseRuleSet].
 // Both validate the whole rule set and report every problem at once. The store
 // is store/memstore for one process, or store/redisstore, wrapped by store/lease,
-// for several.
+// for several, with a store/memstore as its fallback ([WithAutoFallback]).
 //
 //	rules, err := fluxgate.NewRuleSet("api", fluxgate.Rule{
 //		ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{fluxgate.PerMinute(100)},

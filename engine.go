@@ -47,7 +47,11 @@ type Engine struct {
 	amend           func(context.Context, *Request) error
 }
 
-// New returns an engine that decides by rule sets and counts in a store.
+var errNoFallback = errors.New("creating an engine: nothing counts while the shared store is unavailable: use WithAutoFallback with a memstore, or WithOnFailure with FailOpen or FailClosed")
+
+// New returns an engine that decides by rule sets and counts in a store. A store that
+// gateways share, such as store/redisstore, needs [WithAutoFallback] or [WithFallback], or
+// [WithOnFailure] with FailOpen or FailClosed.
 func New(store Store, rules RuleSets, options ...Option) (*Engine, error) {
 	if store == nil || rules == nil {
 		return nil, errors.New("an engine needs a store and rule sets")
@@ -61,6 +65,9 @@ func New(store Store, rules RuleSets, options ...Option) (*Engine, error) {
 		if err := option(e); err != nil {
 			return nil, fmt.Errorf("creating an engine: %w", err)
 		}
+	}
+	if counter, ok := store.(GatewayCounter); ok && counter.Gateways() > 0 && e.fallback == nil && e.onFailure == FailLocal {
+		return nil, errNoFallback
 	}
 	if static, ok := rules.(staticRuleSets); ok && e.ruleSetID == "" && len(static) == 1 {
 		for id := range static {

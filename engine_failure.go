@@ -18,7 +18,8 @@ type LevelSetter interface {
 
 // GatewayCounter is a shared [Store] that counts the gateways that use it.
 type GatewayCounter interface {
-	// Gateways returns how many there were when the store was last available.
+	// Gateways returns how many there were when the store was last available, or 0 if
+	// gateways do not share it.
 	Gateways() int
 }
 
@@ -141,7 +142,7 @@ func (e *Engine) withdraw(ctx context.Context, v *evaluation) {
 }
 
 func (e *Engine) onFailureOf(r *compiledRule) OnFailure {
-	if r.OnFailure == "" {
+	if r.OnFailure == "" || r.OnFailure == FailLocal && e.fallback == nil {
 		return e.onFailure
 	}
 	return r.OnFailure

@@ -101,8 +101,8 @@ func WithWaiting(longest time.Duration, atOnce int) Option {
 	}
 }
 
-// WithOnFailure sets the failure mode of rules without one. The default is
-// FailLocal.
+// WithOnFailure sets the failure mode of rules without one, and without a fallback that of
+// all FailLocal rules. The default is FailLocal.
 func WithOnFailure(f OnFailure) Option {
 	return func(e *Engine) error {
 		if f != FailLocal && f != FailOpen && f != FailClosed {
@@ -115,8 +115,7 @@ func WithOnFailure(f OnFailure) Option {
 
 // WithFallback sets the store that decides FailLocal rules while the shared one
 // is unavailable, at a share of their bands, at least one token each: with ten
-// gateways a share of 0.1 keeps the total. Without a fallback such rules fail
-// open.
+// gateways a share of 0.1 keeps the total.
 //
 // If the fallback is a [LevelSetter], its buckets begin at the levels that the
 // store last reported. When the store is available again, it is charged for what

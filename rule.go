@@ -177,7 +177,7 @@ type OnFailure string
 // The failure modes.
 const (
 	// FailLocal decides by the same rule in this process, at a share of its
-	// bands: see [WithFallback]. Without a fallback it is FailOpen.
+	// bands: see [WithFallback]. Without a fallback [WithOnFailure] decides.
 	FailLocal OnFailure = "local"
 	// FailOpen lets the request pass.
 	FailOpen OnFailure = "open"

@@ -20,7 +20,7 @@ import (
 
 func onRedis(t testing.TB, rules []fluxgate.Rule, options ...fluxgate.Option) *gate {
 	t.Helper()
-	return newGate(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), rules, options...)
+	return newGate(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), rules, append(options, fluxgate.WithOnFailure(fluxgate.FailClosed))...)
 }
 
 // Exactly as many pass as the band holds.
@@ -28,7 +28,7 @@ func TestClient_ExactLimit(t *testing.T) {
 	const capacity, callers, each = 50, 16, 10
 	store := newRedis(t, testenv.SharedStandalone(t).URI(), patient)
 	rules := []fluxgate.Rule{perHour("r", capacity)}
-	gates := []*gate{newGate(t, store, rules), newGate(t, store, rules)} // two servers, one Redis
+	gates := []*gate{newGate(t, store, rules, fluxgate.WithOnFailure(fluxgate.FailClosed)), newGate(t, store, rules, fluxgate.WithOnFailure(fluxgate.FailClosed))} // two servers, one Redis
 	var passed atomic.Int64
 	var all sync.WaitGroup
 	for caller := range callers {

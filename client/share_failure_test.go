@@ -39,7 +39,7 @@ func expect(t testing.TB, results map[string]chan result, want answer) {
 // and no check is decided twice.
 func TestShare_LostAnswer(t *testing.T) {
 	const callers, capacity = 8, 100 // regains nothing while the test runs
-	engine := engineOver(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), []fluxgate.Rule{perHour("r", capacity)})
+	engine := engineOver(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), []fluxgate.Rule{perHour("r", capacity)}, fluxgate.WithOnFailure(fluxgate.FailClosed))
 	var answered atomic.Int64
 	api := handler(t, engine)
 	server := newRecorder(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -103,7 +103,7 @@ func checking(ctx context.Context, c *client.Client, req fluxgate.Request) func(
 // limit allows.
 func TestShare_ManyCallers(t *testing.T) {
 	const callers, each, capacity = 64, 20, 1_000
-	engine := engineOver(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), []fluxgate.Rule{perHour("r", capacity)})
+	engine := engineOver(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), []fluxgate.Rule{perHour("r", capacity)}, fluxgate.WithOnFailure(fluxgate.FailClosed))
 	server := newRecorder(t, handler(t, engine))
 	c := newClient(t, server.URL, client.Config{})
 	passed := make([]int, callers)
@@ -170,7 +170,7 @@ func TestShare_OwnAnswers(t *testing.T) {
 	engine := engineOver(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), []fluxgate.Rule{
 		with(perHour("r", 5), func(r *fluxgate.Rule) { r.Scope = fluxgate.ScopeUser }),
 		{ID: "no", Priority: 9, Action: fluxgate.ActionDeny, Paths: []string{"/no"}},
-	})
+	}, fluxgate.WithOnFailure(fluxgate.FailClosed))
 	server := newRecorder(t, handler(t, engine))
 	c := newClient(t, server.URL, client.Config{})
 	leaving, leave := context.WithCancel(t.Context())
@@ -236,7 +236,7 @@ func TestShare_TimeoutInQueue(t *testing.T) {
 // A caller that leaves after its check was sent does not disturb the others, and
 // what the check took is given back. A request that all leave ends.
 func TestShare_CallersLeave(t *testing.T) {
-	engine := engineOver(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), []fluxgate.Rule{{ID: "r", Bands: []fluxgate.Band{{Label: "year", Capacity: 100, Refill: 365 * 24 * time.Hour}}}})
+	engine := engineOver(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), []fluxgate.Rule{{ID: "r", Bands: []fluxgate.Band{{Label: "year", Capacity: 100, Refill: 365 * 24 * time.Hour}}}}, fluxgate.WithOnFailure(fluxgate.FailClosed))
 	server := newRecorder(t, handler(t, engine))
 	sent, ended, proceed := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	server.before = func(r *http.Request) {

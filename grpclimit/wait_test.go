@@ -84,7 +84,7 @@ func TestWait_Cancelled(t *testing.T) {
 				}
 				t.Cleanup(func() { _ = store.Close() })
 				observer, failed, service := new(waits), new(recorder), new(echo)
-				engine := engineOver(t, store, []fluxgate.Rule{waiting(30 * time.Minute)}, fluxgate.WithWaiting(time.Hour, 9), fluxgate.WithObserver(observer))
+				engine := engineOver(t, store, []fluxgate.Rule{waiting(30 * time.Minute)}, fluxgate.WithWaiting(time.Hour, 9), fluxgate.WithObserver(observer), fluxgate.WithOnFailure(fluxgate.FailClosed))
 				conn := limited(t, service, engine, append(options, grpclimit.WithObserver(failed))...)
 				if a := invoke(t.Context(), conn, method, "first"); a.err != nil {
 					t.Fatal(a.err)

@@ -59,7 +59,7 @@ func newGateways(t *testing.T, rule fluxgate.Rule, longest time.Duration, atOnce
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = store.Close() })
-		g.engine = engineOver(t, store, []fluxgate.Rule{rule}, fluxgate.WithWaiting(longest, atOnce), fluxgate.WithObserver(g))
+		g.engine = engineOver(t, store, []fluxgate.Rule{rule}, fluxgate.WithWaiting(longest, atOnce), fluxgate.WithObserver(g), fluxgate.WithOnFailure(fluxgate.FailClosed))
 		limit := newLimit(t, g.engine, httplimit.WithSettling(true), httplimit.WithUserFunc(httplimit.Header("X-User")))
 		g.server = serve(t, limit(http.HandlerFunc(g.serve)))
 		both[i] = g

@@ -134,7 +134,7 @@ func (a *App) buildEngine(ctx context.Context) error {
 		return err
 	}
 	a.plane.failure.Store(&err)
-	a.log.Error("Redis unavailable: onFailure of the rules decides until it answers", "error", err)
+	a.log.Error("Redis unavailable: until it answers requests are counted in this process (onFailure local), pass (open) or are refused (closed)", "error", err)
 	a.logAssumed(from)
 	return nil
 }

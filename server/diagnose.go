@@ -233,6 +233,7 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 	default:
 		d.add(Good, "rules", "", "rule set %q in %s is at revision %d, rules: %d", id, a.source.kind, version.Revision, version.RuleSet.Len())
 		d.waiting(version.RuleSet)
+		d.unreachable(version.RuleSet)
 	}
 	d.sets(ctx, a.source.Source, id)
 	if mongo, ok := a.source.Source.(*mongorules.Source); ok {

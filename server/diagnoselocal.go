@@ -19,6 +19,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/rules"
+	"github.com/fluxgate/fluxgate/rules/filerules"
 	"github.com/fluxgate/fluxgate/rules/mongorules"
 )
 
@@ -148,6 +149,11 @@ func (d *diagnosis) sets(ctx context.Context, source rules.Source, first string)
 			}
 		}
 	}
+	if files, ok := source.(*filerules.Source); ok {
+		if all, err := files.IDs(ctx); err == nil { // else loading the default reports the error
+			ids = append(ids, all...)
+		}
+	}
 	for _, id := range ids {
 		if id != first {
 			d.set(ctx, source, id)
@@ -170,5 +176,6 @@ func (d *diagnosis) set(ctx context.Context, source rules.Source, id string) {
 		d.add(Wrong, "rules", "correct the rules; running servers keep the last valid ones", "rule set %q: %v", id, err)
 	default:
 		d.waiting(version.RuleSet)
+		d.unreachable(version.RuleSet)
 	}
 }

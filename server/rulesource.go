@@ -60,6 +60,7 @@ func (a *App) buildRules(ctx context.Context) error {
 	reloading := reload.Config{
 		RuleSets: ids, Strategy: reload.Strategy(c.Reload.Strategy), Interval: c.Reload.PollingInterval,
 		Jitter: c.Reload.Jitter, Redis: a.redis, Channel: c.Reload.Channel, Copies: c.Rules.Copies, Logger: a.log,
+		MaxRuleSets:       max(c.Rules.MaxRuleSets, len(ids)),
 		StartWithoutRules: true, // the source may be unavailable
 	}
 	if reloading.Jitter == 0 {
@@ -140,11 +141,11 @@ func (a *App) openSource(ctx context.Context, client redis.UniversalClient) erro
 	a.source = &ruleSource{kind: c.RuleSource()}
 	switch a.source.kind {
 	case config.SourceFile:
-		source, err := filerules.Open(c.Rules.File, filerules.Config{Logger: a.log})
+		source, err := filerules.Open(c.Rules.File, filerules.Config{MaxFiles: c.Rules.MaxRuleSets, Logger: a.log})
 		a.source.Source = source
 		return err
 	case config.SourceEnvoyFiles:
-		source, err := envoyrules.Open(c.Rules.EnvoyFiles, envoyrules.Options{}, filerules.Config{Logger: a.log})
+		source, err := envoyrules.Open(c.Rules.EnvoyFiles, envoyrules.Options{}, filerules.Config{MaxFiles: c.Rules.MaxRuleSets, Logger: a.log})
 		a.source.Source = source
 		return err
 	case config.SourceXDS:

@@ -98,9 +98,7 @@ func TestUnknownRuleSet_States(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "broken.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(dir, "default.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(dir, "default.yaml"), "id: renamed\nrules: [{id: r, bands: [{capacity: 9, refill: 1h}]}]\n")
 	testenv.Eventually(t, "the rules are read again", func() bool {
 		return r.do(t, http.MethodPost, "/v1/check", `{"ruleSet":"api-limits"}`).object(t)["reason"] == "no-rule-set"
 	})

@@ -66,7 +66,7 @@ func leases(tb testing.TB, redis *testenv.Server) contender {
 }
 
 func embedded(name string, store fluxgate.Store) contender {
-	return fluxgateContender(name, fluxgate.Must(fluxgate.New(store, fluxgate.Static(rules()))))
+	return fluxgateContender(name, fluxgate.Must(fluxgate.New(store, fluxgate.Static(rules()), fluxgate.WithOnFailure(fluxgate.FailClosed))))
 }
 
 // openStore opens a store with a prefix of its own, so that each is the only gateway.

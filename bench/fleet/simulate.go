@@ -110,7 +110,7 @@ func simulate(scenario Scenario) Result {
 // drain empties the shared bucket, so that no burst is measured.
 func (s *simulation) drain(all fluxgate.Rule, limit int64) {
 	rules := fluxgate.Must(fluxgate.NewRuleSet("fleet", all))
-	engine := fluxgate.Must(fluxgate.New(s.store.Store, fluxgate.Static(rules)))
+	engine := fluxgate.Must(fluxgate.New(s.store.Store, fluxgate.Static(rules), fluxgate.WithOnFailure(fluxgate.FailClosed)))
 	fluxgate.Must(engine.Check(context.Background(), &fluxgate.Request{Cost: limit}))
 	s.ideal.all.used, s.actual.all.used = float64(limit), float64(limit)
 }

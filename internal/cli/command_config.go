@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 
+	"github.com/fluxgate/fluxgate/server"
 	"github.com/fluxgate/fluxgate/server/config"
 	"github.com/spf13/cobra"
 )
@@ -15,7 +16,7 @@ func newConfigCheck() *cobra.Command {
 	var source configFlags
 	cmd := &cobra.Command{
 		Use: "check", Short: "Report every error in the configuration, with its place", Args: noArgs,
-		Long:    "Report every error in the configuration, with its place. Files that it names must exist; nothing is connected to.",
+		Long:    "Report every error in the configuration, with its place. Files that it names must exist; nothing is connected to.\nRules of rules.file that no request can reach are named in warnings.",
 		Example: "  fluxgate config check --config fluxgate.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := source.load()
@@ -23,6 +24,9 @@ func newConfigCheck() *cobra.Command {
 				err = errors.Join(c.Check(), c.CheckRulesFile())
 			}
 			if err == nil {
+				for _, line := range server.UnreachableRules(cmd.Context(), c) {
+					printf(cmd.ErrOrStderr(), "warning: %s\n", line)
+				}
 				printf(cmd.OutOrStdout(), "the configuration is valid\n")
 			}
 			return err

@@ -45,6 +45,21 @@ func TestDoctor_PortInUse(t *testing.T) {
 	}
 }
 
+// A rule that no request can reach is named by config check and by the doctor.
+func TestDoctor_UnreachableRule(t *testing.T) {
+	file := write(t, t.TempDir(), "rules.yaml", "id: api-limits\nrules:\n  - {id: users, path: /api/users/*, bands: [{capacity: 5, refill: 1m}]}\n")
+	const want = `no request reaches rule "users": ratelimit.include-patterns ["/api/*"] have none of its paths`
+	for _, command := range [][]string{{"config", "check"}, {"doctor"}} {
+		code, out, errs := call(t, append(command, append(inMemory(file), "--set", "server.http=127.0.0.1:0", "--set", "ratelimit.include-patterns=/api/*")...)...)
+		if code != exitOK || !strings.Contains(out+errs, want) {
+			t.Errorf("%v: exit code %d\n%s%s", command, code, out, errs)
+		}
+		if _, out, errs := call(t, append(command, append(inMemory(file), "--set", "server.http=127.0.0.1:0", "--set", "ratelimit.include-patterns=/api/**")...)...); strings.Contains(out+errs, "no request reaches") {
+			t.Errorf("%v: a false alarm\n%s%s", command, out, errs)
+		}
+	}
+}
+
 // A rules.file that is not there is an error of config check, and the doctor
 // says what to do about it.
 func TestDoctor_MissingRulesFile(t *testing.T) {

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -162,5 +164,29 @@ func TestRulesApply_SwapsRules(t *testing.T) {
 				t.Errorf("exit code %d\n%s%s", code, out, errs)
 			}
 		})
+	}
+}
+
+// With --within, a file that a symbolic link names outside of the folder is not read: the
+// error shows nothing of it.
+func TestRulesApply_Within(t *testing.T) {
+	outside, inside := t.TempDir(), t.TempDir()
+	key := write(t, outside, "tls.key", "SECRET KEY")
+	write(t, outside, "rules.yaml", firstRules)
+	write(t, inside, "rules.yaml", firstRules)
+	for name, target := range map[string]string{"key.yaml": key, "folder": outside, "real.yaml": "rules.yaml"} {
+		if err := os.Symlink(target, filepath.Join(inside, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	repository := filepath.Join(t.TempDir(), "repository") // a link, as git-sync makes it
+	if err := os.Symlink(inside, repository); err != nil {
+		t.Fatal(err)
+	}
+	for name, refused := range map[string]bool{"": true, "key.yaml": true, "folder": true, "folder/rules.yaml": true, "rules.yaml": false, "real.yaml": false} {
+		_, out, errs := call(t, "rules", "apply", "--direct", "--set", "redis.uri=redis://127.0.0.1:1", "--set", "mongo.enabled=false", "--dry-run", "--within", repository, "-f", filepath.Join(repository, name))
+		if got := strings.Contains(errs, "outside of "+repository); got != refused || strings.Contains(out+errs, "SECRET") {
+			t.Errorf("%q: refused %t\n%s%s", name, got, out, errs)
+		}
 	}
 }

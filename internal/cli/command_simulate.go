@@ -173,7 +173,7 @@ func (f *simulateFlags) replay(cmd *cobra.Command, cfg simulate.Config, bar *pro
 // read reads the rule set of a file: the one that --rule-set names, or like names, or the
 // only one.
 func (f *simulateFlags) read(cmd *cobra.Command, name, like string) (*fluxgate.RuleSet, error) {
-	sets, err := readRules(cmd.Context(), name, nil, nil)
+	sets, err := new(fileFlags).readRules(cmd, name)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (f *simulateFlags) read(cmd *cobra.Command, name, like string) (*fluxgate.R
 func (f *simulateFlags) completeRuleSets(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	var ids []string
 	if f.rules != "" {
-		sets, _ := readRules(cmd.Context(), f.rules, nil, nil) // without rules there is nothing to complete
+		sets, _ := new(fileFlags).readRules(cmd, f.rules) // without rules there is nothing to complete
 		for _, set := range sets {
 			if strings.HasPrefix(set.ID(), typed) {
 				ids = append(ids, set.ID())

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 // fileFlags name files with rules, and their format.
 type fileFlags struct {
 	names  []string
+	within string
 	format fileFormat
 	envoy  envoyrules.Options
 }
@@ -89,7 +89,7 @@ func (f *fileFlags) read(cmd *cobra.Command) (sets []*fluxgate.RuleSet, problems
 		if slices.Contains(f.names[:i], name) {
 			continue
 		}
-		found, err := readRules(cmd.Context(), name, cmd.InOrStdin(), f.parser(cmd))
+		found, err := f.readRules(cmd, name)
 		if err != nil {
 			problems = append(problems, err)
 		}
@@ -108,11 +108,12 @@ func (f *fileFlags) read(cmd *cobra.Command) (sets []*fluxgate.RuleSet, problems
 // maxInput is how many bytes are read from standard input, as many as from a file.
 const maxInput = 16 << 20
 
-func readRules(ctx context.Context, name string, stdin io.Reader, parse parseFunc) ([]*fluxgate.RuleSet, error) {
+func (f *fileFlags) readRules(cmd *cobra.Command, name string) ([]*fluxgate.RuleSet, error) {
+	ctx, parse := cmd.Context(), f.parser(cmd)
 	if name == "-" {
-		return readStdin(stdin, parse)
+		return readStdin(cmd.InOrStdin(), parse)
 	}
-	source, err := filerules.Open(name, filerules.Config{Parse: parse})
+	source, err := filerules.Open(name, filerules.Config{Parse: parse, Within: f.within})
 	if err != nil {
 		return nil, &usageError{err}
 	}

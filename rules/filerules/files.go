@@ -1,6 +1,7 @@
 package filerules
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 
 // Limits on input.
 const (
-	maxFiles   = 1_000
+	maxFiles   = 10_000  // unless [Config.MaxFiles] is set
 	maxEntries = 100_000 // of a folder, whatever they are
 	maxFile    = 16 << 20
 	maxTotal   = 64 << 20
@@ -41,8 +42,8 @@ func sameInfo(a, b []file) bool {
 }
 
 // find lists the rule files by name, without their content.
-func find(path string) ([]file, error) {
-	info, err := os.Stat(path)
+func find(path string, c *Config) ([]file, error) {
+	info, err := statWithin(path, c.Within)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func find(path string) ([]file, error) {
 			continue
 		}
 		name := filepath.Join(path, e.Name())
-		info, err := os.Stat(name)
+		info, err := statWithin(name, c.Within)
 		if err != nil {
 			return nil, err
 		}
@@ -67,10 +68,29 @@ func find(path string) ([]file, error) {
 			files = append(files, file{name: name, info: info})
 		}
 	}
-	if len(files) > maxFiles {
-		return nil, fmt.Errorf("%s has %d rule files, at most %d are read", path, len(files), maxFiles)
+	if most := cmp.Or(c.MaxFiles, maxFiles); len(files) > most {
+		return nil, fmt.Errorf("%s has %d rule files, at most %d are read: put several rule sets into a file, or raise the bound (rules.max-rule-sets)", path, len(files), most)
 	}
 	return files, nil
+}
+
+// statWithin is [os.Stat] for a file that must be below a folder, if one is given.
+func statWithin(name, within string) (fs.FileInfo, error) {
+	if within == "" {
+		return os.Stat(name)
+	}
+	target, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := filepath.EvalSymlinks(within)
+	if err != nil {
+		return nil, err
+	}
+	if below, err := filepath.Rel(folder, target); err != nil || !filepath.IsLocal(below) {
+		return nil, fmt.Errorf("%s is a symbolic link to a file outside of %s", name, within)
+	}
+	return os.Stat(target)
 }
 
 // list returns the entries of a folder by name, or an error if it has more than most.
@@ -113,10 +133,10 @@ func (s *snapshot) unchanged(files []file) bool {
 }
 
 // read reads all files.
-func read(path string) (*snapshot, error) {
+func read(path string, c *Config) (*snapshot, error) {
 	s := &snapshot{at: time.Now()}
 	var err error
-	if s.files, err = find(path); err != nil {
+	if s.files, err = find(path, c); err != nil {
 		return nil, fmt.Errorf("reading rules: %w", err)
 	}
 	total := 0

@@ -25,6 +25,11 @@ type Config struct {
 	// Settle is how long content must not change before it is used, because a
 	// file that is written in place is incomplete for a moment. 0 means 50ms.
 	Settle time.Duration
+	// Within is a folder that the files must be in, also behind symbolic links. Set it if
+	// whoever writes the files must not read others. Empty means no bound.
+	Within string
+	// MaxFiles bounds how many files a folder may have. 0 means 10,000.
+	MaxFiles int
 	// Parse parses files of another format. Nil means [Parse]. Its error is best a
 	// [NewError].
 	Parse func(name string, data []byte) ([]*fluxgate.RuleSet, error)

@@ -70,14 +70,14 @@ func (s *Source) recent() bool {
 	if s.current == nil || time.Since(s.current.checked) >= s.config.Interval {
 		return false
 	}
-	files, err := find(s.path)
+	files, err := find(s.path, &s.config)
 	return err == nil && s.current.snapshot.unchanged(files)
 }
 
 // readStable reads the files until two consecutive reads have the same content. A
 // file that an editor replaces may also be absent for a moment.
 func (s *Source) readStable(ctx context.Context) (*snapshot, error) {
-	before, errBefore := read(s.path)
+	before, errBefore := read(s.path, &s.config)
 	if errBefore == nil && s.current != nil && sameContent(s.current.snapshot.files, before.files) {
 		return before, nil
 	}
@@ -85,7 +85,7 @@ func (s *Source) readStable(ctx context.Context) (*snapshot, error) {
 		if err := s.pause(ctx, s.config.Settle); err != nil {
 			return nil, err
 		}
-		now, err := read(s.path)
+		now, err := read(s.path, &s.config)
 		switch {
 		case err != nil && errBefore != nil:
 			return nil, err

@@ -155,7 +155,7 @@ func (s *Source) folders() map[string]bool {
 		folders[parent] = true
 	}
 	add(s.path)
-	files, _ := find(s.path) // reading them reports the error
+	files, _ := find(s.path, &s.config) // reading them reports the error
 	for _, f := range files {
 		add(f.name)
 	}

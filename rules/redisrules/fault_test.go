@@ -92,7 +92,7 @@ func TestKeys_ResetOfBuckets(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	engine, err := fluxgate.New(store, fluxgate.Static(ruleSet(t, "limits", "a")))
+	engine, err := fluxgate.New(store, fluxgate.Static(ruleSet(t, "limits", "a")), fluxgate.WithOnFailure(fluxgate.FailClosed))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -267,7 +267,7 @@ func TestResetBuckets_Once(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = store.Close() })
 		r := start(t, source, reload.Config{RuleSets: []string{"set"}, Interval: never, ResetBuckets: store})
-		engine, err := fluxgate.New(store, r, fluxgate.WithRuleSet("set"))
+		engine, err := fluxgate.New(store, r, fluxgate.WithRuleSet("set"), fluxgate.WithOnFailure(fluxgate.FailClosed))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -75,7 +75,7 @@ type Config struct {
 
 	// MaxRuleSets bounds how many rule sets are kept; the least recently used
 	// one is dropped. A quarter as many unknown ids are remembered. 0 means
-	// 1000.
+	// 10,000.
 	MaxRuleSets int
 	// IdleAfter is when a rule set that no request uses is dropped. 0 means 1h.
 	IdleAfter time.Duration
@@ -108,7 +108,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
 	c.FirstWait = cmp.Or(c.FirstWait, time.Second)
 	c.IdleAfter = cmp.Or(c.IdleAfter, time.Hour)
-	c.MaxRuleSets = cmp.Or(c.MaxRuleSets, 1_000)
+	c.MaxRuleSets = cmp.Or(c.MaxRuleSets, 10_000)
 	c.Channel = cmp.Or(c.Channel, DefaultChannel)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	switch c.Strategy {

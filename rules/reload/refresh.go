@@ -168,8 +168,7 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 	}
 	s.install(version.RuleSet, version.Revision, FromSource)
 	r.confirm(s)
-	r.config.Logger.Info("loaded a rule set", "ruleSet", s.id, "revision", version.Revision,
-		"rules", version.RuleSet.Len(), "author", version.Author, "comment", version.Comment)
+	r.logLoaded(version, had || s.pinned)
 	r.loaded(version.RuleSet)
 	if err := r.copies.save(version); err != nil {
 		r.config.Logger.Warn("cannot save a copy of a rule set", "ruleSet", s.id, "error", err)
@@ -186,8 +185,28 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 		}
 	}
 	if dropped := r.sets.trim(); dropped != "" {
-		r.config.Logger.Warn("dropped a rule set: too many are in use", "ruleSet", dropped, "most", r.config.MaxRuleSets)
+		if ok, suppressed := r.drops.Allow(time.Now()); ok {
+			r.config.Logger.Warn("dropped a rule set: more are in use than are kept; its next request loads it again",
+				"ruleSet", dropped, "most", r.config.MaxRuleSets, "suppressed", suppressed)
+		}
 	}
+}
+
+// logLoaded logs a version that took effect. Rule sets that requests load share a line a
+// second, unless always.
+func (r *Reloader) logLoaded(v *rules.Version, always bool) {
+	suppressed := 0
+	if !always {
+		var ok bool
+		if ok, suppressed = r.firstLoads.Allow(time.Now()); !ok {
+			return
+		}
+	}
+	args := []any{"ruleSet", v.RuleSet.ID(), "revision", v.Revision, "rules", v.RuleSet.Len(), "author", v.Author, "comment", v.Comment}
+	if suppressed > 0 {
+		args = append(args, "suppressed", suppressed)
+	}
+	r.config.Logger.Info("loaded a rule set", args...)
 }
 
 func (r *Reloader) read(ctx context.Context, id string) (version *rules.Version, err error) {

@@ -31,7 +31,9 @@ type Reloader struct {
 	// unknown throttles log lines about ids that callers may have invented,
 	// malformed those about malformed messages, unheard those about a lost
 	// connection for announcements.
-	unknown, malformed, unheard *logthrottle.Throttle
+	// firstLoads and drops throttle those about rule sets that are loaded when a request
+	// needs them, and dropped again.
+	unknown, malformed, unheard, firstLoads, drops *logthrottle.Throttle
 
 	// tick counts the time since the start, in steps of tickTime. Rule sets
 	// record it when they are used.
@@ -69,6 +71,7 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 		hints: pendingids.New(), work: background.New(ctx),
 		tickTime: min(time.Second, max(time.Millisecond, config.IdleAfter/8)), firsts: make(chan struct{}, 8), refreshing: semaphore.NewWeighted(1),
 		unknown: logthrottle.New(time.Minute), malformed: logthrottle.New(time.Minute), unheard: logthrottle.New(time.Minute),
+		firstLoads: logthrottle.New(time.Second), drops: logthrottle.New(time.Minute),
 	}
 	for _, id := range config.RuleSets {
 		if s, fresh := r.sets.add(id, true); fresh {
@@ -316,7 +319,8 @@ func (r *Reloader) expire() {
 	now := r.tick.Add(1)
 	dropped := r.sets.dropIdle(now - int64(r.config.IdleAfter/r.tickTime))
 	if len(dropped) > 0 {
-		r.config.Logger.Info("dropped rule sets that are not in use", "ruleSets", dropped)
+		const shown = 10
+		r.config.Logger.Info("dropped rule sets that are not in use", "count", len(dropped), "ruleSets", dropped[:min(len(dropped), shown)])
 	}
 }
 

@@ -86,7 +86,7 @@ func start(t testing.TB, change ...func(*settings)) *rig {
 	do(t, err)
 	t.Cleanup(func() { do(t, loaded.Close()) })
 	r.insight = insight.New(insight.Config{Engine: func() *fluxgate.Engine { return r.engine }})
-	r.engine, err = fluxgate.New(s.store, loaded, fluxgate.WithObserver(r.insight.Recorder()))
+	r.engine, err = fluxgate.New(s.store, loaded, fluxgate.WithObserver(r.insight.Recorder()), fluxgate.WithOnFailure(fluxgate.FailClosed))
 	do(t, err)
 	r.op = admin.NewDirect(s.source, func() *fluxgate.Engine { return r.engine }, "")
 	r.api, err = adminapi.New(adminapi.Config{

@@ -37,7 +37,7 @@ func Defaults() Config {
 			ClusterNodes: []URI{}, Shards: 64, Leases: "auto", Pool: Pool{MaxTotal: 50, MaxIdle: 10, MinIdle: 5},
 		},
 		Mongo: Mongo{Enabled: true, URI: "mongodb://localhost:27017/fluxgate", Database: "fluxgate", Collection: "rate_limit_rules"},
-		Rules: Rules{Source: SourceAuto, XDS: XDS{NodeID: "fluxgate", NodeMetadata: map[string]string{}, MaxMessage: 16 << 20}},
+		Rules: Rules{Source: SourceAuto, MaxRuleSets: 10_000, XDS: XDS{NodeID: "fluxgate", NodeMetadata: map[string]string{}, MaxMessage: 16 << 20}},
 		RateLimit: RateLimit{
 			FilterEnabled: true, FilterOrder: 1, DefaultRuleSetID: "api-limits",
 			IncludePatterns: []string{}, ExcludePatterns: []string{},
@@ -51,7 +51,7 @@ func Defaults() Config {
 		WaitForRefill: WaitForRefill{MaxWaitTime: 5 * time.Second, MaxConcurrentWaits: 100},
 		Settle:        Settle{ReceiptTTL: 10 * time.Minute},
 		Server: Server{
-			HTTP: ":8080", HTTPHosts: []string{}, Admin: "127.0.0.1:9090", AdminHosts: []string{}, AdminRate: 600,
+			HTTP: "127.0.0.1:8080", HTTPHosts: []string{}, Admin: "127.0.0.1:9090", AdminHosts: []string{}, AdminRate: 600,
 			TLS: TLS{Listeners: []string{"http", "grpc", "admin", "metrics"}, ReloadInterval: time.Minute},
 			Auth: Auth{
 				Tokens: []Token{}, Certificates: []Certificate{},

@@ -165,7 +165,7 @@ func TestCheck_Contradictions(t *testing.T) {
 		{[]string{"rules.xds.server=a:1", "rules.xds.tls.server-name=b"}, "rules.xds.tls.enabled: must be true"},
 		{[]string{"rules.xds.server=a:1", "rules.xds.tls.enabled=true", "rules.xds.tls.key-file=x"}, "rules.xds.tls.key-file: needs rules.xds.tls.cert-file"},
 		{[]string{"redis.tls.cert-file=x", "redis.uri=rediss://a"}, "redis.tls.cert-file: needs redis.tls.key-file"},
-		{[]string{"server.metrics=:8080"}, "server.metrics: is also the address of server.http"},
+		{[]string{"server.metrics=127.0.0.1:8080"}, "server.metrics: is also the address of server.http"},
 		{[]string{"rules.source=mongo", "mongo.enabled=false"}, "rules.source: mongo needs mongo.enabled"},
 		{[]string{"rules.source=redis", "redis.enabled=false"}, "rules.source: redis needs redis.enabled"},
 		{[]string{"ratelimit.client-ip-header=X-Real-IP"}, "ratelimit.client-ip-header: would never be used"},

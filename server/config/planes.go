@@ -106,6 +106,10 @@ type Rules struct {
 	// EnvoyFiles is a configuration file of envoyproxy/ratelimit, or a folder of
 	// such files. See envoy.md.
 	EnvoyFiles string `key:"envoy-files"`
+	// MaxRuleSets is how many rule sets a server keeps in memory, and how many files a
+	// folder of rules may have. If more are in use, the one that was not used for the
+	// longest time is dropped, and loaded again at its next request.
+	MaxRuleSets int `key:"max-rule-sets" min:"1" max:"100000"`
 	// Copies is a folder for the last valid version of each rule set, to start
 	// from while the source is unavailable. Empty means that none are kept.
 	Copies string `key:"copies"`

@@ -5,7 +5,7 @@ import "time"
 // Server is the listeners and the bounds of requests.
 type Server struct {
 	// HTTP is the address of the check API, as host:port. An empty host means all
-	// addresses.
+	// addresses: set server.auth then, or restrict the network.
 	HTTP string `key:"http" required:"yes"`
 	// HTTPHosts are the names that the Host header of a check may have if http is
 	// on loopback, besides localhost and addresses: those that a proxy on this

@@ -45,7 +45,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	engine, err := fluxgate.New(store, fluxgate.Static(rules(t)))
+	engine, err := fluxgate.New(store, fluxgate.Static(rules(t)), fluxgate.WithOnFailure(fluxgate.FailClosed))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -134,6 +134,6 @@ func (l *decisionLog) storeFailed(ctx context.Context, err error) {
 		return
 	}
 	if now, before := l.store.Allow(time.Now()); now {
-		l.logger.WarnContext(ctx, "store unavailable: onFailure of the rules decides", "error", err, "suppressed", before)
+		l.logger.WarnContext(ctx, "store unavailable: requests are counted in this process (onFailure local), pass (open) or are refused (closed)", "error", err, "suppressed", before)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/store/lease"
+	"github.com/fluxgate/fluxgate/store/memstore"
 	"github.com/fluxgate/fluxgate/store/redisstore"
 )
 
@@ -22,7 +23,8 @@ func ExampleNew() {
 	defer store.Close()
 
 	set := fluxgate.Must(fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "all", Bands: []fluxgate.Band{fluxgate.PerSecond(10_000)}}))
-	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set)))
+	local := fluxgate.Must(memstore.New(memstore.Config{})) // while Redis is unavailable
+	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set), fluxgate.WithAutoFallback(local)))
 	for range 1_000 {
 		if _, err := engine.Check(ctx, &fluxgate.Request{}); err != nil {
 			log.Print(err)

@@ -25,12 +25,12 @@ func (s *Store) Extend(ctx context.Context, receipt *fluxgate.Receipt) (held []b
 	return nil, errors.New("the store cannot renew slots")
 }
 
-// Gateways implements [fluxgate.GatewayCounter].
+// Gateways implements [fluxgate.GatewayCounter]. It is 0 if the store is not shared.
 func (s *Store) Gateways() int {
 	if store, ok := s.Store.(fluxgate.GatewayCounter); ok {
 		return store.Gateways()
 	}
-	return 1
+	return 0
 }
 
 // Charge implements [fluxgate.Charger].

@@ -185,7 +185,7 @@ func (l *nodeQueue) open(cause error) {
 	}
 	l.store.work.Go(func(life context.Context) {
 		if log {
-			l.store.log.Warn("Redis does not answer; its rules are decided by their onFailure",
+			l.store.log.Warn("Redis does not answer: requests are counted in this process (onFailure local), pass (open) or are refused (closed)",
 				"node", l.address(), "error", o.cause, "suppressed", suppressed)
 		}
 		l.probeUntilClosed(life, pause, log)

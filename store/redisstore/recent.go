@@ -57,7 +57,7 @@ func (l *nodeQueue) count(asked time.Time, err error, isReply bool) {
 		return
 	}
 	if e.log {
-		l.store.log.Warn("Redis fails decisions; their rules are decided by their onFailure",
+		l.store.log.Warn("Redis fails decisions: requests are counted in this process (onFailure local), pass (open) or are refused (closed)",
 			"node", l.address(), "error", err, "suppressed", e.suppressed)
 		return
 	}

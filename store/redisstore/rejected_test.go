@@ -26,7 +26,7 @@ func TestTake_RejectionWritesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := fluxgate.New(tr.Store, fluxgate.Static(set), fluxgate.WithRuleSet("api"))
+	engine, err := fluxgate.New(tr.Store, fluxgate.Static(set), fluxgate.WithRuleSet("api"), fluxgate.WithOnFailure(fluxgate.FailClosed))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -185,7 +185,7 @@ func (s *Store) await(ctx context.Context, a *shardRequest) error {
 		l.count(asked, err, reply)
 	case err != nil:
 		if ok, suppressed := s.noNode.Allow(time.Now()); ok {
-			s.log.Warn("no Redis server is known for some buckets; their rules are decided by their onFailure",
+			s.log.Warn("no Redis server is known for some buckets: requests are counted in this process (onFailure local), pass (open) or are refused (closed)",
 				"error", err, "suppressed", suppressed)
 		}
 	}

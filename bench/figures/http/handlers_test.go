@@ -36,7 +36,7 @@ func ours(t *testing.T, store fluxgate.Store) middleware {
 	rules := fluxgate.Must(fluxgate.NewRuleSet("api", fluxgate.Rule{
 		ID: "per-ip", Scope: fluxgate.ScopeIP, Bands: []fluxgate.Band{{Label: "per-minute", Capacity: 10_000_000, RefillTokens: 10_000_000, Refill: time.Second}},
 	}))
-	return fluxgate.Must(httplimit.New(fluxgate.Must(fluxgate.New(store, fluxgate.Static(rules)))))
+	return fluxgate.Must(httplimit.New(fluxgate.Must(fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithOnFailure(fluxgate.FailClosed)))))
 }
 
 func memory(t *testing.T) fluxgate.Store {

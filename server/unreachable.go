@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/internal/match"
+	"github.com/fluxgate/fluxgate/rules/filerules"
+	"github.com/fluxgate/fluxgate/server/config"
+)
+
+// UnreachableRules returns a line for each rule of rules.file that no request can reach. It
+// returns none if the rules are elsewhere or cannot be read.
+func UnreachableRules(ctx context.Context, c *config.Config) []string {
+	if c.RuleSource() != config.SourceFile {
+		return nil
+	}
+	source, err := filerules.Open(c.Rules.File, filerules.Config{MaxFiles: c.Rules.MaxRuleSets, Logger: discard})
+	if err != nil {
+		return nil
+	}
+	ids, _ := source.IDs(ctx)
+	var lines []string
+	for _, id := range ids {
+		if version, err := source.Load(ctx, id); err == nil {
+			lines = append(lines, unreachable(c, version.RuleSet)...)
+		}
+	}
+	return lines
+}
+
+// unreachable returns a line for each enabled rule that limits no request, whatever its
+// caller is. Paths with several readings are left out: no application has them.
+func unreachable(c *config.Config, set *fluxgate.RuleSet) []string {
+	var lines []string
+	var before []fluxgate.Rule
+	for r := range set.Rules() {
+		if r.Disabled {
+			continue
+		}
+		if why := whyUnreachable(c, &r, before); why != "" {
+			lines = append(lines, fmt.Sprintf("rule set %q: no request reaches rule %q: %s", set.ID(), r.ID, why))
+		}
+		if r.Mode != fluxgate.ModeShadow && reflect.ValueOf(r.When).IsZero() {
+			before = append(before, r)
+		}
+	}
+	return lines
+}
+
+// whyUnreachable returns why no request reaches a rule, or "". before are the enforced rules
+// with a higher priority whose only conditions are paths and methods.
+func whyUnreachable(c *config.Config, r *fluxgate.Rule, before []fluxgate.Rule) string {
+	exclude := slices.Clone(r.When.ExcludePaths)
+	if r.IgnoreCase {
+		exclude = nil // other cases of the letters may not be excluded
+	}
+	if !match.Reaches(r.Paths, nil, exclude) {
+		return "its excludePaths have all of its paths"
+	}
+	for i := range before {
+		b := &before[i]
+		ends := b.Action == fluxgate.ActionAllow || b.Action == fluxgate.ActionDeny
+		// One of another group may be displaced there, and then ends nothing.
+		if b.Group != r.Group && (b.Group != "" || !ends) || b.Group == "" && !ends || !coversMethods(b.Methods, r.Methods) || r.IgnoreCase {
+			continue
+		}
+		if exclude = append(exclude, orAll(b.Paths)...); match.Reaches(r.Paths, nil, exclude) {
+			continue
+		}
+		if ends {
+			return fmt.Sprintf("rule %q (action %s) ends the evaluation before it", b.ID, b.Action)
+		}
+		return fmt.Sprintf("rule %q of its group has a higher priority and applies to the same requests", b.ID)
+	}
+	l := &c.RateLimit
+	if !c.ForwardAuth.Enabled || !l.FilterEnabled || r.IgnoreCase || len(r.When.Descriptor) > 0 {
+		return ""
+	}
+	if !match.Reaches(r.Paths, l.IncludePatterns, nil) {
+		return fmt.Sprintf("ratelimit.include-patterns %q have none of its paths, so that forward-auth does not limit them (* is one segment, ** any number)", l.IncludePatterns)
+	}
+	if !match.Reaches(r.Paths, l.IncludePatterns, append(exclude, l.ExcludePatterns...)) {
+		return fmt.Sprintf("ratelimit.exclude-patterns %q have all of its paths, so that forward-auth does not limit them", l.ExcludePatterns)
+	}
+	return ""
+}
+
+func orAll(patterns []string) []string {
+	if len(patterns) == 0 {
+		return []string{"/**"}
+	}
+	return patterns
+}
+
+// coversMethods reports whether a rule with these methods matches all requests of a rule with
+// the others.
+func coversMethods(methods, others []string) bool {
+	return len(methods) == 0 || len(others) > 0 && !slices.ContainsFunc(others, func(m string) bool { return !slices.Contains(methods, m) })
+}
+
+func (d *diagnosis) unreachable(set *fluxgate.RuleSet) {
+	for _, line := range unreachable(d.config, set) {
+		d.add(Watch, "reachable", "correct the patterns or priorities, or remove the rule", "%s", line)
+	}
+}
