@@ -28,6 +28,22 @@ func Find(tb testing.TB, name string) Fault {
 	return Fault{}
 }
 
+// FrozenThroughput freezes Redis under callers that send as much as they can, and returns
+// their rate of answers with Redis and without. The gateway has no leases: with them it
+// answers most requests from memory in both cases.
+func FrozenThroughput(tb testing.TB, timing Timing) (healthy, away float64) {
+	tb.Helper()
+	row := Run(tb, Fault{Name: "Redis frozen, without leases", Losses: oneLoss, Setup: func(tb testing.TB) *Scene {
+		tb.Helper()
+		s := testenv.StartStandalone(tb, testenv.Config{})
+		g := openGateway(tb, s.URI())
+		tb.Cleanup(func() { _ = g.store.Close() })
+		g.serve(tb, g.store)
+		return &Scene{Path: g, Begin: func(context.Context) error { return s.Freeze() }, End: func(context.Context) error { return s.Thaw() }}
+	}}, Load{PerSecond: -1}, timing)
+	return row.Healthy, row.Away
+}
+
 // Saturated sends as many requests as a server on a busy machine can answer over so
 // many connections, without a fault.
 func Saturated(tb testing.TB, callers int, during time.Duration) Row {

@@ -55,18 +55,31 @@ type Gateway struct {
 // StartGateway returns the only gateway over the Redis at uri. It ends with the test.
 func StartGateway(tb testing.TB, uri string) *Gateway {
 	tb.Helper()
+	g := openGateway(tb, uri)
+	leases := lease.New(g.store, lease.Config{})
+	tb.Cleanup(func() { _ = leases.Close() })
+	g.serve(tb, leases)
+	return g
+}
+
+func openGateway(tb testing.TB, uri string) *Gateway {
+	tb.Helper()
 	g := &Gateway{config: redisstore.Config{Timeout: storeTimeout, Logger: slog.New(slog.DiscardHandler)}}
 	var err error
 	if g.store, err = redisstore.Open(tb.Context(), uri, g.config); err != nil {
 		tb.Fatal(err)
 	}
-	leases := lease.New(g.store, lease.Config{})
-	tb.Cleanup(func() { _ = leases.Close() })
+	return g
+}
+
+// serve decides requests by a store.
+func (g *Gateway) serve(tb testing.TB, store fluxgate.Store) {
+	tb.Helper()
 	local, err := memstore.New(memstore.Config{})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	engine, err := fluxgate.New(leases, fluxgate.Static(ruleSet(tb)), fluxgate.WithFallback(local, 1))
+	engine, err := fluxgate.New(store, fluxgate.Static(ruleSet(tb)), fluxgate.WithFallback(local, 1))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -78,7 +91,6 @@ func StartGateway(tb testing.TB, uri string) *Gateway {
 		r.Context().Value(answerKey{}).(*Answer).work(r.Context(), r.Header.Get(apiKeyHeader))
 		w.WriteHeader(http.StatusOK)
 	}))
-	return g
 }
 
 // Send implements [Path].

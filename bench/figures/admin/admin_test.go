@@ -71,8 +71,12 @@ func comparing(t *testing.T, report *figure.Report, s *served) {
 	do(t, err)
 	last, err := s.History(t.Context(), "largest", 0, 9)
 	do(t, err)
+	pairs := len(last) - 1 // rules.DefaultHistoryBytes bounds them
+	if pairs < 3 {
+		t.Fatalf("the history has %d revisions", len(last))
+	}
 	i := 0
-	ratio := figure.Median(7, func() float64 {
+	ratio := figure.Median(pairs, func() float64 {
 		control := decoding(t, text)
 		// Each pair once: earlier reads may be cached.
 		path := fmt.Sprintf("/v1/rule-sets/largest/diff?from=%d&to=%d", last[i+1].Revision, last[i].Revision)

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { editRule, marksOf, read, textOf, withRules, type RuleSet } from "./text";
+import { exempt, ownRule } from "../../proposals";
+import { editRule, marksOf, read, textOf, withRules, type Rule, type RuleSet } from "./text";
 
 const set: RuleSet = {
   id: "api-limits",
@@ -31,6 +32,18 @@ it("begins a rule with its id", () => {
   expect(textOf({ id: "a", rules: [{ path: "/", id: "b" }] })).toBe("id: a\nrules:\n  - id: b\n    path: /\n");
 });
 
+it("writes no anchors for what two rules share: each has its own numbers, and `rules validate` accepts no anchors", () => {
+  const paths = ["/api/**", "/v2/**"];
+  const limiting: Rule = { id: "per-user", paths, limitScope: "USER_ID", bands: [{ label: "burst", capacity: 5, refill: "1s" }] };
+  const subject = { ruleSet: "a", rule: "per-user", identity: { userId: "ada" } };
+  for (const propose of [ownRule, exempt]) {
+    const rules = propose(subject).apply([limiting]);
+    const written = withRules(read(textOf({ id: "a", rules: [limiting] })), rules);
+    expect(written).not.toMatch(/[&*]a\d/);
+    expect(read(written).value!.rules).toEqual(rules);
+  }
+});
+
 describe("marksOf", () => {
   const at = (path: (string | number)[]) => {
     const [mark] = marksOf(read(text), [{ path, location: "body.x", message: "wrong" }]);
@@ -56,6 +69,7 @@ describe("read", () => {
   it.each([
     ["a wrong indentation", "rules:\n  - id: a\n path: b\n", 3],
     ["a field twice", "id: a\nid: b\n", 2],
+    ["a value that contains itself", "&a\nid: a\nrules: [*a]\n", 1],
     ["a quote that is not closed", 'id: a\nx: "b\n', 3],
   ])("marks %s at its line", (_, wrong, line) => {
     const source = read(wrong);
@@ -72,6 +86,15 @@ describe("editRule", () => {
       { path: ["bands", 0, "refill"], value: undefined },
     ]);
     expect(got).toBe("id: api-limits\nrules:\n  - id: per-user # the comment stays\n    path: /api/**\n    bands:\n      - capacity: 9\n    mode: shadow\n  - 7\n");
+  });
+  it("writes no anchors", () => {
+    const when = { users: ["ada"] };
+    expect(editRule(read("id: a\nrules:\n  - id: b\n"), "b", [{ path: ["x"], value: [when, when] }])).not.toMatch(/[&*]a\d/);
+  });
+  it("gives a rule with an alias its own value", () => {
+    const typed = "id: a\nrules:\n  - id: b\n    bands: &shared\n      - capacity: 5\n  - id: c\n    bands: *shared\n";
+    const got = editRule(read(typed), "c", [{ path: ["bands", 0, "capacity"], value: 9 }]);
+    expect(got).toBe("id: a\nrules:\n  - id: b\n    bands:\n      - capacity: 5\n  - id: c\n    bands:\n      - capacity: 9\n");
   });
   it("refuses a rule that is not in the text", () => {
     expect(() => editRule(read(text), "other", [])).toThrow("no rule other");

@@ -1,4 +1,4 @@
-import { isMap, isScalar, isSeq, LineCounter, parseDocument, stringify, type Document, type ParsedNode } from "yaml";
+import { isMap, isScalar, isSeq, LineCounter, parseDocument, stringify, visit, type Document, type ParsedNode } from "yaml";
 import type { Schemas } from "../../api/client";
 
 export type RuleSet = Schemas["RuleSetDocument"];
@@ -17,10 +17,14 @@ export interface Mark {
 // kept are the fields of a rule that the control plane keeps itself.
 const kept = ["ruleSetId", "createdAt", "updatedAt"];
 
+// plain writes what two rules share twice: no anchors, which `rules validate` refuses, and
+// which would change both rules at once.
+const plain = { aliasDuplicateObjects: false };
+
 // textOf writes a rule set as YAML, each rule with its id first.
 export function textOf(set: RuleSet): string {
   const rules = set.rules.map(({ id, ...rule }) => ({ id, ...Object.fromEntries(Object.entries(rule).filter(([name]) => !kept.includes(name))) }));
-  return stringify({ ...set, rules }, { lineWidth: 0 });
+  return stringify({ ...set, rules }, { ...plain, lineWidth: 0 });
 }
 
 type Parsed = Document.Parsed<ParsedNode>;
@@ -42,9 +46,10 @@ export function read(text: string): Source {
   const marks = document.errors.map((error) => markAt(text, error.pos[0], error.pos[1], error.message));
   if (marks.length > 0) return { text, document, value: undefined, marks };
   try {
-    return { text, document, value: document.toJS() as RuleSet, marks };
+    // As it is sent: a value that contains itself is an error.
+    return { text, document, value: JSON.parse(JSON.stringify(document.toJS())) as RuleSet, marks };
   } catch (error) {
-    return { text, document, value: undefined, marks: [markAt(text, 0, 1, (error as Error).message)] }; // too many aliases
+    return { text, document, value: undefined, marks: [markAt(text, 0, 1, (error as Error).message.split("\n")[0]!)] }; // or too many aliases
   }
 }
 
@@ -92,14 +97,17 @@ export interface Edit {
   value: unknown;
 }
 
-// editRule changes fields of a rule in the text and leaves the rest as it is typed.
+// editRule changes fields of a rule in the text and leaves the rest as it is typed, but
+// for aliases: each becomes the value that it stands for.
 export function editRule(source: Source, rule: string, edits: Edit[]): string {
   const index = source.value?.rules.findIndex((r) => r.id === rule) ?? -1;
   if (index < 0) throw new Error(`The text has no rule ${rule}.`);
-  const document = source.document.clone() as Parsed;
+  let aliases = false;
+  visit(source.document, { Alias: () => { aliases = true; } });
+  const document = aliases ? read(textOf(source.value!)).document : (source.document.clone() as Parsed);
   for (const { path, value } of edits) {
     if (value === undefined) document.deleteIn(["rules", index, ...path]);
-    else document.setIn(["rules", index, ...path], value);
+    else document.setIn(["rules", index, ...path], document.createNode(value, plain));
   }
   return document.toString({ lineWidth: 0 });
 }
