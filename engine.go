@@ -155,7 +155,10 @@ type part struct {
 	// decided is set if the decision needs no store: no rule limits, or one denies.
 	decided  bool
 	decision Decision
-	from, to int // of its demands
+	// alternative is set if an alternative rule denies.
+	alternative bool
+	replaced    []string // rules that do not apply
+	from, to    int      // of its demands
 }
 
 func (p *part) decide(d Decision) { p.decided, p.decision = true, d }
@@ -175,6 +178,12 @@ func (e *Engine) demand(ctx context.Context, req *Request, set *RuleSet, v **eva
 		p.decide(Decision{Reason: ReasonTooManyRules})
 		return nil
 	}
+	if len(p.replaced) > 0 && len(found.Rules) > 0 {
+		if found.Rules = set.withoutReplaced(found.Rules, p.replaced); len(found.Rules) == 0 {
+			p.decide(Decision{Allowed: true, Reason: ReasonNoRule})
+			return nil
+		}
+	}
 	var last *compiledRule // the last rule that allows
 	if found.Ends {
 		for _, i := range found.Rules {
@@ -182,6 +191,7 @@ func (e *Engine) demand(ctx context.Context, req *Request, set *RuleSet, v **eva
 			case r.shadow || r.limits():
 			case r.Action == ActionDeny:
 				p.decide(Decision{Reason: ReasonDenied, RuleID: r.ID})
+				p.alternative = r.Mode == ModeAlternative
 				return nil
 			default:
 				last = r
@@ -229,12 +239,13 @@ func (e *Engine) demandOf(ctx context.Context, r *compiledRule, planned *planned
 	demand := Demand{
 		Key:   Key{RuleSet: r.RuleSetID, Rule: r.ID, ID: key},
 		Bands: r.bandsNow(), Shadow: r.shadow, Consistency: r.Consistency, Overdraft: r.Overdraft,
+		Alternative: r.Mode == ModeAlternative,
 	}
 	demand.Cost, demand.Price = r.costOf(req, demand.Bands)
 	if r.slots {
 		demand.Holder = newHolder()
 	}
-	if e.maxWait > 0 && e.policyOf(r) == WaitForRefill && !r.Overdraft {
+	if e.maxWait > 0 && e.policyOf(r) == WaitForRefill && !r.Overdraft && !r.CountRefused {
 		demand.MaxWait = e.patience(ctx)
 		p.waits = p.waits || !r.shadow
 	}

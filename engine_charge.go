@@ -93,7 +93,11 @@ func (u *localUse) units(level *Result) []int64 {
 		case bucket.TokenBucket:
 			units[i] = max(u.owed[i]+u.used(i, level.Now, level.Bands[i].FullAfter), -min(back, u.sent[i]))
 		default: // all that was granted, but what has come back since
-			granted := min((u.tokens-u.back)*b.Unit+u.owed[i], (u.local[i].Capacity-level.Bands[i].Remaining)*b.Unit)
+			used := u.local[i].Capacity - level.Bands[i].Remaining
+			if b.CountsRefused {
+				used += level.Bands[i].Owed
+			}
+			granted := min((u.tokens-u.back)*b.Unit+u.owed[i], used*b.Unit)
 			units[i] = max(granted, -min(back+max(0, -u.owed[i]), u.sent[i]))
 		}
 	}
@@ -125,7 +129,9 @@ func (e *Engine) chargeUnits(u *localUse, units []int64) (charged, uncharged int
 	var places []int
 	for i, n := range units {
 		if n != 0 {
-			bands[i].Max = bands[i].Limit // a charge is never debt
+			if !bands[i].CountsRefused {
+				bands[i].Max = bands[i].Limit // a charge is never debt
+			}
 			t, cost := u.correction(bands, i, n)
 			receipt.Takes, actual, places = append(receipt.Takes, t), append(actual, cost), append(places, i)
 		}

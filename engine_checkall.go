@@ -51,7 +51,9 @@ func (e *Engine) checkAll(ctx context.Context, reqs []Request, each []Decision) 
 		}
 		return each[0], nil
 	}
+	replaced := set.replacedBy(reqs)
 	for i := range reqs {
+		t.parts[i].replaced = replaced
 		if err := e.addPart(ctx, &reqs[i], set, &t, &t.parts[i]); err != nil {
 			return Decision{}, err
 		}
@@ -67,6 +69,27 @@ func (e *Engine) checkAll(ctx context.Context, reqs []Request, each []Decision) 
 		each[i] = e.decisionOf(&t, &t.parts[i], &d)
 	}
 	return d, nil
+}
+
+// replacedBy returns the ids of the rules that rules of some requests replace.
+func (s *RuleSet) replacedBy(reqs []Request) (replaced []string) {
+	for i := range reqs {
+		if !s.replaces || len(reqs) == 1 || reqs[i].Limit != nil {
+			continue
+		}
+		asked := reqs[i].matching()
+		for _, k := range s.matcher.Match(&asked, nil).Rules {
+			replaced = append(replaced, s.active[k].Replaces...)
+		}
+	}
+	return replaced
+}
+
+// withoutReplaced removes rules that are replaced. One that exempts requests stays.
+func (s *RuleSet) withoutReplaced(rules []int32, replaced []string) []int32 {
+	return slices.DeleteFunc(rules, func(k int32) bool {
+		return s.active[k].Action != ActionAllow && slices.Contains(replaced, s.active[k].ID)
+	})
 }
 
 // together is an evaluation of several requests.
@@ -138,20 +161,22 @@ func (t *together) noteRequests(reqs []Request) {
 	}
 }
 
-// takeTogether takes for all parts. If one is refused without the store, only overdrafts
-// are taken.
+// takeTogether takes for all parts. If one is refused without the store, only what refused
+// requests are debited is taken.
 func (e *Engine) takeTogether(ctx context.Context, t *together) (Decision, error) {
 	var all applyResult
 	var refused *part
+	others := slices.ContainsFunc(t.v.demands, func(d Demand) bool { return d.Alternative })
 	for i := range t.parts {
 		p := &t.parts[i]
 		all.enforced, all.waits = all.enforced || p.enforced, all.waits || p.waits
-		if p.decided && !p.decision.Allowed && refused == nil {
+		// An alternative that denies is over: the store decides if there are others.
+		if p.decided && !p.decision.Allowed && !(p.alternative && others) && refused == nil {
 			refused = p
 		}
 	}
 	if refused != nil {
-		return refused.decision, e.takeOverdrafts(ctx, t)
+		return refused.decision, e.takeDebits(ctx, t)
 	}
 	if len(t.v.demands) == 0 {
 		return t.parts[0].decision, nil
@@ -168,16 +193,16 @@ func (t *together) plan() plan {
 	return nil // all rules have their own
 }
 
-// takeOverdrafts debits what has been used by requests that are refused without the
-// store. The other demands are not asked for.
-func (e *Engine) takeOverdrafts(ctx context.Context, t *together) error {
+// takeDebits debits what has been used by requests that are refused without the store, and
+// counts the hits that are over. The other demands are not asked for.
+func (e *Engine) takeDebits(ctx context.Context, t *together) error {
 	v := t.v
 	v.outcome.Prepare(v.demands)
 	used := &evaluation{}
 	var places []int
 	for i := range v.demands {
 		v.outcome.Results[i].Status = NotAsked
-		if v.demands[i].Overdraft {
+		if v.demands[i].Overdraft || v.demands[i].CountsRefused() {
 			used.rules, used.demands = append(used.rules, v.rules[i]), append(used.demands, v.demands[i])
 			places = append(places, i)
 		}
@@ -185,6 +210,8 @@ func (e *Engine) takeOverdrafts(ctx context.Context, t *together) error {
 	if len(places) == 0 {
 		return nil
 	}
+	used.rules = append(used.rules, neverFits)
+	used.demands = append(used.demands, Demand{Key: Key{RuleSet: v.demands[0].Key.RuleSet}, Bands: neverFits.bands, Cost: 2})
 	if _, err := e.take(ctx, used, t.plan(), applyResult{enforced: true}); err != nil {
 		return err
 	}
@@ -192,6 +219,13 @@ func (e *Engine) takeOverdrafts(ctx context.Context, t *together) error {
 		v.outcome.Results[i] = used.outcome.Results[k]
 	}
 	return nil
+}
+
+// neverFits is a rule that rejects, so that the store takes only what refused requests are
+// debited.
+var neverFits = &compiledRule{
+	Rule:  &Rule{Bands: []Band{PerSecond(1)}},
+	bands: []ExactBand{Must(PerSecond(1).Exact(0))}, names: []string{"never"}, own: new(plannedRule),
 }
 
 // decisionOf is the decision for one part by its own rules. all is the decision for all

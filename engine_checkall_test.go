@@ -208,7 +208,7 @@ func TestCheckAll_SeveralLimits(t *testing.T) {
 	if d, _ := g.checkAll(req(10, "second")); !d.Allowed {
 		t.Errorf("10 a second: %+v", d)
 	}
-	if d, _ := g.checkAll(req(3, "day")); !d.Allowed || d.Remaining != 0 { // 2 are used
+	if d, _ := g.checkAll(req(4, "day")); !d.Allowed || d.Remaining != 0 { // 3 are counted
 		t.Errorf("a limit of a day that is raised by one admits one more: %+v", d)
 	}
 	for _, reqs := range [][]fluxgate.Request{{req(100, "hour"), req(1, "hour")}, {req(1, "hour"), req(100, "hour")}} {

@@ -55,7 +55,7 @@ func (r *compiledRule) costOf(req *Request, bands []ExactBand) (int64, *Price) {
 	if !given && req.Peek && req.Cost == 0 {
 		return 0, price // only the state is asked for
 	}
-	if r.Overdraft {
+	if r.Overdraft || r.CountRefused {
 		return max(1, cost), price // it has been used already
 	}
 	return clampCost(cost, bands), price

@@ -99,12 +99,17 @@ func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, plan plan
 func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan plan, indices []int, held uint64) (failed *compiledRule, rejected bool) {
 	demands := make([]Demand, len(indices))
 	share := e.fallbackShare()
+	fits := false // an alternative, in the store: the others cannot reject any more
+	for i := range v.demands {
+		fits = fits || v.demands[i].Alternative && v.outcome.Results[i].Status == OK
+	}
 	for k, i := range indices {
 		v.demands[i].Bands = plan.of(v.rules[i]).localBands(v.rules[i], share)
-		if v.rules[i].prices != nil && v.demands[i].Cost > 0 {
+		if v.rules[i].prices != nil && v.demands[i].Cost > 0 && !v.rules[i].CountRefused {
 			v.demands[i].Cost = clampCost(v.demands[i].Cost, v.demands[i].Bands)
 		}
 		demands[k] = v.demands[i]
+		demands[k].Shadow = demands[k].Shadow || demands[k].Alternative && fits
 	}
 	var out Outcome
 	if err := v.decideIn(ctx, e.fallback, demands, &out); err != nil {
@@ -135,7 +140,7 @@ func (e *Engine) withdraw(ctx context.Context, v *evaluation) {
 		e.giveBack(ctx, r)
 	}
 	for i := range v.demands {
-		if !v.demands[i].Overdraft {
+		if !v.demands[i].Debited(v.outcome.Results[i].Status) {
 			v.outcome.Results[i].Granted = 0
 		}
 	}

@@ -12,7 +12,8 @@ const RequestLimit = "(request)"
 
 // demandLimit adds the demand of a request that has its own limit. It counts by the whole
 // descriptor and the unit of the limit: limits a second and a day are different ones, while
-// another number for the same unit is a change of the limit.
+// another number for the same unit is a change of the limit. Quotas count refused hits, as
+// envoyproxy/ratelimit does.
 func (e *Engine) demandLimit(ctx context.Context, req *Request, set *RuleSet, v *evaluation, p *part) error {
 	if req.Limit.Capacity < 1 {
 		p.decide(Decision{Reason: ReasonLimited, RuleID: RequestLimit})
@@ -33,11 +34,14 @@ func (e *Engine) demandLimit(ctx context.Context, req *Request, set *RuleSet, v 
 // ownRule is a rule of one band that is in no rule set. Its buckets are those of the rule
 // set.
 func (e *Engine) ownRule(set *RuleSet, band Band) (*compiledRule, error) {
-	exact, err := band.Exact(0)
+	rule := &Rule{
+		ID: RequestLimit, RuleSetID: set.id, Scope: ScopeComposite, KeyFields: []string{"descriptor"},
+		Bands: []Band{band}, CountRefused: band.Kind == Quota,
+	}
+	exact, err := rule.exact(band, 0)
 	if err != nil {
 		return nil, err
 	}
-	rule := &Rule{ID: RequestLimit, RuleSetID: set.id, Scope: ScopeComposite, KeyFields: []string{"descriptor"}, Bands: []Band{band}}
 	r := &compiledRule{Rule: rule, bands: []ExactBand{exact}, names: []string{band.Name()}, fields: compileFields(rule)}
 	r.slots = isConcurrency(exact)
 	if r.quotas, err = newQuotas(rule); err != nil {

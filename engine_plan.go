@@ -53,10 +53,10 @@ func bandsAt(r *compiledRule, now []ExactBand, share float64) []ExactBand {
 	bands := make([]ExactBand, len(now))
 	for position, b := range r.Bands {
 		part := shareOf(b, share)
-		exact, err := part.Exact(position)
+		exact, err := r.exact(part, position)
 		for err != nil && part.RefillTokens > 1 {
 			part.RefillTokens /= 2 // a slower rate that is exact
-			exact, err = part.Exact(position)
+			exact, err = r.exact(part, position)
 		}
 		if err != nil {
 			exact = now[position]

@@ -29,7 +29,8 @@ type Request struct {
 	// Descriptor is what Envoy tells of the call, in order. One with more than
 	// MaxDescriptor entries is matched by no rule that asks for a descriptor.
 	Descriptor []DescriptorEntry
-	// Limit replaces the rules that match, for this descriptor: see [Engine.CheckAll].
+	// Limit replaces the rules that match, for this descriptor: see [Engine.CheckAll]. A
+	// quota counts refused requests, as [Rule.CountRefused].
 	Limit *Band
 	// Cost is how many tokens the request takes under rules that count requests. 0
 	// means 1.

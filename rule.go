@@ -72,6 +72,14 @@ type Rule struct {
 	// refused if nothing was left before, and one that costs nothing only asks for that.
 	Overdraft bool
 
+	// CountRefused counts requests that are refused too, as envoyproxy/ratelimit does: a
+	// request is refused if more than the capacity is counted with it, and is then counted
+	// here. Each period begins at 0. The rule has one band, a Quota.
+	CountRefused bool
+	// Replaces are ids of rules that do not apply to requests that are decided together with
+	// one to which this rule applies, such as the descriptors of one call of Envoy.
+	Replaces []string
+
 	// Attributes are user data: FluxGate stores them and does not interpret
 	// them.
 	Attributes map[string]any
@@ -156,6 +164,9 @@ const (
 	ModeEnforce Mode = "enforce"
 	// ModeShadow measures: the rule takes available tokens and never rejects.
 	ModeShadow Mode = "shadow"
+	// ModeAlternative rejects a request only if all rules with this mode that apply to it,
+	// and to those that are decided with it, are over. They have CountRefused, or deny.
+	ModeAlternative Mode = "alternative"
 )
 
 // Policy is what happens to a request that a band does not admit yet.
@@ -220,7 +231,7 @@ const (
 func (r Rule) clone() Rule {
 	r.Paths = slices.Clone(r.Paths)
 	r.Methods = slices.Clone(r.Methods)
-	r.KeyFields = slices.Clone(r.KeyFields)
+	r.KeyFields, r.Replaces = slices.Clone(r.KeyFields), slices.Clone(r.Replaces)
 	r.Bands = slices.Clone(r.Bands)
 	r.Attributes = cloneAttributes(r.Attributes)
 	r.When.Hosts = slices.Clone(r.When.Hosts)

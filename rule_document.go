@@ -35,11 +35,13 @@ type RuleDocument struct {
 	Action            Action            `json:"action,omitempty" enum:"limit,allow,deny" doc:"The default is limit."`
 	Enabled           bool              `json:"enabled" required:"false" doc:"The default is true."`
 	OnLimitExceed     Policy            `json:"onLimitExceed,omitempty" enum:"REJECT,WAIT_FOR_REFILL" doc:"The default is the server's."`
-	Mode              Mode              `json:"mode,omitempty" enum:"enforce,shadow" doc:"The default is enforce."`
+	Mode              Mode              `json:"mode,omitempty" enum:"enforce,shadow,alternative" doc:"The default is enforce. alternative refuses only if all such rules that apply do."`
 	OnFailure         OnFailure         `json:"onFailure,omitempty" enum:"local,open,closed" doc:"What happens while the store cannot decide. The default is the server's."`
 	Consistency       Consistency       `json:"consistency,omitempty" enum:"auto,strict,leased" doc:"strict asks the shared store for every request. The default is auto: a request that cannot fit is refused without asking it, and a gateway with many requests takes tokens ahead. leased takes tokens ahead from the first request on."`
 	OnMissingIdentity OnMissingIdentity `json:"onMissingIdentity,omitempty" enum:"ip,anonymous,refuse" doc:"What happens to a request without the identity that the scope asks for. The default is ip."`
 	Overdraft         bool              `json:"overdraft,omitempty" doc:"Debit requests in any case, also where they are refused, up to the largest debt: for what has been used already. A request is refused if nothing was left before, and one that costs 0 only asks for that."`
+	CountRefused      bool              `json:"countRefused,omitempty" doc:"Count requests that are refused too, as envoyproxy/ratelimit does: a request is refused if more than the capacity is counted with it, and each period begins at 0. The rule has one band, a quota."`
+	Replaces          []string          `json:"replaces,omitempty" nullable:"false" doc:"Ids of rules that do not apply where requests are decided together, such as the descriptors of one call of Envoy, and this rule applies to one of them."`
 	Attributes        map[string]any    `json:"attributes,omitempty" doc:"Free: kept, and not interpreted."`
 	CreatedAt         *time.Time        `json:"createdAt,omitempty" doc:"Kept by the control plane."`
 	UpdatedAt         *time.Time        `json:"updatedAt,omitempty" doc:"Kept by the control plane."`
@@ -64,7 +66,7 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 		ID: r.ID, RuleSetID: r.RuleSetID, LimitScope: r.Scope, KeyFields: r.KeyFields, Cost: r.Cost,
 		Priority: r.Priority, Group: r.Group, Action: r.Action, Enabled: !r.Disabled,
 		OnLimitExceed: r.OnLimitExceed, Mode: r.Mode, OnFailure: r.OnFailure, Consistency: r.Consistency,
-		OnMissingIdentity: r.OnMissingIdentity, Overdraft: r.Overdraft, Attributes: r.Attributes,
+		OnMissingIdentity: r.OnMissingIdentity, Overdraft: r.Overdraft, CountRefused: r.CountRefused, Replaces: r.Replaces, Attributes: r.Attributes,
 	}
 	doc.Path, doc.Paths = oneOrMany(r.Paths)
 	doc.IgnoreCase = r.IgnoreCase

@@ -111,6 +111,8 @@ func decodeRule(o *object) Rule {
 		Consistency:       Consistency(o.text("consistency")),
 		OnMissingIdentity: OnMissingIdentity(o.text("onMissingIdentity")),
 		Overdraft:         o.boolean("overdraft", false),
+		CountRefused:      o.boolean("countRefused", false),
+		Replaces:          o.texts("replaces"),
 		Attributes:        read(o, "attributes", "an object", is[map[string]any]),
 		CreatedAt:         o.moment("createdAt"),
 		UpdatedAt:         o.moment("updatedAt"),

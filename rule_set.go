@@ -26,6 +26,7 @@ type RuleSet struct {
 	byID   map[string]int // the index of each in active
 	// costTables are those of the document; active rules have what they need.
 	costTables CostTables
+	replaces   bool // a rule has Replaces
 	matcher    *match.Matcher
 	token      *token // identifies the rule set without keeping it in memory
 }
@@ -101,7 +102,7 @@ func (s *RuleSet) compile() error {
 		}
 		c := compiledRule{Rule: r, index: len(s.active), shadow: r.Mode == ModeShadow, fields: compileFields(r)}
 		for position, b := range r.Bands {
-			exact, err := b.Exact(position)
+			exact, err := r.exact(b, position)
 			if err != nil {
 				return err
 			}
@@ -114,6 +115,7 @@ func (s *RuleSet) compile() error {
 			return err
 		}
 		s.byID[r.ID] = c.index
+		s.replaces = s.replaces || len(r.Replaces) > 0
 		s.active = append(s.active, c)
 		patterns = append(patterns, r.matching())
 	}
@@ -121,6 +123,15 @@ func (s *RuleSet) compile() error {
 	var err error
 	s.matcher, err = match.Compile(patterns)
 	return err
+}
+
+// exact converts a band of the rule, or a share of it, at its position.
+func (r *Rule) exact(b Band, position int) (ExactBand, error) {
+	exact, err := b.Exact(position)
+	if r.CountRefused {
+		exact = exact.CountRefused()
+	}
+	return exact, err
 }
 
 // ID is the rule set's id.

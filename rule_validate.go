@@ -79,20 +79,34 @@ func validateRule(r *Rule, in reporter) {
 	validateAttribute(r.Attributes, 0, in.at("attributes"))
 	checkEnum(in.at("limitScope"), r.Scope, ScopeGlobal, ScopeIP, ScopeUser, ScopeAPIKey, ScopeComposite, ScopeCustom)
 	checkEnum(in.at("action"), r.Action, "", ActionLimit, ActionAllow, ActionDeny)
-	checkEnum(in.at("mode"), r.Mode, "", ModeEnforce, ModeShadow)
+	checkEnum(in.at("mode"), r.Mode, "", ModeEnforce, ModeShadow, ModeAlternative)
 	checkEnum(in.at("onLimitExceed"), r.OnLimitExceed, "", Reject, WaitForRefill)
 	checkEnum(in.at("onFailure"), r.OnFailure, "", FailLocal, FailOpen, FailClosed)
 	checkEnum(in.at("consistency"), r.Consistency, "", ConsistencyAuto, ConsistencyStrict, ConsistencyLeased)
 	if r.Consistency == ConsistencyLeased && slices.ContainsFunc(r.Bands, func(b Band) bool { return b.Kind != "" && b.Kind != TokenBucket }) {
 		in.at("consistency").add(CodeInvalidValue, "cannot be leased: tokens are taken ahead from bands of kind %s only", TokenBucket)
 	}
+	validateDebits(r, in)
+	checkEach(in.at("replaces"), r.Replaces, maxListed, func(id string) string {
+		return unless(ValidID(id) && id != r.ID, "must be the id of another rule, not %s", quote(id))
+	})
+	checkEnum(in.at("onMissingIdentity"), r.OnMissingIdentity, "", MissingIP, MissingAnonymous, MissingRefuse)
+}
+
+// validateDebits checks how refused requests are debited.
+func validateDebits(r *Rule, in reporter) {
 	if r.Overdraft && slices.ContainsFunc(r.Bands, func(b Band) bool { return b.Kind == Concurrency }) {
 		in.at("overdraft").add(CodeInconsistent, "is not possible with bands of kind %s", Concurrency)
 	}
 	if r.Overdraft && r.OnLimitExceed == WaitForRefill {
 		in.at("overdraft").add(CodeInconsistent, "is not possible with onLimitExceed %s: what has been used cannot wait", WaitForRefill)
 	}
-	checkEnum(in.at("onMissingIdentity"), r.OnMissingIdentity, "", MissingIP, MissingAnonymous, MissingRefuse)
+	if r.CountRefused && (len(r.Bands) != 1 || r.Bands[0].Kind != Quota || r.Overdraft || r.OnLimitExceed == WaitForRefill) {
+		in.at("countRefused").add(CodeInconsistent, "needs one band of kind %s, and is not possible with overdraft or onLimitExceed %s", Quota, WaitForRefill)
+	}
+	if r.Mode == ModeAlternative && !r.CountRefused && r.Action != ActionDeny {
+		in.at("mode").add(CodeInconsistent, "%s needs countRefused", ModeAlternative)
+	}
 }
 
 func validatePatterns(patterns []string, in reporter) {

@@ -21,9 +21,10 @@ type Store interface {
 	//
 	// An enforced demand that does not fit, waiting included, keeps all of them
 	// from taking anything. A shadow demand takes where it fits and never keeps
-	// others from it. An overdraft is debited whatever becomes of the others. A
-	// demand that could not be decided is Unavailable and is ignored. An error
-	// means that nothing could be decided.
+	// others from it. An overdraft is debited whatever becomes of the others, and so is a
+	// demand that counts refused hits where it does not fit. Alternative demands keep the
+	// others from taking if none of them fits. A demand that could not be decided is
+	// Unavailable and is ignored. An error means that nothing could be decided.
 	//
 	// At most MaxMatches demands are possible at once. The caller may reuse
 	// them when Take returns.
@@ -116,6 +117,19 @@ type Demand struct {
 	// largest debt, which is that of settlements. The demand fits while every
 	// band has more than 0 left before the debit. It has no Min and no MaxWait.
 	Overdraft bool
+	// Alternative demands reject if none of those in one call fits. They count refused hits.
+	Alternative bool
+}
+
+// CountsRefused reports whether the band of the demand counts refused hits: the demand is
+// over if more than the capacity is used with it, and is then debited whatever becomes of
+// the request. It has one band, and no Min and no MaxWait.
+func (d *Demand) CountsRefused() bool { return len(d.Bands) == 1 && d.Bands[0].CountsRefused }
+
+// Debited reports whether a demand with this status is debited also if the request is
+// rejected.
+func (d *Demand) Debited(s Status) bool {
+	return d.Overdraft && s != Unavailable || d.CountsRefused() && (s == Rejected || s == TooCostly)
 }
 
 // Minimum is Min with its default.
@@ -137,6 +151,14 @@ var ErrRefused = errors.New("the call was refused")
 // ErrDemand is wrapped by errors about demands that no store can answer.
 var ErrDemand = errors.New("invalid demand")
 
+// countsSoundly reports whether the demand counts refused hits as it may, or does not.
+func (d *Demand) countsSoundly() bool {
+	if !slices.ContainsFunc(d.Bands, func(b ExactBand) bool { return b.CountsRefused }) {
+		return !d.Alternative
+	}
+	return len(d.Bands) == 1 && isQuota(d.Bands[0]) && d.Min == 0 && d.MaxWait == 0 && !d.Overdraft
+}
+
 // CheckDemands refuses demands that break the contract. Stores call it first.
 func CheckDemands(demands []Demand) error {
 	if len(demands) > MaxMatches {
@@ -151,6 +173,8 @@ func CheckDemands(demands []Demand) error {
 			return fmt.Errorf("%w: at least %d tokens of a cost of %d", ErrDemand, d.Min, d.Cost)
 		case d.Overdraft && (d.Min > 0 || d.MaxWait > 0):
 			return fmt.Errorf("%w: an overdraft has no least cost and does not wait", ErrDemand)
+		case !d.countsSoundly():
+			return fmt.Errorf("%w: counting refused hits takes one quota, without a least cost, a wait or an overdraft, and an alternative does so", ErrDemand)
 		case len(d.Bands) == 0 || len(d.Bands) > MaxBands:
 			return fmt.Errorf("%w: %d bands", ErrDemand, len(d.Bands))
 		case d.MaxWait < 0 || d.MaxWait > MaxWait:
@@ -255,7 +279,7 @@ const (
 	// were taken.
 	Admitted
 	// NotAdmitted means that an enforced demand does not fit. Nothing was
-	// taken but overdrafts.
+	// taken but what is [Demand.Debited].
 	NotAdmitted
 )
 
@@ -322,23 +346,38 @@ func (o *Outcome) Prepare(demands []Demand) {
 // where nothing is taken for it. Stores call it once every result has its
 // status and what it could be granted.
 func (o *Outcome) Decide(demands []Demand) {
-	o.Admission = Admitted
-	for i := range demands {
-		switch status := o.Results[i].Status; {
-		case status == OK || demands[i].Shadow:
-		case status != Unavailable:
-			o.Admission = NotAdmitted
-		case o.Admission == Admitted:
-			o.Admission = Undecided
-		}
-	}
+	o.Admission = o.admission(demands)
 	for i := range demands {
 		status := o.Results[i].Status
-		kept := demands[i].Overdraft && status != Unavailable
-		if !kept && (o.Admission == NotAdmitted || status != OK) {
+		if !demands[i].Debited(status) && (o.Admission == NotAdmitted || status != OK) {
 			o.Results[i].Granted = 0
 		}
 	}
+}
+
+func (o *Outcome) admission(demands []Demand) Admission {
+	admission, alternatives, over := Admitted, 0, 0
+	for i := range demands {
+		if demands[i].Shadow {
+			continue
+		}
+		if demands[i].Alternative {
+			alternatives++
+		}
+		switch status := o.Results[i].Status; {
+		case status == OK:
+		case status == Unavailable:
+			admission = Undecided
+		case demands[i].Alternative:
+			over++
+		default:
+			return NotAdmitted
+		}
+	}
+	if alternatives > 0 && over == alternatives {
+		return NotAdmitted
+	}
+	return admission
 }
 
 // Admitted reports whether the demands were admitted.

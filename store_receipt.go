@@ -102,7 +102,7 @@ func NewReceipt(demands []Demand, out *Outcome) *Receipt {
 			r = &Receipt{Takes: make([]Taken, 0, len(demands)-i)}
 		}
 		taken := Taken{Key: d.Key, Bands: d.Bands, Cost: result.Granted, Asked: result.Granted, Source: result.Source, At: result.Now, Holder: d.Holder, Price: d.Price}
-		if d.Overdraft {
+		if d.Overdraft || d.CountsRefused() {
 			taken.Asked = d.Cost
 		}
 		if result.Wait > 0 || slices.ContainsFunc(d.Bands, isQuota) {
@@ -123,24 +123,25 @@ func (d *Demand) due(j int, r *Result) int64 {
 	switch {
 	case !isQuota(d.Bands[j]):
 		return r.Now + band.Wait.Microseconds()
-	case band.Owed > 0:
+	case band.Owed > 0 && !d.CountsRefused():
 		return d.Bands[j].EdgeAfter(r.Now)
 	}
 	return r.Now + band.FullAfter.Microseconds()
 }
 
 // Withdrawal is the receipt for what must be given back if the request is
-// refused: what a Take granted, without overdrafts. It is nil if that is
+// refused: what a Take granted, without what is [Demand.Debited]. It is nil if that is
 // nothing.
 func Withdrawal(demands []Demand, out *Outcome) *Receipt {
 	r := NewReceipt(demands, out)
 	if r == nil {
 		return nil
 	}
-	overdraft := func(t Taken) bool {
-		return slices.ContainsFunc(demands, func(d Demand) bool { return d.Overdraft && d.Key.ID == t.Key.ID })
+	debited := func(t Taken) bool {
+		i := slices.IndexFunc(demands, func(d Demand) bool { return d.Key.ID == t.Key.ID })
+		return demands[i].Debited(out.Results[i].Status)
 	}
-	if r.Takes = slices.DeleteFunc(r.Takes, overdraft); len(r.Takes) == 0 {
+	if r.Takes = slices.DeleteFunc(r.Takes, debited); len(r.Takes) == 0 {
 		return nil
 	}
 	return r

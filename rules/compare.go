@@ -44,6 +44,8 @@ func compare(before, after *fluxgate.Rule) []FieldDiff {
 	text(&c, "consistency", before.Consistency, after.Consistency, fluxgate.ConsistencyAuto)
 	text(&c, "onMissingIdentity", before.OnMissingIdentity, after.OnMissingIdentity, fluxgate.MissingIP)
 	differ(&c, "overdraft", before.Overdraft, after.Overdraft)
+	differ(&c, "countRefused", before.CountRefused, after.CountRefused)
+	c.list("replaces", before.Replaces, after.Replaces, shortList)
 	c.tree("attributes", before.Attributes, after.Attributes)
 	return c
 }

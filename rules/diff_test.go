@@ -52,24 +52,28 @@ func TestDiff_EveryField(t *testing.T) {
 		change func(r *fluxgate.Rule)
 		want   string
 	}{
-		"ID":                {nil, ""}, // another id is another rule
-		"RuleSetID":         {nil, ""}, // always that of the rule set
-		"CreatedAt":         {func(r *fluxgate.Rule) { r.CreatedAt = time.Now() }, ""},
-		"UpdatedAt":         {func(r *fluxgate.Rule) { r.UpdatedAt = time.Now() }, ""},
-		"Paths":             {func(r *fluxgate.Rule) { r.Paths = []string{"/x", "/y"} }, `paths ["/x"] > ["/x","/y"]`},
-		"IgnoreCase":        {func(r *fluxgate.Rule) { r.IgnoreCase = true }, `ignoreCase false > true`},
-		"Methods":           {func(r *fluxgate.Rule) { r.Methods = []string{"GET"} }, `methods  > ["GET"]`},
-		"Scope":             {func(r *fluxgate.Rule) { r.Scope, r.KeyFields = "", nil }, `limitScope "COMPOSITE" > "GLOBAL" | compositeKeyFields ["ip","path"] > `},
-		"KeyFields":         {func(r *fluxgate.Rule) { r.KeyFields = []string{"path", "ip"} }, `compositeKeyFields ["ip","path"] > ["path","ip"]`},
-		"Cost":              {func(r *fluxgate.Rule) { r.Cost = fluxgate.MeasureTokens }, `cost "requests" > "tokens"`},
-		"Priority":          {func(r *fluxgate.Rule) { r.Priority = -1 }, `priority 0 > -1`},
-		"Group":             {func(r *fluxgate.Rule) { r.Group = "plan" }, `group  > "plan"`},
-		"Action":            {func(r *fluxgate.Rule) { r.Action = fluxgate.ActionDeny }, `action "limit" > "deny"`},
-		"Disabled":          {func(r *fluxgate.Rule) { r.Disabled = true }, `enabled true > false`},
-		"OnLimitExceed":     {func(r *fluxgate.Rule) { r.OnLimitExceed = fluxgate.Reject }, `onLimitExceed  > "REJECT"`},
-		"Mode":              {func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow }, `mode "enforce" > "shadow"`},
-		"OnFailure":         {func(r *fluxgate.Rule) { r.OnFailure = fluxgate.FailLocal }, `onFailure  > "local"`},
-		"Overdraft":         {func(r *fluxgate.Rule) { r.Overdraft = true }, `overdraft false > true`},
+		"ID":            {nil, ""}, // another id is another rule
+		"RuleSetID":     {nil, ""}, // always that of the rule set
+		"CreatedAt":     {func(r *fluxgate.Rule) { r.CreatedAt = time.Now() }, ""},
+		"UpdatedAt":     {func(r *fluxgate.Rule) { r.UpdatedAt = time.Now() }, ""},
+		"Paths":         {func(r *fluxgate.Rule) { r.Paths = []string{"/x", "/y"} }, `paths ["/x"] > ["/x","/y"]`},
+		"IgnoreCase":    {func(r *fluxgate.Rule) { r.IgnoreCase = true }, `ignoreCase false > true`},
+		"Methods":       {func(r *fluxgate.Rule) { r.Methods = []string{"GET"} }, `methods  > ["GET"]`},
+		"Scope":         {func(r *fluxgate.Rule) { r.Scope, r.KeyFields = "", nil }, `limitScope "COMPOSITE" > "GLOBAL" | compositeKeyFields ["ip","path"] > `},
+		"KeyFields":     {func(r *fluxgate.Rule) { r.KeyFields = []string{"path", "ip"} }, `compositeKeyFields ["ip","path"] > ["path","ip"]`},
+		"Cost":          {func(r *fluxgate.Rule) { r.Cost = fluxgate.MeasureTokens }, `cost "requests" > "tokens"`},
+		"Priority":      {func(r *fluxgate.Rule) { r.Priority = -1 }, `priority 0 > -1`},
+		"Group":         {func(r *fluxgate.Rule) { r.Group = "plan" }, `group  > "plan"`},
+		"Action":        {func(r *fluxgate.Rule) { r.Action = fluxgate.ActionDeny }, `action "limit" > "deny"`},
+		"Disabled":      {func(r *fluxgate.Rule) { r.Disabled = true }, `enabled true > false`},
+		"OnLimitExceed": {func(r *fluxgate.Rule) { r.OnLimitExceed = fluxgate.Reject }, `onLimitExceed  > "REJECT"`},
+		"Mode":          {func(r *fluxgate.Rule) { r.Mode = fluxgate.ModeShadow }, `mode "enforce" > "shadow"`},
+		"OnFailure":     {func(r *fluxgate.Rule) { r.OnFailure = fluxgate.FailLocal }, `onFailure  > "local"`},
+		"Overdraft":     {func(r *fluxgate.Rule) { r.Overdraft = true }, `overdraft false > true`},
+		"CountRefused": {func(r *fluxgate.Rule) {
+			r.CountRefused, r.Bands[0] = true, fluxgate.Band{Label: "hourly", Capacity: 2, Kind: fluxgate.Quota, Period: "hour"}
+		}, `bands[hourly].refill "1h" >  | bands[hourly].kind "token-bucket" > "quota" | bands[hourly].period  > "hour" | bands[hourly].timezone  > "UTC" | countRefused false > true`},
+		"Replaces":          {func(r *fluxgate.Rule) { r.Replaces = []string{"other"} }, `replaces  > ["other"]`},
 		"Consistency":       {func(r *fluxgate.Rule) { r.Consistency = fluxgate.ConsistencyStrict }, `consistency "auto" > "strict"`},
 		"OnMissingIdentity": {func(r *fluxgate.Rule) { r.OnMissingIdentity = fluxgate.MissingRefuse }, `onMissingIdentity "ip" > "refuse"`},
 		"Attributes":        {func(r *fluxgate.Rule) { r.Attributes = map[string]any{"owner": "<team>"} }, `attributes.owner  > "<team>"`},

@@ -74,6 +74,8 @@ type Band struct {
 	// next one ends, by the gateway's calendar and clock, in microseconds. The
 	// Period of a quota is the longest that there is.
 	Edges [3]int64
+	// CountsRefused makes a quota count all hits: see [Band.CountRefused].
+	CountsRefused bool
 }
 
 // NewBand converts a band to exact integers, or returns why that is impossible.
@@ -194,6 +196,17 @@ const (
 func NewQuota(id uint32, capacity int64, longest time.Duration) (Band, error) {
 	return newCount(Quota, id, capacity, longest)
 }
+
+// CountRefused is a quota that counts as envoyproxy/ratelimit does: hits that pass the limit
+// are counted too, and are no debt: each period begins at 0. State has no trace of it.
+func (b Band) CountRefused() Band {
+	b.CountsRefused, b.Max = true, maxHits
+	return b
+}
+
+// maxHits bounds what is counted in a period. Hits and what they are settled at can be twice
+// as many, and stay below MaxUnits.
+const maxHits = MaxUnits / 4
 
 // NewWindow converts a sliding window.
 func NewWindow(id uint32, capacity int64, length time.Duration) (Band, error) {

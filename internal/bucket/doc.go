@@ -59,6 +59,8 @@
 //   - The period of a quota ends when the store's clock passes its end, which is stored.
 //     The edges in [Band] come from a gateway's calendar: they give the end of a new
 //     period, and never end one.
+//     A quota with [Band.CountsRefused] has no debt: what is above its limit ends with
+//     the period.
 //   - A window of period D has slots of D/16, numbered since 1970. At a moment in slot n
 //     it counts slots n−16 to n, which cover at least D and less than 17/16·D: so it
 //     never admits more than a log over D, and refuses nothing that a log over 17/16·D

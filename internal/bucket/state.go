@@ -378,6 +378,16 @@ func (v *View) PositiveAfter(bands []Band, i int) int64 {
 	}
 }
 
+// OverFor is how long band i, which counts refused hits, is above its limit with cost; 0 if
+// it is not. One hit above the capacity is over in every period.
+func (v *View) OverFor(bands []Band, i int, cost int64) int64 {
+	b := &bands[i]
+	if v.Levels[i]+b.units(cost) <= b.Limit {
+		return 0
+	}
+	return v.Steps[i].End - v.Now
+}
+
 // Take books cost in every band, each at the tick it is due in that band. The
 // cost must be affordable, and the caller must have accepted the wait.
 func (v *View) Take(bands []Band, cost int64) {

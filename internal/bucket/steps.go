@@ -102,7 +102,7 @@ func (b *Band) quota(s *Slot, begin, now int64, to *Steps) (used int64) {
 	case end > now:
 		to.End, to.Longest, to.Largest = end, max(to.Longest, s.Steps.Longest), max(b.Limit, limit)
 		return used
-	case end >= begin:
+	case end >= begin && !b.CountsRefused:
 		return max(0, used-limit)
 	}
 	return 0
@@ -204,6 +204,8 @@ func (b *Band) EdgeAfter(moment int64) int64 {
 func (v *View) emptyAfter(b *Band, i int) int64 {
 	level, steps := v.Levels[i], &v.Steps[i]
 	switch {
+	case b.CountsRefused:
+		return steps.End - v.Now
 	case level <= 0:
 		return 0
 	case b.Kind == Concurrency:
@@ -250,7 +252,7 @@ func (v *View) SetUsed(bands []Band, i int, tokens, fullAfter int64) {
 		return // requests that are under way are held where they were taken
 	}
 	v.add(b, i, min(b.Max, tokens*b.Unit))
-	if b.Kind == Quota && tokens > 0 && tokens <= b.Capacity {
+	if b.Kind == Quota && tokens > 0 && (tokens <= b.Capacity || b.CountsRefused) {
 		v.Steps[i].End = v.Now + fullAfter
 	}
 }

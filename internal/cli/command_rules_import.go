@@ -3,12 +3,11 @@ package cli
 import (
 	"errors"
 
-	"github.com/fluxgate/fluxgate/rules/envoyrules"
 	"github.com/spf13/cobra"
 )
 
 func newRulesImport() *cobra.Command {
-	files := fileFlags{envoy: envoyrules.Options{DropReplaces: true}}
+	files := fileFlags{}
 	cmd := &cobra.Command{
 		Use: "import --from FORMAT FILE...", Short: "Convert the configuration of another rate limiter to rules",
 		Long: `Convert the configuration of another rate limiter to rules. They are written to standard output as YAML, one rule set

@@ -14,10 +14,10 @@ import (
 
 // outcome is what applies to a descriptor. The zero value is no limit.
 type outcome struct {
-	name              string
-	unlimited, shadow bool
-	requests          int64
-	unit              string
+	name                     string
+	unlimited, shadow, quota bool
+	requests                 int64
+	unit                     string
 }
 
 // For random configurations and descriptors both find the same limit, and count the same
@@ -29,7 +29,7 @@ func TestLookup(t *testing.T) {
 		g := generator{Rand: rand.New(rand.NewPCG(seed, 16)), sharing: seed%2 == 0}
 		text := g.configuration()
 		theirs, refusal := loadOriginal(text)
-		set, _, err := envoyrules.Parse("a.yaml", text, envoyrules.Options{DropReplaces: true})
+		set, _, err := envoyrules.Parse("a.yaml", text, envoyrules.Options{})
 		if (refusal == nil) != (err == nil) {
 			t.Fatalf("envoyproxy/ratelimit says %v\nwe say %v\nof %s", refusal, err, text)
 		}
@@ -141,7 +141,7 @@ func (e engine) limit(t *testing.T, entries []fluxgate.DescriptorEntry) (outcome
 		id, key = v.Rule.ID, v.Key
 		found.name, _ = v.Rule.Attributes[envoyrules.AttributeName].(string)
 		found.unlimited = v.Rule.Action == fluxgate.ActionAllow
-		found.shadow = v.Rule.Mode == fluxgate.ModeShadow
+		found.shadow, found.quota = v.Rule.Mode == fluxgate.ModeShadow, v.Rule.Mode == fluxgate.ModeAlternative
 		for _, b := range v.Rule.Bands {
 			found.requests, found.unit = b.Capacity, strings.ToUpper(string(b.Period))
 		}

@@ -47,7 +47,7 @@ func (o *original) limit(domain string, entries []fluxgate.DescriptorEntry) (fou
 	}
 	found = outcome{
 		name: limit.Name, requests: int64(limit.Limit.RequestsPerUnit), unit: limit.Limit.Unit.String(),
-		shadow: limit.ShadowMode || limit.QuotaMode,
+		shadow: limit.ShadowMode, quota: limit.QuotaMode && !limit.ShadowMode,
 	}
 	if found.requests == 0 {
 		return found, ""

@@ -271,7 +271,7 @@ var noEffect = map[string]string{
 	"PROMETHEUS_MAPPER_YAML": otherMetrics, "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS": otherMetrics, "PROMETHEUS_PATH": "",
 	"RUNTIME_IGNOREDOTFILES": "", "RUNTIME_WATCH_ROOT": "",
 	"EXPIRATION_JITTER_MAX_SECONDS": "keys expire when their window ends", "LOCAL_CACHE_SIZE_IN_BYTES": "refusals are remembered if redis.leases is auto",
-	"NEAR_LIMIT_RATIO": otherMetrics, "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT": "a refused call is never counted", "RESPONSE_DYNAMIC_METADATA": "the rule that decides is always in the metadata",
+	"NEAR_LIMIT_RATIO": otherMetrics, "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT": "a refused call is counted only in the limits that refuse it", "RESPONSE_DYNAMIC_METADATA": "the rule that decides is always in the metadata",
 	"TRACING_SERVICE_NAME": "traces have the service name fluxgate", "TRACING_SERVICE_NAMESPACE": "", "TRACING_SERVICE_INSTANCE_ID": "",
 	"REDIS_PIPELINE_WINDOW": shared, "REDIS_PIPELINE_LIMIT": shared, "REDIS_CLUSTER_PIPELINE_PARALLELISM": shared, "REDIS_POOL_ON_EMPTY_BEHAVIOR": "",
 	"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION": "a server without Redis is ready and counts by itself",

@@ -52,7 +52,7 @@ func (e *Error) Error() string {
 // Convert returns the rule set of a domain, and notes on what is different from
 // envoyproxy/ratelimit, at most 100. The error is an [*Error].
 func Convert(d *Domain, o Options) (*fluxgate.RuleSet, []Note, error) {
-	c := converter{options: o, names: map[string]bool{}}
+	c := converter{options: o}
 	set := c.domain(d)
 	if len(c.problems) > 0 {
 		return nil, c.notes, &Error{Domain: d.Domain, Problems: c.problems}
@@ -62,9 +62,9 @@ func Convert(d *Domain, o Options) (*fluxgate.RuleSet, []Note, error) {
 
 type converter struct {
 	options Options
-	names   map[string]bool // of the limits in the domain
 	rules   []fluxgate.Rule
-	places  []string // of the rules' limits
+	limits  []*RateLimit // of the rules
+	places  []string     // of the descriptors of the rules
 	findings
 	descriptors, excepted int
 	leftOut               bool // the branch is checked, and makes no rules
@@ -85,8 +85,8 @@ func (c *converter) domain(d *Domain) *fluxgate.RuleSet {
 	case id != d.Domain:
 		c.note("domain", "becomes the rule set %s", id)
 	}
-	c.collectNames(d.Descriptors)
 	c.level(d.Descriptors, nil, "descriptors")
+	c.replaces()
 	if len(c.problems) > 0 {
 		return nil
 	}
@@ -104,12 +104,19 @@ func (c *converter) domain(d *Domain) *fluxgate.RuleSet {
 	return set
 }
 
-func (c *converter) collectNames(descriptors []Descriptor) {
-	for i := range descriptors {
-		if limit := descriptors[i].RateLimit; limit != nil && limit.Name != "" {
-			c.names[limit.Name] = true
+// replaces turns the names under replaces into the ids of the rules that have them.
+func (c *converter) replaces() {
+	named := map[string][]string{}
+	for i, limit := range c.limits {
+		named[limit.Name] = append(named[limit.Name], c.rules[i].ID)
+	}
+	for i, limit := range c.limits {
+		for k, name := range limit.Replaces {
+			if named[name] == nil {
+				c.note(fmt.Sprintf("%s.rate_limit.replaces[%d]", c.places[i], k), "has no effect: no limit of the domain has the name %s", yamltree.Quote(name))
+			}
+			c.rules[i].Replaces = append(c.rules[i].Replaces, named[name]...)
 		}
-		c.collectNames(descriptors[i].Descriptors)
 	}
 }
 

@@ -30,7 +30,7 @@ func (c *converter) limit(d *Descriptor, path []entry, place string) {
 	c.shareThreshold(&r, path, place)
 	c.amount(&r, d, place)
 	r.Attributes = attributes(d)
-	c.rules, c.places = append(c.rules, r), append(c.places, place)
+	c.rules, c.limits, c.places = append(c.rules, r), append(c.limits, d.RateLimit), append(c.places, place)
 }
 
 // shareThreshold makes a rule count by the entries whose values are not shared.
@@ -53,8 +53,11 @@ func (c *converter) shareThreshold(r *fluxgate.Rule, path []entry, place string)
 // amount sets what the rule does: its bands, action and mode.
 func (c *converter) amount(r *fluxgate.Rule, d *Descriptor, place string) {
 	limit := d.RateLimit
-	if d.ShadowMode || d.QuotaMode {
+	switch {
+	case d.ShadowMode || d.QuotaMode && c.options.TokenBuckets:
 		r.Mode = fluxgate.ModeShadow
+	case d.QuotaMode:
+		r.Mode = fluxgate.ModeAlternative
 	}
 	switch u, known := units[strings.ToLower(limit.Unit)]; {
 	case limit.Unlimited:
@@ -69,12 +72,10 @@ func (c *converter) amount(r *fluxgate.Rule, d *Descriptor, place string) {
 			c.note(place+".rate_limit.unit", "%s", u.difference)
 		}
 		r.Bands = []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: int64(limit.RequestsPerUnit), Period: u.period}}
+		r.CountRefused = true
 	}
-	if d.QuotaMode {
+	if d.QuotaMode && r.Mode == fluxgate.ModeShadow {
 		c.note(place+".quota_mode", "becomes mode shadow: requests above the limit pass and are counted")
-	}
-	if len(d.Metadata) > 0 {
-		c.note(place+".metadata", "is kept in the attributes of the rule, and not sent to the proxy")
 	}
 }
 
@@ -95,7 +96,7 @@ var units = map[string]unit{
 	"year":   {"year", 365 * 24 * time.Hour, "is the year of the calendar in UTC, not 365 days as in envoyproxy/ratelimit"},
 }
 
-// checkLimit refuses what envoyproxy/ratelimit refuses, and replaces.
+// checkLimit refuses what envoyproxy/ratelimit refuses.
 func (c *converter) checkLimit(limit *RateLimit, place string) {
 	_, known := units[strings.ToLower(limit.Unit)]
 	switch {
@@ -111,12 +112,6 @@ func (c *converter) checkLimit(limit *RateLimit, place string) {
 			c.refuse(place+".name", "is required")
 		case name == limit.Name:
 			c.refuse(place+".name", "must not be the name of the limit itself")
-		case !c.names[name]:
-			c.note(place, "has no effect: no limit of the domain has the name %s", yamltree.Quote(name))
-		case c.options.DropReplaces:
-			c.note(place, "is left out: the limit %s also applies if one call has descriptors for both", yamltree.Quote(name))
-		default:
-			c.refuse(place, "is not supported: a rule cannot depend on other descriptors of the call. Remove it, and the limit %s also applies", yamltree.Quote(name))
 		}
 	}
 }
@@ -126,12 +121,6 @@ func attributes(d *Descriptor) map[string]any {
 	a := map[string]any{}
 	if d.RateLimit.Name != "" {
 		a[AttributeName] = d.RateLimit.Name
-	}
-	if len(d.RateLimit.Replaces) > 0 {
-		a[AttributeReplaces] = d.RateLimit.Replaces
-	}
-	if d.QuotaMode {
-		a[AttributeQuotaMode] = true
 	}
 	if len(d.Metadata) > 0 {
 		a[AttributeMetadata] = d.Metadata

@@ -23,6 +23,9 @@
 //
 // What the rules count is what envoyproxy/ratelimit counts, except for:
 //
+//   - A call that is refused counts in the descriptors that are over their limits. There it
+//     counts in all of its descriptors.
+//   - A limit of 0 denies, also a look with 0 hits.
 //   - Weeks, months and years are those of the calendar in UTC. There they are 7, 30 and
 //     365 days since 1970, so that weeks begin on Thursdays.
 //   - Key and value are compared separately. There they are joined by an underscore first,
@@ -32,5 +35,4 @@
 //   - A * in a key, or elsewhere than at the end of a value, is refused: its meaning depends
 //     on the version of envoyproxy/ratelimit. If key and value are the same it is an ordinary
 //     character, as in the names of routes that Envoy Gateway writes.
-//   - replaces is refused if it names a limit of the same domain: see [Options].
 package envoyrules

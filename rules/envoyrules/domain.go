@@ -14,7 +14,8 @@ type Descriptor struct {
 	// RateLimit is the limit of descriptors that end with this entry. Nil means none.
 	RateLimit   *RateLimit
 	Descriptors []Descriptor
-	// ShadowMode and QuotaMode let requests above the limit pass.
+	// ShadowMode lets requests above the limit pass. QuotaMode does so unless all descriptors
+	// of the call that have it are above their limits.
 	ShadowMode, QuotaMode bool
 	// DetailedMetric and ValueToMetric are about the names of statistics.
 	DetailedMetric, ValueToMetric bool
@@ -40,10 +41,6 @@ type RateLimit struct {
 const (
 	// AttributeName is the name of the limit.
 	AttributeName = "envoy.name"
-	// AttributeReplaces are the names of the limits that it replaces.
-	AttributeReplaces = "envoy.replaces"
-	// AttributeQuotaMode is true for a limit with quota_mode.
-	AttributeQuotaMode = "envoy.quota_mode"
 	// AttributeMetadata is the metadata.
 	AttributeMetadata = "envoy.metadata"
 )
@@ -53,8 +50,4 @@ type Options struct {
 	// TokenBuckets makes buckets that regain their tokens evenly, instead of counters
 	// that begin anew with each unit.
 	TokenBuckets bool
-	// DropReplaces leaves replaces out with a note. Without it, a replaces that names a
-	// limit of the domain is refused: it is about several descriptors of one call, and a
-	// rule is about one.
-	DropReplaces bool
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,19 +55,20 @@ func TestParse_Refused(t *testing.T) {
 	}
 }
 
-// A replaces that names a limit of the domain is refused, unless it is to be left out.
+// A replaces names limits of the domain, and becomes the ids of their rules.
 func TestParse_Replaces(t *testing.T) {
 	data, err := os.ReadFile("testdata/replaces.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = envoyrules.Parse("replaces.yaml", data, envoyrules.Options{})
-	if err == nil || !strings.HasPrefix(err.Error(), "replaces.yaml:12:11: descriptors[1].rate_limit.replaces[0]: is not supported") {
-		t.Errorf("Parse says %v", err)
+	set, notes, err := envoyrules.Parse("replaces.yaml", data, envoyrules.Options{})
+	if err != nil || set.Len() != 2 || len(notes) != 1 || notes[0].Line != 13 {
+		t.Fatalf("%v rules, %v, %v", set, notes, err)
 	}
-	set, notes, err := envoyrules.Parse("replaces.yaml", data, envoyrules.Options{DropReplaces: true})
-	if err != nil || set.Len() != 2 || len(notes) != 2 || notes[0].Line != 12 || notes[1].Line != 13 {
-		t.Errorf("%v rules, %v, %v", set, notes, err)
+	for r := range set.Rules() {
+		if want := []string{"category"}; r.ID != "category" && !slices.Equal(r.Replaces, want) {
+			t.Errorf("%s replaces %v, want %v", r.ID, r.Replaces, want)
+		}
 	}
 }
 

@@ -26,7 +26,8 @@ var (
 	// ruleFields are the fields of a rule besides its ids.
 	ruleFields = []string{
 		"path", "paths", "ignoreCase", "method", "methods", "when", "limitScope", "compositeKeyFields", "cost", "bands", "priority", "group",
-		"action", "enabled", "onLimitExceed", "mode", "onFailure", "consistency", "onMissingIdentity", "overdraft", "attributes", "createdAt", "updatedAt",
+		"action", "enabled", "onLimitExceed", "mode", "onFailure", "consistency", "onMissingIdentity", "overdraft", "countRefused", "replaces",
+		"attributes", "createdAt", "updatedAt",
 	}
 	// knownFields are all known fields. Others are kept.
 	knownFields = append([]string{"_id", "id", "ruleSetId", revisionField, checksumField}, ruleFields...)

@@ -70,7 +70,9 @@ func fullRules(id string) []fluxgate.Rule {
 		ID: id + ".b", Paths: []string{"/one"}, Methods: []string{"DELETE"}, Priority: -3, Disabled: true,
 		Scope: fluxgate.ScopeCustom, KeyFields: []string{"attr:tenant"}, Bands: []fluxgate.Band{fluxgate.PerSecond(1)}, Overdraft: true,
 	}, {
-		ID: id + ".c", Action: fluxgate.ActionDeny,
+		ID: id + ".c", Action: fluxgate.ActionDeny, Replaces: []string{id + ".a", "gone"},
+	}, {
+		ID: id + ".d", Mode: fluxgate.ModeAlternative, CountRefused: true, Bands: []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: 7, Period: "hour"}},
 	}}
 }
 

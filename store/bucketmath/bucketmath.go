@@ -53,16 +53,8 @@ func Settlement(tokens int64) fluxgate.Settlement {
 // and what it can be granted.
 func Evaluate(d *fluxgate.Demand, view *View, result *fluxgate.Result) {
 	result.Now, view.Holder = view.Now, d.Holder
-	if d.Overdraft {
-		overdrawn := *view
-		overdrawn.Steps = slices.Clone(view.Steps) // Take debits them
-		result.Granted, _ = overdrawn.Overdraw(d.Bands, d.Cost)
-		for i := range d.Bands {
-			wait(result, i, view.PositiveAfter(d.Bands, i))
-		}
-		if result.Wait > 0 {
-			result.Status = fluxgate.Rejected
-		}
+	if d.Overdraft || d.CountsRefused() {
+		evaluateDebit(d, view, result)
 		return
 	}
 	grant := view.Grant(d.Bands, d.Minimum(), d.Cost)
@@ -85,6 +77,27 @@ func Evaluate(d *fluxgate.Demand, view *View, result *fluxgate.Result) {
 	result.Granted = grant
 }
 
+// evaluateDebit evaluates a demand that is debited also where it does not fit.
+func evaluateDebit(d *fluxgate.Demand, view *View, result *fluxgate.Result) {
+	debited := *view
+	debited.Steps = slices.Clone(view.Steps) // Take debits them
+	result.Granted, _ = debited.Overdraw(d.Bands, d.Cost)
+	if d.CountsRefused() && !bucket.Affordable(d.Bands, d.Cost) {
+		result.Status = fluxgate.TooCostly
+		return
+	}
+	for i := range d.Bands {
+		if d.Overdraft {
+			wait(result, i, view.PositiveAfter(d.Bands, i))
+		} else {
+			wait(result, i, view.OverFor(d.Bands, i, d.Cost))
+		}
+	}
+	if result.Wait > 0 {
+		result.Status = fluxgate.Rejected
+	}
+}
+
 // wait notes how long one band makes a demand wait.
 func wait(result *fluxgate.Result, band int, micros int64) {
 	result.Bands[band].Wait = time.Duration(micros) * time.Microsecond
@@ -94,7 +107,7 @@ func wait(result *fluxgate.Result, band int, micros int64) {
 // Take takes what was granted from the view, and an overdraft whatever the
 // outcome is. It reports whether that changed the view.
 func Take(d *fluxgate.Demand, view *View, result *fluxgate.Result) (changed bool) {
-	if d.Overdraft {
+	if d.Overdraft || d.CountsRefused() && result.Granted > 0 {
 		_, changed = view.Overdraw(d.Bands, d.Cost)
 		return changed
 	}

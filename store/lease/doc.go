@@ -60,7 +60,7 @@
 //
 // # What the store always decides
 //
-// Demands of rules with consistency strict, overdrafts, peeks, and requests at the same
+// Demands of rules with consistency strict, overdrafts, those that count refused hits, peeks, and requests at the same
 // time. A shadow demand never refuses. Leases are for token buckets and for demands
 // that do not wait.
 package lease

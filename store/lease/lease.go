@@ -85,7 +85,7 @@ type slice struct {
 // leasable reports whether a demand of this sort can be met from a slice. The bounds are
 // those of token buckets.
 func leasable(d *fluxgate.Demand) bool {
-	if d.Consistency == fluxgate.ConsistencyStrict || d.Cost == 0 || d.Min > 0 || d.MaxWait > 0 || d.Overdraft {
+	if d.Consistency == fluxgate.ConsistencyStrict || d.Cost == 0 || d.Min > 0 || d.MaxWait > 0 || mayDebitRefused(*d) {
 		return false
 	}
 	for i := range d.Bands {

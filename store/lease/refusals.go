@@ -121,7 +121,7 @@ func (r *refusals) note(sent time.Time, generation uint64, demands []fluxgate.De
 		if result.Granted > 0 || result.Status == fluxgate.OK {
 			r.drop(d.Key.ID) // less is left than it says, or there was enough
 		}
-		if result.Status != fluxgate.Rejected || result.Source != fluxgate.FromStore || slices.ContainsFunc(d.Bands, isConcurrency) {
+		if result.Status != fluxgate.Rejected || result.Source != fluxgate.FromStore || slices.ContainsFunc(d.Bands, isConcurrency) || d.CountsRefused() {
 			continue
 		}
 		kept := &refusal{key: d.Key.ID, bands: d.Bands, generation: generation, sent: sent, cost: d.Minimum(), result: *result}

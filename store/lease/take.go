@@ -72,8 +72,8 @@ func (s *Store) refuse(now time.Time, demands []fluxgate.Demand, out *fluxgate.O
 	at := 0
 	for i := range demands {
 		d := &demands[i]
-		if d.Overdraft {
-			return nil, false // it is debited in any case
+		if mayDebitRefused(*d) {
+			return nil, false
 		}
 		if first != nil || d.Shadow {
 			continue
@@ -153,8 +153,8 @@ func (s *Store) plan(ctx context.Context, c *call) error {
 			c.now = s.now()
 			l.spend(p, c.now, c.epoch)
 		}
-		if p.verdict == refusedByPause && slices.ContainsFunc(c.demands, isOverdraft) {
-			p.verdict = askStore // which has to debit the overdraft in any case
+		if p.verdict == refusedByPause && slices.ContainsFunc(c.demands, mayDebitRefused) {
+			p.verdict = askStore
 		}
 		c.leased, asks = c.leased || p.verdict != askStore, asks || p.verdict == askForSlice
 		c.paused = c.paused || p.verdict == refusedByPause && !d.Shadow
@@ -166,7 +166,9 @@ func (s *Store) plan(ctx context.Context, c *call) error {
 	return nil
 }
 
-func isOverdraft(d fluxgate.Demand) bool { return d.Overdraft }
+// mayDebitRefused reports whether the store may have to debit a demand although the request
+// is refused.
+func mayDebitRefused(d fluxgate.Demand) bool { return d.Overdraft || d.CountsRefused() }
 
 // dropEnded lets the store decide demands that were met from slices which have ended
 // while the request waited for others.

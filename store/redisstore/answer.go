@@ -154,7 +154,7 @@ func (a *shardRequest) fill(out *fluxgate.Outcome, places []int) {
 		}
 		bucketmath.Evaluate(d, &view, result)
 		result.Status = a.statuses[i]
-		taken := d.Overdraft || a.admitted && result.Status == fluxgate.OK
+		taken := d.Debited(result.Status) || a.admitted && result.Status == fluxgate.OK
 		if taken && a.op != opPeek {
 			bucketmath.Take(d, &view, result)
 		}

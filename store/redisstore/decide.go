@@ -12,10 +12,12 @@ import (
 )
 
 // part is the demands of a request that are in one shard. Overdrafts are parts of
-// their own: they are debited whatever the others say.
+// their own: they are debited whatever the others say. So is each demand that counts refused
+// hits, because it may be debited alone.
 type part struct {
 	shard     int
 	overdraft bool
+	counts    bool
 	places    []int // of its demands in the request
 	op        byte
 	request   *shardRequest
@@ -84,11 +86,13 @@ func (s *Store) split(demands []fluxgate.Demand, each bool) []*part {
 	var parts []*part
 	for i := range demands {
 		shard := s.names.shard(demands[i].Key.ID)
-		overdraft := demands[i].Overdraft
-		at := slices.IndexFunc(parts, func(p *part) bool { return p.shard == shard && p.overdraft == overdraft && !each })
+		overdraft, counts := demands[i].Overdraft, demands[i].CountsRefused()
+		at := slices.IndexFunc(parts, func(p *part) bool {
+			return p.shard == shard && p.overdraft == overdraft && !p.counts && !counts && !each
+		})
 		if at < 0 {
 			at = len(parts)
-			parts = append(parts, &part{shard: shard, overdraft: overdraft})
+			parts = append(parts, &part{shard: shard, overdraft: overdraft, counts: counts})
 		}
 		parts[at].places = append(parts[at].places, i)
 	}
@@ -114,7 +118,8 @@ func (s *Store) newRequest(op byte, shard int, demands []fluxgate.Demand, places
 // decideParts decides a request whose keys are in several slots, which no
 // script can access at once. It first peeks at all of them and debits
 // overdrafts: most rejected requests are rejected here and have taken no token.
-// Then it takes, and gives back if another request took the tokens in between.
+// Then it takes, and gives back if another request took the tokens in between. Of a
+// rejected request it debits what counts refused hits and is over.
 // Each demand with a Min is granted what is there when it takes.
 //
 // The first round has half of the time: a part that does not answer uses up its
@@ -130,8 +135,12 @@ func (s *Store) decideParts(ctx context.Context, op byte, demands []fluxgate.Dem
 		}
 	}
 	parts, err := s.requestParts(ctx, demands, out, parts, first)
-	if op == opPeek || err != nil || out.Admission == fluxgate.NotAdmitted {
+	if op == opPeek || err != nil {
 		return err
+	}
+	if out.Admission == fluxgate.NotAdmitted {
+		s.countRefused(ctx, op, demands, out, parts, deadline)
+		return ctx.Err()
 	}
 	for _, p := range parts {
 		p.op, p.final = op, p.err != nil || p.overdraft
@@ -141,6 +150,34 @@ func (s *Store) decideParts(ctx context.Context, op byte, demands []fluxgate.Dem
 		s.withdraw(ctx, parts, deadline)
 	}
 	return err
+}
+
+// countRefused debits what counts refused hits and is over, for a request that the first
+// round rejected. Hits whose call is not answered are not counted. Those whose period has ended
+// since are given back.
+func (s *Store) countRefused(ctx context.Context, op byte, demands []fluxgate.Demand, out *fluxgate.Outcome, parts []*part, deadline time.Time) {
+	var over []*part
+	for _, p := range parts {
+		if result := &out.Results[p.places[0]]; p.counts && result.Granted > 0 {
+			p.op, result.Granted = op, 0
+			over = append(over, p)
+		}
+	}
+	if len(over) == 0 {
+		return
+	}
+	var counted fluxgate.Outcome
+	over, _ = s.requestParts(ctx, demands, &counted, over, deadline)
+	for _, p := range over {
+		place := p.places[0]
+		result, bands := &counted.Results[place], out.Results[place].Bands
+		if demands[place].Debited(result.Status) {
+			copy(bands, result.Bands)
+			out.Results[place] = *result
+			out.Results[place].Bands = bands
+		}
+	}
+	s.withdraw(ctx, over, deadline)
 }
 
 // requestParts sends all parts that are not final at once and merges the
@@ -168,7 +205,7 @@ func (s *Store) requestParts(ctx context.Context, demands []fluxgate.Demand, out
 		}
 		if errors.Is(p.err, errSplit) {
 			for _, place := range p.places {
-				single := &part{shard: p.shard, overdraft: p.overdraft, op: p.op, places: []int{place}}
+				single := &part{shard: p.shard, overdraft: p.overdraft, counts: p.counts, op: p.op, places: []int{place}}
 				submit(single)
 				parts = append(parts, single)
 			}

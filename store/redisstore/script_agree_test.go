@@ -164,6 +164,13 @@ func (a *agreement) bands() []fluxgate.ExactBand {
 	if a.single {
 		return []fluxgate.ExactBand{a.band(1)}
 	}
+	if a.mixed && a.r.IntN(5) == 0 { // a quota that counts refused hits, from any other
+		for {
+			if b := a.randomKind(uint32(a.r.IntN(6))); b.Kind == bucket.Quota {
+				return []fluxgate.ExactBand{b.CountRefused()}
+			}
+		}
+	}
 	bands := make([]fluxgate.ExactBand, 1+a.r.IntN(4))
 	for i, id := range a.r.Perm(6)[:len(bands)] {
 		bands[i] = a.band(uint32(id))
@@ -296,6 +303,9 @@ func (a *agreement) draw() *shardRequest {
 		case a.r.IntN(2) == 0:
 			d.MaxWait = time.Duration(a.r.Int64N(bucket.MaxWait.Microseconds()+1)) * time.Microsecond
 		}
+		if d.CountsRefused() {
+			d.Min, d.MaxWait, d.Overdraft, d.Alternative = 0, 0, false, !d.Shadow && a.r.IntN(2) == 0
+		}
 		next.demands = append(next.demands, d)
 		next.keys = append(next.keys, a.keys[k])
 	}
@@ -331,7 +341,8 @@ func (a *agreement) replay(got *shardRequest) {
 		a.replaySettle(got)
 		return
 	}
-	admitted, levels, states := true, got.levels, got.states
+	admitted, alternatives, over := true, 0, 0
+	levels, states := got.levels, got.states
 	views := make([]bucket.View, len(got.demands))
 	statuses := make([]fluxgate.Status, len(got.demands))
 	for i := range got.demands {
@@ -361,6 +372,10 @@ func (a *agreement) replay(got *shardRequest) {
 			}
 		case !bucket.Affordable(d.Bands, grant):
 			statuses[i] = fluxgate.TooCostly
+		case d.CountsRefused():
+			if v.Levels[0]+d.Cost > d.Bands[0].Limit {
+				statuses[i] = fluxgate.Rejected
+			}
 		case v.Wait(d.Bands, grant) > d.MaxWait.Microseconds() || waitsForSteps(d, v, grant):
 			statuses[i] = fluxgate.Rejected
 		case grant < d.Cost && v.Wait(d.Bands, grant) == 0:
@@ -370,7 +385,20 @@ func (a *agreement) replay(got *shardRequest) {
 		if statuses[i] != fluxgate.OK && d.Shadow {
 			a.done["shadow did not fit"]++
 		}
-		admitted = admitted && (statuses[i] == fluxgate.OK || d.Shadow)
+		if d.Alternative {
+			alternatives++
+		}
+		switch {
+		case statuses[i] == fluxgate.OK || d.Shadow:
+		case d.Alternative:
+			over++
+		default:
+			admitted = false
+		}
+	}
+	if alternatives > 0 && over == alternatives {
+		admitted = false
+		a.done["all alternatives over"]++
 	}
 	if !slices.Equal(statuses, got.statuses) || admitted != got.admitted || got.now != a.now {
 		a.t.Logf("%+v %+v", got.demands, views)
@@ -435,6 +463,10 @@ func (a *agreement) finish(got *shardRequest, i int, fits bool, v *bucket.View) 
 		}
 		if changed && !got.admitted {
 			a.done["overdrawn though rejected"]++
+		}
+	case d.CountsRefused() && got.statuses[i] != fluxgate.OK:
+		if _, changed = v.Overdraw(d.Bands, d.Cost); changed {
+			a.done["counted though over"]++
 		}
 	case changed:
 		grant := a.grant(d, v)
@@ -585,11 +617,15 @@ func agree(t *testing.T, mixed, single bool, steps int) {
 		}
 	}
 	t.Logf("%d steps in %d calls, 0 differences, in %v: %v", a.steps, calls, time.Since(start).Round(time.Millisecond), a.done)
-	for _, what := range []string{
+	counting := []string{"counted though over", "all alternatives over"}
+	if !mixed {
+		counting = nil
+	}
+	for _, what := range append(counting,
 		"ok", "rejected", "too costly", "peek", "waited", "given back", "charged", "settled to nothing", "band change", "shadow did not fit",
 		"carried over", "carried over beyond 2^53", "clock stepped back", "clock adopted", "full again", "value compared",
 		"alone, one band", "alone, several", "granted in part", "overdrawn though rejected", "overdrawn to the largest debt", "overdrawn to nothing",
-	} {
+	) {
 		if a.done[what] < steps/2_000 {
 			t.Errorf("%q happened %d times only", what, a.done[what])
 		}

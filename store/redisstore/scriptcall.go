@@ -137,8 +137,11 @@ func (q *scriptCall) addDemands(a *shardRequest, before int) {
 		if d.Shadow {
 			kind = 1
 		}
-		if d.Overdraft {
+		switch {
+		case d.Overdraft:
 			kind += 2
+		case d.Alternative && !d.Shadow:
+			kind = 4
 		}
 		q.demands = append(q.demands, kind)
 		q.demands = appendDouble(q.demands, d.Cost)
@@ -241,6 +244,9 @@ func (q *scriptCall) appendPlace(b []byte, key string, bands []fluxgate.ExactBan
 		if mixed {
 			q.mixed = true
 			q.body[len(q.body)-1] += mixedList
+			if bands[0].CountsRefused {
+				q.body[len(q.body)-1] += countingList
+			}
 		}
 		for i := range bands {
 			band := &bands[i]
@@ -272,6 +278,9 @@ func (q *scriptCall) share(request int) {
 
 // mixedList is added to the length of a list whose bands are not all token buckets.
 const mixedList = 128
+
+// countingList is added to the length of a list that counts refused hits.
+const countingList = 64
 
 // isMixed reports whether not all bands are token buckets.
 func isMixed(bands []fluxgate.ExactBand) bool {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fluxgate/fluxgate"
 	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/store/bucketmath"
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
 
@@ -188,7 +189,12 @@ func (p *plain) decide(_ context.Context, demands []fluxgate.Demand, out *fluxga
 				p.states[id] = state
 			}
 		}
-		views[i] = p.view(d.Key, d.Bands, now)
+		bands := d.Bands
+		if p.is("keeps hits beyond a period") && d.CountsRefused() {
+			bands = slices.Clone(bands)
+			bands[0].CountsRefused = false
+		}
+		views[i] = p.view(d.Key, bands, now)
 		views[i].Holder = d.Holder
 		if p.is("counts slots of refused requests") && take && d.Cost > 0 && len(d.Bands) > 0 && d.Bands[0].Kind == bucket.Concurrency {
 			early := *views[i]
@@ -198,7 +204,7 @@ func (p *plain) decide(_ context.Context, demands []fluxgate.Demand, out *fluxga
 		}
 		result.Now = now
 		p.evaluate(d, views[i], result)
-		if d.Shadow && p.is("lets shadow rules veto") && result.Status != fluxgate.OK {
+		if (d.Shadow && p.is("lets shadow rules veto") || d.Alternative && p.is("rejects if one alternative is over")) && result.Status != fluxgate.OK {
 			vetoed = true
 		}
 	}
@@ -235,6 +241,10 @@ func (p *plain) cost(d *fluxgate.Demand, v *bucket.View) int64 {
 }
 
 func (p *plain) evaluate(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Result) {
+	if d.CountsRefused() && !p.is("counts no refused hits") {
+		bucketmath.Evaluate(d, v, result)
+		return
+	}
 	if d.Overdraft && !p.is("takes overdrafts for takes") {
 		overdrawn := *v
 		overdrawn.Steps = slices.Clone(v.Steps)
@@ -285,6 +295,9 @@ func (p *plain) commit(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Resu
 	fits := result.Status == fluxgate.OK
 	switch {
 	case !take:
+	case d.CountsRefused() && (d.Debited(result.Status) && !p.is("counts no refused hits") || p.is("counts refused requests everywhere")):
+		v.Overdraw(d.Bands, cost)
+		p.write(d.Key, d.Bands, v)
 	case d.Overdraft && !p.is("takes overdrafts for takes"):
 		switch {
 		case p.is("debits no overdraft of a rejected request") && !admitted:

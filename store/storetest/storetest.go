@@ -77,7 +77,7 @@ func Checks() []Check {
 	var all []Check
 	for _, group := range [][]Check{
 		exactChecks, rejectionChecks, atomicChecks, expiryChecks, changeChecks, ruleChangeChecks,
-		identityChecks, clockChecks, costChecks, waitChecks, settleChecks, minChecks, overdraftChecks,
+		identityChecks, clockChecks, costChecks, waitChecks, settleChecks, minChecks, overdraftChecks, countingChecks,
 		resetChecks, concurrencyChecks, kindChecks, holderChecks, memoryChecks, leaseChecks,
 	} {
 		all = append(all, group...)

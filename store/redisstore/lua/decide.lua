@@ -18,7 +18,8 @@
 --            demands       uint16   of all of them
 --            settlements   uint16
 --          per list:
---            bands         uint8, and 128 more if not all are token buckets
+--            bands         uint8, and 128 more if not all are token buckets, and 64 more if it
+--                          is one quota that counts refused hits
 --            per band      uint32 tag (id, kind and tick, as in a value), double unit, rate,
 --                          limit, max, tick
 --                          and of those with 128 more, for a quota double begin and end of the
@@ -33,7 +34,8 @@
 --                          one quota of each key), uint8 demands
 --          per demand, request by request:
 --                          uint16 key, uint16 list, uint8 kind (0 enforced, 1 shadow, 2 enforced
---                          overdraft, 3 shadow overdraft), double cost, double least, double patience
+--                          overdraft, 3 shadow overdraft, 4 alternative), double cost, double least,
+--                          double patience
 --          per settlement: uint16 key, uint16 list, double cost, double actual or -1 to renew slots,
 --                          double at, per band double due
 -- ARGV[2]  the format of the answer, which follows from the input
@@ -69,7 +71,7 @@ local BUCKET, QUOTA, WINDOW, CONCURRENCY = 0, 1, 2, 3
 local WINDOW_SLOTS = 16
 local PEEK, TAKE_ALONE, TAKE_KIND = 1, 2, 5
 local OK, REJECTED, TOO_COSTLY, UNREADABLE = 0, 1, 2, 3
-local SHADOW, OVERDRAFT, SHADOW_OVERDRAFT = 1, 2, 3
+local SHADOW, OVERDRAFT, SHADOW_OVERDRAFT, ALTERNATIVE = 1, 2, 3, 4
 local HOLD = 15 * 16777216 -- the tag of the record of requests that wait
 
 local KEYS, call, fmod = KEYS, redis.call, math.fmod
@@ -91,6 +93,8 @@ for l = 1, list_count do
   list.mixed = list.count >= 128
   any_mixed = any_mixed or list.mixed
   list.count = list.count % 128
+  list.counts = list.count >= 64
+  list.count = list.count % 64
   for i = 1, list.count do
     local tag, unit, rate, limit, max, tick
     tag, unit, rate, limit, max, tick, pos = unpack_from('<I4ddddd', input, pos)
@@ -99,6 +103,7 @@ for l = 1, list_count do
       b.kind = (tag - tag % 16777216) / 16777216 % 16
       if b.kind == QUOTA then
         b.first, b.second, b.third, b.longest, pos = unpack_from('<dddd', input, pos)
+        b.counts = list.counts
       elseif b.kind == WINDOW then
         b.slot, pos = unpack_from('<d', input, pos)
       elseif b.kind == CONCURRENCY then
@@ -328,7 +333,7 @@ end
 -- Decides the request whose demands are after d in demands.
 local function decide(op, asked, d)
   -- Does each demand fit, waiting included?
-  local admitted, n, e = 1, 0, d
+  local admitted, alternatives, over, n, e = 1, 0, 0, 0, d
   for j = 1, asked do
     local k, list, kind, cost = demands[e + 1], lists[demands[e + 2]], demands[e + 3], demands[e + 4]
     local state, status, longest, first = open(k, list), OK, 0, n
@@ -354,10 +359,16 @@ local function decide(op, asked, d)
         end
       end
     end
-    if kind >= OVERDRAFT then status, longest = OK, wait_until_positive(list, first) end
+    if kind == OVERDRAFT or kind == SHADOW_OVERDRAFT then
+      status, longest = OK, wait_until_positive(list, first)
+    elseif kind == ALTERNATIVE then
+      alternatives = alternatives + 1
+    end
     if status == OK and longest > demands[e + 6] then status = REJECTED end
     if unreadable[k] then
       status, levels[first + 1] = UNREADABLE, unreadable[k]
+    elseif status ~= OK and kind == ALTERNATIVE then
+      over = over + 1
     elseif status ~= OK and kind ~= SHADOW and kind ~= SHADOW_OVERDRAFT then
       admitted = 0
     end
@@ -365,7 +376,10 @@ local function decide(op, asked, d)
     e = e + 6
   end
 
-  -- Write the answer, and take from all or from none, but debit overdrafts in any case.
+  if alternatives > 0 and over == alternatives then admitted = 0 end
+
+  -- Write the answer, and take from all or from none, but debit overdrafts in any case, and
+  -- lists that count refused hits where they are over.
   said = said + 1
   values[said] = admitted
   n, e = 0, d
@@ -391,7 +405,8 @@ local function decide(op, asked, d)
       end
     end
     if op ~= PEEK then
-      if demands[e + 3] >= OVERDRAFT then
+      local kind = demands[e + 3]
+      if kind == OVERDRAFT or kind == SHADOW_OVERDRAFT or list.counts and (status == REJECTED or status == TOO_COSTLY) then
         for i = 1, bands do
           local b, level = list[i], levels[n + i]
           local units = cost * b.unit

@@ -199,13 +199,15 @@ local function period_of(b)
 end
 
 -- Brings a quota to now. A change of the limit does not change what is used; only what was
--- used beyond every limit of a period is paid by the next.
+-- used beyond every limit of a period is paid by the next, unless it counts refused hits.
 local function quota_of(b, r, used, at)
   local begin, last = period_of(b)
   if at < begin then used = 0 end -- of an earlier period
   local view = { b.tag, used, b.limit, last, b.longest }
   if r and r[END] > now then
     view[2], view[3], view[END], view[LONGEST] = r[2], math.max(b.limit, r[3]), r[END], math.max(b.longest, r[LONGEST])
+  elseif r and b.counts then
+    view[2] = 0
   elseif r and r[END] >= begin then
     view[2] = math.max(0, r[2] - r[3])
   end
