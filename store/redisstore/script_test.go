@@ -232,6 +232,7 @@ func TestScript_OtherStateVersion(t *testing.T) {
 	client := newScriptClient(t, server)
 	bad := p.demand("rule", 1, year)
 	slidingState := bucket.State{At: 1, Slots: []bucket.Slot{{Kind: bucket.Window, Limit: 9, Steps: &bucket.Steps{Newest: 1, Length: 1}}}}
+	waiting := bucket.State{At: 1, Hold: 1, Slots: []bucket.Slot{{Used: 1, Limit: 9, Rate: 1}}}
 	emptySlot := bucket.State{At: 1, Slots: []bucket.Slot{{Kind: bucket.Window, Limit: 9, Steps: &bucket.Steps{Newest: 1}}}}
 	for name, value := range map[string]string{
 		"version 1":        "\x01 what an earlier gateway wrote, and we cannot read",
@@ -243,6 +244,8 @@ func TestScript_OtherStateVersion(t *testing.T) {
 		"too many bands":   string(encodeValue(&bucket.State{At: 1, Slots: slices.Repeat([]bucket.Slot{{Limit: 9, Rate: 1}}, 33)})),
 		"somebody's value": "hello",
 		"a short window":   string(encodeValue(&slidingState)[:100]),
+		"a part of a tag":  string(encodeValue(&bucket.State{At: 1, Slots: []bucket.Slot{{Used: 1, Limit: 9, Rate: 1}}})) + "ab",
+		"a short hold":     string(encodeValue(&waiting)[:40]),
 		"an empty slot":    string(encodeValue(&emptySlot)),
 		"an unknown kind":  string(encodeValue(&bucket.State{At: 1, Slots: []bucket.Slot{{Kind: 9, Limit: 9}}})),
 	} {
