@@ -1,8 +1,11 @@
 package model
 
 import (
+	"cmp"
 	"slices"
 	"time"
+
+	"github.com/fluxgate/fluxgate"
 )
 
 // scene adds operations that have to do with each other.
@@ -233,4 +236,29 @@ func (g *generator) stall(at time.Duration, gateway int) {
 	g.requests(at-min(at, 300*time.Millisecond), 600*time.Millisecond, gateway)
 	g.requests(at, time.Second, gateway)
 	g.holds(at-min(at, 300*time.Millisecond), gateway)
+}
+
+// rollout is a change between a small limit that refills fast and a large one that refills
+// slowly, which one gateway sees late, while a caller wants all that either hands out.
+func (g *generator) rollout() {
+	band := fluxgate.Band{Label: "burst", Capacity: one[int64](g, 3, 10, 30), Refill: one(g, 200*time.Millisecond, time.Second)}
+	small := fluxgate.Rule{ID: "r1", Scope: fluxgate.ScopeUser, Consistency: one(g, "", fluxgate.ConsistencyStrict), Bands: []fluxgate.Band{band}}
+	large := small
+	large.Bands = []fluxgate.Band{{Label: "burst", Capacity: one[int64](g, 100, 500), Refill: one(g, time.Minute, time.Hour)}}
+	g.h.Versions = [][]fluxgate.Rule{{small}, {large}}
+	costs := []int64{1, large.Bands[0].Capacity / 20}
+	if g.chance(50) {
+		slices.Reverse(g.h.Versions)
+		slices.Reverse(costs)
+	}
+	g.h.Gateways = []Gateway{{Latency: time.Millisecond, SeesRules: 3 * time.Second}, {Latency: time.Millisecond}}
+	g.add(Op{Kind: OpRules, Version: 1, Gateway: All})
+	for i, cost := range costs {
+		g.add(Op{
+			Kind: OpCheck, At: g.upTo(300 * time.Millisecond), Gateway: i, Caller: "a", N: one(g, 100, 200), Span: 3 * time.Second,
+			Cost: cost, Tokens: 1, Actual: one(g, Never, cost, cost/2), ActualTokens: 1, Lasts: g.upTo(100 * time.Millisecond), SettleAt: All,
+		})
+	}
+	slices.SortStableFunc(g.h.Ops, func(a, b Op) int { return cmp.Compare(a.At, b.At) })
+	g.h.rest()
 }
