@@ -85,7 +85,7 @@ func (a *attacked) honest(ctx context.Context, t *testing.T) (slowest time.Durat
 	}}}
 	large := `{"apiKey":"ann","path":"/orders","headers":{"X-Large":["` + strings.Repeat("x", 20<<10) + `"]}}`
 	for ctx.Err() == nil {
-		for way, ask := range map[string]func(ctx context.Context) error{
+		for way, send := range map[string]func(ctx context.Context) error{
 			"check":       func(ctx context.Context) error { return a.Send(ctx, 0, "ann").Err },
 			"large check": func(ctx context.Context) error { return a.post(ctx, "/v1/check", large, &struct{}{}) },
 			"Envoy": func(ctx context.Context) error {
@@ -106,7 +106,7 @@ func (a *attacked) honest(ctx context.Context, t *testing.T) (slowest time.Durat
 		} {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 			start := time.Now()
-			err := ask(ctx)
+			err := send(ctx)
 			slowest, answers = max(slowest, time.Since(start)), answers+1
 			cancel()
 			if err != nil {
