@@ -39,6 +39,7 @@ const (
 )
 
 var (
+	codec      = rls.Codec()
 	errLate    = status.Error(codes.DeadlineExceeded, "the message did not arrive in time")
 	errCrowded = status.Error(codes.ResourceExhausted, "too many messages arrive at the same time, and this one was the slowest")
 )
@@ -129,7 +130,7 @@ func (a *arrival) receive(ctx context.Context, into any, most int, single bool) 
 		}
 	}
 	if err == nil {
-		err = rls.Codec().Unmarshal(message, into)
+		err = codec.Unmarshal(message, into)
 	}
 	var known interface{ GRPCStatus() *status.Status }
 	switch cause := context.Cause(ctx); {

@@ -85,7 +85,7 @@ type grpcServer struct {
 func (g *grpcServer) options() []grpc.ServerOption {
 	a := g.app
 	options := []grpc.ServerOption{
-		grpc.ForceServerCodecV2(rls.Codec()), grpc.NumStreamWorkers(streamWorkers),
+		grpc.ForceServerCodecV2(codec), grpc.NumStreamWorkers(streamWorkers),
 		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(1 << 20), grpc.MaxConcurrentStreams(maxCalls), grpc.MaxHeaderListSize(16 << 10),
 		grpc.ConnectionTimeout(a.config.Server.Timeouts.ReadHeader),
 		grpc.KeepaliveParams(keepalive.ServerParameters{

@@ -41,8 +41,8 @@ type Config struct {
 // API is the check API over HTTP.
 type API struct {
 	config   Config
-	slots    *slots.Pool   // for large bodies until they are decoded
-	decoding chan struct{} // has an element for each large body that is decoded
+	slots    *slots.Pool // for large bodies until they are decoded
+	decoding *slots.Pool // for large bodies while they are decoded
 }
 
 // How many large bodies are read at once, and how long a caller waits for a slot.
@@ -50,9 +50,11 @@ const (
 	maxLarge       = 64
 	maxCallerLarge = 16
 	maxLargeWait   = time.Second
-	// maxDecoding bounds how many large bodies are decoded at once: decoded they take up to
-	// twenty times as much memory.
-	maxDecoding = 4
+	// Few large bodies are decoded at once: decoded they take up to twenty times as much
+	// memory. It takes milliseconds each.
+	maxDecoding       = 4
+	maxCallerDecoding = 2
+	maxDecodingWait   = 10 * time.Second
 )
 
 // New returns an API.
@@ -75,7 +77,7 @@ func New(c Config) (*API, error) {
 	if c.Failed == nil {
 		c.Failed = func(*http.Request, error) {}
 	}
-	return &API{c, slots.New(maxLarge, maxCallerLarge, maxLargeWait), make(chan struct{}, maxDecoding)}, nil
+	return &API{c, slots.New(maxLarge, maxCallerLarge, maxLargeWait), slots.New(maxDecoding, maxCallerDecoding, maxDecodingWait)}, nil
 }
 
 // Routes returns the patterns of the API and their handlers.

@@ -36,6 +36,15 @@ func (a *API) read(s *scratch, r *http.Request, most int64, asked any) *problem 
 	if err == nil {
 		err = a.readBody(s, r, most)
 	}
+	if err == nil && s.free != nil {
+		var decoded func()
+		if decoded, err = a.decoding.Take(r.Context(), callerName(r)); err == nil {
+			defer func() {
+				decoded()
+				s.freeLarge()
+			}()
+		}
+	}
 	switch {
 	case errors.Is(err, errTooLarge):
 		return tooLarge(most)
@@ -45,13 +54,6 @@ func (a *API) read(s *scratch, r *http.Request, most int64, asked any) *problem 
 		return p
 	case err != nil:
 		return badRequest("cannot read the body")
-	}
-	if s.free != nil {
-		a.decoding <- struct{}{}
-		defer func() {
-			<-a.decoding
-			s.freeLarge()
-		}()
 	}
 	return decode(s, asked)
 }
