@@ -290,8 +290,6 @@ func TestService_Wrong(t *testing.T) {
 		"no domain":              {&pb.RateLimitRequest{Descriptors: many[:1]}, codes.InvalidArgument, "domain"},
 		"no descriptor":          {&pb.RateLimitRequest{Domain: "shop"}, codes.InvalidArgument, "descriptor"},
 		"no entry":               {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{{}}}, codes.InvalidArgument, "entry"},
-		"many descriptors":       {&pb.RateLimitRequest{Domain: "shop", Descriptors: many}, codes.InvalidArgument, "64"},
-		"many entries":           {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{long}}, codes.InvalidArgument, "256"},
 		"unknown unit":           {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{limited(1, 9, 0, of("a", "b"))}}, codes.InvalidArgument, "unit"},
 		"several months":         {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{limited(1, typepb.RateLimitUnit_MONTH, 2, of("a", "b"))}}, codes.InvalidArgument, "months"},
 		"a very long limit":      {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{limited(1, typepb.RateLimitUnit_DAY, 1<<31, of("a", "b"))}}, codes.InvalidArgument, "limit"},
@@ -301,6 +299,12 @@ func TestService_Wrong(t *testing.T) {
 		_, err := c.ShouldRateLimit(t.Context(), step.request)
 		if got := status.Convert(err); got.Code() != step.code || !strings.Contains(got.Message(), step.says) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// As an error Envoy would let them pass.
+	for _, request := range []*pb.RateLimitRequest{{Domain: "shop", Descriptors: many}, {Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{long}}} {
+		if answer := c.send(request); answer.GetOverallCode() != over || answer.GetDynamicMetadata().GetFields()["reason"].GetStringValue() != "too-many-rules" {
+			t.Errorf("%d descriptors: %v", len(request.GetDescriptors()), answer)
 		}
 	}
 	if answer := c.send(&pb.RateLimitRequest{Domain: "unknown", Descriptors: many[:1]}); answer.GetOverallCode() != ok || answer.GetDynamicMetadata().GetFields()["reason"].GetStringValue() != "no-rule-set" {
