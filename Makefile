@@ -149,6 +149,9 @@ model: ## run random histories of a simulated fleet against the specification fo
 model-histories: ## the same for 100,000 histories, as every night
 	@GOGC=400 go test ./internal/model -run '^TestRandomHistories$$' -count=1 -timeout 0 -v -histories 100000 -seed '$(SEED)'
 
+envoy-sequences: ## compare 20,000 random sequences of calls with envoyproxy/ratelimit on Redis, minutes
+	@cd internal/envoyratelimit && go test . -run '^TestCounting$$' -count=1 -timeout 0 -v -sequences 20000
+
 chaos: ## inject every fault under load and print what callers saw, minutes; FAULT=expression selects some
 	@go test ./internal/chaos -run '^TestFaults_Full$$' -count=1 -timeout 20m -v -chaos -fault '$(FAULT)'
 

@@ -310,6 +310,37 @@ func TestCarryover_OtherKinds(t *testing.T) {
 	})
 }
 
+// Refused hits are counted in the fallback, and the store is charged all of them, also
+// beyond the limit. Alternatives are decided there as in the store.
+func TestCarryover_CountsRefused(t *testing.T) {
+	counted := fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: 10, Period: "day"}}, CountRefused: true, Mode: fluxgate.ModeAlternative}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1, counted)
+		g := f.gateways[0]
+		check := func(r fluxgate.Request) fluxgate.Decision { return fluxgate.Must(g.Check(t.Context(), &r)) }
+		check(fluxgate.Request{Cost: 8})
+		f.store.away(errNotSent)
+		if d := check(fluxgate.Request{Cost: 30}); d.Allowed || !d.Degraded {
+			t.Errorf("38 of 10 in the outage: %+v", d)
+		}
+		if d := check(fluxgate.Request{Peek: true}); d.Allowed {
+			t.Errorf("a look in the outage: %+v", d)
+		}
+		f.store.away(nil)
+		time.Sleep(3 * time.Second)
+		if d := check(fluxgate.Request{Peek: true}); d.Allowed || d.Degraded || d.Owed != 28 {
+			t.Errorf("a look after the outage: %+v", d)
+		}
+		if s := f.stats(); s.Pending != 0 || s.Uncharged != 0 || s.Charged != 30 {
+			t.Errorf("stats %+v", s)
+		}
+		time.Sleep(24 * time.Hour)
+		if d := check(fluxgate.Request{Cost: 10}); !d.Allowed {
+			t.Errorf("10 in the next period: %+v", d)
+		}
+	})
+}
+
 // The gateways together admit no more than the limit in an outage that begins
 // with an empty bucket and in the minute after it, however much is asked, and
 // even if some see the store again later than others.

@@ -102,6 +102,41 @@ func TestCheckAll_Denied(t *testing.T) {
 	}
 }
 
+// A call that is refused without the store is counted where it is over, and nowhere else. An
+// alternative that denies refuses only alone, and a rule that is replaced does not apply.
+func TestCheckAll_CountsRefused(t *testing.T) {
+	counts := func(id string, mode fluxgate.Mode, replaces ...string) fluxgate.Rule {
+		r := perTier(id, fluxgate.Band{Kind: fluxgate.Quota, Capacity: 5, Period: "day"})
+		r.CountRefused, r.Mode, r.Replaces = true, mode, replaces
+		return r
+	}
+	banned := perTier("banned", fluxgate.Band{})
+	banned.Action, banned.Bands = fluxgate.ActionDeny, nil
+	empty := banned
+	empty.ID, empty.When, empty.Mode = "empty", perTier("empty", fluxgate.Band{}).When, fluxgate.ModeAlternative
+	g := newGate(t, []fluxgate.Rule{counts("a", ""), counts("b", ""), counts("one", fluxgate.ModeAlternative), counts("plan", "", "a", "banned"), banned, empty})
+	for i, step := range []struct {
+		reqs    []fluxgate.Request
+		allowed bool
+		left    map[string]int64
+	}{
+		{[]fluxgate.Request{tier("a", 6), tier("b", 2), tier("banned", 1)}, false, map[string]int64{"a": -1, "b": 5}},
+		{[]fluxgate.Request{tier("empty", 1), tier("one", 4)}, true, map[string]int64{"one": 1}},
+		{[]fluxgate.Request{tier("empty", 1), tier("one", 4), tier("b", 1)}, false, map[string]int64{"one": -3, "b": 5}},
+		{[]fluxgate.Request{tier("empty", 1), tier("b", 1)}, false, map[string]int64{"b": 5}},
+		{[]fluxgate.Request{tier("a", 1), tier("banned", 1), tier("plan", 2)}, true, map[string]int64{"a": -1, "plan": 3}},
+	} {
+		if d, each := g.checkAll(step.reqs...); d.Allowed != step.allowed {
+			t.Errorf("step %d: decided %+v, each %+v", i, d, each)
+		}
+		for id, want := range step.left {
+			if got := g.tokens(id)[id]; got != want {
+				t.Errorf("step %d: %s has %d left, want %d", i, id, got, want)
+			}
+		}
+	}
+}
+
 // An overdraft is debited whatever the other requests say, up to the largest debt. While
 // nothing is left a look is refused.
 func TestCheckAll_Overdraft(t *testing.T) {

@@ -22,7 +22,7 @@ var (
 		"slow", "lost-calls", "lost-answers", "late-calls", "lossy", "refused", "not-sent", "shard-away", "two faults", "restart", "clock back", "clock forward", "kill", "stop", "stall", "start in outage",
 	}
 	operationFeatures = []string{
-		"check", "too costly", "lease", "negative cache", "fallback", "charge", "open", "closed", "shadow", "wait", "leaves", "overdraft", "tokens", "settle up", "settle down", "settle 0", "settle twice", "settle elsewhere",
+		"check", "too costly", "lease", "negative cache", "fallback", "charge", "open", "closed", "shadow", "wait", "leaves", "overdraft", "counts refused", "alternative", "tokens", "settle up", "settle down", "settle 0", "settle twice", "settle elsewhere",
 		"renew", "peek", "reset caller", "reset rule", "reset set", "numbers", "kind", "hold", "scope", "band added", "band removed", "versions alternate",
 	}
 )
@@ -55,6 +55,8 @@ func (h *History) bandFeatures(found map[string]bool) {
 				found[names[b.Kind]] = true
 			}
 			found["overdraft"] = found["overdraft"] || r.Overdraft
+			found["counts refused"] = found["counts refused"] || r.CountRefused
+			found["alternative"] = found["alternative"] || r.Mode == fluxgate.ModeAlternative
 			found["shadow"] = found["shadow"] || r.Mode == fluxgate.ModeShadow
 			found["tokens"] = found["tokens"] || r.Cost != ""
 		}

@@ -155,8 +155,9 @@ type BucketFact struct {
 	// own: see [fluxgate.ExactBand].
 	Exact  []fluxgate.ExactBand
 	Shadow bool
-	// Overdraft is whether it was debited in any case.
-	Overdraft bool
+	// Overdraft is whether it was debited in any case, and Alternative whether it rejects only
+	// with all others that are.
+	Overdraft, Alternative bool
 	Status    fluxgate.Status
 	// Of a take: what was asked, at least and at most, and granted. An overdraft was
 	// granted the smallest debit of a band.

@@ -61,10 +61,26 @@ func (g *generator) rule(id string) fluxgate.Rule {
 		}
 		r.Bands = append(r.Bands, b)
 	}
+	if g.chance(12) {
+		g.countRefused(&r)
+		return r
+	}
 	if g.chance(10) {
 		r.Overdraft = !slices.ContainsFunc(r.Bands, func(b fluxgate.Band) bool { return b.Kind == fluxgate.Concurrency })
 	}
 	return r
+}
+
+// countRefused makes a rule count refused hits.
+func (g *generator) countRefused(r *fluxgate.Rule) {
+	r.CountRefused, r.OnLimitExceed = true, ""
+	r.Bands = []fluxgate.Band{{Kind: fluxgate.Quota, Capacity: one[int64](g, 1, 3, 10, 50), Period: one[fluxgate.Period](g, "second", "minute", "hour")}}
+	if r.Consistency == fluxgate.ConsistencyLeased {
+		r.Consistency = ""
+	}
+	if g.chance(40) {
+		r.Mode = fluxgate.ModeAlternative
+	}
 }
 
 // bands makes the bands of a rule.
@@ -130,7 +146,11 @@ func (g *generator) changed(former []fluxgate.Rule) []fluxgate.Rule {
 		b.Hold = one(g, 100*time.Millisecond, 500*time.Millisecond, 5*time.Second)
 		return rules
 	}
-	switch g.IntN(9) {
+	kinds := 9
+	if r.CountRefused {
+		kinds = 3 // other changes make it another rule
+	}
+	switch g.IntN(kinds) {
 	case 0, 1, 2:
 		b.Capacity = max(1, b.Capacity*one[int64](g, 1, 2, 5, 20, 100)/10)
 		if b.Kind == fluxgate.Concurrency {
@@ -165,6 +185,9 @@ func (g *generator) changed(former []fluxgate.Rule) []fluxgate.Rule {
 		fresh := g.rule(r.ID)
 		fresh.Bands = r.Bands
 		fresh.Overdraft = false
+		if fresh.CountRefused {
+			fresh.CountRefused, fresh.Mode = false, ""
+		}
 		*r = fresh
 	}
 	return rules

@@ -51,6 +51,9 @@ func ruleText(r *fluxgate.Rule) string {
 	if r.Overdraft {
 		words = append(words, "overdraft")
 	}
+	if r.CountRefused {
+		words = append(words, "counts-refused")
+	}
 	for _, b := range r.Bands {
 		label := ""
 		if b.Label != "" {

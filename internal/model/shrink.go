@@ -155,6 +155,7 @@ func (s *shrinker) rules() {
 		}
 		s.eachRule(r.ID, func(o *fluxgate.Rule) { o.Paths = nil })
 		s.eachRule(r.ID, func(o *fluxgate.Rule) { o.Mode = "" })
+		s.eachRule(r.ID, func(o *fluxgate.Rule) { o.CountRefused, o.Mode = false, "" })
 		s.eachRule(r.ID, func(o *fluxgate.Rule) { o.OnFailure = "" })
 		s.eachRule(r.ID, func(o *fluxgate.Rule) { o.Consistency = "" })
 		s.eachRule(r.ID, func(o *fluxgate.Rule) { o.OnLimitExceed = "" })

@@ -131,6 +131,9 @@ func newSpec(h *History, facts []Fact) *spec {
 		for i := range rules {
 			for j, b := range rules[i].Bands {
 				if exact, err := b.Exact(j); err == nil {
+					if rules[i].CountRefused {
+						exact = exact.CountRefused()
+					}
 					s.bands[rules[i].ID] = append(s.bands[rules[i].ID], newBand(b, exact))
 				}
 			}

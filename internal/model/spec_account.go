@@ -166,6 +166,11 @@ func (a *account) newPeriod(now int64) {
 			a.most.SetInt64(a.Capacity)
 		}
 		return
+	case a.exact.CountsRefused: // what is above the limit ends with its period
+		a.least, a.most = whole(a.Capacity), whole(a.Capacity)
+		if a.end >= begin && a.end > 0 {
+			begin = a.end
+		}
 	case a.end >= begin && a.end > 0:
 		for _, left := range []*big.Rat{a.least, a.most} {
 			if left.Add(left, a.beyond); left.Sign() > 0 {

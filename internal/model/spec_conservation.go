@@ -174,7 +174,7 @@ func (s *spec) ledgers() []*ledger {
 	each := func(f *Fact, bucket string, rule *fluxgate.Rule, add func(l *ledger)) {
 		for k := range rule.Bands {
 			exact, err := rule.Bands[k].Exact(k)
-			if b := s.bandOf(rule.ID, &exact); err == nil && b != nil && b.kind() != fluxgate.Concurrency && !rule.Overdraft {
+			if b := s.bandOf(rule.ID, &exact); err == nil && b != nil && b.kind() != fluxgate.Concurrency && !rule.Overdraft && !rule.CountRefused {
 				add(of(f, bucket, rule.ID, b, exact.ID))
 			}
 		}

@@ -10,6 +10,9 @@ import (
 // debt is the most that the band may owe.
 func (b *band) debt() *big.Rat {
 	most := whole(b.Capacity)
+	if b.exact.CountsRefused {
+		return whole(b.exact.Max - b.exact.Limit)
+	}
 	if b.kind() == fluxgate.TokenBucket {
 		hour := regained(&b.Band, largestDebt+time.Duration(b.exact.Tick)*time.Microsecond)
 		if hour.Cmp(most) > 0 {

@@ -16,16 +16,26 @@ func (s *spec) checkDecisions() {
 		if f.Kind != Decided || f.Err != nil {
 			continue
 		}
-		vetoed := false
+		vetoed, alternatives, over := false, 0, 0
 		for j := range f.Rules {
 			r := &f.Rules[j]
-			shadow := r.Rule.Mode == fluxgate.ModeShadow
+			shadow, alternative := r.Rule.Mode == fluxgate.ModeShadow, r.Rule.Mode == fluxgate.ModeAlternative
 			no := r.Status == fluxgate.Rejected || r.Status == fluxgate.TooCostly
-			vetoed = vetoed || no && !shadow
-			if f.Allowed && no && !shadow {
+			if alternative {
+				alternatives++
+			}
+			if alternative && no {
+				over++
+			}
+			vetoed = vetoed || no && !shadow && !alternative
+			if f.Allowed && no && !shadow && !alternative {
 				s.violate(LineDecision, f.At, "request %d is allowed, and rule %s says %v", f.Check, r.Rule.ID, r.Status)
 			}
 			s.checkSource(f, r)
+		}
+		allOver := alternatives > 0 && over == alternatives
+		if vetoed = vetoed || allOver; f.Allowed && allOver {
+			s.violate(LineDecision, f.At, "request %d is allowed, and all alternative rules are over", f.Check)
 		}
 		if !f.Allowed && f.Reason == fluxgate.ReasonLimited && !vetoed {
 			s.violate(LineDecision, f.At, "request %d is refused, and no enforced rule refuses it", f.Check)
@@ -95,7 +105,7 @@ func (s *spec) checkWithdrawn(f *Fact) {
 	}
 	for i := range took.Buckets {
 		b := &took.Buckets[i]
-		if b.Granted == 0 || b.Overdraft || b.Min > 0 { // what is beyond is a slice
+		if b.Granted == 0 || b.Overdraft || b.counted() || b.Min > 0 { // what is beyond is a slice
 			continue
 		}
 		back := slices.ContainsFunc(s.settling[f.Check], func(t *Fact) bool {

@@ -14,6 +14,11 @@ type demand struct {
 	grants [2]int64
 }
 
+// counted reports whether it counts refused hits and is over: it is debited in any case.
+func (b *BucketFact) counted() bool {
+	return len(b.Exact) == 1 && b.Exact[0].CountsRefused && (b.Status == fluxgate.Rejected || b.Status == fluxgate.TooCostly)
+}
+
 // evaluate computes whether the demand fits.
 func (d *demand) evaluate() {
 	need := d.Min

@@ -118,7 +118,7 @@ func (r *replay) full(id setID, f *Fact) {
 // take compares a take or a peek with what the contract wants, and takes.
 func (r *replay) take(f *Fact) {
 	demands := make([]*demand, len(f.Buckets))
-	admitted, fits := true, true
+	admitted, fits, alternatives, over := true, true, 0, 0
 	for i := range f.Buckets {
 		b := &f.Buckets[i]
 		r.generation[gatewayBucket{f.Gateway, b.Bucket}] = b.Generation
@@ -131,11 +131,19 @@ func (r *replay) take(f *Fact) {
 		}
 		demands[i] = d
 		d.evaluate()
-		if !b.Shadow && b.Status != fluxgate.OK {
+		if b.Alternative && !b.Shadow {
+			alternatives++
+		}
+		switch {
+		case b.Shadow || b.Status == fluxgate.OK:
+		case b.Alternative:
+			over++
+		default:
 			admitted = false
 			fits = fits && !d.must
 		}
 	}
+	admitted = admitted && (alternatives == 0 || over < alternatives)
 	peek := f.Kind == StorePeeked
 	if !peek && !f.Charge && f.Admitted != admitted {
 		r.violate(LineDecision, f.At, "%v: the take of request %d was admitted: %t, by its enforced demands %t", demands[0].Bucket, f.Check, f.Admitted, admitted)
@@ -228,18 +236,21 @@ func (r *replay) compare(f *Fact, d *demand, admitted, peek bool) {
 	}
 	takes := !peek && d.Granted > 0
 	switch {
-	case takes && !d.Overdraft && (!admitted || d.Status != fluxgate.OK):
+	case !peek && d.counted() && d.Granted != d.Cost:
+		r.wrong(f, d, LineOverdraft, "counts %d of %d refused hits", d.Granted, d.Cost)
+		return
+	case takes && !d.Overdraft && !d.counted() && (!admitted || d.Status != fluxgate.OK):
 		r.wrong(f, d, LineAllOrNothing, "was granted %d tokens of a request that was refused", d.Granted)
 		return
 	case !peek && d.Status == fluxgate.OK && admitted && d.Cost > 0 && !d.Overdraft && (d.Granted < d.grants[0] || d.Granted > d.grants[1]):
 		r.wrong(f, d, own, "was granted %d of %d tokens, and %d to %d are there", d.Granted, d.Cost, d.grants[0], d.grants[1])
 		return
-	case takes && !d.Overdraft && !d.waits():
+	case takes && !d.Overdraft && !d.counted() && !d.waits():
 		r.wrong(f, d, own, "was granted %d tokens after a wait of %v, and they are due at another time", d.Granted, d.Wait)
 		return
 	}
 	switch {
-	case d.Overdraft && !peek:
+	case (d.Overdraft || d.counted()) && !peek:
 		own = LineOverdraft
 		d.overdraw()
 	case takes:

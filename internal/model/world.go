@@ -301,7 +301,7 @@ func (w *world) fact(kind FactKind, l *link, c *check, began time.Duration) *Fac
 func (w *world) bucket(d *fluxgate.Demand, generation int, r *fluxgate.Result) BucketFact {
 	return BucketFact{
 		Bucket: w.names[d.Key.ID], Rule: d.Key.Rule, Generation: generation, Exact: d.Bands,
-		Shadow: d.Shadow, Overdraft: d.Overdraft, Status: r.Status, Cost: d.Cost, Min: d.Min, Granted: r.Granted,
+		Shadow: d.Shadow, Overdraft: d.Overdraft, Alternative: d.Alternative, Status: r.Status, Cost: d.Cost, Min: d.Min, Granted: r.Granted,
 		MaxWait: d.MaxWait, Wait: r.Wait, Holder: w.holder(d.Holder), Bands: bandFacts(d.Bands, r.Bands),
 	}
 }

@@ -51,8 +51,8 @@ func TestParse_Fields(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`"a_x"`, `"mode":"shadow"`, `"team":"edge"`, `"period":"second"`, `"period":"minute"`, `"envoy.quota_mode":true`, `"action":"allow"`,
-		`{"key":"d","value":"y*"}`, `{"key":"e"}`, `"capacity":4`, `"period":"week"`, `"envoy.name":"four"`, `"envoy.replaces":["elsewhere"]`,
+		`"a_x"`, `"mode":"shadow"`, `"team":"edge"`, `"period":"second"`, `"period":"minute"`, `"mode":"alternative"`, `"action":"allow"`,
+		`{"key":"d","value":"y*"}`, `{"key":"e"}`, `"capacity":4`, `"period":"week"`, `"envoy.name":"four"`,
 		`"period":"month"`, `"period":"year"`,
 	} {
 		if !strings.Contains(string(text), want) {

@@ -3,6 +3,7 @@ package rls
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -98,6 +99,13 @@ func (r *request) decode(b []byte) error {
 		}
 		return nil
 	})
+}
+
+// tooLong reports whether there are more descriptors or entries than are possible. Such a
+// call is refused, because Envoy lets requests pass whose call is answered with an error.
+func (r *request) tooLong() bool {
+	return len(r.descriptors) > maxDescriptors ||
+		slices.ContainsFunc(r.descriptors, func(d descriptor) bool { return len(d.entries) > maxEntries })
 }
 
 func (d *descriptor) decode(b []byte) error {

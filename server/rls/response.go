@@ -27,7 +27,7 @@ func (c *call) response(headers bool) response {
 	if headers {
 		b = appendHeaders(b, 3, &c.all)
 	}
-	return appendMetadata(b, 6, &c.all)
+	return appendMetadata(b, 6, &c.all, c.passedMetadata())
 }
 
 func appendNumber(b []byte, field protowire.Number, n uint64) []byte {
@@ -87,9 +87,9 @@ func appendStatus(b []byte, d *fluxgate.Decision) []byte {
 func uint32Of(n int64) uint64 { return uint64(max(0, min(n, math.MaxUint32))) }
 
 // appendMetadata says why the call is decided so, in the metadata of Envoy's filter, unless
-// there is no reason beyond that no rule applies.
-func appendMetadata(b []byte, field protowire.Number, d *fluxgate.Decision) []byte {
-	if d.RuleID == "" && d.Reason == fluxgate.ReasonOK {
+// there is no reason beyond that no rule applies. passed is metadata of limits, or nil.
+func appendMetadata(b []byte, field protowire.Number, d *fluxgate.Decision, passed []byte) []byte {
+	if d.RuleID == "" && d.Reason == fluxgate.ReasonOK && passed == nil {
 		return b
 	}
 	return appendMessage(b, field, func(b []byte) []byte {
@@ -102,6 +102,9 @@ func appendMetadata(b []byte, field protowire.Number, d *fluxgate.Decision) []by
 		}
 		if d.Degraded {
 			b = appendField(b, "degraded", func(b []byte) []byte { return appendNumber(b, 4, 1) })
+		}
+		if passed != nil {
+			b = appendStruct(b, "metadata", passed)
 		}
 		return b
 	})

@@ -85,12 +85,13 @@ func (s *Service) answer(ctx context.Context, r *request) (response, error) {
 		return nil, status.Error(codes.InvalidArgument, "the domain is empty")
 	case n == 0:
 		return nil, status.Error(codes.InvalidArgument, "there is no descriptor")
-	case n > maxDescriptors:
-		return nil, status.Errorf(codes.InvalidArgument, "there are more than %d descriptors", maxDescriptors)
 	}
 	ruleSet := s.config.RuleSet(r.domain)
 	if !s.config.May(ctx, ruleSet) {
 		return nil, status.Errorf(codes.PermissionDenied, "the role check on the rule set %s is needed", ruleSet)
+	}
+	if r.tooLong() {
+		return (&call{all: fluxgate.Decision{Reason: fluxgate.ReasonTooManyRules}}).response(false), nil
 	}
 	c, err := newCall(ruleSet, r)
 	if err != nil {
@@ -137,11 +138,8 @@ func newCall(ruleSet string, r *request) (*call, error) {
 		if d.hasHits {
 			hits = d.hits
 		}
-		switch n := len(d.entries); {
-		case n == 0:
+		if len(d.entries) == 0 {
 			return nil, fmt.Errorf("descriptor %d has no entry", i)
-		case n > maxEntries:
-			return nil, fmt.Errorf("descriptor %d has more than %d entries", i, maxEntries)
 		}
 		c.reqs[i] = fluxgate.Request{RuleSet: ruleSet, Descriptor: d.entries, Cost: hits, Peek: hits == 0}
 		c.refunds[i] = d.negative && hits > 0

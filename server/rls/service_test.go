@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,12 @@ func rules() []fluxgate.Rule {
 		{ID: "bucket", When: descriptor(fluxgate.DescriptorMatch{Key: "bucket"}), Bands: []fluxgate.Band{{Capacity: 20, Refill: time.Minute, RefillTokens: 5}}},
 		{ID: "odd", When: descriptor(fluxgate.DescriptorMatch{Key: "odd"}), Bands: []fluxgate.Band{{Capacity: 20, Refill: 90 * time.Second}}},
 		{ID: "tokens", When: descriptor(fluxgate.DescriptorMatch{Key: "tokens"}), Scope: fluxgate.ScopeComposite, KeyFields: whole, Bands: quota(800, "day"), Overdraft: true},
+		{ID: "counted", When: descriptor(fluxgate.DescriptorMatch{Key: "counted"}), Bands: quota(10, "day"), CountRefused: true, Attributes: map[string]any{
+			"envoy.metadata": map[string]any{"team": "edge", "plan": map[string]any{"name": "gold"}},
+		}},
+		{ID: "spare", When: descriptor(fluxgate.DescriptorMatch{Key: "spare"}), Bands: quota(100, "day"), CountRefused: true, Mode: fluxgate.ModeAlternative, Attributes: map[string]any{
+			"envoy.metadata": map[string]any{"team": "core", "plan": map[string]any{"name": "silver", "size": 3}},
+		}},
 		{ID: "denied", When: descriptor(fluxgate.DescriptorMatch{Key: "banned"}), Action: fluxgate.ActionDeny},
 		{ID: "measured", When: descriptor(fluxgate.DescriptorMatch{Key: "measured"}), Bands: quota(1, "day"), Mode: fluxgate.ModeShadow},
 	}
@@ -290,8 +297,6 @@ func TestService_Wrong(t *testing.T) {
 		"no domain":              {&pb.RateLimitRequest{Descriptors: many[:1]}, codes.InvalidArgument, "domain"},
 		"no descriptor":          {&pb.RateLimitRequest{Domain: "shop"}, codes.InvalidArgument, "descriptor"},
 		"no entry":               {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{{}}}, codes.InvalidArgument, "entry"},
-		"many descriptors":       {&pb.RateLimitRequest{Domain: "shop", Descriptors: many}, codes.InvalidArgument, "64"},
-		"many entries":           {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{long}}, codes.InvalidArgument, "256"},
 		"unknown unit":           {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{limited(1, 9, 0, of("a", "b"))}}, codes.InvalidArgument, "unit"},
 		"several months":         {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{limited(1, typepb.RateLimitUnit_MONTH, 2, of("a", "b"))}}, codes.InvalidArgument, "months"},
 		"a very long limit":      {&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{limited(1, typepb.RateLimitUnit_DAY, 1<<31, of("a", "b"))}}, codes.InvalidArgument, "limit"},
@@ -303,8 +308,40 @@ func TestService_Wrong(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// As an error Envoy would let them pass.
+	for _, request := range []*pb.RateLimitRequest{{Domain: "shop", Descriptors: many}, {Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{long}}} {
+		if answer := c.send(request); answer.GetOverallCode() != over || answer.GetDynamicMetadata().GetFields()["reason"].GetStringValue() != "too-many-rules" {
+			t.Errorf("%d descriptors: %v", len(request.GetDescriptors()), answer)
+		}
+	}
 	if answer := c.send(&pb.RateLimitRequest{Domain: "unknown", Descriptors: many[:1]}); answer.GetOverallCode() != ok || answer.GetDynamicMetadata().GetFields()["reason"].GetStringValue() != "no-rule-set" {
 		t.Errorf("an unknown domain: %v", answer)
+	}
+}
+
+// A look before a request is refused after a charge above the limit, as in
+// envoyproxy/ratelimit. The metadata of limits that pass is in the answer.
+func TestService_LooksAndCharges(t *testing.T) {
+	c := newClient(t, nil)
+	call := func(n uint64) *pb.RateLimitResponse {
+		return c.send(&pb.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimit.RateLimitDescriptor{hits(n, of("counted", "a")), hits(0, of("spare", "a"))}})
+	}
+	for i, step := range []struct {
+		hits, left uint64
+		code       pb.RateLimitResponse_Code
+	}{{0, 10, ok}, {8, 2, ok}, {2, 0, ok}, {0, 0, ok}, {5, 0, over}, {0, 0, over}} {
+		answer := call(step.hits)
+		if answer.GetOverallCode() != step.code || uint64(answer.GetStatuses()[0].GetLimitRemaining()) != step.left {
+			t.Errorf("step %d: %v", i, answer)
+		}
+		got := answer.GetDynamicMetadata().AsMap()["metadata"]
+		want := map[string]any{"team": "edge", "plan": map[string]any{"name": "gold", "size": 3.0}}
+		if step.code == over {
+			want = map[string]any{"team": "core", "plan": map[string]any{"name": "silver", "size": 3.0}}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("step %d: metadata %v, want %v", i, got, want)
+		}
 	}
 }
 

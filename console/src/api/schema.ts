@@ -996,6 +996,8 @@ export interface components {
             consistency?: "auto" | "strict" | "leased";
             /** @description What the rule counts: requests, tokens, or another measure of which requests carry costs, such as usd. The default is requests. */
             cost?: string;
+            /** @description Count requests that are refused too, as envoyproxy/ratelimit does: a request is refused if more than the capacity is counted with it, and each period begins at 0. The rule has one band, a quota. */
+            countRefused?: boolean;
             /**
              * Format: date-time
              * @description Kept by the control plane.
@@ -1019,10 +1021,10 @@ export interface components {
             /** @description Several methods instead of method. */
             methods?: string[];
             /**
-             * @description The default is enforce.
+             * @description The default is enforce. alternative refuses only if all such rules that apply do.
              * @enum {string}
              */
-            mode?: "enforce" | "shadow";
+            mode?: "enforce" | "shadow" | "alternative";
             /**
              * @description What happens while the store cannot decide. The default is the server's.
              * @enum {string}
@@ -1049,6 +1051,8 @@ export interface components {
              * @description Higher first, ties by id.
              */
             priority?: number;
+            /** @description Ids of rules that do not apply where requests are decided together, such as the descriptors of one call of Envoy, and this rule applies to one of them. */
+            replaces?: string[];
             /** @description The rule set it belongs to. */
             ruleSetId?: string;
             /**
