@@ -19,6 +19,7 @@ func TestLoad_SourceDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config.Defaults()
+	want.Mongo.URI = "mongodb://localhost:27017/fluxgate"
 	want.RateLimit.IncludePatterns = []string{"/api/*"}
 	want.RateLimit.ExcludePatterns = []string{"/health", "/actuator/*"}
 	want.Reload.Strategy = "POLLING"
@@ -120,9 +121,9 @@ func TestLoad_FitDefaults(t *testing.T) {
 // The source of rules is the one that the settings name.
 func TestRuleSource(t *testing.T) {
 	for want, set := range map[string][]string{
-		"mongo":       nil,
+		"mongo":       {"mongo.uri=mongodb://localhost:27017"},
 		"file":        {"rules.file=x.yaml"},
-		"redis":       {"mongo.enabled=false"},
+		"redis":       nil, // MongoDB is the source only if it is named
 		"envoy-files": {"rules.envoy-files=x.yaml"},
 		"xds":         {"rules.xds.server=envoy-gateway:18001"},
 		"":            {"mongo.enabled=false", "redis.enabled=false"},
@@ -130,6 +131,11 @@ func TestRuleSource(t *testing.T) {
 		c := load(t, config.Sources{Set: set})
 		if got := c.RuleSource(); got != want || (c.Check() == nil) != (want != "") {
 			t.Errorf("%v: rules come from %q, want %q; Check says %v", set, got, want, c.Check())
+		}
+	}
+	for _, set := range [][]string{{"mongo.enabled=false"}, {"mongo.database=other"}, {"mongo.uri=mongodb://a", "mongo.enabled=false"}} {
+		if c := load(t, config.Sources{Set: set}); c.RuleSource() != "redis" || c.Check() != nil {
+			t.Errorf("%v: rules come from %q; Check says %v", set, c.RuleSource(), c.Check())
 		}
 	}
 	c := load(t, config.Sources{Set: []string{"rules.source=file", "rules.file=x.yaml", "mongo.enabled=true"}})
