@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -165,5 +166,15 @@ func TestLoad_SourceDocumentsComplete(t *testing.T) {
 	data, err := os.ReadFile("testdata/documents.yaml")
 	if err != nil || !strings.HasPrefix(string(data), "fluxgate:\n") || !strings.HasSuffix(string(data), "max-wait-time: 5s\n") {
 		t.Errorf("it is %q, %v", data, err)
+	}
+}
+
+// Listeners answer this machine only until someone opens them.
+func TestDefaults_Loopback(t *testing.T) {
+	s := config.Defaults().Server
+	for name, addr := range map[string]string{"http": s.HTTP, "grpc": s.GRPC, "admin": s.Admin, "metrics": s.Metrics} {
+		if host, _, _ := net.SplitHostPort(addr); addr != "" && host != "127.0.0.1" {
+			t.Errorf("server.%s is %s", name, addr)
+		}
 	}
 }
