@@ -222,7 +222,7 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 	case errors.Is(err, rules.ErrNotFound) && path != "":
 		d.add(Wrong, "rules", "write one, or set another ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, path)
 	case errors.Is(err, rules.ErrNotFound):
-		d.add(Wrong, "rules", "create one with fluxgate rules apply -f FILE, or set another ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, a.source.kind)
+		d.add(Wrong, "rules", "create one with fluxgate rules apply -f FILE, or set rules.file, mongo.uri or another ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, a.source.kind)
 	case err != nil && a.source.unavailable(ctx, id, err):
 		d.add(Wrong, "rules", sourceRemedy(a.source.kind, err)+"; running servers keep the last valid rules", "cannot read the rules in %s: %v", a.source.kind, err)
 		return

@@ -165,7 +165,7 @@ func (a *App) openSource(ctx context.Context, client redis.UniversalClient) erro
 		a.source.Source = source
 		return err
 	}
-	return errors.New("no rule source: set rules.file, rules.envoy-files or rules.xds.server, or enable mongo or redis")
+	return errors.New("no rule source: set rules.file, rules.envoy-files, rules.xds.server or mongo.uri, or enable redis")
 }
 
 func (a *App) openXDS(ctx context.Context) error {

@@ -132,6 +132,17 @@ func TestDoctor_Mongo(t *testing.T) {
 	}
 }
 
+// With only Redis the rules are in Redis. The remedy for a missing rule set names the ways to
+// have one.
+func TestDoctor_OnlyRedis(t *testing.T) {
+	redis := testenv.StartStandalone(t, testenv.Config{})
+	code, out, errs := call(t, "doctor", "--set", "redis.uri="+redis.URI(), "--set", "server.http=127.0.0.1:0", "--set", "server.admin=127.0.0.1:0")
+	if code != exitTrouble || !strings.Contains(out, "there is no rule set \"api-limits\" in redis\n") || strings.Contains(out+errs, "MongoDB") ||
+		!strings.Contains(out, "rules apply -f FILE") || !strings.Contains(out, "rules.file, mongo.uri") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
 // An unreachable rule source is not reported as wrong rules.
 func TestDoctor_SourceUnreachable(t *testing.T) {
 	for _, settings := range [][]string{

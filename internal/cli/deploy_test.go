@@ -115,3 +115,20 @@ func TestUnit_Command(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The image and the compose file listen on all addresses of their container: on loopback, the
+// default, nothing outside would reach them.
+func TestDeploy_ListensOutsideOfItsContainer(t *testing.T) {
+	files := map[string]string{"deploy/fluxgate.yaml": readFile(t, "deploy/fluxgate.yaml")}
+	written := regexp.MustCompile(`echo '(.*)' > /names/etc/fluxgate/fluxgate.yaml`).FindStringSubmatch(readFile(t, "Dockerfile"))
+	if written == nil || !strings.Contains(readFile(t, "Dockerfile"), "FLUXGATE_CONFIG=/etc/fluxgate/fluxgate.yaml") {
+		t.Fatal("the image has no configuration")
+	}
+	files["Dockerfile"] = written[1]
+	for name, text := range files {
+		c, err := config.Load(config.Sources{File: write(t, t.TempDir(), "fluxgate.yaml", text)})
+		if err != nil || c.Server.HTTP != ":8080" {
+			t.Errorf("%s: server.http is %q, %v", name, c.Server.HTTP, err)
+		}
+	}
+}

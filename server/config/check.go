@@ -125,8 +125,12 @@ func (k *checker) mongo() {
 	if k.RuleSource() != SourceMongo {
 		return
 	}
-	_, err := parseMongo(k.Mongo.URI)
-	k.refuseErr("mongo.uri", err)
+	if k.Mongo.URI == "" {
+		k.refuse("mongo.uri", "is required for rules in MongoDB; without it and without mongo.enabled rules are in Redis")
+	} else {
+		_, err := parseMongo(k.Mongo.URI)
+		k.refuseErr("mongo.uri", err)
+	}
 	if d := k.Mongo.Database; d == "" || len(d) > 63 || strings.ContainsAny(d, "/\\. \"$*<>:|?") {
 		k.refuse("mongo.database", "is not a valid name of a database")
 	}
@@ -158,7 +162,7 @@ func (k *checker) ruleSource() {
 	case r.Source == SourceAuto && path != "" && k.Mongo.Enabled && k.isSet("mongo.enabled"):
 		k.refuse(key, "is set, and so is mongo.enabled: choose one with rules.source")
 	case k.RuleSource() == "":
-		k.refuse("rules.source", "there is no source of rules: set rules.file, rules.envoy-files, rules.xds.server, mongo.enabled or redis.enabled")
+		k.refuse("rules.source", "there is no source of rules: set rules.file, rules.envoy-files, rules.xds.server, mongo.uri or redis.enabled")
 	}
 }
 

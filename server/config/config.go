@@ -36,7 +36,7 @@ func Defaults() Config {
 			Enabled: true, URI: "redis://localhost:6379", Mode: "auto", Timeout: 100 * time.Millisecond, Prefix: "fluxgate",
 			ClusterNodes: []URI{}, Shards: 64, Leases: "auto", Pool: Pool{MaxTotal: 50, MaxIdle: 10, MinIdle: 5},
 		},
-		Mongo: Mongo{Enabled: true, URI: "mongodb://localhost:27017/fluxgate", Database: "fluxgate", Collection: "rate_limit_rules"},
+		Mongo: Mongo{Enabled: true, Database: "fluxgate", Collection: "rate_limit_rules"},
 		Rules: Rules{Source: SourceAuto, MaxRuleSets: 10_000, XDS: XDS{NodeID: "fluxgate", NodeMetadata: map[string]string{}, MaxMessage: 16 << 20}},
 		RateLimit: RateLimit{
 			FilterEnabled: true, FilterOrder: 1, DefaultRuleSetID: "api-limits",

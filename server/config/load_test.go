@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ func TestLoad_SourceDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config.Defaults()
+	want.Mongo.URI = "mongodb://localhost:27017/fluxgate"
 	want.RateLimit.IncludePatterns = []string{"/api/*"}
 	want.RateLimit.ExcludePatterns = []string{"/health", "/actuator/*"}
 	want.Reload.Strategy = "POLLING"
@@ -120,9 +122,9 @@ func TestLoad_FitDefaults(t *testing.T) {
 // The source of rules is the one that the settings name.
 func TestRuleSource(t *testing.T) {
 	for want, set := range map[string][]string{
-		"mongo":       nil,
+		"mongo":       {"mongo.uri=mongodb://localhost:27017"},
 		"file":        {"rules.file=x.yaml"},
-		"redis":       {"mongo.enabled=false"},
+		"redis":       nil, // MongoDB is the source only if it is named
 		"envoy-files": {"rules.envoy-files=x.yaml"},
 		"xds":         {"rules.xds.server=envoy-gateway:18001"},
 		"":            {"mongo.enabled=false", "redis.enabled=false"},
@@ -130,6 +132,11 @@ func TestRuleSource(t *testing.T) {
 		c := load(t, config.Sources{Set: set})
 		if got := c.RuleSource(); got != want || (c.Check() == nil) != (want != "") {
 			t.Errorf("%v: rules come from %q, want %q; Check says %v", set, got, want, c.Check())
+		}
+	}
+	for _, set := range [][]string{{"mongo.enabled=false"}, {"mongo.database=other"}, {"mongo.uri=mongodb://a", "mongo.enabled=false"}} {
+		if c := load(t, config.Sources{Set: set}); c.RuleSource() != "redis" || c.Check() != nil {
+			t.Errorf("%v: rules come from %q; Check says %v", set, c.RuleSource(), c.Check())
 		}
 	}
 	c := load(t, config.Sources{Set: []string{"rules.source=file", "rules.file=x.yaml", "mongo.enabled=true"}})
@@ -159,5 +166,15 @@ func TestLoad_SourceDocumentsComplete(t *testing.T) {
 	data, err := os.ReadFile("testdata/documents.yaml")
 	if err != nil || !strings.HasPrefix(string(data), "fluxgate:\n") || !strings.HasSuffix(string(data), "max-wait-time: 5s\n") {
 		t.Errorf("it is %q, %v", data, err)
+	}
+}
+
+// Listeners answer this machine only until someone opens them.
+func TestDefaults_Loopback(t *testing.T) {
+	s := config.Defaults().Server
+	for name, addr := range map[string]string{"http": s.HTTP, "grpc": s.GRPC, "admin": s.Admin, "metrics": s.Metrics} {
+		if host, _, _ := net.SplitHostPort(addr); addr != "" && host != "127.0.0.1" {
+			t.Errorf("server.%s is %s", name, addr)
+		}
 	}
 }

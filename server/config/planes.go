@@ -72,10 +72,11 @@ type Pool struct {
 
 // Mongo is MongoDB as the control plane, which holds the rules.
 type Mongo struct {
-	// Enabled reads the rules from MongoDB, unless rules.file, rules.envoy-files or
-	// rules.xds.server is set.
+	// Enabled reads the rules from MongoDB if uri is set, unless rules.file,
+	// rules.envoy-files or rules.xds.server is.
 	Enabled bool `key:"enabled"`
-	// URI is the address of MongoDB.
+	// URI is the address of MongoDB, such as mongodb://localhost:27017/fluxgate. Without it
+	// the rules are in Redis.
 	URI URI `key:"uri"`
 	// Database is the database with the rules. The default is the one that the
 	// URI names, if it names one.
@@ -99,7 +100,7 @@ const (
 type Rules struct {
 	// Source is where rules come from. auto is the file if rules.file is set, else
 	// the files of rules.envoy-files, else the server of rules.xds.server, else MongoDB
-	// if it is enabled, else Redis.
+	// if mongo.uri is set, else Redis.
 	Source string `key:"source" oneof:"auto file envoy-files xds mongo redis"`
 	// File is a file with rules, or a folder of such files.
 	File string `key:"file"`
@@ -203,7 +204,7 @@ func (c *Config) RuleSource() string {
 		return SourceEnvoyFiles
 	case c.Rules.XDS.Server != "":
 		return SourceXDS
-	case c.Mongo.Enabled:
+	case c.Mongo.Enabled && (c.Mongo.URI != "" || c.isSet("mongo.enabled")):
 		return SourceMongo
 	case c.Redis.Enabled:
 		return SourceRedis

@@ -14,6 +14,7 @@ import (
 // An engine over Redis that answers busy and blocked callers from memory.
 func ExampleNew() {
 	ctx := context.Background()
+	rules := fluxgate.Must(fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "all", Bands: []fluxgate.Band{fluxgate.PerSecond(10_000)}}))
 	redis, err := redisstore.Open(ctx, "redis://localhost:6379", redisstore.Config{})
 	if err != nil {
 		log.Print(err)
@@ -21,10 +22,12 @@ func ExampleNew() {
 	}
 	store := lease.New(redis, lease.Config{}) // closes redis too
 	defer store.Close()
-
-	set := fluxgate.Must(fluxgate.NewRuleSet("api", fluxgate.Rule{ID: "all", Bands: []fluxgate.Band{fluxgate.PerSecond(10_000)}}))
 	local := fluxgate.Must(memstore.New(memstore.Config{})) // while Redis is unavailable
-	engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set), fluxgate.WithAutoFallback(local)))
+	engine, err := fluxgate.New(store, fluxgate.Static(rules), fluxgate.WithAutoFallback(local))
+	if err != nil {
+		log.Print(err)
+		return
+	}
 	for range 1_000 {
 		if _, err := engine.Check(ctx, &fluxgate.Request{}); err != nil {
 			log.Print(err)

@@ -157,7 +157,7 @@ serviceAccount: {name: "1234"}`, fmt.Sprintf("rules: {files: {rules.yaml: %q}}",
 		t.Errorf("the rules are %q", got)
 	}
 	job := one[batchv1.Job](mustRender(t, smallest, "rules: {source: git, git: {repo: 'https://git.example.com/r', path: 'a: b #1', existingSecret: '1234'}}"))
-	if args := job.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--file=/git/repository/a: b #1") {
+	if args := job.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--file=/git/repository/a: b #1") || !slices.Contains(args, "--within=/git/repository") {
 		t.Errorf("the arguments are %q", args)
 	}
 }
