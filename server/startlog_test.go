@@ -178,6 +178,18 @@ func TestLog_WhatStopsLimiting(t *testing.T) {
 	})
 }
 
+// A rule source that is slower than the start is no error.
+func TestLog_RulesSoonAfterTheStart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	r, log := startLogged(t, "redis.enabled=false", "rules.file="+file)
+	write(t, file, "id: api-limits\nrules: []\n")
+	testenv.Eventually(t, "the rules are loaded", func() bool { return r.Health(t.Context()).Rules.Status == "up" })
+	time.Sleep(2500 * time.Millisecond) // longer than the server waits
+	if lines := log.Lines("default rule set not loaded"); len(lines) > 0 {
+		t.Errorf("the log has %q", lines)
+	}
+}
+
 // crowd makes 50 decisions at once.
 func (r *running) crowd(t *testing.T) {
 	t.Helper()
