@@ -24,8 +24,16 @@ func (a *App) logStart() {
 	if c.Reload.Enabled {
 		attrs = append(attrs, "pollingInterval", c.Reload.PollingInterval.String())
 	}
-	attrs = append(attrs, "http", a.Addr("http"), "grpc", cmp.Or(a.Addr("grpc"), "off"), "admin", cmp.Or(a.Addr("admin"), "off"), "metrics", cmp.Or(a.Addr("metrics"), "off"), "tls", a.certs != nil, "authentication", authentication(&c.Server), "memoryLimit", memoryLimit())
+	attrs = append(attrs, "http", a.Addr("http"), "grpc", cmp.Or(a.Addr("grpc"), "off"), "admin", cmp.Or(a.Addr("admin"), "off"), "metrics", a.metricsAt(), "tls", a.certs != nil, "authentication", authentication(&c.Server), "memoryLimit", memoryLimit())
 	a.log.Info("started", attrs...)
+}
+
+// metricsAt returns the address of /metrics.
+func (a *App) metricsAt() string {
+	if !a.config.Telemetry.Metrics {
+		return cmp.Or(a.Addr("metrics"), "off")
+	}
+	return cmp.Or(a.Addr("metrics"), a.Addr("http"))
 }
 
 // rulesPatience is how long the rules may take after the start before their absence is
