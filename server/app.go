@@ -59,6 +59,8 @@ type App struct {
 	closing sync.Mutex // guards the following fields
 	closed  bool
 	closers []func() error
+
+	reported atomic.Pointer[string] // the last status of health
 }
 
 var discard = slog.New(slog.DiscardHandler)
@@ -168,6 +170,7 @@ func (a *App) Addr(name string) string {
 // returns nil if no request was lost.
 func (a *App) Run(ctx context.Context) error {
 	a.logStart()
+	a.background(ctx, a.logMissingRules)
 	var failed error
 	select {
 	case <-ctx.Done():

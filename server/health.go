@@ -1,8 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -59,9 +61,13 @@ type NodeHealth struct {
 
 // RulesHealth is the state of the rules.
 type RulesHealth struct {
-	Kind   string          `json:"kind"` // file, envoy-files, xds, mongo or redis
-	Status string          `json:"status"`
-	Sets   []RuleSetHealth `json:"sets"`
+	Kind   string `json:"kind"` // file, envoy-files, xds, mongo or redis
+	Status string `json:"status"`
+	// Count is how many rule sets are in use, Failing how many of them have an error.
+	// Sets are the first maxSets, the default and those with an error before others.
+	Count   int             `json:"count"`
+	Failing int             `json:"failing,omitempty"`
+	Sets    []RuleSetHealth `json:"sets"`
 	// Error is why the rules of an xDS server may not be current.
 	Error string `json:"error,omitempty"`
 }
@@ -169,7 +175,40 @@ func (a *App) Health(ctx context.Context) Health {
 	default:
 		h.Status = statusUp
 	}
+	a.logHealth(&h)
 	return h
+}
+
+// logHealth logs a change of the status. Without requests nothing else may log its
+// reason.
+func (a *App) logHealth(h *Health) {
+	before := cmp.Or(a.reported.Swap(&h.Status), &statusAtStart)
+	if *before == h.Status {
+		return
+	}
+	level, reason := slog.LevelInfo, ""
+	if h.Status != statusUp {
+		level, reason = slog.LevelWarn, h.reason()
+	}
+	a.log.Log(context.Background(), level, "health is "+h.Status, "before", *before, "reason", reason)
+}
+
+var statusAtStart = statusUp
+
+// reason returns the first error.
+func (h *Health) reason() string {
+	reasons := []string{h.Store.Error, h.Rules.Error}
+	for i := range h.Store.Nodes {
+		if n := &h.Store.Nodes[i]; n.Error != "" {
+			reasons = append(reasons, n.Addr+": "+n.Error)
+		}
+	}
+	for i := range h.Rules.Sets {
+		if s := &h.Rules.Sets[i]; s.Error != "" {
+			reasons = append(reasons, "rule set "+s.ID+": "+s.Error)
+		}
+	}
+	return cmp.Or(append(reasons, "a part of the Redis data has no server, or no rules are loaded")...)
 }
 
 func (a *App) storeHealth(ctx context.Context) StoreHealth {
@@ -239,10 +278,35 @@ func (a *App) rulesHealth() RulesHealth {
 	if len(h.Sets) > 0 && !serving {
 		h.Status = statusDown
 	}
+	a.boundSets(&h)
 	if isXDS {
 		a.xdsHealth(xds, &h)
 	}
 	return h
+}
+
+// maxSets is how many rule sets health lists.
+const maxSets = 20
+
+// boundSets counts the rule sets and keeps the first.
+func (a *App) boundSets(h *RulesHealth) {
+	rank := func(s *RuleSetHealth) int {
+		switch {
+		case s.ID == a.config.RateLimit.DefaultRuleSetID:
+			return 0
+		case s.Error != "":
+			return 1
+		}
+		return 2
+	}
+	for i := range h.Sets {
+		if h.Sets[i].Error != "" {
+			h.Failing++
+		}
+	}
+	slices.SortStableFunc(h.Sets, func(x, y RuleSetHealth) int { return rank(&x) - rank(&y) })
+	h.Count = len(h.Sets)
+	h.Sets = slices.Clip(h.Sets[:min(maxSets, h.Count)])
 }
 
 // xdsHealth adds the state of an xDS server.

@@ -3,6 +3,8 @@ package server_test
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -92,5 +94,54 @@ func TestHealth_RedisFrozen(t *testing.T) {
 		if n := strings.Count(log.String(), line); n != 1 {
 			t.Errorf("%d lines say %q", n, line)
 		}
+	}
+}
+
+// Health degrades without a request, when Redis is full for example. The log says why.
+func TestHealth_LoggedWithoutRequests(t *testing.T) {
+	redis := testenv.StartStandalone(t, testenv.Config{})
+	r, log := startLogged(t, "redis.uri="+redis.URI(), "rules.file="+rulesFile(t, 1), "reload.strategy=POLLING")
+	status := func() any { return r.do(t, http.MethodGet, "/v1/health", "").object(t)["status"] }
+	testenv.Eventually(t, "health is up", func() bool { return status() == "up" })
+	if err := redis.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, "health is degraded", func() bool { return status() == "degraded" })
+	if lines := log.Lines("health is degraded"); len(lines) != 1 || !strings.Contains(lines[0], "WARN") || !strings.Contains(lines[0], redis.Addr()) {
+		t.Errorf("the log has %q", lines)
+	}
+	if err := redis.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, "health is up", func() bool { return status() == "up" })
+	if lines := log.Lines("health is up"); len(lines) != 1 {
+		t.Errorf("the log has %q", lines)
+	}
+}
+
+// Health stays short however many rule sets are in use. The default and those with an
+// error are listed first.
+func TestHealth_ManyRuleSets(t *testing.T) {
+	const sets = 300
+	text := "ruleSets:\n  - {id: api-limits, rules: []}\n"
+	var requests []string
+	for i := range sets {
+		text += fmt.Sprintf("  - {id: a-%03d, rules: []}\n", i)
+		requests = append(requests, fmt.Sprintf(`{"ruleSet":"a-%03d"}`, i))
+	}
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, text)
+	r := start(t, "redis.enabled=false", "rules.file="+file)
+	for part := range slices.Chunk(requests, 50) {
+		if a := r.do(t, http.MethodPost, "/v1/check:batch", `{"requests":[`+strings.Join(part, ",")+`]}`); a.status != http.StatusOK {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	h := r.Health(t.Context()).Rules
+	if h.Count != sets+1 || len(h.Sets) != 20 || h.Sets[0].ID != "api-limits" || h.Failing != 0 {
+		t.Errorf("%d rule sets, %d listed, the first %+v, %d failing", h.Count, len(h.Sets), h.Sets[0], h.Failing)
+	}
+	if a := r.do(t, http.MethodGet, "/v1/health", ""); len(a.body) > 16<<10 {
+		t.Errorf("health has %d bytes", len(a.body))
 	}
 }

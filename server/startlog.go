@@ -2,8 +2,10 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/fluxgate/fluxgate/internal/memlimit"
 	"github.com/fluxgate/fluxgate/server/config"
@@ -22,8 +24,32 @@ func (a *App) logStart() {
 	if c.Reload.Enabled {
 		attrs = append(attrs, "pollingInterval", c.Reload.PollingInterval.String())
 	}
-	attrs = append(attrs, "http", a.Addr("http"), "grpc", cmp.Or(a.Addr("grpc"), "off"), "admin", cmp.Or(a.Addr("admin"), "off"), "metrics", cmp.Or(a.Addr("metrics"), "off"), "tls", a.certs != nil, "authentication", authentication(&c.Server), "memoryLimit", memoryLimit())
+	attrs = append(attrs, "http", a.Addr("http"), "grpc", cmp.Or(a.Addr("grpc"), "off"), "admin", cmp.Or(a.Addr("admin"), "off"), "metrics", a.metricsAt(), "tls", a.certs != nil, "authentication", authentication(&c.Server), "memoryLimit", memoryLimit())
 	a.log.Info("started", attrs...)
+}
+
+// metricsAt returns the address of /metrics.
+func (a *App) metricsAt() string {
+	if !a.config.Telemetry.Metrics {
+		return cmp.Or(a.Addr("metrics"), "off")
+	}
+	return cmp.Or(a.Addr("metrics"), a.Addr("http"))
+}
+
+// rulesPatience is how long the rules may take after the start before their absence is
+// logged: a rule source may be slower than the start.
+const rulesPatience = 2 * time.Second
+
+// logMissingRules logs that there are no rules to decide by.
+func (a *App) logMissingRules(ctx context.Context) {
+	patience := time.NewTimer(rulesPatience)
+	defer patience.Stop()
+	select {
+	case <-ctx.Done():
+		return
+	case <-patience.C:
+	}
+	c := a.config
 	switch h := a.rulesHealth(); {
 	case h.Status == statusDown && h.Error != "":
 		a.log.Error("no rules received: the server is not ready", "xds", c.Rules.XDS.Server, "error", h.Error)

@@ -37,6 +37,7 @@ func TestServer_StartLog(t *testing.T) {
 	for _, want := range []string{
 		"version=v1.2.3", "config=" + file, "store=redis", "leases=auto", "redisMode=standalone", "redisNodes=" + redis.Addr(), "rules=file", "rulesAt=" + rules,
 		"reload=AUTO", "pollingInterval=100ms", "http=" + r.Addr("http"), "admin=" + r.Addr("admin"), "tls=false", "authentication=tokens", "memoryLimit=900MiB",
+		"metrics=" + r.Addr("http"),
 	} {
 		if !strings.Contains(line, want) {
 			t.Errorf("%s is not in %s", want, line)
@@ -47,10 +48,10 @@ func TestServer_StartLog(t *testing.T) {
 	}
 
 	debug.SetMemoryLimit(math.MaxInt64)
-	plain, log := startLogged(t, "redis.enabled=false", "rules.file="+rules, "server.admin=")
+	plain, log := startLogged(t, "redis.enabled=false", "rules.file="+rules, "server.admin=", "telemetry.metrics=false")
 	testenv.Eventually(t, "the start is logged", func() bool { return len(log.Lines("msg=started")) > 0 })
 	line = log.Lines("msg=started")[0]
-	for _, want := range []string{"config=none", "store=memory", "reload=POLLING", "http=" + plain.Addr("http"), "admin=off", "authentication=none", "memoryLimit=none"} {
+	for _, want := range []string{"config=none", "store=memory", "reload=POLLING", "http=" + plain.Addr("http"), "admin=off", "metrics=off", "authentication=none", "memoryLimit=none"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("%s is not in %s", want, line)
 		}
@@ -176,6 +177,18 @@ func TestLog_WhatStopsLimiting(t *testing.T) {
 		lines := log.Lines("rule set deleted in the source")
 		return len(lines) == 1 && strings.Contains(lines[0], "ERROR")
 	})
+}
+
+// A rule source that is slower than the start is no error.
+func TestLog_RulesSoonAfterTheStart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	r, log := startLogged(t, "redis.enabled=false", "rules.file="+file)
+	write(t, file, "id: api-limits\nrules: []\n")
+	testenv.Eventually(t, "the rules are loaded", func() bool { return r.Health(t.Context()).Rules.Status == "up" })
+	time.Sleep(2500 * time.Millisecond) // longer than the server waits
+	if lines := log.Lines("default rule set not loaded"); len(lines) > 0 {
+		t.Errorf("the log has %q", lines)
+	}
 }
 
 // crowd makes 50 decisions at once.

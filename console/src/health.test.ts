@@ -38,7 +38,7 @@ it("lists problems before notices, and those of the server that answers", () => 
   const health: Health = {
     status: "degraded",
     store: { kind: "redis", status: "up", warnings: ["maxmemory-policy is allkeys-lru"] },
-    rules: { kind: "mongo", status: "degraded", sets: [{ id: "api", revision: 3, rules: 1, source: "copy", error: "cannot load." }] },
+    rules: { kind: "mongo", status: "degraded", count: 1, sets: [{ id: "api", revision: 3, rules: 1, source: "copy", error: "cannot load." }] },
     auditError: "disk full",
   };
   expect(findings({ fleet: fleet({ servers: [server("a", { draining: true }), server("b", { version: "1.1" })] }), health }, now)).toEqual([

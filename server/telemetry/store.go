@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,7 +12,7 @@ import (
 
 var (
 	descStoreUp       = desc("store_up", "1 if every Redis server is up, every shard has one and the fleet state agrees. Absent if buckets are in the process.")
-	descStoreWarnings = desc("store_warnings", "Number of Redis settings to change; /v1/health lists them.")
+	descStoreWarnings = desc("store_warnings", "Number of Redis settings to change; /v1/health lists them. Absent, not 0, while a Redis server does not answer.")
 	descUncovered     = desc("store_uncovered_shards", "Shards without a known server.")
 	descNodeUp        = desc("store_node_up", "0 if the breaker of a Redis server is open or too many of its recent decisions failed, for any reason.", "node")
 	descNodeLatency   = desc("store_node_latency_seconds", "How long a Redis server took to answer INFO.", "node")
@@ -45,7 +46,10 @@ func (c *storeCollector) Collect(out chan<- prometheus.Metric) {
 	defer cancel()
 	h := c.health(ctx)
 	out <- gauge(descStoreUp, boolValue(h.Healthy()))
-	out <- gauge(descStoreWarnings, float64(len(h.Warnings)))
+	unknown := len(h.Nodes) == 0 || slices.ContainsFunc(h.Nodes, func(n redisstore.NodeHealth) bool { return n.Latency == 0 })
+	if len(h.Warnings) > 0 || !unknown {
+		out <- gauge(descStoreWarnings, float64(len(h.Warnings)))
+	}
 	out <- gauge(descUncovered, float64(h.Uncovered))
 	seen := map[string]bool{}
 	for i := range h.Nodes {

@@ -35,6 +35,9 @@ func TestWatchStore_RedisKilled(t *testing.T) {
 	if _, ok := got["fluxgate_store_node_latency_seconds"+node]; ok {
 		t.Error("a server that is gone has a latency")
 	}
+	if value, ok := got["fluxgate_store_warnings"]; ok {
+		t.Errorf("the settings of a server that is gone have %v problems", value)
+	}
 }
 
 // A server whose breaker is open is down.

@@ -27,6 +27,7 @@ export interface Health {
   rules: {
     kind: string;
     status: string;
+    count: number;
     sets: { id: string; revision: number; rules: number; source: string; checkedAt?: string; ageSeconds?: number; error?: string }[] | null;
     error?: string;
   };

@@ -215,7 +215,7 @@ function RuleSources() {
       {(data) => (
         <>
           <Text size="sm" mb={6}>
-            Source: {data.rules.kind}. Status: {data.rules.status}.
+            Source: {data.rules.kind}. Status: {data.rules.status}. Rule sets in use: {data.rules.count}.
           </Text>
           {(data.rules.sets ?? []).length === 0 ? (
             <Empty>No rule set is loaded.</Empty>
