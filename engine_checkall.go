@@ -171,7 +171,7 @@ func (e *Engine) takeTogether(ctx context.Context, t *together) (Decision, error
 		p := &t.parts[i]
 		all.enforced, all.waits = all.enforced || p.enforced, all.waits || p.waits
 		// An alternative that denies is over: the store decides if there are others.
-		if p.decided && !p.decision.Allowed && !(p.alternative && others) && refused == nil {
+		if p.decided && !p.decision.Allowed && (!p.alternative || !others) && refused == nil {
 			refused = p
 		}
 	}

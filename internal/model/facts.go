@@ -158,7 +158,7 @@ type BucketFact struct {
 	// Overdraft is whether it was debited in any case, and Alternative whether it rejects only
 	// with all others that are.
 	Overdraft, Alternative bool
-	Status    fluxgate.Status
+	Status                 fluxgate.Status
 	// Of a take: what was asked, at least and at most, and granted. An overdraft was
 	// granted the smallest debit of a band.
 	Cost, Min, Granted int64

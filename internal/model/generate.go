@@ -17,6 +17,9 @@ type generator struct {
 	paths   bool          // some rules are for one path alone
 	lasts   time.Duration // the time in which operations begin
 	callers []string
+	// counting draws the rules that count refused hits. It has numbers of its own, so that the
+	// histories of other seeds stay as they were.
+	counting *rand.Rand
 }
 
 // resetsSeen is within which time a connected gateway sees a reset by another one, which
@@ -39,7 +42,7 @@ const path = "/x"
 // Generate makes the history of a seed. Its operations come in scenes, so that what they
 // do meets: a fault has requests before it, in it and after it.
 func Generate(seed uint64) *History {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 20)), h: &History{Seed: seed}} //nolint:gosec // no secret
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 20)), h: &History{Seed: seed}, counting: rand.New(rand.NewPCG(seed, 21))} //nolint:gosec // no secret
 	g.lasts = time.Duration(2+g.IntN(10)) * time.Second
 	if g.IntN(8) == 0 {
 		g.lasts *= 4

@@ -61,8 +61,8 @@ func (g *generator) rule(id string) fluxgate.Rule {
 		}
 		r.Bands = append(r.Bands, b)
 	}
-	if g.chance(12) {
-		g.countRefused(&r)
+	if g.counting.IntN(100) < 12 {
+		(&generator{Rand: g.counting}).countRefused(&r)
 		return r
 	}
 	if g.chance(10) {

@@ -107,10 +107,10 @@ func (c *converter) checkLimit(limit *RateLimit, place string) {
 	}
 	for i, name := range limit.Replaces {
 		place := fmt.Sprintf("%s.replaces[%d]", place, i)
-		switch {
-		case name == "":
+		switch name {
+		case "":
 			c.refuse(place+".name", "is required")
-		case name == limit.Name:
+		case limit.Name:
 			c.refuse(place+".name", "must not be the name of the limit itself")
 		}
 	}
