@@ -201,6 +201,9 @@ func (c *Client) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usa
 		return c.config.Fallback.SettleUsage(ctx, receipt, usage)
 	}
 	used := wire.Usage(*usage)
+	if used.Costs == nil {
+		used.Costs = map[string]int64{} // a server refuses a usage without fields
+	}
 	var answer wire.Settlements
 	if err := c.settleOnce(ctx, receipt, wire.Settle{Usage: &used}, &answer); err != nil {
 		return nil, err

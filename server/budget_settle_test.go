@@ -103,7 +103,7 @@ func TestSettle_Malformed(t *testing.T) {
 	r := startShared(t, 1)[0]
 	receipt := r.take(t, estimated)
 	for _, with := range []string{
-		``, `,"usage":null`, `,"actual":null,"usage":null`, `,"actual":1` + usage, `,"actual":0,"usage":{}`,
+		``, `,"usage":null`, `,"actual":null,"usage":null`, `,"actual":1` + usage, `,"actual":0,"usage":{}`, `,"usage":{}`, `,"usage": { }`,
 		`,"actual":-1`, `,"usage":{"inputTokens":-1}`, `,"usage":{"outputTokens":-1}`, `,"usage":{"cachedInputTokens":-1}`,
 		`,"usage":{"reasoningTokens":-1}`, `,"usage":{"costs":{"tokens":-1}}`, `,"usage":{"costs":{"images":-1}}`,
 		`,"usage":{"inputTokens":1,"cachedInputTokens":2}`, `,"usage":{"outputTokens":1,"reasoningTokens":2}`,

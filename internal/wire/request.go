@@ -74,7 +74,7 @@ type Usage struct {
 	OutputTokens      int64            `json:"outputTokens,omitempty"`
 	CachedInputTokens int64            `json:"cachedInputTokens,omitempty"`
 	ReasoningTokens   int64            `json:"reasoningTokens,omitempty"`
-	Costs             map[string]int64 `json:"costs,omitempty"`
+	Costs             map[string]int64 `json:"costs,omitzero"` // {} says that nothing was used
 }
 
 // Lines is the media type of an answer to a batch with one [Line] for each request,

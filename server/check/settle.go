@@ -31,7 +31,7 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) {
 		p.write(w, r)
 		return
 	}
-	if p := checkSettle(&asked); p != nil {
+	if p := checkSettle(&asked, s.body.Bytes()); p != nil {
 		p.write(w, r)
 		return
 	}
@@ -98,7 +98,7 @@ func appendSettlements(b []byte, settled map[string]fluxgate.Settlement) []byte 
 }
 
 // checkSettle returns what is wrong with a settlement, or nil.
-func checkSettle(asked *wire.Settle) *problem {
+func checkSettle(asked *wire.Settle, body []byte) *problem {
 	switch {
 	case (asked.Actual == nil) == (asked.Usage == nil):
 		return badRequest("one of actual and usage is required")
@@ -109,8 +109,20 @@ func checkSettle(asked *wire.Settle) *problem {
 		if err := usage.Check(); err != nil {
 			return badRequest("usage: %v", err)
 		}
+		if emptyUsage(body) {
+			return badRequest("usage: has no fields, which would give everything back; send 0 to say that nothing was used")
+		}
 	}
 	return nil
+}
+
+// emptyUsage reports whether the usage of a settlement has no fields: its caller has
+// probably not found its numbers.
+func emptyUsage(body []byte) bool {
+	var asked struct {
+		Usage map[string]json.RawMessage `json:"usage"`
+	}
+	return json.Unmarshal(body, &asked) == nil && len(asked.Usage) == 0
 }
 
 // refuseReceipt answers a request with a receipt that cannot be used.
