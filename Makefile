@@ -3,6 +3,8 @@
 GOLANGCI_VERSION := v2.11.4
 GOLANGCI         := bin/golangci-lint-$(GOLANGCI_VERSION)
 
+OTELGRPC := go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc
+
 GORELEASER_VERSION := v2.16.0
 GORELEASER         := bin/goreleaser-$(GORELEASER_VERSION)
 
@@ -60,6 +62,8 @@ lint: $(GOLANGCI) ## run golangci-lint
 	@GOWORK=$(CURDIR)/bin/go.work go work init $(MODULES) # one workspace: the libraries are analysed once
 	@# A workspace also sees requirements that no module needs: an old genproto has packages that are modules now.
 	@GOWORK=$(CURDIR)/bin/go.work go work edit -replace google.golang.org/genproto=google.golang.org/genproto@v0.0.0-20260401024825-9d38bb4040a9
+	@# envoyproxy/ratelimit needs a version that another module's requirements would replace.
+	@GOWORK=$(CURDIR)/bin/go.work go work edit -replace $(OTELGRPC)=$(OTELGRPC)@v0.53.0
 	GOWORK=$(CURDIR)/bin/go.work $(GOLANGCI) run $(patsubst ./$(FERRETDB)/...,./$(FERRETDB)/relay,$(MODULES:%=./%/...))
 
 build: ## compile everything

@@ -63,7 +63,7 @@ func scenarios(t testing.TB) []scenario {
 		},
 		{
 			name: "no-rule-set-refused", engine: []fluxgate.Option{fluxgate.WithMissingRule(false)},
-			rules: small, options: []httplimit.Option{httplimit.WithRuleSet("unknown")},
+			rules: small, options: []httplimit.Option{httplimit.WithRuleSetFunc(func(*http.Request) string { return "unknown" })},
 		},
 		{
 			name: "hook-panic", rules: small,
