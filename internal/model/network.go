@@ -346,6 +346,14 @@ func (l *link) Reset(ctx context.Context, what fluxgate.Key) error {
 	return nil
 }
 
+// Resets implements [fluxgate.ResetCounter].
+func (l *link) Resets() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sawResetsLocked()
+	return uint64(l.seen) //nolint:gosec // a length
+}
+
 // Gateways implements [fluxgate.GatewayCounter].
 func (l *link) Gateways() int {
 	l.mu.Lock()

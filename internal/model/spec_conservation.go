@@ -33,7 +33,7 @@ func (s *spec) checkCharges() {
 			for k := range b.Exact {
 				p := place{gatewayBucket{f.Gateway, b.Bucket}, b.Exact[k].ID}
 				switch {
-				case f.Kind == FallbackTook && b.Overdraft:
+				case f.Kind == FallbackTook && (b.Overdraft || b.counted()):
 					add(granted, p, whole(b.Cost)) // bands may have been debited more than granted
 				case f.Kind == FallbackTook:
 					add(granted, p, whole(b.Granted))
@@ -45,6 +45,9 @@ func (s *spec) checkCharges() {
 					case numbers == nil || numbers.kind() == fluxgate.Concurrency:
 					case charge:
 						add(charged, p, tokensOf(&b.Exact[k], numbers, b.Granted))
+						s.checkCharged(f, b, numbers, granted[p], charged[p])
+					case b.Exact[k].CountsRefused && b.Fallback && b.Cost == 0: // hits are counted above the limit too
+						add(charged, p, tokensOf(&b.Exact[k], numbers, b.Charged))
 						s.checkCharged(f, b, numbers, granted[p], charged[p])
 					case b.Fallback && b.Actual < b.Cost:
 						add(returned, p, tokensOf(&b.Exact[k], numbers, b.Returned))

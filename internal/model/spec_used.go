@@ -68,22 +68,25 @@ func (s *spec) decisionsByTake() (decisions []*Fact) {
 			decisions = append(decisions, f)
 		}
 	}
-	slices.SortStableFunc(decisions, func(a, b *Fact) int { return cmp.Compare(a.taken(), b.taken()) })
+	slices.SortStableFunc(decisions, func(a, b *Fact) int { return cmp.Compare(s.taken(a), s.taken(b)) })
 	return decisions
 }
 
 // taken is when a request had its tokens: one that waits for a rule has those of the others
-// before it is admitted.
-func (f *Fact) taken() time.Duration {
+// before it is admitted, and the answer of the store may come after one to a later request.
+func (s *spec) taken(f *Fact) time.Duration {
 	if !f.Allowed {
 		return f.At
+	}
+	if took := s.takes[f.Check]; took != nil {
+		return min(f.At-f.Held, took.At)
 	}
 	return f.At - f.Held
 }
 
 // note notes a decision, and checks a refusal.
 func (u *usage) note(s *spec, f *Fact, r *RuleFact) {
-	at := f.taken()
+	at := s.taken(f)
 	if u.used.Sub(u.used, regained(&u.band.Band, at-u.at)); u.used.Sign() < 0 {
 		u.used = new(big.Rat)
 	}
