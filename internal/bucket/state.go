@@ -246,15 +246,16 @@ func (s *Slot) debit(units int64) {
 // Adopt follows a clock that has stepped back behind the state: no time has
 // passed, and from here on it counts by the new clock. It reports whether it
 // changed anything.
-func (s *State) Adopt(now int64) bool {
-	if now >= s.At {
-		return false
-	}
+func (s *State) Adopt(now int64) (changed bool) {
+	changed = now < s.At
 	for k := range s.Slots {
-		s.Slots[k].bring(s.At, now)
+		if slot := &s.Slots[k]; now < s.At || slot.Kind == Concurrency && slot.Steps.Holders.after(now) {
+			slot.bring(s.At, now)
+			changed = true
+		}
 	}
-	s.At = now
-	return true
+	s.At = min(s.At, now)
+	return changed
 }
 
 // bring brings a slot that was written at a moment to now, as far as the state of its kind
@@ -270,8 +271,8 @@ func (s *Slot) bring(at, now int64) {
 			s.Steps = &steps
 		}
 	case Concurrency:
-		if now < at {
-			s.Steps = &Steps{Holders: s.Steps.Holders.shifted(now - at)}
+		if h := s.Steps.Holders; h.after(now) {
+			s.Steps = &Steps{Holders: h.shifted(now - h.at)}
 		}
 	case Quota: // its end is a moment of the calendar
 	}
