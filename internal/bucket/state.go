@@ -209,11 +209,15 @@ func (s *State) keep(bands []Band, v *View) []Slot {
 		slots[i] = v.slot(bands, i)
 		if k, own := s.find(bands, i); own || k >= 0 && s.Slots[k].Shared {
 			asked[k] = true
-			split[s.Slots[k].ID] = s.Slots[k].sinceAt(s.At, v.Now)
+			if bands[i].Kind != Concurrency {
+				split[s.Slots[k].ID] = s.Slots[k].sinceAt(s.At, v.Now)
+			}
 		}
 	}
 	for k, slot := range s.Slots {
-		if asked[k] || len(slots) == len(bands)+maxKept || slices.ContainsFunc(slots[len(bands):], func(kept Slot) bool { return kept.ID == slot.ID }) {
+		kept := slots[len(bands):]
+		// Holders are kept whatever else is: their band is never another version of one that counts.
+		if asked[k] || slot.Kind != Concurrency && (len(kept) >= maxKept || slices.ContainsFunc(kept, slot.isVersionOf)) {
 			continue
 		}
 		slot.bring(s.At, v.Now)
@@ -237,6 +241,9 @@ func (s *State) keep(bands []Band, v *View) []Slot {
 	}
 	return slots
 }
+
+// isVersionOf reports whether two slots that count are of the same band.
+func (s *Slot) isVersionOf(other Slot) bool { return s.ID == other.ID && other.Kind != Concurrency }
 
 // debit adds what another version of the band has taken, up to an empty bucket.
 func (s *Slot) debit(units int64) {
