@@ -6,6 +6,9 @@ type HolderID [16]byte
 // Holders are the requests that hold the slots of a band, with the moments at which
 // they lose them unless they are renewed.
 type Holders struct {
+	// at is when a slot was last given or renewed. Renewing writes no other band, so the state
+	// may be older.
+	at    int64
 	until map[HolderID]int64
 }
 
@@ -27,12 +30,12 @@ func (h *Holders) held(now int64) (count, first, last int64) {
 	return int64(len(h.until)), first, last
 }
 
-// shifted are the holders after their clock stepped.
+// after reports whether the clock has stepped back behind them.
+func (h *Holders) after(now int64) bool { return h != nil && h.at > now }
+
+// shifted are the holders after their clock stepped: each has as much time left as before.
 func (h *Holders) shifted(by int64) *Holders {
-	if h == nil {
-		return nil
-	}
-	moved := &Holders{until: make(map[HolderID]int64, len(h.until))}
+	moved := &Holders{at: h.at + by, until: make(map[HolderID]int64, len(h.until))}
 	for id, until := range h.until {
 		moved.until[id] = until + by
 	}
@@ -63,7 +66,7 @@ func (v *View) hold(b *Band, i int) {
 	if steps.Holders == nil {
 		steps.Holders = &Holders{until: map[HolderID]int64{}}
 	}
-	steps.Holders.until[v.Holder] = until
+	steps.Holders.at, steps.Holders.until[v.Holder] = v.Now, until
 }
 
 // release takes the slot of a holder back, and reports whether it had one.
@@ -89,7 +92,7 @@ func (v *View) Extend(bands []Band, id HolderID) bool {
 			continue
 		}
 		until := max(holders.until[id], v.Now+bands[i].Period.Microseconds())
-		holders.until[id] = until
+		holders.at, holders.until[id] = v.Now, until
 		v.Steps[i].Last = max(v.Steps[i].Last, until)
 	}
 	return all

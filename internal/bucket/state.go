@@ -209,11 +209,15 @@ func (s *State) keep(bands []Band, v *View) []Slot {
 		slots[i] = v.slot(bands, i)
 		if k, own := s.find(bands, i); own || k >= 0 && s.Slots[k].Shared {
 			asked[k] = true
-			split[s.Slots[k].ID] = s.Slots[k].sinceAt(s.At, v.Now)
+			if bands[i].Kind != Concurrency {
+				split[s.Slots[k].ID] = s.Slots[k].sinceAt(s.At, v.Now)
+			}
 		}
 	}
 	for k, slot := range s.Slots {
-		if asked[k] || len(slots) == len(bands)+maxKept || slices.ContainsFunc(slots[len(bands):], func(kept Slot) bool { return kept.ID == slot.ID }) {
+		kept := slots[len(bands):]
+		// Holders are kept whatever else is: their band is never another version of one that counts.
+		if asked[k] || slot.Kind != Concurrency && (len(kept) >= maxKept || slices.ContainsFunc(kept, slot.isVersionOf)) {
 			continue
 		}
 		slot.bring(s.At, v.Now)
@@ -238,6 +242,9 @@ func (s *State) keep(bands []Band, v *View) []Slot {
 	return slots
 }
 
+// isVersionOf reports whether two slots that count are of the same band.
+func (s *Slot) isVersionOf(other Slot) bool { return s.ID == other.ID && other.Kind != Concurrency }
+
 // debit adds what another version of the band has taken, up to an empty bucket.
 func (s *Slot) debit(units int64) {
 	s.Used = max(s.Used, min(s.Limit, s.Used+units))
@@ -246,15 +253,16 @@ func (s *Slot) debit(units int64) {
 // Adopt follows a clock that has stepped back behind the state: no time has
 // passed, and from here on it counts by the new clock. It reports whether it
 // changed anything.
-func (s *State) Adopt(now int64) bool {
-	if now >= s.At {
-		return false
-	}
+func (s *State) Adopt(now int64) (changed bool) {
+	changed = now < s.At
 	for k := range s.Slots {
-		s.Slots[k].bring(s.At, now)
+		if slot := &s.Slots[k]; now < s.At || slot.Kind == Concurrency && slot.Steps.Holders.after(now) {
+			slot.bring(s.At, now)
+			changed = true
+		}
 	}
-	s.At = now
-	return true
+	s.At = min(s.At, now)
+	return changed
 }
 
 // bring brings a slot that was written at a moment to now, as far as the state of its kind
@@ -270,8 +278,8 @@ func (s *Slot) bring(at, now int64) {
 			s.Steps = &steps
 		}
 	case Concurrency:
-		if now < at {
-			s.Steps = &Steps{Holders: s.Steps.Holders.shifted(now - at)}
+		if h := s.Steps.Holders; h.after(now) {
+			s.Steps = &Steps{Holders: h.shifted(now - h.at)}
 		}
 	case Quota: // its end is a moment of the calendar
 	}

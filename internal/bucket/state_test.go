@@ -208,6 +208,48 @@ func TestStore_KeepsOthers(t *testing.T) {
 	}
 }
 
+// Requests that hold slots are kept whatever other bands are, also those with the same id, and
+// the other way round.
+func TestStore_KeepsHolders(t *testing.T) {
+	slots, long, short := slotsOf(t, 1, 2, 2*time.Hour), windowOf(t, 30, 16*time.Second), windowOf(t, 30, 1600*time.Millisecond)
+	long.ID, short.ID = 1, 1
+	var s State
+	var v View
+	hold := func(id byte, at int64) {
+		s.View([]Band{slots}, at, &v)
+		v.Holder = HolderID{id}
+		v.Take([]Band{slots}, 1)
+		s.Store([]Band{slots}, &v)
+	}
+	held := func(what string, want int64) {
+		t.Helper()
+		if got, _, _ := levelAt(&s, slots, s.At); got != want {
+			t.Errorf("%s: %d slots are held, want %d", what, got, want)
+		}
+	}
+	hold(1, start)
+	take(&s, long, 1, start+1)
+	take(&s, short, 1, start+2)
+	held("two windows", 1)
+	hold(2, start+3)
+	if level, _, _ := levelAt(&s, long, start+3); level != 2 {
+		t.Errorf("%d of the window are used, want 2", level)
+	}
+	for id := range uint32(40) {
+		b := numbered(10, 1, 1_000_000_000)
+		b.ID = 100 + id
+		take(&s, b, 10_000, start+4)
+	}
+	held("40 other bands", 2)
+	// A window is kept since the first take that did not ask for it, not for the slots.
+	s = State{}
+	hold(1, start)
+	take(&s, long, 1, start+1)
+	if hold(2, start+2); s.Slots[1].Since != start+2 {
+		t.Errorf("the window is kept since %d, want 2", s.Slots[1].Since-start)
+	}
+}
+
 // A kept slot is forgotten an hour after a take first did not ask for it, by the clock of
 // then: a clock that steps back moves that moment.
 func TestState_KeptSince(t *testing.T) {

@@ -154,6 +154,7 @@ type BucketFact struct {
 	// Exact are the bands that the gateway sent. Those of a charge have units of their
 	// own: see [fluxgate.ExactBand].
 	Exact  []fluxgate.ExactBand
+	Beside []fluxgate.ExactBand // bands of the rule that a charge leaves alone
 	Shadow bool
 	// Overdraft is whether it was debited in any case, and Alternative whether it rejects only
 	// with all others that are.

@@ -109,6 +109,9 @@ func (r *replay) settle(f *Fact) {
 				}
 				least, most = lesser(least, from), lesser(most, to)
 				changed = changed || to.Sign() > 0
+				if a.kind() == fluxgate.Quota && to.Sign() == 0 {
+					continue // it stays as it is: a clock that steps back may find its former period
+				}
 			}
 			views[accountOf(e)] = a
 		}

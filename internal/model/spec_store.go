@@ -378,8 +378,9 @@ func (set *bucketSet) adopt(clock int64) {
 
 // renames notes that a band of the demand may have taken over one that it does not ask for.
 func (d *demand) renames() {
+	asked := slices.Concat(d.Exact, d.Beside)
 	for id, other := range d.set.accounts {
-		if !slices.ContainsFunc(d.Exact, func(e fluxgate.ExactBand) bool { return accountOf(&e) == id }) {
+		if !slices.ContainsFunc(asked, func(e fluxgate.ExactBand) bool { return accountOf(&e) == id }) {
 			other.renamed = true
 		}
 	}

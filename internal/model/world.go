@@ -374,8 +374,9 @@ func (w *world) settleAt(l *link, c *check, began time.Duration, receipt *fluxga
 
 func (w *world) settlement(t *fluxgate.Taken, actual int64, generation int) BucketFact {
 	bands := slices.DeleteFunc(slices.Clone(t.Bands), func(b fluxgate.ExactBand) bool { return b.Unit == 0 })
+	beside := slices.DeleteFunc(slices.Clone(t.Bands), func(b fluxgate.ExactBand) bool { return b.Unit > 0 })
 	return BucketFact{
-		Bucket: w.names[t.Key.ID], Rule: t.Key.Rule, Generation: generation, Exact: bands,
+		Bucket: w.names[t.Key.ID], Rule: t.Key.Rule, Generation: generation, Exact: bands, Beside: beside,
 		Cost: t.Cost, Actual: actual, TakenAt: t.At, Holder: w.holder(t.Holder), Fallback: t.Source == fluxgate.FromFallback,
 	}
 }

@@ -161,15 +161,15 @@ type agreement struct {
 }
 
 func (a *agreement) bands() []fluxgate.ExactBand {
-	if a.single {
-		return []fluxgate.ExactBand{a.band(1)}
-	}
 	if a.mixed && a.r.IntN(5) == 0 { // a quota that counts refused hits, from any other
 		for {
 			if b := a.randomKind(uint32(a.r.IntN(6))); b.Kind == bucket.Quota {
 				return []fluxgate.ExactBand{b.CountRefused()}
 			}
 		}
+	}
+	if a.single {
+		return []fluxgate.ExactBand{a.band(1)}
 	}
 	bands := make([]fluxgate.ExactBand, 1+a.r.IntN(4))
 	for i, id := range a.r.Perm(6)[:len(bands)] {

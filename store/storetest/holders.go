@@ -121,8 +121,8 @@ func concurrencyExtend(t testing.TB, b Backend) {
 	f.mustTake(again(d))
 }
 
-// concurrencyExtendAlone: the receipt may have a shorter window than the rule has now, and what
-// the longer one counts would be lost.
+// concurrencyExtendAlone: the receipt may have a shorter window than the rule has now. The longer
+// one would become one that no take asks for, which is kept for an hour.
 func concurrencyExtendAlone(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	extender, ok := b.Store.(fluxgate.Extender)
@@ -134,14 +134,14 @@ func concurrencyExtendAlone(t testing.TB, b Backend) {
 	short := again(f.demand(1, window, slots))
 	receipt := fluxgate.NewReceipt([]fluxgate.Demand{short}, f.mustTake(short))
 	long := again(short)
-	window.Refill = time.Hour
+	window.Refill = 24 * time.Hour
 	long.Bands = f.bands(window, slots)
 	f.mustTake(long)
 	f.Advance(10 * time.Second)
 	if !extended(f, extender, receipt)[0] {
 		t.Error("a slot was lost before its hold")
 	}
-	f.Advance(2 * time.Minute)
+	f.Advance(2 * time.Hour)
 	if left := f.remaining(long); left != 1 {
 		t.Errorf("%d tokens are left in the window, want 1", left)
 	}
@@ -211,6 +211,21 @@ func concurrencyClockStepsBack(t testing.TB, b Backend) {
 	f.Advance(time.Minute)
 	if bands := f.peek(d).Results[0].Bands; bands[0].Remaining != 59 || bands[1].Remaining != 2 {
 		t.Errorf("%d tokens and %d slots are left a minute later, want 59 and 2", bands[0].Remaining, bands[1].Remaining)
+	}
+
+	// A slot that was renewed has the hold left, not also the time since it was given.
+	for _, back := range []time.Duration{20 * time.Second, time.Hour} {
+		d = f.slots(1)
+		receipt = fluxgate.NewReceipt([]fluxgate.Demand{d}, f.mustTake(d))
+		f.Advance(30 * time.Second)
+		extended(f, b.Store.(fluxgate.Extender), receipt)
+		f.Advance(-back)
+		f.mustReject(again(d)) // may adopt the clock
+		if !extended(f, b.Store.(fluxgate.Extender), receipt)[0] {
+			t.Errorf("a slot was lost when the clock stepped back by %v", back)
+		}
+		f.Advance(time.Minute)
+		f.mustTake(again(d))
 	}
 }
 
