@@ -85,7 +85,7 @@ func (f *jsonFields) parse(line string, e *entry) error {
 	if err := decoder.Decode(&object); err != nil || object == nil {
 		return errJSON
 	}
-	if _, err := decoder.Token(); err != io.EOF { //nolint:errorlint // the value itself
+	if _, err := decoder.Token(); err != io.EOF {
 		return errJSON
 	}
 	last := "" // the part that was set last

@@ -67,15 +67,15 @@ func (h *slotHistory) bands(k int) []fluxgate.ExactBand {
 	return [][]fluxgate.ExactBand{{slots}, {slots, large}, {tokens, slots}}[k/3%3]
 }
 
-// set is the slots of a key, and where they are.
-func (h *slotHistory) set(key string, bands []fluxgate.ExactBand) (string, *slotSet) {
+// set is the slots of a key.
+func (h *slotHistory) set(key string, bands []fluxgate.ExactBand) *slotSet {
 	if len(bands) > 1 {
 		key = holdersOf(key)
 	}
 	if h.sets[key] == nil {
 		h.sets[key] = &slotSet{until: map[fluxgate.HolderID]int64{}}
 	}
-	return key, h.sets[key]
+	return h.sets[key]
 }
 
 func (h *slotHistory) holder() (id fluxgate.HolderID) {
@@ -115,7 +115,7 @@ func (h *slotHistory) replay(got *shardRequest) {
 	admitted, slots := true, got.slots
 	statuses := make([]fluxgate.Status, len(got.demands))
 	for i, d := range got.demands {
-		_, set := h.set(got.keys[i], d.Bands)
+		set := h.set(got.keys[i], d.Bands)
 		limit := d.Bands[slotBand(d.Bands)].Limit
 		held, first := set.held(h.now)
 		if held < limit {
@@ -138,7 +138,7 @@ func (h *slotHistory) replay(got *shardRequest) {
 		if got.op != opTake || !admitted || statuses[i] != fluxgate.OK || d.Cost == 0 || d.Holder == (fluxgate.HolderID{}) {
 			continue
 		}
-		_, set := h.set(got.keys[i], d.Bands)
+		set := h.set(got.keys[i], d.Bands)
 		set.hold(d.Holder, h.now, h.now+d.Bands[slotBand(d.Bands)].Period.Microseconds())
 		h.done["held"]++
 	}
@@ -147,7 +147,7 @@ func (h *slotHistory) replay(got *shardRequest) {
 // settle releases or renews.
 func (h *slotHistory) settle(got *shardRequest, i int) {
 	t, renew := &got.takes[i], got.actual[i] == -1
-	_, set := h.set(got.keys[i], t.Bands)
+	set := h.set(got.keys[i], t.Bands)
 	set.change(h.now)
 	until, tokens := set.until[t.Holder], int64(0)
 	switch {
