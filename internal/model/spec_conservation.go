@@ -116,7 +116,8 @@ func (s *spec) checkConservation() {
 		}
 		used := whole(l.band.Capacity - says.Remaining + says.Owed)
 		// The buckets of the store and those of the fallbacks have refilled.
-		l.least.Sub(l.least, regained(&l.band.Band, 2*(final.At-l.since)))
+		refill := regained(&l.band.Band, final.At-l.since)
+		l.least.Sub(l.least, refill.Mul(refill, new(big.Rat).Add(whole(1), s.shares(l.bucket))))
 		l.least.Sub(l.least, whole(1)) // what is left is rounded down
 		if cut := s.uncharged[l.bucket][l.id]; cut != nil {
 			l.least.Sub(l.least, cut)
@@ -129,6 +130,27 @@ func (s *spec) checkConservation() {
 			s.violate(LineConservation, final.At, "bucket %s, %s: %s tokens are used in the end, at most %s were admitted, settled and lost", l.bucket, l.band.Name(), used.FloatString(0), l.most.FloatString(3))
 		}
 	}
+}
+
+// shares is the sum of the shares of a bucket that fallbacks have applied, at least 1. It is
+// more where gateways know of fewer than there are.
+func (s *spec) shares(bucket string) *big.Rat {
+	servers, fewest := map[int]int{}, map[int]int{}
+	for i := range s.facts {
+		switch f := &s.facts[i]; {
+		case f.Kind == FleetSeen:
+			servers[f.Gateway] = max(1, f.Gateways)
+		case f.Kind == FallbackTook && slices.ContainsFunc(f.Buckets, func(b BucketFact) bool { return b.Bucket == bucket }):
+			if n := fewest[f.Gateway]; n == 0 || servers[f.Gateway] < n {
+				fewest[f.Gateway] = max(1, servers[f.Gateway])
+			}
+		}
+	}
+	sum := new(big.Rat)
+	for _, n := range fewest {
+		sum.Add(sum, big.NewRat(1, int64(n)))
+	}
+	return greater(sum, whole(1))
 }
 
 func (s *spec) any(kinds ...FactKind) bool {

@@ -128,6 +128,7 @@ var variants = map[string]variant{
 	"a charge is debt":                    {"outage", LineCharge, edit(0, charges, func(f *Fact) { f.Buckets[0].Granted *= 100 })},
 	"a charge is not sent":                {"outage", LineConservation, uncharged},
 	"a refund above what was charged":     {"settle after an outage", LineCharge, edit(0, func(f *Fact) bool { return f.Kind == StoreSettled && f.Buckets[0].Fallback }, func(f *Fact) { f.Buckets[0].Returned *= 2 })},
+	"hits are counted twice":              {"hits counted in an outage", LineCharge, twice(func(f *Fact) bool { return f.Kind == StoreSettled && f.Buckets[0].Charged > 0 })},
 	"a fallback has all of the limit":     {"outage", LineShare, edit(0, kind(FallbackTook), func(f *Fact) { f.Buckets[0].Exact[0].Capacity *= 2 })},
 	"a gateway stays with its fallback":   {"outage", LineRecovery, edit(0, fromFallback, func(f *Fact) { f.Began, f.At = f.Began+5*time.Second, f.At+5*time.Second })},
 	"a fallback hands out without end":    {"outage", LineBound, endless},

@@ -66,6 +66,11 @@ func overdraft(r fluxgate.Rule) fluxgate.Rule {
 	return r
 }
 
+func counting(r fluxgate.Rule) fluxgate.Rule {
+	r.CountRefused = true
+	return r
+}
+
 func waits(r fluxgate.Rule) fluxgate.Rule {
 	r.OnLimitExceed = fluxgate.WaitForRefill
 	return r
@@ -94,6 +99,9 @@ var scenes = map[string]scene{
 		requests, {Kind: OpFault, At: time.Second, Gateway: All, Fault: NotSent, Span: time.Second}, after(5*time.Second, requests)}},
 	"settle after an outage": {gateways: 1, versions: rulesOf(strict("r", hour, plan)), ops: []Op{
 		{Kind: OpFault, Fault: NotSent, Span: time.Second}, {Kind: OpCheck, At: 500 * time.Millisecond, Caller: "a", Cost: 8, Actual: 2, Lasts: 5 * time.Second}}},
+	"hits counted in an outage": {gateways: 1, versions: rulesOf(counting(strict("r", plan))), ops: []Op{
+		{Kind: OpFault, Fault: NotSent, Span: time.Second}, {Kind: OpCheck, At: 500 * time.Millisecond, Caller: "a", Cost: 8, Lasts: 5 * time.Second},
+		{Kind: OpCheck, At: 600 * time.Millisecond, Caller: "a", Cost: 50, Actual: Never}}},
 	"slots": {gateways: 2, versions: rulesOf(strict("r", two), strict("s", two)), ops: []Op{
 		{Kind: OpCheck, Gateway: All, Caller: "a", N: 2, Span: 10 * time.Millisecond, Lasts: 4 * time.Second, Renew: true, Actual: 1}, after(100*time.Millisecond, requests), after(6*time.Second, requests)}},
 	"started in an outage": {gateways: 3, versions: rulesOf(strict("r", fluxgate.PerSecond(200))), ops: []Op{
