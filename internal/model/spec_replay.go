@@ -260,9 +260,13 @@ func (r *replay) extend(f *Fact) {
 			}
 			a.advance(f.Clock, b.Exact[j].Edges)
 			s, held := a.slots[b.Holder]
-			if all = all && held; held {
+			gone := held && s.early <= f.Clock && !f.SlotsHeld // it ended before the clock stepped back
+			if all = all && held && !gone; held {
 				renewed := newSlot(f.Clock, b.Exact[j].Period)
 				renewed.until = max(s.until, renewed.until)
+				if gone {
+					renewed.early = s.early
+				}
 				a.slots[b.Holder] = renewed
 			}
 		}
