@@ -57,23 +57,20 @@ descriptors:
   - key: trial
     rate_limit: {unit: hour, requests_per_unit: 25}
     shadow_mode: true
-  - key: metered
-    rate_limit: {unit: day, requests_per_unit: 25}
-    quota_mode: true
 `
 
 // singles are descriptors for which exact values, wildcards, keys without a value, nested
-// keys, unlimited, shadow_mode and no limit apply. # is a number below 10.
+// keys, unlimited, shadow_mode and no limit apply. # is a number below 10. quota_mode is not
+// among them: the version of envoyproxy/ratelimit that can be built here lets it pass in any
+// case, and internal/envoyratelimit compares it with the rule of today.
 var singles = []string{
 	"user=u-#", "user=u-#", "user=ada", "user=bot-#", "user=", "team=t-#", "team=other",
 	"path=/p-#", "path=/p-#,method=POST", "path=/p-#,method=GET", "path=/login",
 	"path=/login,user=u-#", "path=/login,user=root", "path=/login,user=bot-#", "path=/login,method=POST",
-	"plan=gold", "plan=free-#", "trial=#", "metered=#", "unknown=#", "user=u-#,plan=gold",
+	"plan=gold", "plan=free-#", "trial=#", "unknown=#", "user=u-#,plan=gold",
 }
 
-// The same calls with one descriptor have the same answers. Each descriptor takes the
-// same hits in every call: a call that envoyproxy/ratelimit refuses takes its hits all the
-// same, so that a later one with fewer hits would be refused only there.
+// The same calls with one descriptor have the same answers.
 func TestSingleDescriptor(t *testing.T) {
 	testenv.SkipShort(t)
 	theirs, ours := mustStart(t)
