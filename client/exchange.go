@@ -84,14 +84,14 @@ func (c *Client) post(ctx context.Context, to *url.URL, within time.Duration, bo
 // further pause is twice as long.
 const firstPause = 20 * time.Millisecond
 
-// untilNotBusy calls ask with the time that is left, and again while the server is busy
+// untilNotBusy calls try with the time that is left, and again while the server is busy
 // and the next pause ends in time.
-func untilNotBusy(ctx context.Context, within time.Duration, ask func(ctx context.Context, left time.Duration) error) error {
+func untilNotBusy(ctx context.Context, within time.Duration, try func(ctx context.Context, left time.Duration) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, errTimeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
 	for left, pause := within, firstPause; ; pause *= 2 {
-		err := ask(ctx, left)
+		err := try(ctx, left)
 		if err == nil {
 			return nil
 		}

@@ -72,7 +72,7 @@ func TestUnknownRuleSet_EnvoyLog(t *testing.T) {
 }
 
 // A rule set is refused when it is deleted, decided when it is back, and while its source
-// cannot be read missing-rule-behavior decides: nobody knows whether it exists. The default
+// cannot be read missing-rule-behavior decides: it is not known whether it exists. The default
 // rule set is never refused this way, also by its name.
 func TestUnknownRuleSet_States(t *testing.T) {
 	dir := t.TempDir()

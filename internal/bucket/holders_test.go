@@ -104,7 +104,7 @@ func TestHolders_Price(t *testing.T) {
 	if s.View(bands, start, &v); v.Levels[0] != 0 || v.Steps[0].First != 0 || v.Steps[0].Last != 0 || v.Levels[1] != 50 {
 		t.Errorf("levels %v, ends %d and %d without a holder", v.Levels[:2], v.Steps[0].First, v.Steps[0].Last)
 	}
-	s.Adopt(start - 1) // nobody has an end that moves
+	s.Adopt(start - 1) // no holder has an end that moves
 	s.View(bands, start, &v)
 	for i := range 2 {
 		v.Holder = HolderID{byte(i + 1)}

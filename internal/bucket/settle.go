@@ -51,13 +51,13 @@ func (s *State) Settle(bands []Band, booked Booking, actual, now int64) (tokens 
 	for k := range work.Slots {
 		work.Slots[k].bring(s.At, now)
 	}
-	difference := booked.Cost - actual
+	difference, released := booked.Cost-actual, false
 	tokens = difference
 	for i := range bands {
 		units := int64(0)
 		switch {
 		case bands[i].Kind == Concurrency:
-			changed = work.release(i) || changed
+			released = work.release(i) || released
 			continue
 		case bands[i].Unit == 0:
 			continue
@@ -75,8 +75,14 @@ func (s *State) Settle(bands []Band, booked Booking, actual, now int64) (tokens 
 	}
 	if changed = changed || work.changed; changed {
 		*s = work.State
+	} else if released { // what the other bands have is as it was written: see carried
+		for k := range s.Slots {
+			if s.Slots[k].Kind == Concurrency {
+				s.Slots[k] = work.Slots[k]
+			}
+		}
 	}
-	return tokens, changed
+	return tokens, changed || released
 }
 
 // settling is a state that is brought to now, and the take that is settled.

@@ -156,6 +156,7 @@ func runSession(t *testing.T, steps []sessionStep, replace ...string) {
 	environ := append(os.Environ(), "FLUXGATE_ADMIN=http://"+admin, "PATH="+folder+":"+os.Getenv("PATH"), "GOBIN="+folder+"/bin")
 	address := strings.NewReplacer(append(replace,
 		"go build -o fluxgate ./cmd/fluxgate", "true", // done already
+		"git clone https://github.com/fluxgate/fluxgate", "ln -s "+root+" clone", "cd fluxgate", "cd clone",
 		"examples/rules.yaml", root+"/examples/rules.yaml",
 		"examples/ratelimit.yaml", root+"/examples/ratelimit.yaml",
 		"examples/envoy-rules.yaml", root+"/examples/envoy-rules.yaml",

@@ -83,7 +83,7 @@ func (r *replay) settle(f *Fact) {
 		set := r.set(b)
 		rest := r.rest(f, b)
 		least, most := r.tokens(b, 0, abs(rest)), r.tokens(b, 0, abs(rest))
-		changed, views := false, map[uint32]*account{}
+		changed, released, views := false, false, map[uint32]*account{}
 		for j := range b.Exact {
 			e := &b.Exact[j]
 			a := set.accounts[accountOf(e)]
@@ -98,7 +98,7 @@ func (r *replay) settle(f *Fact) {
 			a.advance(f.Clock, e.Edges)
 			if a.kind() == fluxgate.Concurrency {
 				_, held := a.slots[b.Holder]
-				changed = changed || held
+				released = released || held
 				delete(a.slots, b.Holder)
 			} else {
 				from, to := new(big.Rat), r.tokens(b, j, abs(rest))
@@ -115,12 +115,14 @@ func (r *replay) settle(f *Fact) {
 			}
 			views[accountOf(e)] = a
 		}
-		if !changed {
-			continue // nothing was written
-		}
 		for id, a := range views {
-			r.wrote(set, id, set.accounts[id], a, f)
-			set.accounts[id] = a
+			if changed || released && a.kind() == fluxgate.Concurrency {
+				r.wrote(set, id, set.accounts[id], a, f)
+				set.accounts[id] = a
+			}
+		}
+		if !changed {
+			continue // nothing else was written
 		}
 		set.written(f.Clock)
 		set.adopt(f.Clock)

@@ -26,7 +26,7 @@ type Config struct {
 	// file that is written in place is incomplete for a moment. 0 means 50ms.
 	Settle time.Duration
 	// Within is a folder that the files must be in, also behind symbolic links. Set it if
-	// whoever writes the files must not read others. Empty means no bound.
+	// those who write the files must not read others. Empty means no bound.
 	Within string
 	// MaxFiles bounds how many files a folder may have. 0 means 10,000.
 	MaxFiles int
