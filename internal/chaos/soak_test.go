@@ -19,7 +19,7 @@ func TestSoak(t *testing.T) {
 	testenv.SkipShort(t)
 	soak := Soak{Seed: *soakSeed, Duration: *soakFor, FaultFor: 3 * time.Second}
 	if *soakFor == 0 {
-		soak = Soak{Seed: *soakSeed, Duration: 2 * time.Second, FaultFor: 300 * time.Millisecond, WarmUp: 4}
+		soak = Soak{Seed: *soakSeed, Duration: 2 * time.Second, FaultFor: 300 * time.Millisecond, WarmUp: 8}
 	}
 	if soak.Seed == 0 {
 		soak.Seed = uint64(time.Now().UnixNano())
