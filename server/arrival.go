@@ -119,7 +119,10 @@ type incoming interface {
 func (a *arrival) receive(ctx context.Context, into any, most int, single bool) error {
 	late := time.AfterFunc(maxArrival, func() { a.end(errLate) })
 	defer late.Stop()
-	stream := grpc.ServerTransportStreamFromContext(ctx).(incoming)
+	stream, ok := grpc.ServerTransportStreamFromContext(ctx).(incoming)
+	if !ok { // an error that tests find, and not the end of the process
+		return status.Error(codes.Internal, "this version of gRPC has another transport")
+	}
 	message, err := a.read(stream, most)
 	defer message.Free()
 	if err == nil && single {

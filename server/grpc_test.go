@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -513,5 +514,30 @@ func TestGRPC_Watchers(t *testing.T) {
 		if got["OK"] != 4 || got["ResourceExhausted"] != 96 {
 			t.Errorf("100 streams: %v", got)
 		}
+	}
+}
+
+// Many calls at once are answered: the bound of messages that arrive is far above them.
+func TestGRPC_ManyCallsAtOnce(t *testing.T) {
+	r := startEnvoy(t, 1_000_000)
+	var calls sync.WaitGroup
+	var failed atomic.Int64
+	begin := make(chan struct{})
+	for range 3 {
+		conn := dialGRPC(t, r.Addr("grpc"))
+		for i := range 900 {
+			calls.Go(func() {
+				<-begin
+				if _, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), fromAddress(fmt.Sprintf("10.0.0.%d", i%250))); err != nil {
+					failed.Add(1)
+					t.Log(err)
+				}
+			})
+		}
+	}
+	close(begin)
+	calls.Wait()
+	if n := failed.Load(); n > 0 {
+		t.Errorf("%d of 2,700 calls failed", n)
 	}
 }
