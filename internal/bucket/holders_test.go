@@ -151,3 +151,30 @@ func TestHolders_Price(t *testing.T) {
 		t.Errorf("%d slots until %d and %d", v.Levels[0], v.Steps[0].First, v.Steps[0].Last)
 	}
 }
+
+// A settlement that only releases a slot leaves the other bands as they were written, as Redis
+// does: under other numbers, what is left of them depends on when they were.
+func TestSettle_ReleasesAlone(t *testing.T) {
+	slots, err := NewConcurrency(9, 2, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := NewBand(1, 10, 10, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const start = 1_000_000_000
+	bands := []Band{tokens, slots}
+	var s State
+	v := View{Holder: HolderID{1}}
+	s.View(bands, start, &v)
+	v.Take(bands, 3)
+	s.Store(bands, &v)
+	used := s.Slots[0].Used
+	if _, changed := s.Settle(bands, Booking{Cost: 3, At: start, Holder: HolderID{1}}, 3, start+100_000); !changed || s.At != start || s.Slots[0].Used != used {
+		t.Errorf("changed %t, written at %d with %d used, want %d and %d", changed, s.At, s.Slots[0].Used, start, used)
+	}
+	if s.View(bands, start+100_000, &v); v.Levels[1] != 0 {
+		t.Errorf("%d slots are held", v.Levels[1])
+	}
+}
