@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"net"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
@@ -29,11 +31,16 @@ const (
 	maxSmall = 4 << 10
 	// maxArrival bounds how long a message may take to arrive.
 	maxArrival = 5 * time.Second
-	// window is how much a client may send before it is read, and windowHeld how much memory
-	// that may take: gRPC holds a frame of little more than 4 KiB in 16 KiB.
-	window, windowHeld = 65_535, 256 << 10
+	// window is how much of a call a client may send before it is read, and readAhead how
+	// much of all its calls gRPC reads at a time.
+	window, readAhead = 65_535, 32 << 10
+	// overhead is how much memory a byte may take that is not read: gRPC holds a frame of
+	// little more than 4 KiB in 16 KiB.
+	overhead = 4
 	// maxUnread bounds the memory of all messages that arrive at the same time.
 	maxUnread = 64 << 20
+	// slowRead is how much later a client is read if one of its calls held too much.
+	slowRead = 10 * time.Millisecond
 	// piece is how much of a message is read at a time.
 	piece = 4 << 10
 )
@@ -53,59 +60,122 @@ type arrivals struct {
 }
 
 type arrival struct {
+	from   *client
+	end    context.CancelCauseFunc // ends the call
+	began  int                     // what the client had sent when the call began
+	held   int                     // bytes, without those that are not read
+	places [2]*list.Element        // in all calls and in those of the client; nil once it has left
+}
+
+// client is the connection of a client. Which call the bytes belong to is not known, so they
+// count for as long as a call waits that was there when they came.
+type client struct {
+	net.Conn
 	all   *arrivals
-	end   context.CancelCauseFunc // ends the call
-	held  int                     // bytes
-	place *list.Element           // nil once it has left
+	sent  int       // bytes
+	held  int       // bytes, of calls that are not read
+	slow  bool      // a call of it held too much
+	calls list.List // of *arrival, the oldest first
 }
 
-type arrivalKey struct{}
-
-// endable makes it possible to end a call that waits for its message.
-func endable(ctx context.Context, _ *tap.Info) (context.Context, error) {
-	ctx, end := context.WithCancelCause(ctx)
-	return context.WithValue(ctx, arrivalKey{}, end), nil
-}
-
-// begin adds a call that waits for a message. It must leave.
-func (all *arrivals) begin(ctx context.Context) *arrival {
-	a := &arrival{all: all, end: ctx.Value(arrivalKey{}).(context.CancelCauseFunc)}
-	all.mu.Lock()
-	a.place = all.calls.PushBack(a)
-	all.mu.Unlock()
-	a.hold(windowHeld)
-	return a
-}
-
-// hold adds to the memory of a call, and ends the oldest ones if it is too much.
-func (a *arrival) hold(bytes int) {
-	all := a.all
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if a.place == nil {
-		return // it has ended
+// Read implements [net.Conn].
+func (c *client) Read(into []byte) (int, error) {
+	n, err := c.Conn.Read(into)
+	c.all.mu.Lock()
+	defer c.all.mu.Unlock()
+	if c.slow { // what ended calls held is not free at once
+		c.slow = false
+		c.all.mu.Unlock()
+		time.Sleep(slowRead)
+		c.all.mu.Lock()
 	}
-	a.held += bytes
-	all.held += bytes
-	for all.held > maxUnread {
+	c.sent += n
+	c.count()
+	c.all.bound()
+	return n, err
+}
+
+// RemoteAddr implements [net.Conn]. It leads from a call to its connection.
+func (c *client) RemoteAddr() net.Addr { return clientAddr{c.Conn.RemoteAddr(), c} }
+
+type clientAddr struct {
+	net.Addr
+	client *client
+}
+
+// count counts what the calls of the client hold that are not read.
+func (c *client) count() {
+	held := 0
+	if oldest := c.calls.Front(); oldest != nil {
+		held = overhead * min(c.sent-oldest.Value.(*arrival).began, c.calls.Len()*window)
+	}
+	c.all.held += held - c.held
+	c.held = held
+}
+
+// bound ends the oldest calls while all hold too much.
+func (all *arrivals) bound() {
+	for all.held > maxUnread && all.calls.Len() > 0 {
 		oldest := all.calls.Front().Value.(*arrival)
 		oldest.end(errCrowded)
+		oldest.from.slow = true
 		oldest.remove()
 	}
 }
 
+type arrivalKey struct{}
+
+// endable makes it possible to end a call that waits for its message. gRPC calls it for the
+// headers of the call, and may have read up to readAhead bytes after them.
+func endable(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	caller, _ := peer.FromContext(ctx)
+	from := caller.Addr.(clientAddr).client
+	ctx, end := context.WithCancelCause(ctx)
+	from.all.mu.Lock()
+	defer from.all.mu.Unlock()
+	return context.WithValue(ctx, arrivalKey{}, &arrival{from: from, end: end, began: from.sent - readAhead}), nil
+}
+
+// arrive adds a call that waits for a message. It must leave.
+func arrive(ctx context.Context) *arrival {
+	a := ctx.Value(arrivalKey{}).(*arrival)
+	all := a.from.all
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	a.places = [2]*list.Element{all.calls.PushBack(a), a.from.calls.PushBack(a)}
+	a.from.count()
+	all.bound()
+	return a
+}
+
+// hold adds to the memory of a call.
+func (a *arrival) hold(bytes int) {
+	all := a.from.all
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if a.places[0] != nil { // otherwise it has ended
+		a.held += bytes
+		all.held += bytes
+		all.bound()
+	}
+}
+
 func (a *arrival) leave() {
-	a.all.mu.Lock()
-	defer a.all.mu.Unlock()
+	a.from.all.mu.Lock()
+	defer a.from.all.mu.Unlock()
 	a.remove()
 }
 
 func (a *arrival) remove() {
-	if a.place != nil {
-		a.all.calls.Remove(a.place)
-		a.all.held -= a.held
-		a.place = nil
+	if a.places[0] == nil {
+		return
 	}
+	a.from.all.calls.Remove(a.places[0])
+	a.from.calls.Remove(a.places[1])
+	a.places = [2]*list.Element{}
+	a.from.all.held -= a.held
+	a.held = 0
+	a.from.count()
 }
 
 // incoming is the transport's stream of a call. gRPC reads messages by the same methods.
@@ -185,23 +255,29 @@ func tooLong(most int) error {
 	return status.Errorf(codes.ResourceExhausted, "the message has more than %d bytes", most)
 }
 
+// readPieces reads so many bytes. Memory is taken as they come, not as they are announced.
 func (a *arrival) readPieces(stream incoming, length int) (mem.BufferSlice, error) {
 	if length <= piece {
 		return stream.Read(length)
 	}
-	a.hold(length)
+	var message mem.BufferSlice
 	pool := mem.DefaultBufferPool()
-	whole := pool.Get(length)
-	for n := 0; n < length; {
-		part, err := stream.Read(min(piece, length-n))
-		if err != nil {
-			pool.Put(whole)
-			return nil, err
+	for length > 0 {
+		a.hold(2 * readAhead) // once more to be decoded
+		buffer := pool.Get(min(readAhead, length))
+		length -= len(*buffer)
+		message = append(message, mem.NewBuffer(buffer, pool))
+		for n := 0; n < len(*buffer); {
+			part, err := stream.Read(min(piece, len(*buffer)-n))
+			if err != nil {
+				message.Free()
+				return nil, err
+			}
+			n += part.CopyTo((*buffer)[n:])
+			part.Free()
 		}
-		n += part.CopyTo((*whole)[n:])
-		part.Free()
 	}
-	return mem.BufferSlice{mem.NewBuffer(whole, pool)}, nil
+	return message, nil
 }
 
 // RegisterService implements [grpc.ServiceRegistrar]: callers of the methods are admitted
@@ -221,7 +297,7 @@ func (g *grpcServer) handle(method string, next grpc.MethodHandler) grpc.MethodH
 		most = maxMessage
 	}
 	return func(service any, ctx context.Context, _ func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-		a := g.arrivals.begin(ctx)
+		a := arrive(ctx)
 		defer a.leave() // also if it is not read
 		admitted, err := g.app.admit(ctx, method)
 		if err != nil { // it is counted as others are
@@ -236,25 +312,24 @@ func (g *grpcServer) handle(method string, next grpc.MethodHandler) grpc.MethodH
 
 // whenStreamed admits the caller of a stream.
 func (g *grpcServer) whenStreamed(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	a := g.arrivals.begin(stream.Context())
+	a := arrive(stream.Context())
 	_, err := g.app.admit(stream.Context(), info.FullMethod)
 	a.leave()
 	if err != nil {
 		return err
 	}
-	return next(service, &boundedStream{stream, g, !info.IsClientStream})
+	return next(service, &boundedStream{stream, !info.IsClientStream})
 }
 
 // boundedStream is a stream whose messages arrive in time.
 type boundedStream struct {
 	grpc.ServerStream
-	server *grpcServer
 	single bool // the client sends one message
 }
 
 // RecvMsg implements [grpc.ServerStream].
 func (s *boundedStream) RecvMsg(into any) error {
-	a := s.server.arrivals.begin(s.Context())
+	a := arrive(s.Context())
 	defer a.leave()
 	return a.receive(s.Context(), into, maxSmall, s.single)
 }

@@ -70,7 +70,7 @@ func (a *App) listenGRPC(ctx context.Context) error {
 	if a.config.Envoy.Reflection {
 		reflection.Register(g)
 	}
-	a.serve(&listener{name: "grpc", net: closeOverLimit{accepting}, server: g}, g.serve)
+	a.serve(&listener{name: "grpc", net: grpcListener{accepting, &g.arrivals}, server: g}, g.serve)
 	return nil
 }
 
@@ -93,7 +93,7 @@ func (g *grpcServer) options() []grpc.ServerOption {
 			Time: time.Minute, Timeout: 10 * time.Second,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-		grpc.InTapHandle(endable),
+		grpc.InTapHandle(endable), grpc.ReadBufferSize(readAhead),
 		grpc.ChainUnaryInterceptor(g.count, a.metrics.Call, a.tracing.Call),
 		grpc.ChainStreamInterceptor(g.whenStreamed),
 	}
@@ -194,18 +194,21 @@ func (a *App) waitForStart(ctx context.Context) error {
 	}
 }
 
-// closeOverLimit closes connections over the limit: gRPC has no answer to them.
-type closeOverLimit struct{ *limitListener }
+// grpcListener closes connections over the limit: gRPC has no answer to them.
+type grpcListener struct {
+	*limitListener
+	arrivals *arrivals
+}
 
 // Accept implements [net.Listener].
-func (l closeOverLimit) Accept() (net.Conn, error) {
+func (l grpcListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.limitListener.Accept()
 		if err != nil {
 			return nil, err
 		}
 		if limited, ok := conn.(*limitedConn); !ok || !limited.overLimit {
-			return conn, nil
+			return &client{Conn: conn, all: l.arrivals}, nil
 		}
 		_ = conn.Close()
 	}
