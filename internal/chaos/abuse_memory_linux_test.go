@@ -28,7 +28,7 @@ const (
 	// maxPeak is the most resident memory of an attacked server in MiB, of 512 that it may use.
 	maxPeak = 400
 	// attackTime bounds an attack.
-	attackTime = 8 * time.Second
+	attackTime = 5 * time.Second
 
 	envoyMethod = pb.RateLimitService_ShouldRateLimit_FullMethodName
 )

@@ -82,7 +82,7 @@ func TestConformance_LeaseStandalone(t *testing.T) {
 	leaseConformance(t, testenv.SharedStandalone(t).URI())
 }
 
-func TestConformance_LeaseSentinel(t *testing.T) {
+func TestConformance_LeaseSentinel_NoRace(t *testing.T) {
 	leaseConformance(t, testenv.SharedSentinel(t).URI())
 }
 
@@ -94,7 +94,8 @@ func TestConformance_Standalone(t *testing.T) {
 	conformance(t, testenv.SharedStandalone(t).URI())
 }
 
-func TestConformance_Sentinel(t *testing.T) {
+// The race detector sees the same code with one Redis.
+func TestConformance_Sentinel_NoRace(t *testing.T) {
 	conformance(t, testenv.SharedSentinel(t).URI())
 }
 
