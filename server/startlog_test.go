@@ -198,3 +198,30 @@ func (r *running) crowd(t *testing.T) {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 }
+
+// A freeze of a second is said, also if a single caller asks.
+func TestLog_ShortFreeze(t *testing.T) {
+	redis := testenv.StartStandalone(t, testenv.Config{})
+	for _, leases := range []string{"off", "auto"} {
+		t.Run(leases, func(t *testing.T) {
+			r, log := startLogged(t, "redis.uri=redis://"+redis.Addr(), "redis.leases="+leases, "rules.file="+rulesFile(t, 1_000_000), "reload.strategy=POLLING")
+			ask := func(d time.Duration) {
+				for end := time.Now().Add(d); time.Now().Before(end); {
+					r.check(t, "ada")
+				}
+			}
+			ask(300 * time.Millisecond)
+			if err := redis.Freeze(); err != nil {
+				t.Fatal(err)
+			}
+			ask(time.Second)
+			if err := redis.Thaw(); err != nil {
+				t.Fatal(err)
+			}
+			testenv.Eventually(t, "the freeze is logged", func() bool {
+				r.check(t, "ada")
+				return len(log.Lines("Redis fails decisions"))+len(log.Lines("Redis does not answer")) > 0
+			})
+		})
+	}
+}

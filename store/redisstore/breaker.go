@@ -254,11 +254,11 @@ func (l *nodeQueue) close(life context.Context, client *redis.Client, log bool) 
 			return
 		}
 	}
+	l.recent.forget() // before decisions succeed
 	l.mu.Lock()
 	l.breaker = breaker{closedAt: time.Now()}
 	l.connected = false // on a slow network more connections are needed
 	l.mu.Unlock()
-	l.recent.forget()
 	if log {
 		l.store.log.Info("Redis answers again", "node", l.address(), "after", sinceText(since))
 	}

@@ -33,6 +33,7 @@ type recentDecisions struct {
 	cause    error     // of the last failure
 	logged   bool      // the begin of the state was
 	loggedAt time.Time
+	unlogged bool // a failure was not logged
 	lines    *logthrottle.Throttle
 }
 
@@ -45,7 +46,7 @@ type decisionCounts struct {
 
 // decisionEvent is what to log about a decision.
 type decisionEvent struct {
-	log        bool // the failure
+	failed     error // to be logged
 	suppressed int
 	ended      time.Duration // how long the state lasted that has ended
 }
@@ -53,12 +54,12 @@ type decisionEvent struct {
 // count counts a decision of a node and logs what must be.
 func (l *nodeQueue) count(asked time.Time, err error, isReply bool) {
 	e := l.recent.add(asked, time.Now(), err, isReply)
-	if !e.log && e.ended == 0 || l.store.work.Context().Err() != nil {
+	if e.failed == nil && e.ended == 0 || l.store.work.Context().Err() != nil {
 		return
 	}
-	if e.log {
+	if e.failed != nil {
 		l.store.log.Warn("Redis fails decisions: requests are counted in this process (onFailure local), pass (open) or are refused (closed)",
-			"node", l.address(), "error", err, "suppressed", e.suppressed)
+			"node", l.address(), "error", e.failed, "suppressed", e.suppressed)
 		return
 	}
 	l.store.log.Info("Redis decides again", "node", l.address(), "after", e.ended.Round(time.Millisecond).String())
@@ -67,7 +68,7 @@ func (l *nodeQueue) count(asked time.Time, err error, isReply bool) {
 // add counts a decision that was asked for at a time, or half a window ago if it
 // took longer, and ended now. A failure is logged once for each state: at once if
 // it cannot open the breaker, which has its own log lines, otherwise if the state
-// lasts.
+// lasts, or with the next success.
 func (r *recentDecisions) add(asked, now time.Time, err error, isReply bool) (e decisionEvent) {
 	if earliest := now.Add(-recentWindow / 2); asked.Before(earliest) {
 		asked = earliest
@@ -87,6 +88,9 @@ func (r *recentDecisions) add(asked, now time.Time, err error, isReply bool) (e 
 			}
 			r.since, r.logged = time.Time{}, false
 		}
+		if r.unlogged {
+			r.log(&e, now)
+		}
 		return e
 	}
 	if s.failed++; s.failed == 1 {
@@ -98,16 +102,26 @@ func (r *recentDecisions) add(asked, now time.Time, err error, isReply bool) (e 
 			r.since, r.logged = all.since, !r.loggedAt.Before(all.since)
 		}
 	}
-	if r.logged || errors.Is(err, fluxgate.ErrNotSent) || !isReply && (r.since.IsZero() || now.Sub(r.since) <= soon) {
-		return e
+	switch {
+	case r.logged || errors.Is(err, fluxgate.ErrNotSent):
+	case !isReply && (r.since.IsZero() || now.Sub(r.since) <= soon):
+		r.unlogged = true
+	default:
+		r.log(&e, now)
 	}
+	return e
+}
+
+// log adds the last failure to what is to be logged, unless another one just was.
+func (r *recentDecisions) log(e *decisionEvent, now time.Time) {
 	if r.lines == nil {
 		r.lines = logthrottle.New(failureLines)
 	}
-	if e.log, e.suppressed = r.lines.Allow(now); e.log {
+	r.unlogged = false
+	if ok, suppressed := r.lines.Allow(now); ok {
+		e.failed, e.suppressed = r.cause, suppressed
 		r.loggedAt, r.logged = now, !r.since.IsZero()
 	}
-	return e
 }
 
 // forget drops the counts: an outage is over.
@@ -115,7 +129,7 @@ func (r *recentDecisions) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.slots[:])
-	r.since, r.logged, r.cause = time.Time{}, false, nil
+	r.since, r.logged, r.unlogged, r.cause = time.Time{}, false, false, nil
 }
 
 // sum returns the counts of the window that ends now, with the first failure of

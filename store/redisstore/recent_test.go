@@ -101,7 +101,7 @@ func TestRecent_Logged(t *testing.T) {
 			var logged []int
 			for i := range 200 {
 				now := start.Add(time.Duration(i) * 100 * time.Millisecond)
-				if e := r.add(now, now, c.err, c.isReply); e.log {
+				if e := r.add(now, now, c.err, c.isReply); e.failed != nil {
 					logged = append(logged, i)
 				}
 			}
@@ -127,7 +127,7 @@ func TestRecent_Logged(t *testing.T) {
 			if e.ended > 0 {
 				t.Fatal("one of a hundred is a state that ends")
 			}
-			if e.log {
+			if e.failed != nil {
 				lines++
 			}
 		}
