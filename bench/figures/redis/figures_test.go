@@ -68,8 +68,8 @@ func TestFigures(t *testing.T) {
 
 	day := fluxgate.PerDay(1_000)
 	hour, slow := fluxgate.PerHour(500), fluxgate.Band{Capacity: 100, RefillTokens: 1, Refill: time.Minute}
-	report.AtMost("redis-bytes-per-bucket-1-band", redisload.BytesPerBucket(t, day), 180, " B")
-	report.AtMost("redis-bytes-per-bucket-3-bands", redisload.BytesPerBucket(t, day, hour, slow), 215, " B")
+	report.AtMost("redis-bytes-per-bucket-1-band", redisload.BytesPerBucket(t, day), 200, " B")
+	report.AtMost("redis-bytes-per-bucket-3-bands", redisload.BytesPerBucket(t, day, hour, slow), 250, " B")
 	longest, err := longestCall(t)
 	if err != nil {
 		report.Failed("redis-256-keys-hold-the-server", err)

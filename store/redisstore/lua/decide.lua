@@ -257,7 +257,10 @@ local function open(k, list)
     end
     states[k] = state
   end
-  if list.mixed or not state.records and not fits_list(state, list) then need_kinds().with_records(k, state) end
+  if state.list ~= list then -- the last list that it was opened for
+    if list.mixed or not state.records and not fits_list(state, list) then need_kinds().with_records(k, state) end
+    state.list = list
+  end
   return state
 end
 
