@@ -55,8 +55,7 @@ type Band struct {
 	ID uint32
 	// Capacity is the most tokens the bucket holds.
 	Capacity int64
-	// Tick is the length of a clock tick in microseconds: 1, 1,000 or
-	// 1,000,000.
+	// Tick is the length of a clock tick in microseconds: one of [Ticks].
 	Tick int64
 	// Unit is how many units make one token.
 	Unit int64
@@ -76,6 +75,20 @@ type Band struct {
 	Edges [3]int64
 	// CountsRefused makes a quota count all hits: see [Band.CountRefused].
 	CountsRefused bool
+}
+
+// Ticks are the lengths of a clock tick, in microseconds by their power of 1,000.
+var Ticks = [...]int64{1, 1_000, 1_000_000}
+
+// TickPower is the power of 1,000 that the band's tick has in microseconds.
+func (b *Band) TickPower() uint8 {
+	switch b.Tick {
+	case Ticks[2]:
+		return 2
+	case Ticks[1]:
+		return 1
+	}
+	return 0
 }
 
 // NewBand converts a band to exact integers, or returns why that is impossible.
@@ -98,7 +111,7 @@ func NewBand(id uint32, capacity, tokens int64, refill time.Duration) (Band, err
 		return Band{}, fmt.Errorf("period must be whole microseconds, not %s", period.Format(refill))
 	}
 	micros := refill.Microseconds()
-	for _, tick := range [...]int64{1, 1_000, 1_000_000} {
+	for _, tick := range Ticks {
 		if micros%tick != 0 || tick > 1 && tokens > micros/tick {
 			break
 		}

@@ -21,7 +21,7 @@ func conforms(b Band, events []event) bool {
 	slices.SortFunc(events, func(x, y event) int { return cmp.Compare(x.due, y.due) })
 	var used, at int64
 	for _, e := range events {
-		used = (&Slot{Used: used, Rate: b.Rate, Tick: b.Tick}).level(at, e.due)
+		used = (&Slot{Used: used, Rate: b.Rate, Tick: b.TickPower()}).level(at, e.due)
 		at = e.due
 		if used += e.tokens * b.Unit; used > b.Limit {
 			return false
@@ -58,7 +58,7 @@ func play(r *rand.Rand, giveBack withdraw, overdrafts bool) (conforming bool, re
 		panic(err)
 	}
 	if r.IntN(2) == 0 { // more than a tick's worth, less than a token's
-		b.Unit, b.Rate, b.Tick = 1+r.Int64N(7), 1+r.Int64N(7), 1+r.Int64N(3)
+		b.Unit, b.Rate, b.Tick = 1+r.Int64N(7), 1+r.Int64N(7), Ticks[r.IntN(2)]
 		b.Limit = b.Capacity * b.Unit
 		b.Max = 1000 * b.Limit
 	}

@@ -5,7 +5,7 @@ import "math/bits"
 // level is what is used of a token bucket's slot that was written at a moment: less what
 // has come back since. A clock that has stepped back counts as no time passed.
 func (s *Slot) level(at, now int64) int64 {
-	return max(0, s.Used-regain(s.Rate, ticks(s.Tick, at, now)))
+	return max(0, s.Used-regain(s.Rate, ticks(Ticks[s.Tick], at, now)))
 }
 
 // regain is what comes back in so many ticks, in units, up to MaxUnits, which

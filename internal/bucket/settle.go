@@ -122,7 +122,7 @@ func (w *settling) refund(i int, tokens int64) int64 {
 		// either: see [Band.carried].
 		most, last := scaled(b.units(w.booked.Cost), other.Limit, b.Limit, false), w.At+w.Hold
 		left := scaled(b.units(w.booked.Cost)-regain(b.Rate, ticks(b.Tick, due, split)), other.Limit, b.Limit, false)
-		left = min(left+regain(other.Rate, ticks(other.Tick, due, split)), most)
+		left = min(left+regain(other.Rate, ticks(Ticks[other.Tick], due, split)), most)
 		w.changed = other.giveBack(left, scaled(b.units(tokens), other.Limit, b.Limit, false), due, last) > 0 || w.changed
 	}
 	return mine.giveBack(b.units(w.booked.Cost), b.units(tokens), due, w.At+w.Hold)
@@ -131,7 +131,7 @@ func (w *settling) refund(i int, tokens int64) int64 {
 // giveBack gives units back, at most those of a cost that was due at a moment, less what
 // has come back until another moment. It returns how many.
 func (s *Slot) giveBack(cost, units, due, last int64) int64 {
-	back := max(0, min(units, cost-regain(s.Rate, ticks(s.Tick, due, last)), s.Used))
+	back := max(0, min(units, cost-regain(s.Rate, ticks(Ticks[s.Tick], due, last)), s.Used))
 	s.Used -= back
 	return back
 }

@@ -93,7 +93,7 @@ func TestSettle_TwoVersions(t *testing.T) {
 			s.Hold = c.hold
 			// Slots of another band, and of the same id that counts otherwise, stay as they are.
 			other := numbered(10, 4, 100)
-			s.Slots = append(s.Slots, Slot{ID: 2, Used: 70, Limit: other.Limit, Rate: other.Rate, Tick: 1},
+			s.Slots = append(s.Slots, Slot{ID: 2, Used: 70, Limit: other.Limit, Rate: other.Rate},
 				Slot{ID: 1, Kind: Quota, Used: 5, Limit: 10, Since: 1010, Steps: &Steps{End: 5000}})
 			before := used(&s)
 			tokens, changed := s.Settle([]Band{c.band}, c.booked, c.actual, 1012)

@@ -11,6 +11,9 @@ type Slot struct {
 	// ID and Kind are the band's.
 	ID   uint32
 	Kind Kind
+	// Tick is the power of 1,000 that the tick of the token bucket that wrote it has in
+	// microseconds.
+	Tick uint8
 	// Shared marks the level of a shared store in the memory of a gateway. The gateway
 	// continues with its share of the limit, so it carries over in proportion for every kind.
 	Shared bool
@@ -19,8 +22,8 @@ type Slot struct {
 	// Limit is the limit of the band that wrote it. For a quota it is the largest in its
 	// period: what is used beyond it is debt.
 	Limit int64
-	// Rate and Tick are those of the token bucket that wrote it.
-	Rate, Tick int64
+	// Rate is that of the token bucket that wrote it.
+	Rate int64
 	// Since is, of a slot that is kept, when a take first did not ask for it, else 0.
 	Since int64
 	// Steps is the rest of the state of other kinds than token buckets.
@@ -145,7 +148,7 @@ func (s *Slot) isOf(b *Band) bool {
 	case s.Kind == Window:
 		return s.Steps.Length == b.SlotLength()
 	}
-	return s.Kind != TokenBucket || s.Limit == b.Limit && s.Rate == b.Rate && s.Tick == b.Tick
+	return s.Kind != TokenBucket || s.Limit == b.Limit && s.Rate == b.Rate && s.Tick == b.TickPower()
 }
 
 // slot is what is stored of band i.
@@ -153,7 +156,7 @@ func (v *View) slot(bands []Band, i int) Slot {
 	b := &bands[i]
 	slot := Slot{ID: b.ID, Used: v.Levels[i], Limit: b.Limit, Kind: b.Kind}
 	if b.Kind == TokenBucket {
-		slot.Rate, slot.Tick = b.Rate, b.Tick
+		slot.Rate, slot.Tick = b.Rate, b.TickPower()
 		return slot
 	}
 	steps := v.Steps[i]
@@ -312,7 +315,8 @@ func (s *Slot) emptyAt(at int64) int64 {
 		_, _, empty = s.Steps.Holders.held(at)
 	case s.Used <= 0:
 	case s.Kind == TokenBucket:
-		empty = (at/s.Tick + ceilDiv(s.Used, s.Rate)) * s.Tick
+		tick := Ticks[s.Tick]
+		empty = (at/tick + ceilDiv(s.Used, s.Rate)) * tick
 	case s.Kind == Window:
 		empty = s.Steps.leavesLast()
 	case s.Used > s.Limit: // the next period may be any of its kind

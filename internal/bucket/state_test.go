@@ -57,7 +57,7 @@ func TestFind_Continues(t *testing.T) {
 	renamed.ID = 9
 	other := current
 	other.ID = 2
-	kept := State{At: 1010, Slots: append(slices.Clone(s.Slots), Slot{ID: 1, Used: 1, Limit: 1, Rate: 1, Tick: 1, Since: 1010})}
+	kept := State{At: 1010, Slots: append(slices.Clone(s.Slots), Slot{ID: 1, Used: 1, Limit: 1, Rate: 1, Since: 1010})}
 	for _, c := range []struct {
 		name  string
 		bands []Band
@@ -152,7 +152,7 @@ func TestStore_DebitsOtherVersion(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s, _, current := twoVersions(t)
 			s.Slots[0].Used, s.Slots[1].Used = 5, c.before
-			s.Slots = append(s.Slots, Slot{ID: 2, Used: 7, Limit: 100, Rate: 1, Tick: 1, Since: 1010}, Slot{ID: 3, Kind: Quota, Used: 8, Limit: 10, Since: 1010, Steps: &Steps{End: 5000}})
+			s.Slots = append(s.Slots, Slot{ID: 2, Used: 7, Limit: 100, Rate: 1, Since: 1010}, Slot{ID: 3, Kind: Quota, Used: 8, Limit: 10, Since: 1010, Steps: &Steps{End: 5000}})
 			take(&s, current, c.cost, 1010)
 			if got, want := used(&s), []int64{5 + 11*c.cost, c.want, 7, 8}; !slices.Equal(got, want) {
 				t.Errorf("used %v, want %v", got, want)
@@ -160,7 +160,7 @@ func TestStore_DebitsOtherVersion(t *testing.T) {
 		})
 	}
 	fine := numbered(1, 1, 100)
-	s := State{At: start, Slots: []Slot{{ID: 1, Used: 5, Limit: 100, Rate: 2, Tick: 1}}}
+	s := State{At: start, Slots: []Slot{{ID: 1, Used: 5, Limit: 100, Rate: 2}}}
 	take(&s, fine, 1, start)
 	if got := used(&s); !slices.Equal(got, []int64{6, 6}) {
 		t.Errorf("used %v after a single unit, want 6 of both", got)
@@ -169,7 +169,7 @@ func TestStore_DebitsOtherVersion(t *testing.T) {
 
 // A gateway's own level replaces that of the shared store.
 func TestStore_ReplacesShared(t *testing.T) {
-	s := State{At: start, Slots: []Slot{{ID: 1, Used: 50, Limit: 100, Rate: 4, Tick: 1, Shared: true}}}
+	s := State{At: start, Slots: []Slot{{ID: 1, Used: 50, Limit: 100, Rate: 4, Shared: true}}}
 	share := numbered(5, 2, 50)
 	take(&s, share, 1, start)
 	if len(s.Slots) != 1 || s.Slots[0].Used != 25+5 || s.Slots[0].Shared {

@@ -113,7 +113,7 @@ func TestView_OtherKind(t *testing.T) {
 			}
 		})
 	}
-	invalid := State{At: start, Slots: []Slot{{ID: 1, Used: 3, Rate: 1, Tick: 1}}}
+	invalid := State{At: start, Slots: []Slot{{ID: 1, Used: 3, Rate: 1}}}
 	if got, _, _ := levelAt(&invalid, fast, start); got != fast.Limit {
 		t.Errorf("%d units of a slot without a limit, want all %d", got, fast.Limit)
 	}

@@ -29,7 +29,7 @@ func populate(t testing.TB, s *Store, server *testenv.Server, n int, d fluxgate.
 	defer conn.Close()
 	state := bucket.State{At: time.Now().UnixMicro()}
 	for _, b := range d.Bands {
-		state.Slots = append(state.Slots, bucket.Slot{ID: b.ID, Used: b.Limit, Limit: b.Limit, Rate: b.Rate, Tick: b.Tick})
+		state.Slots = append(state.Slots, bucket.Slot{ID: b.ID, Used: b.Limit, Limit: b.Limit, Rate: b.Rate, Tick: b.TickPower()})
 	}
 	value, lifetime := encodeValue(&state), fmt.Sprint(state.FullAfter()/1_000)
 	replies := make(chan error, 1)

@@ -70,7 +70,7 @@ func (c scriptClient) decide(now int64, requests ...*shardRequest) (map[string]i
 func encodeValue(s *bucket.State) []byte {
 	b := appendInteger([]byte{version}, s.At, 7)
 	for _, slot := range s.Slots {
-		tag := recordTag(&fluxgate.ExactBand{ID: slot.ID, Kind: slot.Kind, Tick: slot.Tick})
+		tag := recordTag(&fluxgate.ExactBand{ID: slot.ID, Kind: slot.Kind, Tick: bucket.Ticks[slot.Tick]})
 		if slot.Since > 0 {
 			tag |= keptTag
 		}

@@ -43,17 +43,8 @@ func fieldsOf(s *bucket.Slot) []*int64 {
 	return fields
 }
 
-// ticks are the lengths of ticks by their code.
-var ticks = [...]int64{1, 1_000, 1_000_000}
-
 func recordTag(b *fluxgate.ExactBand) uint32 {
-	tag := b.ID | uint32(b.Kind)<<kindShift
-	for code, tick := range ticks {
-		if b.Tick == tick {
-			tag |= uint32(code) << tickShift
-		}
-	}
-	return tag
+	return b.ID | uint32(b.Kind)<<kindShift | uint32(b.TickPower())<<tickShift
 }
 
 // valueReader reads a value as lua/decide.lua packs it.
@@ -96,12 +87,12 @@ func decodeValue(value string) (s bucket.State, ok bool) {
 // slot reads the record with a tag.
 func (r *valueReader) slot(tag uint32) bucket.Slot {
 	slot := bucket.Slot{ID: tag & (1<<kindShift - 1), Kind: bucket.Kind(tag >> kindShift & 15)}
-	code := int(tag &^ keptTag >> tickShift)
-	if recordFields[slot.Kind] == nil || code >= len(ticks) {
+	slot.Tick = uint8(tag &^ keptTag >> tickShift)
+	if recordFields[slot.Kind] == nil || int(slot.Tick) >= len(bucket.Ticks) {
 		r.bad = true
 		return slot
 	}
-	if slot.Tick = ticks[code]; slot.Kind != bucket.TokenBucket {
+	if slot.Kind != bucket.TokenBucket {
 		slot.Steps = new(bucket.Steps)
 	}
 	for _, field := range fieldsOf(&slot) {
