@@ -151,12 +151,9 @@ var ErrRefused = errors.New("the call was refused")
 // ErrDemand is wrapped by errors about demands that no store can answer.
 var ErrDemand = errors.New("invalid demand")
 
-// countsSoundly reports whether the demand counts refused hits as it may, or does not.
+// countsSoundly reports whether a demand that counts refused hits does so as it may.
 func (d *Demand) countsSoundly() bool {
-	if !slices.ContainsFunc(d.Bands, func(b ExactBand) bool { return b.CountsRefused }) {
-		return !d.Alternative
-	}
-	return len(d.Bands) == 1 && isQuota(d.Bands[0]) && d.Min == 0 && d.MaxWait == 0 && !d.Overdraft
+	return d.CountsRefused() && d.Bands[0].Kind == bucket.Quota && d.Min == 0 && d.MaxWait == 0 && !d.Overdraft
 }
 
 // CheckDemands refuses demands that break the contract. Stores call it first.
@@ -173,21 +170,24 @@ func CheckDemands(demands []Demand) error {
 			return fmt.Errorf("%w: at least %d tokens of a cost of %d", ErrDemand, d.Min, d.Cost)
 		case d.Overdraft && (d.Min > 0 || d.MaxWait > 0):
 			return fmt.Errorf("%w: an overdraft has no least cost and does not wait", ErrDemand)
-		case !d.countsSoundly():
-			return fmt.Errorf("%w: counting refused hits takes one quota, without a least cost, a wait or an overdraft, and an alternative does so", ErrDemand)
 		case len(d.Bands) == 0 || len(d.Bands) > MaxBands:
 			return fmt.Errorf("%w: %d bands", ErrDemand, len(d.Bands))
 		case d.MaxWait < 0 || d.MaxWait > MaxWait:
 			return fmt.Errorf("%w: a wait of %v, at most %v is possible", ErrDemand, d.MaxWait, MaxWait)
 		}
-		slots := 0
+		slots, counts := 0, d.Alternative
 		for j := range d.Bands {
-			if d.Bands[j].Kind == bucket.Concurrency {
+			b := &d.Bands[j]
+			counts = counts || b.CountsRefused
+			if b.Kind == bucket.Concurrency {
 				slots++
 			}
-			if b := &d.Bands[j]; b.Kind == bucket.Quota && (b.Edges[0] >= b.Edges[1] || b.Edges[1] >= b.Edges[2]) {
+			if b.Kind == bucket.Quota && (b.Edges[0] >= b.Edges[1] || b.Edges[1] >= b.Edges[2]) {
 				return fmt.Errorf("%w: a quota of rule %s has no period", ErrDemand, d.Key.Rule)
 			}
+		}
+		if counts && !d.countsSoundly() {
+			return fmt.Errorf("%w: counting refused hits takes one quota, without a least cost, a wait or an overdraft, and an alternative does so", ErrDemand)
 		}
 		if slots > 1 {
 			return fmt.Errorf("%w: %d bands of rule %s limit concurrency, at most one can", ErrDemand, slots, d.Key.Rule)

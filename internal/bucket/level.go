@@ -131,12 +131,14 @@ func (b Band) WithUnit(unit int64) Band {
 }
 
 // after is how long from now until units have come back, at a tick's edge.
-func (b *Band) after(units, now int64) int64 {
-	ticks := ceilDiv(units, b.Rate)
-	if b.Tick == 1 {
+func (b *Band) after(units, now int64) int64 { return after(units, b.Rate, b.Tick, now) }
+
+func after(units, rate, tick, now int64) int64 {
+	ticks := ceilDiv(units, rate)
+	if tick == 1 {
 		return ticks
 	}
-	return (now/b.Tick+ticks)*b.Tick - now
+	return (now/tick+ticks)*tick - now
 }
 
 // Remaining is how many whole tokens are left at level.
@@ -146,7 +148,10 @@ func (b *Band) Remaining(level int64) int64 {
 
 // Owed is how many tokens are booked beyond the limit at level, rounded up.
 func (b *Band) Owed(level int64) int64 {
-	return ceilDiv(max(0, level-b.Limit), b.Unit)
+	if level <= b.Limit {
+		return 0 // without a division
+	}
+	return ceilDiv(level-b.Limit, b.Unit)
 }
 
 // book is the level after taking cost tokens that are due wait microseconds

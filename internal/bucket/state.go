@@ -179,9 +179,15 @@ func (s *State) Store(bands []Band, v *View) {
 		return
 	}
 	s.At, s.Hold = v.Now, v.Hold
-	s.Slots = slices.Grow(s.Slots[:0], len(bands))[:len(bands)]
 	for i := range bands {
-		s.Slots[i] = v.slot(bands, i)
+		switch {
+		case i == len(s.Slots):
+			s.Slots = append(s.Slots, v.slot(bands, i))
+		case bands[i].Kind == TokenBucket: // the rest is as it was
+			s.Slots[i].Used, s.Slots[i].Shared = v.Levels[i], false
+		default:
+			s.Slots[i] = v.slot(bands, i)
+		}
 	}
 }
 
@@ -315,8 +321,7 @@ func (s *Slot) emptyAt(at int64) int64 {
 		_, _, empty = s.Steps.Holders.held(at)
 	case s.Used <= 0:
 	case s.Kind == TokenBucket:
-		tick := Ticks[s.Tick]
-		empty = (at/tick + ceilDiv(s.Used, s.Rate)) * tick
+		empty += after(s.Used, s.Rate, Ticks[s.Tick], at)
 	case s.Kind == Window:
 		empty = s.Steps.leavesLast()
 	case s.Used > s.Limit: // the next period may be any of its kind
