@@ -103,7 +103,8 @@ func checking(ctx context.Context, c *client.Client, req fluxgate.Request) func(
 // limit allows.
 func TestShare_ManyCallers(t *testing.T) {
 	const callers, each, capacity = 64, 20, 1_000
-	engine := engineOver(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), []fluxgate.Rule{perHour("r", capacity)}, fluxgate.WithOnFailure(fluxgate.FailClosed))
+	rule := fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{fluxgate.PerDay(capacity)}} // no token comes back meanwhile
+	engine := engineOver(t, newRedis(t, testenv.SharedStandalone(t).URI(), patient), []fluxgate.Rule{rule}, fluxgate.WithOnFailure(fluxgate.FailClosed))
 	server := newRecorder(t, handler(t, engine))
 	c := newClient(t, server.URL, client.Config{})
 	passed := make([]int, callers)
