@@ -34,7 +34,8 @@ func (p envoyParser) parse(line string, e *entry) error {
 		return err
 	}
 	for range 5 { // flags, bytes received and sent, duration, upstream time
-		if _, rest, ok = strings.Cut(rest, " "); !ok {
+		var field string
+		if field, rest, ok = strings.Cut(rest, " "); !ok || strings.Contains(field, `"`) {
 			return errFields
 		}
 	}
