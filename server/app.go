@@ -171,6 +171,7 @@ func (a *App) Addr(name string) string {
 func (a *App) Run(ctx context.Context) error {
 	a.logStart()
 	a.background(ctx, a.logMissingRules)
+	a.background(ctx, a.watchHealth)
 	var failed error
 	select {
 	case <-ctx.Done():

@@ -179,6 +179,23 @@ func (a *App) Health(ctx context.Context) Health {
 	return h
 }
 
+// healthInterval is how often health is looked at also if nobody asks.
+const healthInterval = 5 * time.Second
+
+// watchHealth looks at health so that its changes are logged.
+func (a *App) watchHealth(ctx context.Context) {
+	ticks := time.NewTicker(healthInterval)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ticks.C:
+			a.Health(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // logHealth logs a change of the status. Without requests nothing else may log its
 // reason.
 func (a *App) logHealth(h *Health) {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -199,16 +200,25 @@ func (r *running) crowd(t *testing.T) {
 	}
 }
 
-// A freeze of a second is said, also if a single caller asks.
+// A freeze of a second is said once, whether one caller asks or many do.
 func TestLog_ShortFreeze(t *testing.T) {
 	redis := testenv.StartStandalone(t, testenv.Config{})
-	for _, leases := range []string{"off", "auto"} {
-		t.Run(leases, func(t *testing.T) {
-			r, log := startLogged(t, "redis.uri=redis://"+redis.Addr(), "redis.leases="+leases, "rules.file="+rulesFile(t, 1_000_000), "reload.strategy=POLLING")
+	for name, c := range map[string]struct {
+		leases  string
+		callers int
+	}{"one caller": {"off", 1}, "one caller with leases": {"auto", 1}, "many callers": {"off", 20}} {
+		t.Run(name, func(t *testing.T) {
+			r, log := startLogged(t, "redis.uri=redis://"+redis.Addr(), "redis.leases="+c.leases, "rules.file="+rulesFile(t, 1_000_000), "reload.strategy=POLLING")
 			ask := func(d time.Duration) {
-				for end := time.Now().Add(d); time.Now().Before(end); {
-					r.check(t, "ada")
+				var callers sync.WaitGroup
+				for range c.callers {
+					callers.Go(func() {
+						for end := time.Now().Add(d); time.Now().Before(end); {
+							r.check(t, "ada")
+						}
+					})
 				}
+				callers.Wait()
 			}
 			ask(300 * time.Millisecond)
 			if err := redis.Freeze(); err != nil {
@@ -218,10 +228,17 @@ func TestLog_ShortFreeze(t *testing.T) {
 			if err := redis.Thaw(); err != nil {
 				t.Fatal(err)
 			}
+			lines := func() []string {
+				return append(log.Lines("Redis fails decisions"), log.Lines("Redis does not answer")...)
+			}
 			testenv.Eventually(t, "the freeze is logged", func() bool {
 				r.check(t, "ada")
-				return len(log.Lines("Redis fails decisions"))+len(log.Lines("Redis does not answer")) > 0
+				return len(lines()) > 0
 			})
+			ask(500 * time.Millisecond)
+			if n := len(lines()); n != 1 {
+				t.Errorf("%d lines say it: %q", n, lines())
+			}
 		})
 	}
 }

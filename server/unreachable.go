@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,24 +13,29 @@ import (
 	"github.com/fluxgate/fluxgate/server/config"
 )
 
-// UnreachableRules returns a line for each rule of rules.file that no request can reach. It
-// returns none if the rules are elsewhere or cannot be read.
-func UnreachableRules(ctx context.Context, c *config.Config) []string {
+// UnreachableRules returns a line for each rule of rules.file that no request can reach, or
+// why rules cannot be read. It returns nothing if the rules are elsewhere.
+func UnreachableRules(ctx context.Context, c *config.Config) ([]string, error) {
 	if c.RuleSource() != config.SourceFile {
-		return nil
+		return nil, nil
 	}
 	source, err := filerules.Open(c.Rules.File, filerules.Config{MaxFiles: c.Rules.MaxRuleSets, Logger: discard})
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	ids, _ := source.IDs(ctx)
+	ids, err := source.IDs(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var lines []string
+	var failures []error
 	for _, id := range ids {
-		if version, err := source.Load(ctx, id); err == nil {
+		version, err := source.Load(ctx, id)
+		if failures = append(failures, err); err == nil {
 			lines = append(lines, unreachable(c, version.RuleSet)...)
 		}
 	}
-	return lines
+	return lines, errors.Join(failures...)
 }
 
 // unreachable returns a line for each enabled rule that limits no request, whatever its

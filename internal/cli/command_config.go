@@ -16,17 +16,21 @@ func newConfigCheck() *cobra.Command {
 	var source configFlags
 	cmd := &cobra.Command{
 		Use: "check", Short: "Report every error in the configuration, with its place", Args: noArgs,
-		Long:    "Report every error in the configuration, with its place. Files that it names must exist; nothing is connected to.\nRules of rules.file that no request can reach are named in warnings.",
+		Long:    "Report every error in the configuration, with its place. Files that it names must exist, and rules.file must have valid rules; nothing is connected to.\nRules that no request can reach are named in warnings.",
 		Example: "  fluxgate config check --config fluxgate.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := source.load()
 			if err == nil {
 				err = errors.Join(c.Check(), c.CheckRulesFile())
 			}
+			if err != nil {
+				return err
+			}
+			lines, err := server.UnreachableRules(cmd.Context(), c)
+			for _, line := range lines {
+				printf(cmd.ErrOrStderr(), "warning: %s\n", line)
+			}
 			if err == nil {
-				for _, line := range server.UnreachableRules(cmd.Context(), c) {
-					printf(cmd.ErrOrStderr(), "warning: %s\n", line)
-				}
 				printf(cmd.OutOrStdout(), "the configuration is valid\n")
 			}
 			return err

@@ -73,6 +73,25 @@ func TestDoctor_MissingRulesFile(t *testing.T) {
 	}
 }
 
+// Rules that a server could not load are an error of config check.
+func TestConfigCheck_BrokenRules(t *testing.T) {
+	folder := t.TempDir()
+	write(t, folder, "good.yaml", ruleSet("api-limits", 2))
+	for name, text := range map[string]string{
+		"no YAML": "id: [", "no rule set": "id: broken\nrules:\n  - {id: r, bands: []}\n", "the id of another": ruleSet("api-limits", 3),
+	} {
+		file := write(t, folder, "broken.yaml", text)
+		for _, at := range []string{folder, file} {
+			if at == file && name == "the id of another" {
+				continue
+			}
+			if code, out, errs := call(t, append([]string{"config", "check"}, inMemory(at)...)...); code != exitError || out != "" || !strings.Contains(errs, "broken.yaml") {
+				t.Errorf("%s: exit code %d\n%s%s", name, code, out, errs)
+			}
+		}
+	}
+}
+
 // Rules that say WAIT_FOR_REFILL do not wait where waiting is off.
 func TestDoctor_WaitingIsOff(t *testing.T) {
 	file := write(t, t.TempDir(), "rules.yaml", strings.Replace(ruleSet("api-limits", 2), "limitScope", "onLimitExceed: WAIT_FOR_REFILL\n    limitScope", 1))

@@ -86,7 +86,7 @@ func recoverSource(err *error) {
 func (r *Reloader) upToDate(s *ruleSet, head rules.Head, retry bool) bool {
 	unconfirmed := s.unconfirmed()
 	s.mu.Lock()
-	same := !unconfirmed && s.status.Revision == head.Revision && head.Deleted == (s.current.Load() == nil)
+	same := !unconfirmed && !s.lost && s.status.Revision == head.Revision && head.Deleted == (s.current.Load() == nil)
 	refused := head.Revision == s.refused && s.refused != 0
 	if same {
 		s.status.Source = FromSource
@@ -151,7 +151,10 @@ func (r *Reloader) confirm(s *ruleSet) {
 // load reads a rule set and puts it in effect.
 func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 	before, had := s.snapshot(), s.current.Load() != nil && !s.unconfirmed()
-	if before.Revision == head.Revision && had {
+	s.mu.Lock()
+	lost := s.lost
+	s.mu.Unlock()
+	if before.Revision == head.Revision && had && !lost {
 		r.confirm(s) // another load was faster
 		return
 	}
@@ -177,7 +180,7 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 	r.work.Go(func(ctx context.Context) { r.reconcileAgain(ctx, s) })
 	if had {
 		r.counts.add(&r.counts.Swaps)
-		if version.Revision != before.Revision && r.config.ResetBuckets != nil {
+		if (version.Revision != before.Revision || lost) && r.config.ResetBuckets != nil {
 			s.mu.Lock()
 			s.reset = version.Revision
 			s.mu.Unlock()
@@ -234,6 +237,7 @@ func (r *Reloader) failed(ctx context.Context, s *ruleSet, err error, revision i
 	s.mu.Lock()
 	before, now := s.status.Err, s.status
 	s.status.Err, s.status.ErrAt, s.refused = err, time.Now(), revision
+	s.lost = s.lost || errors.Is(err, ErrLost)
 	s.mu.Unlock()
 	if before != nil && before.Error() == err.Error() {
 		return // it is logged already

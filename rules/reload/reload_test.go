@@ -256,7 +256,13 @@ func TestRuleSet_DeletedOrLost(t *testing.T) {
 	if capacity(t, again, "lost") != 2 || capacity(t, again, "deleted") != 0 {
 		t.Errorf("after a start: %+v", again.Status())
 	}
+	// What is made anew may have the same revision and other content.
+	source.Source = memrules.New(memrules.Config{})
+	put(t, source, "lost", 7)
 	source.lost.Store(false)
+	if err := r.Reload(t.Context()); err != nil || capacity(t, r, "lost") != 7 {
+		t.Errorf("made anew: %v, %+v with a capacity of %d", err, status(t, r, "lost"), capacity(t, r, "lost"))
+	}
 	if err := again.Reload(t.Context()); err != nil || status(t, again, "lost").Source != reload.FromSource {
 		t.Errorf("once the data is back: %v, %+v", err, status(t, again, "lost"))
 	}

@@ -46,6 +46,9 @@ type ruleSet struct {
 	contentErrAt time.Time
 	// refused is the revision that could not be loaded.
 	refused int64
+	// lost is whether the source has lost the rule set since it was loaded: it may number
+	// other content alike.
+	lost bool
 	// reset is the revision whose bucket reset is pending.
 	reset int64
 }
@@ -103,6 +106,7 @@ func (s *ruleSet) install(set *fluxgate.RuleSet, revision int64, from Origin) {
 		s.status.Rules = set.Len()
 	}
 	s.current.Store(set)
+	s.lost = false
 }
 
 // ruleSets has the state of each id. It is read on every request and rarely

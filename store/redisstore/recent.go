@@ -58,6 +58,9 @@ func (l *nodeQueue) count(asked time.Time, err error, isReply bool) {
 		return
 	}
 	if e.failed != nil {
+		if l.outage() != nil {
+			return // the breaker has logged it
+		}
 		l.store.log.Warn("Redis fails decisions: requests are counted in this process (onFailure local), pass (open) or are refused (closed)",
 			"node", l.address(), "error", e.failed, "suppressed", e.suppressed)
 		return
