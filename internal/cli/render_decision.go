@@ -20,6 +20,9 @@ func writeDecision(out io.Writer, d *wire.Decision, held string) {
 		verdict = paint(red, "refused")
 	}
 	text := fmt.Sprintf("%s (%s)", verdict, printable.Line(string(d.Reason), maxCell))
+	if d.Reason == fluxgate.ReasonNoRule && len(d.Bands) > 0 {
+		text += ", only shadow rules apply"
+	}
 	if d.WaitMs > 0 {
 		text += fmt.Sprintf(", %s %v", held, ceil(d.WaitMs, time.Millisecond))
 	}
