@@ -231,7 +231,7 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 	case err != nil:
 		d.add(Wrong, "rules", "correct the rules; running servers keep the last valid ones", "%v", err)
 	default:
-		d.add(Good, "rules", "", "rule set %q in %s is at revision %d, rules: %d", id, a.source.kind, version.Revision, version.RuleSet.Len())
+		d.add(Good, "rules", "", "rule set %q in %s is at revision %v, rules: %d", id, a.source.kind, rules.ShownRevision(version.Revision), version.RuleSet.Len())
 		d.waiting(version.RuleSet)
 		d.unreachable(version.RuleSet)
 	}
