@@ -43,7 +43,7 @@ test("a reader sees keys instead of callers and cannot propose a change", async 
   await expect(page.getByRole("button", { name: "Exempt" })).toHaveCount(0);
 });
 
-test("the caller of a shadow rule is told from one that is limited", async ({ page, fleet }) => {
+test("the caller of a shadow rule is marked", async ({ page, fleet }) => {
   const server = fleet.servers[0]!;
   const limit = { limitScope: "USER_ID", bands: [{ capacity: 1, refill: "1h" }] };
   const rules = [{ ...limit, id: "measured", path: "/measured", mode: "shadow" }, { ...limit, id: "limits", path: "/limits" }];

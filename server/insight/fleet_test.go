@@ -55,7 +55,7 @@ func TestFleet_CallersWithinError(t *testing.T) {
 	})
 }
 
-// Callers of a shadow rule are told from those that are limited, on every server.
+// Callers of a shadow rule are marked, those of other rules are not, on every server.
 func TestFleet_CallersOfShadowRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := new(reports)
