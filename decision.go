@@ -64,7 +64,7 @@ const (
 	ReasonOK Reason = "ok"
 	// ReasonExempt means that a rule allows it without limit.
 	ReasonExempt Reason = "exempt"
-	// ReasonNoRule means that no rule applies.
+	// ReasonNoRule means that no rule applies, or shadow rules only.
 	ReasonNoRule Reason = "no-rule"
 	// ReasonNoRuleSet means that the rule set does not exist.
 	ReasonNoRuleSet Reason = "no-rule-set"

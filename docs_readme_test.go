@@ -106,3 +106,14 @@ func TestReadme_Korean(t *testing.T) {
 		}
 	}
 }
+
+// Nothing is tagged yet: a page that installs a release shows first how to build a clone.
+func TestDocs_CloneBeforeLatest(t *testing.T) {
+	for name, text := range filesOf(t, ".md") {
+		latest := strings.Index(text, "github.com/fluxgate/fluxgate/cmd/fluxgate@latest")
+		clone := strings.Index(text, "git clone https://github.com/fluxgate/fluxgate")
+		if latest >= 0 && (clone < 0 || clone > latest) {
+			t.Errorf("%s installs a version before it builds a clone", name)
+		}
+	}
+}

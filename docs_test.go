@@ -20,6 +20,16 @@ var (
 // pages are the Markdown files of the repository, without code blocks.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
+	found := filesOf(t, ".md")
+	for name, text := range found {
+		found[name] = fencedBlock.ReplaceAllString(text, "")
+	}
+	return found
+}
+
+// filesOf are the files of the repository whose names end like that.
+func filesOf(t *testing.T, suffix string) map[string]string {
+	t.Helper()
 	found := map[string]string{}
 	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -28,13 +38,13 @@ func pages(t *testing.T) map[string]string {
 		if entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "node_modules") {
 			return filepath.SkipDir
 		}
-		if strings.HasSuffix(name, ".md") {
-			found[name] = fencedBlock.ReplaceAllString(readFile(t, name), "")
+		if strings.HasSuffix(name, suffix) {
+			found[name] = readFile(t, name)
 		}
 		return nil
 	})
 	if err != nil || len(found) < 20 {
-		t.Fatalf("found %d pages: %v", len(found), err)
+		t.Fatalf("found %d files: %v", len(found), err)
 	}
 	return found
 }
@@ -71,6 +81,36 @@ func TestDocs_Links(t *testing.T) {
 		}
 	}
 	if checked < 100 {
+		t.Errorf("only %d links were found", checked)
+	}
+}
+
+// Messages name pages of the site that exist: a user of the binary does not have docs/.
+func TestDocs_LinksInMessages(t *testing.T) {
+	const site = "https://fluxgate.github.io/fluxgate/"
+	all, checked := pages(t), 0
+	file := regexp.MustCompile(`docs/[a-z-]+\.md`)
+	url := regexp.MustCompile(regexp.QuoteMeta(site) + `([a-z-]+)(?:#([a-z-]+))?`)
+	for name, text := range filesOf(t, ".go") {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text = strings.NewReplacer(`docsURL + "`, site, `"+docsURL+"`, site).Replace(text)
+		for line := range strings.Lines(text) {
+			line, _, _ = strings.Cut(line, "// ")
+			if page := file.FindString(line); page != "" {
+				t.Errorf("%s: a message names %s, want %s", name, page, site)
+			}
+			for _, link := range url.FindAllStringSubmatch(line, -1) {
+				checked++
+				page := all["docs/"+link[1]+".md"]
+				if page == "" || link[2] != "" && !anchors(page)[link[2]] {
+					t.Errorf("%s: %s does not exist", name, link[0])
+				}
+			}
+		}
+	}
+	if checked < 5 {
 		t.Errorf("only %d links were found", checked)
 	}
 }

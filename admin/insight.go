@@ -123,7 +123,7 @@ type CallersQuery struct {
 
 // Callers is the callers with the most requests of late.
 type Callers struct {
-	Outcome string    `json:"outcome" enum:"limited,allowed" doc:"Which requests were counted. Rejections by shadow rules are in limited."`
+	Outcome string    `json:"outcome" enum:"limited,allowed" doc:"Which requests were counted. What a shadow rule would have rejected is in limited, with shadow set."`
 	Since   time.Time `json:"since" doc:"Since when they were counted: between one and two minutes ago."`
 	Callers []Caller  `json:"callers" nullable:"false" doc:"The callers, those with the most requests first."`
 	Problem string    `json:"problem,omitempty" doc:"Why the answer has the callers of this server only, or not of all servers."`
@@ -135,6 +135,7 @@ type Caller struct {
 	Rule      string  `json:"rule" doc:"The rule."`
 	Key       string  `json:"key" doc:"The key of the bucket: a salted hash, bound to the rule."`
 	Identity  string  `json:"identity,omitempty" doc:"The caller in plain words, for the role identities. Absent for API keys, and for callers that this server has not seen."`
+	Shadow    bool    `json:"shadow,omitempty" doc:"The rule is a shadow rule: it rejects nothing."`
 	Count     uint64  `json:"count" doc:"How many requests it made, within error of the truth."`
 	Error     uint64  `json:"error" doc:"How far count can be off."`
 	PerSecond float64 `json:"perSecond" doc:"Count over the time since."`

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"github.com/fluxgate/fluxgate"
 )
@@ -18,4 +19,16 @@ func ContentRevision(set *fluxgate.RuleSet) (int64, error) {
 	}
 	sum := sha256.Sum256(canonical)
 	return max(int64(binary.BigEndian.Uint64(sum[:8])>>16), 1), nil
+}
+
+// ShownRevision is a revision for people: in text a [ContentRevision] has the first 8
+// hexadecimal digits of its hash. JSON has the number.
+type ShownRevision int64
+
+// String returns the digits of a hash, or the number.
+func (r ShownRevision) String() string {
+	if r >= 1<<32 { // no source counts as far
+		return fmt.Sprintf("%08x", int64(r)>>16)
+	}
+	return strconv.FormatInt(int64(r), 10)
 }

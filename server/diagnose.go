@@ -39,9 +39,13 @@ type Finding struct {
 	Remedy  string  `json:"remedy,omitempty"`
 }
 
+// docsURL is the documentation: who runs the binary does not have its files.
+const docsURL = "https://fluxgate.github.io/fluxgate/"
+
 // diagnosis collects findings.
 type diagnosis struct {
 	config   *config.Config
+	noRedis  bool // Redis cannot be used
 	findings []Finding
 }
 
@@ -89,6 +93,7 @@ func (d *diagnosis) redis(ctx context.Context) redis.UniversalClient {
 		d.add(Wrong, "fleet state", "use the settings of the other servers, or another redis.prefix", "%v", err)
 		return client
 	case err != nil:
+		d.noRedis = true
 		d.add(Wrong, "redis", redisRemedy(err), "%s: %v", d.config.Redis.URI, err)
 		d.servers(0)
 		return client
@@ -123,11 +128,11 @@ func redisRemedy(err error) string {
 	var network net.Error
 	switch {
 	case redis.HasErrorPrefix(err, "NOPERM"):
-		return "give the user the ACL in docs/redis.md"
+		return "give the user the ACL in " + docsURL + "redis#acl"
 	case redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "NOAUTH"):
 		return "correct the user and password in redis.uri"
 	case redis.HasErrorPrefix(err, "OOM"):
-		return "add memory (maxmemory), or shorten bands: docs/redis.md"
+		return "add memory (maxmemory), or shorten limits: " + docsURL + "redis#memory-and-sizing"
 	case redis.HasErrorPrefix(err, "READONLY"):
 		return "redis.uri names a replica: name the master, or use Sentinel or a cluster, which find it"
 	case redis.HasErrorPrefix(err, "CLUSTERDOWN"):
@@ -135,7 +140,7 @@ func redisRemedy(err error) string {
 	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
 		return "check that Redis runs there and that this machine can reach it"
 	}
-	return "see docs/redis.md"
+	return "see " + docsURL + "redis#errors-and-what-to-do"
 }
 
 // servers says what share of the limits a server counts that starts while Redis does not
@@ -158,7 +163,7 @@ func (d *diagnosis) leases() {
 		d.add(Good, "leases", "", "off: Redis decides every request")
 		return
 	}
-	d.add(Good, "leases", "", "on: tokens of busy buckets are taken ahead for up to %v, refusals are repeated for up to %v, except by rules with consistency strict: docs/scaling.md",
+	d.add(Good, "leases", "", "on: tokens of busy buckets are taken ahead for up to %v, refusals are repeated for up to %v, except by rules with consistency strict: "+docsURL+"scaling",
 		lease.HoldTime(c.Timeout), lease.MaxAge)
 }
 
@@ -223,6 +228,9 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 		d.add(Wrong, "rules", "write one, or set another ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, path)
 	case errors.Is(err, rules.ErrNotFound):
 		d.add(Wrong, "rules", "create one with fluxgate rules apply -f FILE, or set rules.file, mongo.uri or another ratelimit.default-rule-set-id", "there is no rule set %q in %s", id, a.source.kind)
+	case err != nil && d.noRedis && a.source.kind == config.SourceRedis:
+		d.add(Watch, "rules", "", "not checked: they are in Redis; running servers keep the last valid ones")
+		return
 	case err != nil && a.source.unavailable(ctx, id, err):
 		d.add(Wrong, "rules", sourceRemedy(a.source.kind, err)+"; running servers keep the last valid rules", "cannot read the rules in %s: %v", a.source.kind, err)
 		return
@@ -231,14 +239,14 @@ func (d *diagnosis) rules(ctx context.Context, client redis.UniversalClient) {
 	case err != nil:
 		d.add(Wrong, "rules", "correct the rules; running servers keep the last valid ones", "%v", err)
 	default:
-		d.add(Good, "rules", "", "rule set %q in %s is at revision %d, rules: %d", id, a.source.kind, version.Revision, version.RuleSet.Len())
+		d.add(Good, "rules", "", "rule set %q in %s is at revision %v, rules: %d", id, a.source.kind, rules.ShownRevision(version.Revision), version.RuleSet.Len())
 		d.waiting(version.RuleSet)
 		d.unreachable(version.RuleSet)
 	}
 	d.sets(ctx, a.source.Source, id)
 	if mongo, ok := a.source.Source.(*mongorules.Source); ok {
 		if err := mongo.Indexes(ctx); err != nil {
-			d.add(Watch, "indexes", "let the user create indexes, or create them: docs/rules.md", "%v", err)
+			d.add(Watch, "indexes", "let the user of mongo.uri create indexes", "%v", err)
 		} else {
 			d.add(Good, "indexes", "", "present")
 		}

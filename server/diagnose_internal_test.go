@@ -23,14 +23,14 @@ func TestRedisRemedy(t *testing.T) {
 		"CLUSTERDOWN The cluster is down":                         "redis-cli --cluster check",
 		"NOPERM this user has no permissions":                     "ACL",
 		"NOAUTH Authentication required.":                         "password",
-		"MISCONF Redis is configured to save":                     "docs/redis.md",
+		"MISCONF Redis is configured to save":                     "https://fluxgate.github.io/fluxgate/redis#errors",
 	} {
 		err := fmt.Errorf("2 of 2 decisions failed: %w: %w", redisstore.ErrUnavailable, redisReply(reply))
 		if got := redisRemedy(err); !strings.Contains(got, want) {
 			t.Errorf("%s: %q", reply, got)
 		}
 	}
-	if got := redisRemedy(errors.Join(redisstore.ErrUnavailable, io.EOF)); got != "see docs/redis.md" {
+	if got := redisRemedy(errors.Join(redisstore.ErrUnavailable, io.EOF)); got != "see https://fluxgate.github.io/fluxgate/redis#errors-and-what-to-do" {
 		t.Errorf("%q", got)
 	}
 }

@@ -43,6 +43,18 @@ test("a reader sees keys instead of callers and cannot propose a change", async 
   await expect(page.getByRole("button", { name: "Exempt" })).toHaveCount(0);
 });
 
+test("the caller of a shadow rule is marked", async ({ page, fleet }) => {
+  const server = fleet.servers[0]!;
+  const limit = { limitScope: "USER_ID", bands: [{ capacity: 1, refill: "1h" }] };
+  const rules = [{ ...limit, id: "measured", path: "/measured", mode: "shadow" }, { ...limit, id: "limits", path: "/limits" }];
+  expect((await server.call("PUT", "/v1/rule-sets/mixed", { id: "mixed", rules }, { "If-None-Match": "*" })).ok).toBe(true);
+  for (const path of ["/measured", "/measured", "/limits", "/limits"]) await server.check({ ruleSet: "mixed", userId: "dora", path });
+  await signIn(page, server.admin, "operator");
+  await page.goto(server.admin + "/console/#/callers?ruleSet=mixed");
+  await expect(page.getByRole("row").filter({ hasText: "mixed / measured" })).toContainText("shadow");
+  await expect(page.getByRole("row").filter({ hasText: "mixed / limits" })).not.toContainText("shadow");
+});
+
 test("a token that ends is asked for again on the same screen", async ({ page, fleet }) => {
   const { admin } = fleet.servers[0]!;
   await signIn(page, admin, "reader");

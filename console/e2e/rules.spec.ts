@@ -110,6 +110,25 @@ test("a rule is found, put into shadow, enforced and restored", async ({ browser
   expect(wrong).toEqual([]);
 });
 
+test("a rule that counts refused requests can be an alternative", async ({ browser, fleet }) => {
+  const limit = { countRefused: true, bands: [{ capacity: 5, kind: "quota", period: "hour" }] };
+  const rules = [{ ...limit, id: "per-user" }, { ...limit, id: "other", mode: "alternative" }, { id: "plain", bands: [{ capacity: 5, refill: "1s" }] }];
+  const created = await fleet.servers[0]!.call("PUT", "/v1/rule-sets/quotas", { id: "quotas", rules }, { "If-None-Match": "*" });
+  expect(created.status).toBe(201);
+  const { page, wrong } = await openAs(browser, fleet.servers[0]!.admin, "operator");
+  await goTo(page, "#/rules/quotas");
+  await expect(page.getByRole("row", { name: /other/ })).toContainText("alternative");
+  await page.getByRole("button", { name: "Change plain" }).click();
+  await expect(page.getByRole("dialog").getByText("Alternative", { exact: true })).toHaveCount(0);
+  await page.keyboard.press("Escape");
+  await setMode(page, "per-user", "Alternative");
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect(page.getByText("Saved as revision 2.")).toBeVisible();
+  expect((await saved(fleet, "quotas"))?.mode).toBe("alternative");
+  await page.close();
+  expect(wrong).toEqual([]);
+});
+
 test("limits are changed by the form, with the server's refusal at the field", async ({ browser, fleet }, info) => {
   await create(fleet, "form");
   const { page, wrong } = await openAs(browser, fleet.servers[0]!.admin, "operator");

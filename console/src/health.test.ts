@@ -29,8 +29,8 @@ it("says which Redis node does not answer, to whom, for how long and what follow
 });
 
 it("says which rule set differs", () => {
-  expect(findings({ fleet: fleet({ differing: [{ ruleSet: "api", revisions: [12, 13] }] }) }, now)[0]?.text).toBe(
-    "2 servers have different revisions of api: 12, 13.",
+  expect(findings({ fleet: fleet({ differing: [{ ruleSet: "api", revisions: [12, 275265679929313] }] }) }, now)[0]?.text).toBe(
+    "2 servers have different revisions of api: 12, fa5a4912.",
   );
 });
 

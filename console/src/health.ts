@@ -1,5 +1,5 @@
 import type { Fleet, Health, Live } from "./api/live";
-import { span } from "./ui/format";
+import { shownRevision, span } from "./ui/format";
 
 // Finding is one sentence about the health of the fleet. A problem changes
 // decisions or refuses changes; a notice does not.
@@ -38,7 +38,7 @@ function ofFleet(fleet: Fleet, now: number, problem: Say, notice: Say): void {
   }
   for (const d of fleet.differing) {
     const servers = fleet.servers.filter((s) => d.ruleSet in s.revisions).length;
-    problem(`${servers} servers have different revisions of ${d.ruleSet}: ${d.revisions.join(", ")}.`);
+    problem(`${servers} servers have different revisions of ${d.ruleSet}: ${d.revisions.map(shownRevision).join(", ")}.`);
   }
   const degraded = fleet.total.degraded;
   if (degraded > 0 && openNodes(fleet).size === 0) problem("Some requests are decided without Redis: rules decide by onFailure.");
@@ -52,7 +52,7 @@ function ofServer(health: Health, problem: Say, notice: Say): void {
   for (const warning of health.store.warnings ?? []) notice(`Redis: ${warning}`);
   if (health.rules.error) problem(`Rules: ${health.rules.error}`);
   for (const set of health.rules.sets ?? []) {
-    if (set.error) problem(`Rule set ${set.id}: ${set.error} Still serving revision ${set.revision}.`);
+    if (set.error) problem(`Rule set ${set.id}: ${set.error} Still serving revision ${shownRevision(set.revision)}.`);
   }
   if (health.auditError) problem(`Changes are refused while the audit cannot be written: ${health.auditError}`);
 }

@@ -36,7 +36,7 @@ func newCheck() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = f.run(cmd.Context(), cmd.OutOrStdout(), req)
+			err = f.run(cmd, req)
 			if errors.Is(err, fluxgate.ErrNoRuleSet) {
 				printf(cmd.ErrOrStderr(), "fluxgate: %v\n", err)
 				return exitCode(exitUnknown)
@@ -54,7 +54,7 @@ func newCheck() *cobra.Command {
 	return cmd
 }
 
-func (f *checkFlags) run(ctx context.Context, out io.Writer, req *fluxgate.Request) (err error) {
+func (f *checkFlags) run(cmd *cobra.Command, req *fluxgate.Request) (err error) {
 	if req.Cost == 0 {
 		req.Peek = true // without --peek a cost of 0 means the default, 1
 	}
@@ -71,7 +71,7 @@ func (f *checkFlags) run(ctx context.Context, out io.Writer, req *fluxgate.Reque
 		return f.invalidAddress(err)
 	}
 	defer func() { _ = c.Close() }()
-	d, err := c.Check(ctx, req)
+	d, err := c.Check(cmd.Context(), req)
 	if err == nil {
 		err = failed
 	}
@@ -82,7 +82,8 @@ func (f *checkFlags) run(ctx context.Context, out io.Writer, req *fluxgate.Reque
 		return withAdvice(err, f.advice(err))
 	}
 	decision := wire.From(&d)
-	err = f.output.write(out, &decision, func(out io.Writer) { writeDecision(out, &decision, "held for") })
+	noteUncounted(cmd.ErrOrStderr(), req.Costs, &decision)
+	err = f.output.write(cmd.OutOrStdout(), &decision, func(out io.Writer) { writeDecision(out, &decision, "held for") })
 	if err == nil && !d.Allowed {
 		err = exitCode(exitRefused)
 	}

@@ -70,6 +70,7 @@ llm: revision 1`},
 func TestCosts_Flags(t *testing.T) {
 	rules := write(t, t.TempDir(), "rules.yaml", pricedRules)
 	adminAddr, httpAddr := serveWith(t, "redis.enabled=false", "mongo.enabled=false", "rules.file="+rules)
+	const uncounted = "no rule that applies counts images: its cost has no effect\n"
 	const columns = "allowed (ok)\nRULE BAND COUNTS COST LEFT OF FULL IN\n"
 	explain := testTarget{flags: []string{"--rule-set", "llm", "--server", "http://" + adminAddr}}
 	check := testTarget{flags: []string{"--rule-set", "llm", "--server", "http://" + httpAddr}}
@@ -80,10 +81,10 @@ func TestCosts_Flags(t *testing.T) {
 		{command: "explain --user ada --model gpt-4o", stdout: columns + "budget month usd 163840 500000000 500000000 TIME\ncalls minute requests 1 600 600 TIME" + verdicts},
 		{command: "explain --user ada --input-tokens 2", stdout: columns + "budget month usd 30 500000000 500000000 TIME\ncalls minute requests 1 600 600 TIME" + verdicts},
 		{command: "explain --user ada --costs usd=1200,images=2 --cost 3",
-			stdout: columns + "budget month usd 1200 500000000 500000000 TIME\ncalls minute requests 3 600 600 TIME" + verdicts},
+			stdout: columns + "budget month usd 1200 500000000 500000000 TIME\ncalls minute requests 3 600 600 TIME" + verdicts, stderr: uncounted},
 	})
 	check.runLines(t, "", []line{
-		{command: "check --user ada --costs usd=100,images=2", stdout: columns + "budget month usd 100 499999900 500000000 TIME\ncalls minute requests 1 599 600 TIME"},
+		{command: "check --user ada --costs usd=100,images=2", stdout: columns + "budget month usd 100 499999900 500000000 TIME\ncalls minute requests 1 599 600 TIME", stderr: uncounted},
 		{command: "check --user ada --model gpt-4o --input-tokens 40 --max-output-tokens 10", stdout: columns + "budget month usd 200 499999700 500000000 TIME\ncalls minute requests 1 598 600 TIME"},
 	})
 	explain.runLines(t, "", []line{

@@ -45,6 +45,20 @@ func TestDoctor_PortInUse(t *testing.T) {
 	}
 }
 
+// Redis that cannot be used is one problem, also if the rules are in it.
+func TestDoctor_RedisAway(t *testing.T) {
+	redis := testenv.StartStandalone(t, testenv.Config{})
+	if _, err := redis.Do(t.Context(), "ACL", "SETUSER", "reader", "on", ">secret-1", "~*", "+@all", "-eval", "-evalsha"); err != nil {
+		t.Fatal(err)
+	}
+	for name, uri := range map[string]string{"away": "redis://127.0.0.1:1", "without permissions": strings.Replace(redis.URI(), "//", "//reader:secret-1@", 1)} {
+		code, out, errs := call(t, "doctor", "--set", "redis.uri="+uri, "--set", "server.http=127.0.0.1:0", "--set", "server.admin=127.0.0.1:0")
+		if code != exitTrouble || strings.Count(out, "wrong") != 1 || !strings.Contains(tidy(out), "rules not checked: they are in Redis") {
+			t.Errorf("%s: exit code %d\n%s%s", name, code, out, errs)
+		}
+	}
+}
+
 // A rule that no request can reach is named by config check and by the doctor.
 func TestDoctor_UnreachableRule(t *testing.T) {
 	file := write(t, t.TempDir(), "rules.yaml", "id: api-limits\nrules:\n  - {id: users, path: /api/users/*, bands: [{capacity: 5, refill: 1m}]}\n")
@@ -164,16 +178,16 @@ func TestDoctor_OnlyRedis(t *testing.T) {
 
 // An unreachable rule source is not reported as wrong rules.
 func TestDoctor_SourceUnreachable(t *testing.T) {
-	for _, settings := range [][]string{
-		{"redis.uri=redis://" + testenv.FreeAddr(t), "rules.source=redis", "mongo.enabled=false"},
-		{"redis.enabled=false", "mongo.uri=mongodb://" + testenv.FreeAddr(t) + "/?serverSelectionTimeoutMS=100"},
+	for says, settings := range map[string][]string{
+		"not checked: they are in Redis":   {"redis.uri=redis://" + testenv.FreeAddr(t), "rules.source=redis", "mongo.enabled=false"},
+		"cannot read the rules in mongo: ": {"redis.enabled=false", "mongo.uri=mongodb://" + testenv.FreeAddr(t) + "/?serverSelectionTimeoutMS=100"},
 	} {
 		args := []string{"doctor"}
 		for _, s := range settings {
 			args = append(args, "--set", s)
 		}
 		code, out, _ := call(t, args...)
-		if code != exitTrouble || !strings.Contains(out, "cannot read the rules in ") || !strings.Contains(out, "and that this machine can reach it") ||
+		if code != exitTrouble || !strings.Contains(out, says) || !strings.Contains(out, "and that this machine can reach it") ||
 			strings.Contains(out, "correct the rules") || strings.Contains(out, "indexes") {
 			t.Errorf("exit code %d\n%s", code, out)
 		}

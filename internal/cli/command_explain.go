@@ -39,6 +39,7 @@ every other rule does not apply. Nothing is taken.`,
 				if err != nil {
 					return err
 				}
+				noteUncounted(cmd.ErrOrStderr(), req.Costs, found.Decision)
 				e := &explanation{Explanation: found, Others: len(found.Rules)}
 				if !all {
 					e.Rules = slices.DeleteFunc(e.Rules, func(v admin.Verdict) bool { return !v.Applies })

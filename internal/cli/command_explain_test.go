@@ -28,6 +28,9 @@ func TestExplain(t *testing.T) {
 				"\n\nRULE FROM MEMORY\npremium refusals; no leases: refills below 200 a second\nall none: a shadow rule does not refuse; refills below 200 a second"},
 			{command: "explain --path /health --all", stdout: "allowed (exempt)\n\nRULE APPLIES WHY BUCKET\nhealth yes allows it -\nbanned no user -\n" +
 				"premium no path KEY\nall no ended, after health KEY\nkeyed no path -\noff no disabled -\nper-user no path KEY"},
+			{command: "explain --path /other", stdout: "allowed (no-rule), only shadow rules apply\nRULE BAND LEFT OF FULL IN MODE\nall daily 96 100 TIME shadow\n\n" +
+				"RULE APPLIES WHY BUCKET\nall yes counts all together, in shadow KEY\nrules of api-limits that do not apply: 6; --all shows why" +
+				"\n\nRULE FROM MEMORY\nall none: a shadow rule does not refuse; refills below 200 a second"},
 			{command: "explain --user eve", stdout: "refused (denied)\n\nRULE APPLIES WHY BUCKET\nbanned yes denies it -\nrules of api-limits that do not apply: 6; --all shows why"},
 			{command: "explain --path /keyed", stdout: "refused (missing-identity)\n\nRULE APPLIES WHY BUCKET\nall yes counts all together, in shadow KEY\n" +
 				"keyed yes refuses it without apiKey -\nrules of api-limits that do not apply: 5; --all shows why\n\nRULE FROM MEMORY\nall none: a shadow rule does not refuse; refills below 200 a second"},

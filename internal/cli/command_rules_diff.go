@@ -104,13 +104,13 @@ func (f *diffFlags) compareRevisions(ctx context.Context, out io.Writer, operato
 		return adviseRevision(ctx, operator, id, err)
 	}
 	return f.output.write(out, []ruleSetDiff{{id, *diff}}, func(out io.Writer) {
-		before, text := fmt.Sprintf("revision %d", diff.From), "the same"
+		before, text := fmt.Sprintf("revision %v", rules.ShownRevision(diff.From)), "the same"
 		if diff.From == 0 {
 			before = "nothing"
 		}
 		if len(diff.Changes) > 0 {
 			text = summary(diff.Changes)
 		}
-		writeDiff(out, fmt.Sprintf("%s, from %s to revision %d: %s", id, before, diff.To, text), diff.Changes)
+		writeDiff(out, fmt.Sprintf("%s, from %s to revision %v: %s", id, before, rules.ShownRevision(diff.To), text), diff.Changes)
 	})
 }

@@ -9,20 +9,18 @@ import (
 func newRulesImport() *cobra.Command {
 	files := fileFlags{}
 	cmd := &cobra.Command{
-		Use: "import --from FORMAT FILE...", Short: "Convert the configuration of another rate limiter to rules",
+		Use: "import --from FORMAT -f FILE", Short: "Convert the configuration of another rate limiter to rules",
 		Long: `Convert the configuration of another rate limiter to rules. They are written to standard output as YAML, one rule set
 for each domain. What has no counterpart or counts differently is written to standard error, with file and line. If a
 file cannot be converted, its errors are written like those of rules validate, no rules are written, and the exit code
-is 1. No server is contacted.`,
-		Example: `  fluxgate rules import --from envoy-ratelimit ratelimit.yaml > rules.yaml
-  fluxgate rules import --from envoy-ratelimit --token-buckets config/ > rules.yaml`,
+is 1. Files can also be arguments, without -f. No server is contacted.`,
+		Example: `  fluxgate rules import --from envoy-ratelimit -f ratelimit.yaml > rules.yaml
+  fluxgate rules import --from envoy-ratelimit --token-buckets -f config/ > rules.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if files.format == "" {
 				return usage("name the format: --from %s", envoyFormat)
 			}
-			if files.names = args; len(args) == 0 {
-				return usage("name the files: a file, a folder, or - for standard input")
-			}
+			files.names = append(files.names, args...)
 			sets, problems := files.read(cmd)
 			var misuse *usageError
 			switch err := errors.Join(problems...); {
@@ -49,6 +47,7 @@ is 1. No server is contacted.`,
 			return nil
 		},
 	}
+	files.flag(cmd)
 	files.format.flag(cmd)
 	cmd.Flags().BoolVar(&files.envoy.TokenBuckets, "token-buckets", false, "buckets that refill evenly, instead of counters that begin anew with each unit")
 	return cmd

@@ -49,8 +49,10 @@ func TestRulesImport_Arguments(t *testing.T) {
 	}{
 		{args: "import " + file, code: exitUsage, stderr: "name the format: --from envoy-ratelimit"},
 		{args: "import --from nginx " + file, code: exitUsage, stderr: "must be envoy-ratelimit"},
-		{args: "import --from envoy-ratelimit", code: exitUsage, stderr: "name the files"},
+		{args: "import --from envoy-ratelimit", code: exitUsage, stderr: "name the rules: -f FILE"},
 		{args: "import --from envoy-ratelimit " + file + "x", code: exitError, stderr: "no such file"},
+		{args: "import --from envoy-ratelimit -f -", stdin: "domain: d\ndescriptors: []\n", stdout: "id: d\nrules: []\n"},
+		{args: "import --from envoy-ratelimit -f " + file + " " + other, code: exitError, stderr: `rule set "a" is in ` + file + " already"},
 		{args: "import --from envoy-ratelimit -", stdin: "domain: d\ndescriptors: []\n", stdout: "id: d\nrules: []\n"},
 		{args: "import --from envoy-ratelimit " + file + " " + other, code: exitError, stderr: `rule set "a" is in ` + file + " already"},
 		{args: "import --from envoy-ratelimit " + both, code: exitError, stderr: `rule set "a" is in ` + filepath.Join(both, "a.yaml") + " already"},

@@ -68,7 +68,7 @@ func writeEntries(out io.Writer, entries []admin.Entry, ruleSet string) {
 		if e.Deleted {
 			e.Comment = strings.TrimSuffix("deleted: "+e.Comment, ": ")
 		}
-		t.add(e.ID, e.Revision, moment(e.At), e.Author, e.Comment)
+		t.add(e.ID, rules.ShownRevision(e.Revision), moment(e.At), e.Author, e.Comment)
 	}
 	t.write(out)
 }

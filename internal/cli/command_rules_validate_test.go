@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -82,6 +83,7 @@ func TestRules_ReadOnly(t *testing.T) {
 	settings := []string{"rules.file=" + rules, "redis.enabled=false", "mongo.enabled=false"}
 	address, _ := serveWith(t, settings...)
 	other := write(t, t.TempDir(), "other.yaml", strings.Replace(firstRules, "capacity: 2", "capacity: 3", 1))
+	hash := regexp.MustCompile(`\b[0-9a-f]{8}\b`)
 	for name, at := range map[string]testTarget{"server": {flags: []string{"-s", "http://" + address}}, "direct": direct(t, settings)} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := call(t, append([]string{"rules", "get", "api-limits"}, at.flags...)...)
@@ -90,12 +92,17 @@ func TestRules_ReadOnly(t *testing.T) {
 			}
 			for _, args := range [][]string{{"list"}, {"history", "api-limits"}} {
 				code, out, errs := call(t, append(append([]string{"rules"}, args...), at.flags...)...)
-				if code != exitOK || strings.Count(out, "\n") != 2 {
+				if code != exitOK || strings.Count(out, "\n") != 2 || !hash.MatchString(out) {
 					t.Errorf("exit code %d\n%s%s", code, out, errs)
 				}
 			}
-			if code, _, errs := call(t, append([]string{"rules", "diff", "-f", other}, at.flags...)...); code != exitDrift {
-				t.Errorf("exit code %d\n%s", code, errs)
+			code, out, errs = call(t, append([]string{"rules", "diff", "-f", other}, at.flags...)...)
+			if code != exitDrift || !hash.MatchString(out) {
+				t.Errorf("exit code %d\n%s%s", code, out, errs)
+			}
+			code, out, errs = call(t, append([]string{"rules", "list", "-o", "json"}, at.flags...)...)
+			if code != exitOK || !regexp.MustCompile(`"revision": \d{10,}`).MatchString(out) {
+				t.Errorf("exit code %d\n%s%s", code, out, errs)
 			}
 			// Nothing is shown, and there is no question.
 			for _, args := range [][]string{{"apply", "-f", other}, {"restore", "api-limits", "1"}, {"delete", "api-limits"}} {

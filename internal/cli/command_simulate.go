@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,12 +11,14 @@ import (
 	"strings"
 
 	"github.com/fluxgate/fluxgate"
+	"github.com/fluxgate/fluxgate/admin"
 	"github.com/fluxgate/fluxgate/internal/simulate"
 	"github.com/spf13/cobra"
 )
 
 // simulateFlags are those of simulate.
 type simulateFlags struct {
+	server                  target // of --against
 	rules, against, ruleSet string
 	logs, fields            []string
 	format                  logFormat
@@ -29,7 +32,8 @@ func newSimulate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "simulate --rules FILE --log FILE", Short: "Replay access logs: show what rules would have limited",
 		Long: `Replay access logs through rules, on the clock of the log, and show which requests the rules would have limited. With
---against also show the difference to the rules that are in use. Nothing is sent to a server.
+--against also show the difference to the rules that are in use, which are read from a file or from a server. Nothing
+else is sent to a server.
 
 Logs are in the combined format of nginx and Apache, in Envoy's default format, or JSON lines; they may be compressed
 with gzip. Several logs are read together in the order of their times. Lines that cannot be parsed are counted and the
@@ -40,6 +44,7 @@ first one is shown. The exit code is 1 if a log cannot be read to its end, or ha
 looked for under common names. API keys are never shown.`,
 		Example: `  fluxgate simulate --rules proposed.yaml --log /var/log/nginx/access.log*
   fluxgate simulate --rules proposed.yaml --against current.yaml --log access.log --html report.html
+  fluxgate simulate --rules proposed.yaml --against http://127.0.0.1:9090 --log access.log
   kubectl logs deploy/gateway | fluxgate simulate --rules proposed.yaml --log -
   fluxgate simulate --rules proposed.yaml --log app.json --field time=ts,ip=client.ip,header.X-Plan=plan`,
 		Args: func(_ *cobra.Command, args []string) error { return f.check(args) },
@@ -50,7 +55,8 @@ looked for under common names. API keys are never shown.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.rules, "rules", "", "the rules to try out: a file or a folder")
-	flags.StringVar(&f.against, "against", "", "the rules to compare them with: a file or a folder")
+	flags.StringVar(&f.against, "against", "", "the rules to compare them with: a file, a folder, or the address of a server, its setting "+adminListener.setting+", with http:// or https://")
+	f.server.credentialFlags(cmd, "--against")
 	flags.StringArrayVar(&f.logs, "log", nil, "an access log, or - for standard input; can be given several times, and followed by more")
 	flags.Var(&f.format, "format", f.format.values())
 	flags.StringSliceVar(&f.fields, "field", nil, "where JSON lines have parts of the request, such as time=ts,ip=client.ip")
@@ -129,7 +135,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	}
 	cfg := simulate.Config{Proposed: proposed, Format: simulate.Format(f.format), Fields: f.fields, Top: f.top}
 	if f.against != "" {
-		if cfg.Current, err = f.read(cmd, f.against, proposed.ID()); err != nil {
+		if cfg.Current, err = f.current(cmd, proposed.ID()); err != nil {
 			return err
 		}
 	}
@@ -168,6 +174,22 @@ func (f *simulateFlags) replay(cmd *cobra.Command, cfg simulate.Config, bar *pro
 		cfg.Logs = append(cfg.Logs, simulate.Input{Name: name, Reader: in})
 	}
 	return simulate.Run(cmd.Context(), cfg)
+}
+
+// current returns the rule set of --against.
+func (f *simulateFlags) current(cmd *cobra.Command, id string) (set *fluxgate.RuleSet, err error) {
+	if !strings.Contains(f.against, "://") {
+		return f.read(cmd, f.against, id)
+	}
+	f.server.server, f.server.listener, f.server.variable, f.server.serverOnly = f.against, adminListener, "--against", true
+	err = f.server.run(cmd, needRules, func(ctx context.Context, operator admin.Operator) error {
+		version, err := operator.Load(ctx, cmp.Or(f.ruleSet, id))
+		if err == nil {
+			set = version.RuleSet
+		}
+		return err
+	})
+	return set, err
 }
 
 // read reads the rule set of a file: the one that --rule-set names, or like names, or the

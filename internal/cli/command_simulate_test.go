@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -93,6 +94,32 @@ func TestSimulate_InputsAndOutputs(t *testing.T) {
 	code, out, errs := callWith(t, bytes.NewReader(packed.Bytes()[:packed.Len()-9]), "simulate", "--rules", simulated+"proposed.yaml", "--log", "-")
 	if code != exitError || !strings.Contains(out, "- cannot be read beyond line") || !strings.Contains(errs, "not read to its end") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+// The rules in use can be those of a server.
+func TestSimulate_AgainstServer(t *testing.T) {
+	folder := t.TempDir()
+	token := write(t, folder, "token", "reader-of-rules\n")
+	hash := sha256.Sum256([]byte("reader-of-rules"))
+	tokens := write(t, folder, "tokens.yaml", fmt.Sprintf("tokens:\n  - {name: reader, sha256: %x, roles: [read]}\n", hash))
+	address, _ := serveWith(t, "redis.enabled=false", "mongo.enabled=false", "rules.file="+simulated+"current.yaml", "server.auth.tokens-file="+tokens)
+	simulate := func(args ...string) (int, string, string) {
+		return call(t, append([]string{"simulate", "--rules", simulated + "proposed.yaml", "--log", simulated + "access.log", "--against"}, args...)...)
+	}
+	_, want, _ := simulate(simulated + "current.yaml")
+	if code, out, errs := simulate("http://"+address, "--token-file", token); code != exitOK || out != want || !strings.Contains(out, "NO LONGER") {
+		t.Errorf("exit code %d\n%s%s\nwant\n%s", code, out, errs, want)
+	}
+	for says, args := range map[string][]string{
+		"use --token-file or FLUXGATE_TOKEN":                            {"http://" + address},
+		"see fluxgate rules list for the existing rule sets":            {"http://" + address, "--token-file", token, "--rules", write(t, folder, "other.yaml", ruleSet("other", 2))},
+		"is a server running at http://127.0.0.1:1 (--against)? see":    {"http://127.0.0.1:1"},
+		"--against: creating a client: the address must be of the form": {"ftp://" + address},
+	} {
+		if code, out, errs := simulate(args...); code == exitOK || out != "" || !strings.Contains(errs, says) {
+			t.Errorf("%v: exit code %d\n%s%s", args, code, out, errs)
+		}
 	}
 }
 

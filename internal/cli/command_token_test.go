@@ -14,7 +14,7 @@ import (
 func TestTokenNew_IsAccepted(t *testing.T) {
 	folder := t.TempDir()
 	file := folder + "/ada.token"
-	code, entry, errs := call(t, "token", "new", "--name", "ada", "--role", "write", "--role", "check", "--file", file)
+	code, entry, errs := call(t, "token", "new", "--name", "ada", "--role", "write", "--file", file)
 	if code != exitOK || errs != "" {
 		t.Fatalf("exit code %d\n%s", code, errs)
 	}

@@ -51,7 +51,7 @@ func TestDocs_Pipeline(t *testing.T) {
 	// the last one ended.
 	event := func(name string) (out string, failed error) {
 		for _, step := range workflow.Jobs["limits"].Steps {
-			if step.Run == "" || step.If != "" && !strings.Contains(step.If, "'"+name+"'") || strings.HasPrefix(step.Run, "go install") {
+			if step.Run == "" || step.If != "" && !strings.Contains(step.If, "'"+name+"'") || strings.HasPrefix(step.Run, "git clone") {
 				continue
 			}
 			cmd := exec.CommandContext(t.Context(), "bash", "-c", strings.ReplaceAll(step.Run, "${{ github.sha }}", "0a1b2c3"))

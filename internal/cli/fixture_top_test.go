@@ -86,6 +86,7 @@ func busyFleet() *adminAnswers {
  "differing":[{"ruleSet":"api-limits","revisions":[12,13]}]}`,
 		callers: `{"outcome":"limited","since":"2026-11-16T14:58:25Z","callers":[
  {"ruleSet":"api-limits","rule":"per-user","key":"c030f46cc2ed9febe5c7692aacba3ee91f7c20d3a95b68e4","identity":"user alice","count":1200,"error":3,"perSecond":12.6},
- {"ruleSet":"api-limits","rule":"per-address-of-the-public-catalogue","key":"77aa1f46cc2ed9febe5c7692aacba3ee91f7c20d3a95b68e","count":410,"error":0,"perSecond":4.3}]}`,
+ {"ruleSet":"api-limits","rule":"per-address-of-the-public-catalogue","key":"77aa1f46cc2ed9febe5c7692aacba3ee91f7c20d3a95b68e","count":410,"error":0,"perSecond":4.3},
+ {"ruleSet":"llm","rule":"tokens-a-day","key":"0b6c1f46cc2ed9febe5c7692aacba3ee91f7c20d3a95b68e","identity":"user bob","shadow":true,"count":96,"error":0,"perSecond":1}]}`,
 	}
 }

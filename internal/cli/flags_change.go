@@ -83,12 +83,12 @@ func (p *proposal) changed() bool { return len(p.changes) > 0 || p.before == nil
 
 // write shows what would change.
 func (p *proposal) write(out io.Writer) {
-	title := fmt.Sprintf("%s, revision %d: %s", p.id, p.base, summary(p.changes))
+	title := fmt.Sprintf("%s, revision %v: %s", p.id, rules.ShownRevision(p.base), summary(p.changes))
 	switch {
 	case p.before == nil:
 		title = fmt.Sprintf("%s, new: %s", p.id, summary(p.changes))
 	case !p.changed():
-		title = fmt.Sprintf("%s: unchanged (revision %d)", p.id, p.base)
+		title = fmt.Sprintf("%s: unchanged (revision %v)", p.id, rules.ShownRevision(p.base))
 	}
 	writeDiff(out, title, p.changes)
 }

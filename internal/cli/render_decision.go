@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -20,6 +22,9 @@ func writeDecision(out io.Writer, d *wire.Decision, held string) {
 		verdict = paint(red, "refused")
 	}
 	text := fmt.Sprintf("%s (%s)", verdict, printable.Line(string(d.Reason), maxCell))
+	if d.Reason == fluxgate.ReasonNoRule && len(d.Bands) > 0 {
+		text += ", only shadow rules apply"
+	}
 	if d.WaitMs > 0 {
 		text += fmt.Sprintf(", %s %v", held, ceil(d.WaitMs, time.Millisecond))
 	}
@@ -38,6 +43,18 @@ func writeDecision(out io.Writer, d *wire.Decision, held string) {
 		t.addBand(&d.Bands[i], "")
 	}
 	t.write(out)
+}
+
+// noteUncounted names the measures of a request that no rule counts: they may be misspelt.
+func noteUncounted(errs io.Writer, costs map[string]int64, d *wire.Decision) {
+	if d == nil {
+		return
+	}
+	for _, measure := range slices.Sorted(maps.Keys(costs)) {
+		if !slices.ContainsFunc(d.Bands, func(b wire.Band) bool { return b.Measure == measure }) {
+			printf(errs, "no rule that applies counts %s: its cost has no effect\n", printable.Line(measure, maxCell))
+		}
+	}
 }
 
 // bandTable has a row for each band of a decision or a bucket.

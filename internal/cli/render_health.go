@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // maxHealth is how many problems top shows: the rules and the callers must stay on
@@ -36,8 +37,11 @@ func (a *topAnswers) health() []topLine {
 	}
 	for i := range a.Fleet.Differing {
 		d := &a.Fleet.Differing[i]
-		revisions := strings.ReplaceAll(strings.Trim(fmt.Sprint(d.Revisions), "[]"), " ", ", ")
-		add(yellow, "rule set %s differs between servers: revisions %s", word(d.RuleSet), revisions)
+		shown := make([]string, len(d.Revisions))
+		for i, revision := range d.Revisions {
+			shown[i] = rules.ShownRevision(revision).String()
+		}
+		add(yellow, "rule set %s differs between servers: revisions %s", word(d.RuleSet), strings.Join(shown, ", "))
 	}
 	for i := range a.Fleet.Servers {
 		if s := &a.Fleet.Servers[i]; s.Draining {

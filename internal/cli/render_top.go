@@ -136,7 +136,11 @@ func (a *topAnswers) callers() *fitTable {
 		if c.Error > 0 {
 			number += fmt.Sprintf(" ±%d", c.Error)
 		}
-		t.add(callerName(c), c.RuleSet+"/"+c.Rule, number, rate(c.PerSecond))
+		rule := c.RuleSet + "/" + c.Rule
+		if c.Shadow {
+			rule += " (shadow)"
+		}
+		t.add(callerName(c), rule, number, rate(c.PerSecond))
 	}
 	if len(t.rows) == 0 {
 		return &fitTable{columns: []fitColumn{{fmt.Sprintf("No caller was limited in the last %s.", last), cut}}}

@@ -65,9 +65,14 @@ func (s *serverFlags) flags(cmd *cobra.Command, of listener) {
 	if set := os.Getenv(of.variable); set != "" {
 		address, s.variable = set, of.variable
 	}
+	cmd.Flags().StringVarP(&s.server, "server", "s", address, "address of the server, its setting "+of.setting+"; "+of.variable+" is the default if it is set")
+	s.credentialFlags(cmd, "--server")
+}
+
+// credentialFlags adds the flags besides the address, which another flag has.
+func (s *serverFlags) credentialFlags(cmd *cobra.Command, address string) {
 	flags := cmd.Flags()
-	flags.StringVarP(&s.server, "server", "s", address, "address of the server, its setting "+of.setting+"; "+of.variable+" is the default if it is set")
-	flags.StringVar(&s.tokenFile, "token-file", "", "file with the bearer token (default: "+tokenVariable+" is the token, or "+tokenFileVariable+" names the file); sent to another machine only if --server begins with https:// or http://")
+	flags.StringVar(&s.tokenFile, "token-file", "", "file with the bearer token (default: "+tokenVariable+" is the token, or "+tokenFileVariable+" names the file); sent to another machine only if "+address+" begins with https:// or http://")
 	flags.StringVar(&s.caFile, "ca-file", "", "file with the CA certificates to verify the server with (default: "+caFileVariable+")")
 	flags.StringVar(&s.certFile, "cert-file", "", "file with the client certificate (default: "+certFileVariable+")")
 	flags.StringVar(&s.keyFile, "key-file", "", "file with the key of the client certificate (default: "+keyFileVariable+")")

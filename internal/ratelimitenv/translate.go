@@ -280,7 +280,7 @@ var noEffect = map[string]string{
 
 const (
 	fixed        = "the value is fixed"
-	otherMetrics = "metrics have other names: see docs/metrics.md"
+	otherMetrics = "metrics have other names: see https://fluxgate.github.io/fluxgate/metrics"
 	shared       = "calls share round trips by themselves"
 )
 

@@ -194,7 +194,7 @@ func (c *converter) checkEntries(descriptors []Descriptor, place string) bool {
 		case strings.Contains(d.Key, "*"):
 			c.refuse(place+".key", "must not have a *: wildcards are for values")
 		case stars > 1 || stars == 1 && !isWildcard(d):
-			c.refuse(place+".value", "can have one * at its end only")
+			c.refuse(place+".value", "can have one * at its end only: before March 2026 envoyproxy/ratelimit compares any other * as an ordinary character, since then it is a wildcard")
 		case d.ShareThreshold && !isWildcard(d):
 			c.refuse(place+".share_threshold", "is only possible with a value that ends in *")
 		}

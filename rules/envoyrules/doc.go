@@ -32,7 +32,7 @@
 //     so that an entry with the key a and the value b also matches the descriptor a_b.
 //   - A value that a caller sends with a * at its end is compared like any other. There it
 //     selects the wildcard that is written so, even if another one comes first.
-//   - A * in a key, or elsewhere than at the end of a value, is refused: its meaning depends
-//     on the version of envoyproxy/ratelimit. If key and value are the same it is an ordinary
+//   - A * in a key, or elsewhere than at the end of a value, is refused: before March 2026
+//     it is an ordinary character in envoyproxy/ratelimit, and a wildcard since. If key and value are the same it is an ordinary
 //     character, as in the names of routes that Envoy Gateway writes.
 package envoyrules

@@ -64,7 +64,7 @@ func (r *Reloader) reconcile(ctx context.Context, source rules.Reconciler, s *ru
 	case err != nil && (before == nil || before.Error() != err.Error()):
 		r.counts.add(&r.counts.Failures)
 		r.log(s, slog.LevelError, "cannot import an edit of the rules; the current revision stays in effect",
-			"revision", s.snapshot().Revision, "error", err)
+			"revision", rules.ShownRevision(s.snapshot().Revision), "error", err)
 	case err == nil && before != nil:
 		r.log(s, slog.LevelInfo, "the content of the rule source is valid again")
 	}

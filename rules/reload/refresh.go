@@ -122,7 +122,7 @@ func (r *Reloader) update(ctx context.Context, s *ruleSet, head rules.Head, know
 			if slices.Contains(r.config.RuleSets, s.id) {
 				level = slog.LevelError
 			}
-			r.config.Logger.Log(ctx, level, "rule set deleted in the source", "ruleSet", s.id, "revision", head.Revision)
+			r.config.Logger.Log(ctx, level, "rule set deleted in the source", "ruleSet", s.id, "revision", rules.ShownRevision(head.Revision))
 		}
 	case known:
 		r.load(ctx, s, head)
@@ -144,7 +144,7 @@ func (r *Reloader) confirm(s *ruleSet) {
 	s.status.CheckedAt, s.status.Err, s.status.ErrAt, s.refused = time.Now(), nil, time.Time{}, 0
 	s.mu.Unlock()
 	if failed {
-		r.config.Logger.Info("rules can be loaded again", "ruleSet", s.id, "revision", s.snapshot().Revision)
+		r.config.Logger.Info("rules can be loaded again", "ruleSet", s.id, "revision", rules.ShownRevision(s.snapshot().Revision))
 	}
 }
 
@@ -205,7 +205,7 @@ func (r *Reloader) logLoaded(v *rules.Version, always bool) {
 			return
 		}
 	}
-	args := []any{"ruleSet", v.RuleSet.ID(), "revision", v.Revision, "rules", v.RuleSet.Len(), "author", v.Author, "comment", v.Comment}
+	args := []any{"ruleSet", v.RuleSet.ID(), "revision", rules.ShownRevision(v.Revision), "rules", v.RuleSet.Len(), "author", v.Author, "comment", v.Comment}
 	if suppressed > 0 {
 		args = append(args, "suppressed", suppressed)
 	}
@@ -246,7 +246,7 @@ func (r *Reloader) failed(ctx context.Context, s *ruleSet, err error, revision i
 	if now.Source == FromNowhere {
 		message = "cannot load rules; the missing-rule behavior applies to requests"
 	}
-	r.log(s, slog.LevelError, message, "serving", now.Source, "revision", now.Revision, "error", err)
+	r.log(s, slog.LevelError, message, "serving", now.Source, "revision", rules.ShownRevision(now.Revision), "error", err)
 }
 
 // log logs an event of a rule set. Callers can invent ids, so ids without rules

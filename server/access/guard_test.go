@@ -20,7 +20,7 @@ func TestIdentity_RuleSets(t *testing.T) {
 		"{name: c, sha256: "+hashOf("c")+", roles: [check]}, {name: all, sha256: "+hashOf("all")+", roles: [check, write]},"+
 		"{name: some, sha256: "+hashOf("some")+", roles: [check, write], rule-sets: [b, a]}]")
 	const check, read, write = config.RoleCheck, config.RoleRead, config.RoleWrite
-	for token, roles := range map[string][]config.Role{"w": {write, read}, "r": {read}, "c": {check}, "all": {check, read, write}, "some": {check, read, write}} {
+	for token, roles := range map[string][]config.Role{"w": {check, read, write}, "r": {read}, "c": {check}, "all": {check, read, write}, "some": {check, read, write}} {
 		who, err := guard.Identify(with("Bearer " + token))
 		if err != nil || who.Name != "token:"+token {
 			t.Fatalf("%s: %v, %v", token, who, err)
@@ -148,7 +148,8 @@ func TestGuard_Only(t *testing.T) {
 	}{
 		{guard: guard, sent: "Bearer w", role: config.RoleRead, passes: "token:w"},
 		{guard: guard, sent: "Bearer c", role: config.RoleCheck, passes: "token:c"},
-		{guard: guard, sent: "Bearer w", role: config.RoleCheck, refused: refused{403, "The role check is needed, which token:w does not have.", "token:w"}},
+		{guard: guard, sent: "Bearer w", role: config.RoleCheck, passes: "token:w"},
+		{guard: guard, sent: "Bearer c", role: config.RoleRead, refused: refused{403, "The role read is needed, which token:c does not have.", "token:c"}},
 		{guard: guard, role: config.RoleRead, refused: refused{401, "The request needs a bearer token.", ""}, challenge: "Bearer"},
 		{guard: guard, sent: "Bearer x", role: config.RoleRead, refused: refused{401, "Not accepted: the token is not known.", ""}, challenge: `Bearer error="invalid_token"`},
 		{guard: guardOf(t), sent: "Bearer x", role: config.RoleWrite, passes: "anyone"},

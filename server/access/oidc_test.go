@@ -32,8 +32,8 @@ func bear(guard *access.Guard, token string) (string, error) {
 func TestOIDC_Accepted(t *testing.T) {
 	issuer, guard := issued(t)
 	for _, algorithm := range []jose.SignatureAlgorithm{jose.RS256, jose.ES256} {
-		who, err := guard.Identify(with("Bearer " + issuer.Signed(algorithm, claims{"roles": []string{"fluxgate-write", "offline", "check", "fluxgate-", "fluxgate-admin"}})))
-		if err != nil || who.Name != "oidc:ada" || !who.MayAll(config.RoleWrite) || !who.MayAll(config.RoleRead) || who.MayAny(config.RoleCheck) {
+		who, err := guard.Identify(with("Bearer " + issuer.Signed(algorithm, claims{"roles": []string{"fluxgate-read", "offline", "check", "write", "fluxgate-", "fluxgate-admin"}})))
+		if err != nil || who.Name != "oidc:ada" || !who.MayAll(config.RoleRead) || who.MayAny(config.RoleWrite) || who.MayAny(config.RoleCheck) {
 			t.Errorf("%s: %+v, %v", algorithm, who, err)
 		}
 	}

@@ -18,7 +18,7 @@ type Auth struct {
 // Role is a permission of a caller.
 type Role string
 
-// The roles. write includes read. identities shows the callers of /v1/callers in plain
+// The roles. write includes read and check. identities shows the callers of /v1/callers in plain
 // words, beside read.
 const (
 	RoleCheck      Role = "check"
@@ -37,7 +37,7 @@ type Token struct {
 	// SHA256 is the token's hash in 64 hexadecimal digits, as sha256sum prints
 	// it.
 	SHA256 Hash `key:"sha256" is:"sha256" required:"yes" unique:"yes"`
-	// Roles are the roles of its owner. write includes read. identities shows, beside
+	// Roles are the roles of its owner. write includes read and check. identities shows, beside
 	// read, who the callers are that are limited.
 	Roles []Role `key:"roles" oneof:"check read write identities" required:"yes"`
 	// RuleSets are the ids of the rule sets that the roles are for. An empty list
@@ -53,7 +53,7 @@ type Certificate struct {
 	// (URI, DNS or email), or, only if it has none, with its common name. Of
 	// several entries that match one certificate the first counts.
 	Subject string `key:"subject" is:"subject" required:"yes" unique:"yes"`
-	// Roles are the roles of its owner. write includes read. identities shows, beside
+	// Roles are the roles of its owner. write includes read and check. identities shows, beside
 	// read, who the callers are that are limited.
 	Roles []Role `key:"roles" oneof:"check read write identities" required:"yes"`
 	// RuleSets are the ids of the rule sets that the roles are for. An empty list

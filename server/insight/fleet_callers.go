@@ -25,7 +25,7 @@ func (i *Insight) Callers(ctx context.Context, q admin.CallersQuery, view View) 
 	own := i.recorder.callers(list, mostCallers, m.includes)
 	for j := range own.callers {
 		c := &own.callers[j]
-		m.add(&admin.Caller{RuleSet: c.ruleSet, Rule: c.rule, Key: i.show(c), Count: c.count, Error: c.error}, own.floor())
+		m.add(&admin.Caller{RuleSet: c.ruleSet, Rule: c.rule, Key: i.show(c), Shadow: c.shadow, Count: c.count, Error: c.error}, own.floor())
 	}
 	m.floors = own.floor()
 	since := own.since
@@ -34,7 +34,7 @@ func (i *Insight) Callers(ctx context.Context, q admin.CallersQuery, view View) 
 		floor := r.floor(l, index, &view, q.RuleSet)
 		for _, c := range l.Callers {
 			of := &r.Rules[c.Rule]
-			m.add(&admin.Caller{RuleSet: of.RuleSet, Rule: of.Rule, Key: c.Key, Count: c.Count, Error: c.Error}, floor)
+			m.add(&admin.Caller{RuleSet: of.RuleSet, Rule: of.Rule, Key: c.Key, Shadow: of.Shadow, Count: c.Count, Error: c.Error}, floor)
 		}
 		m.floors += floor
 		since = min(since, now.Unix()-l.Age)
@@ -95,6 +95,7 @@ func (m *merger) add(c *admin.Caller, floor uint64) {
 		m.callers[key] = &mergedCaller{*c, floor}
 		return
 	}
+	sum.Shadow = sum.Shadow && c.Shadow // while the rule is changed, servers may differ
 	sum.Count += c.Count
 	sum.Error += c.Error
 	sum.listed += floor

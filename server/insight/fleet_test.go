@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,6 +51,31 @@ func TestFleet_CallersWithinError(t *testing.T) {
 		}
 		if !off {
 			t.Error("all counts are exact: the test shows nothing about errors")
+		}
+	})
+}
+
+// Callers of a shadow rule are marked, those of other rules are not, on every server.
+func TestFleet_CallersOfShadowRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := new(reports)
+		measured := perUser("measured", 1)
+		measured.Mode = fluxgate.ModeShadow
+		sets := []*fluxgate.RuleSet{set(t, "api", measured, perUser("limits", 2))}
+		saw := start(t, memory(t), insight.Config{Fleet: shared.as("a")}, sets)
+		idle := start(t, memory(t), insight.Config{Fleet: shared.as("b")}, sets)
+		saw.check(t, 5, fluxgate.Request{UserID: "alice"})
+		for _, wait := range []time.Duration{5 * time.Second, 30 * time.Second} { // then the rules are no longer among the busiest
+			time.Sleep(wait)
+			for name, n := range map[string]*node{"that saw them": saw, "that did not": idle} {
+				found := map[string]bool{}
+				for _, c := range n.callers(t, admin.CallersQuery{}, everything).Callers {
+					found[c.Rule] = c.Shadow
+				}
+				if want := map[string]bool{"measured": true, "limits": false}; !maps.Equal(found, want) {
+					t.Errorf("the server %s shows %v, want %v", name, found, want)
+				}
+			}
 		}
 	})
 }

@@ -110,9 +110,9 @@ func (r *Recorder) quantiles(out *report) {
 // busiest returns the rules with the most requests of late. The lock is held.
 func (r *Recorder) busiest(most int) []reportedRule {
 	var all []reportedRule
-	add := func(key ruleKey, h *history) {
-		of := reportedRule{RuleSet: key.ruleSet, Rule: key.rule}
-		for o, n := range h.last(recent, r.second) {
+	add := func(key ruleKey, from *rule) {
+		of := reportedRule{RuleSet: key.ruleSet, Rule: key.rule, Shadow: from.shadow.Load()}
+		for o, n := range from.last(recent, r.second) {
 			of.Counts[o] = uint64(n)
 		}
 		if of.sum() > 0 {
@@ -120,9 +120,9 @@ func (r *Recorder) busiest(most int) []reportedRule {
 		}
 	}
 	for key, of := range r.rules.Entries() {
-		add(key, &of.history)
+		add(key, of)
 	}
-	add(ruleKey{other, other}, &r.overflow.history)
+	add(ruleKey{other, other}, &r.overflow)
 	slices.SortFunc(all, func(a, b reportedRule) int {
 		x, y := a.rates(), b.rates()
 		return busiest(&x, &y)
@@ -139,6 +139,7 @@ func (r *reportedRule) rates() admin.RuleRates {
 type ownCaller struct {
 	ruleKey
 	caller
+	shadow bool
 }
 
 // ownCallers are the callers of this server since a time.
@@ -172,7 +173,7 @@ func (r *Recorder) callers(list func(*rule) *callerList, most int, included func
 		found, floor := list(of).top(most)
 		out.floors[key.ruleSet] = max(out.floors[key.ruleSet], floor)
 		for _, c := range found {
-			out.callers = append(out.callers, ownCaller{key, c})
+			out.callers = append(out.callers, ownCaller{key, c, of.shadow.Load()})
 		}
 	}
 	slices.SortFunc(out.callers, func(a, b ownCaller) int {
@@ -196,7 +197,7 @@ func (r *Recorder) reported(to *report, i *Insight, from ownCallers) reportedCal
 		at := slices.IndexFunc(to.Rules, func(of reportedRule) bool { return of.RuleSet == c.ruleSet && of.Rule == c.rule })
 		if at < 0 {
 			at = len(to.Rules)
-			to.Rules = append(to.Rules, reportedRule{RuleSet: c.ruleSet, Rule: c.rule})
+			to.Rules = append(to.Rules, reportedRule{RuleSet: c.ruleSet, Rule: c.rule, Shadow: c.shadow})
 		}
 		out.Callers = append(out.Callers, reportedCaller{Rule: at, Key: i.show(&c), Count: c.count, Error: c.error})
 	}

@@ -35,6 +35,7 @@ type ruleKey struct{ ruleSet, rule string }
 type rule struct {
 	history
 	limited, allowed callerList
+	shadow           atomic.Bool // it was evaluated as a shadow rule last
 }
 
 // Recorder counts the decisions of a server. It is an observer of its engine. No request
@@ -118,6 +119,9 @@ func (r *Recorder) evaluated(req *fluxgate.Request, d *fluxgate.Decision) (shado
 	engine := r.engine()
 	for e := range d.Evaluated(req) {
 		of := r.rule(e.Key.RuleSet, e.Key.Rule)
+		if of.shadow.Load() != e.Shadow() {
+			of.shadow.Store(e.Shadow())
+		}
 		rejected := e.Status == fluxgate.Rejected || e.Status == fluxgate.TooCostly
 		undecided := e.Status == fluxgate.Unavailable
 		switch {

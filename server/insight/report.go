@@ -75,6 +75,7 @@ type reportedSeries struct {
 type reportedRule struct {
 	RuleSet string           `json:"set"`
 	Rule    string           `json:"rule"`
+	Shadow  bool             `json:"s,omitempty"`
 	Counts  [outcomes]uint64 `json:"n"`
 }
 

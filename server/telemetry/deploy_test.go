@@ -127,6 +127,68 @@ func TestDeploy_KnownMetrics(t *testing.T) {
 	}
 }
 
+// The inhibit rules of the documentation name alerts that exist, by labels that both sides
+// have: Alertmanager takes two missing labels for equal ones.
+func TestDeploy_InhibitRules(t *testing.T) {
+	var file struct {
+		InhibitRules []struct {
+			Source []string `yaml:"source_matchers"`
+			Target []string `yaml:"target_matchers"`
+			Equal  []string
+		} `yaml:"inhibit_rules"`
+	}
+	_, text, _ := strings.Cut(readFile(t, "../../docs/operations.md"), "```yaml\n# alertmanager.yaml\n")
+	text, _, _ = strings.Cut(text, "```")
+	decoder := yaml.NewDecoder(strings.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&file); err != nil || len(file.InhibitRules) == 0 {
+		t.Fatalf("%d rules, %v", len(file.InhibitRules), err)
+	}
+	labels := map[string][]string{}
+	for _, a := range alerts(t) {
+		labels[a.Alert] = labelsOf(t, a.Expr)
+	}
+	matcher := regexp.MustCompile(`^alertname=~?"([A-Za-z|]+)"$`)
+	for _, r := range file.InhibitRules {
+		for _, m := range slices.Concat(r.Source, r.Target) {
+			found := matcher.FindStringSubmatch(m)
+			if found == nil || len(r.Equal) == 0 || len(r.Source)*len(r.Target) != 1 {
+				t.Fatalf("%+v", r)
+			}
+			for name := range strings.SplitSeq(found[1], "|") {
+				for _, label := range r.Equal {
+					if !slices.Contains(labels[name], label) {
+						t.Errorf("the alert %s does not have the label %s: %q", name, label, labels[name])
+					}
+				}
+			}
+		}
+	}
+}
+
+// labelsOf returns the labels of an alert: those that it aggregates by, or those of its
+// first metric and of the scrape.
+func labelsOf(t *testing.T, expr string) []string {
+	t.Helper()
+	if by := regexp.MustCompile(`by \(([a-z_, ]+)\)`).FindStringSubmatch(expr); by != nil {
+		return strings.Split(by[1], ", ")
+	}
+	w := newWorld(t, telemetry.Config{WaitSlots: 10})
+	w.watchEverything(t)
+	w.exercise(t)
+	name := metricName.FindString(expr)
+	for series := range scrape(t, w.metrics) {
+		if strings.HasPrefix(series, name+"{") {
+			labels := []string{"job", "instance"}
+			for _, l := range regexp.MustCompile(`([a-z_]+)="`).FindAllStringSubmatch(series, -1) {
+				labels = append(labels, l[1])
+			}
+			return labels
+		}
+	}
+	return []string{"job", "instance"}
+}
+
 // Every alert says what to do, and the documentation names only alerts that exist.
 func TestDeploy_Alerts(t *testing.T) {
 	known := map[string]bool{}

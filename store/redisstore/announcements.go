@@ -140,6 +140,6 @@ func (r *fleetState) quiet(ctx context.Context) error {
 	} else if !r.untold.Load() {
 		return nil
 	}
-	return fmt.Errorf("resets are seen by other gateways after up to %v, not at once, since the channel %s cannot be used: %s: see the ACL in docs/redis.md",
+	return fmt.Errorf("resets are seen by other gateways after up to %v, not at once, since the channel %s cannot be used: %s: see https://fluxgate.github.io/fluxgate/redis#acl",
 		r.store.config.Refresh, r.store.names.resets(), why)
 }

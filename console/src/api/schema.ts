@@ -494,12 +494,14 @@ export interface components {
             rule: string;
             /** @description The rule set. */
             ruleSet: string;
+            /** @description The rule is a shadow rule: it rejects nothing. */
+            shadow?: boolean;
         };
         Callers: {
             /** @description The callers, those with the most requests first. */
             callers: components["schemas"]["Caller"][];
             /**
-             * @description Which requests were counted. Rejections by shadow rules are in limited.
+             * @description Which requests were counted. What a shadow rule would have rejected is in limited, with shadow set.
              * @enum {string}
              */
             outcome: "limited" | "allowed";

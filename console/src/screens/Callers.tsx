@@ -101,7 +101,7 @@ function choices(all: string, ids: string[], current: string | undefined) {
 function columns(callers: Caller[], mayWrite: boolean): Column<Caller>[] {
   const shown: Column<Caller>[] = [
     { title: "Caller", cell: (c) => <CallerName caller={c} /> },
-    { title: "Rule", cell: (c) => <RuleLink ruleSet={c.ruleSet} rule={c.rule} /> },
+    { title: "Rule", cell: (c) => <RuleLink ruleSet={c.ruleSet} rule={c.rule} shadow={c.shadow} /> },
     { title: "Per second", number: true, cell: (c) => rate(c.perSecond) },
     { title: "Requests", number: true, cell: (c) => (c.error > 0 ? `${count(c.count)} ± ${count(c.error)}` : count(c.count)) },
   ];

@@ -4,7 +4,7 @@ import { useFleet, useHealth } from "../api/queries";
 import { ApiError } from "../api/client";
 import { Ago } from "../ui/Ago";
 import { DataTable, type Column } from "../ui/DataTable";
-import { millis, rate, span } from "../ui/format";
+import { millis, rate, shownRevision, span } from "../ui/format";
 import { Page, Section } from "../ui/Page";
 import { Empty, Loaded } from "../ui/states";
 
@@ -142,7 +142,7 @@ const revisionColumns: Column<RevisionRow>[] = [
     cell: (r) =>
       r.servers.map((s) => (
         <div key={s.revision} className="breakable">
-          {s.revision}
+          {shownRevision(s.revision)}
           {r.differs && `: ${s.names.join(", ")}`}
         </div>
       )),
@@ -198,7 +198,7 @@ type SetRow = NonNullable<Health["rules"]["sets"]>[number];
 
 const setColumns: Column<SetRow>[] = [
   { title: "Rule set", cell: (s) => <span className="breakable">{s.id}</span> },
-  { title: "Revision", number: true, cell: (s) => s.revision },
+  { title: "Revision", number: true, cell: (s) => shownRevision(s.revision) },
   { title: "Rules", number: true, cell: (s) => s.rules },
   { title: "From", cell: (s) => s.source },
   { title: "Confirmed", cell: (s) => (s.checkedAt ? <Ago time={s.checkedAt} /> : s.ageSeconds ? span(s.ageSeconds) + " ago" : "–") },

@@ -138,7 +138,7 @@ function BusiestRules({ live }: { live: Live }) {
 
 const callerColumns: Column<Caller>[] = [
   { title: "Caller", cell: (c) => <CallerName caller={c} /> },
-  { title: "Rule", cell: (c) => <RuleLink ruleSet={c.ruleSet} rule={c.rule} /> },
+  { title: "Rule", cell: (c) => <RuleLink ruleSet={c.ruleSet} rule={c.rule} shadow={c.shadow} /> },
   { title: "Limited/s", number: true, cell: (c) => rate(c.perSecond) },
   { title: "Limited", number: true, cell: (c) => count(c.count) },
 ];

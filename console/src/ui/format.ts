@@ -20,6 +20,11 @@ export function count(n: number): string {
   return whole.format(n);
 }
 
+// shownRevision returns a revision for people. That of a file is a hash of 48 bits.
+export function shownRevision(n: number): string {
+  return n < 2 ** 32 ? String(n) : Math.floor(n / 65536).toString(16).padStart(8, "0");
+}
+
 // rate returns a number per second with three significant digits below 100.
 export function rate(n: number | null | undefined): string {
   if (n === null || n === undefined) return "–";

@@ -59,7 +59,8 @@ export function verdictOf(d: Decision): string {
   const what = d.allowed ? ((d.waitMs ?? 0) > 0 ? `It would wait ${time(d.waitMs!)}, then pass` : "It would pass") : "It would be rejected";
   const rule = d.rule ? ` Rule ${d.rule}${d.band ? `, band ${d.band}` : ""} decides.` : "";
   const retry = d.retryAfterMs ? ` It fits in ${time(d.retryAfterMs)}.` : "";
-  return `${what}: ${reasons[d.reason] ?? d.reason}.${rule}${retry}`;
+  const reason = d.reason === "no-rule" && d.bands?.length ? "only shadow rules apply" : (reasons[d.reason] ?? d.reason);
+  return `${what}: ${reason}.${rule}${retry}`;
 }
 
 // time returns milliseconds in the unit that reads best.

@@ -5,6 +5,7 @@ import { api, ApiError, unwrap, type Schemas } from "../../api/client";
 import { href, useRoute } from "../../router";
 import { Ago } from "../../ui/Ago";
 import { DataTable, type Column } from "../../ui/DataTable";
+import { shownRevision } from "../../ui/format";
 import { Empty, Failure, Loaded, Loading } from "../../ui/states";
 import { Diff } from "./Diff";
 import type { Part } from "./ruleset";
@@ -43,7 +44,7 @@ export function History(part: Part) {
 
 function columns({ id, current }: Part, chosen: number): Column<Entry>[] {
   return [
-    { title: "Revision", cell: (e) => e.revision },
+    { title: "Revision", cell: (e) => shownRevision(e.revision) },
     { title: "When", cell: (e) => <Ago time={e.at} /> },
     { title: "By", cell: (e) => <span className="breakable">{e.author ?? "unknown"}</span> },
     { title: "Comment", cell: (e) => <span className="breakable">{(e.deleted ? "deleted " : "") + (e.comment ?? "")}</span> },

@@ -57,6 +57,7 @@ function Fields({ rule, save }: { rule: Rule; save: (edits: Edit[]) => Promise<D
   const [errors, setErrors] = useState<Detail[]>([]);
   const [failure, setFailure] = useState<Error>();
   const [busy, setBusy] = useState(false);
+  const alternative = rule.countRefused || rule.mode === "alternative"; // other rules cannot have this mode
   const edits: Edit[] = [];
   if (enabled !== (rule.enabled ?? true)) edits.push({ path: ["enabled"], value: enabled });
   if (mode !== (rule.mode ?? "enforce")) edits.push({ path: ["mode"], value: mode === "enforce" ? undefined : mode });
@@ -92,10 +93,12 @@ function Fields({ rule, save }: { rule: Rule; save: (edits: Edit[]) => Promise<D
               data={[
                 { value: "enforce", label: "Enforce" },
                 { value: "shadow", label: "Shadow" },
+                ...(alternative ? [{ value: "alternative", label: "Alternative" }] : []),
               ]}
             />
             <Text size="xs" c="dimmed">
               A rule in shadow rejects nothing. What it would reject is counted.
+              {alternative && " Alternative rules reject a request if all of them that apply are over."}
             </Text>
           </div>
         ) : null}

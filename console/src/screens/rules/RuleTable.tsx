@@ -7,7 +7,7 @@ import { rate } from "../../ui/format";
 import type { Rule } from "./text";
 import { limitsOf, matchOf, stateOf, type State } from "./words";
 
-const colors: Record<State, string> = { enforced: "blue", shadow: "gray", disabled: "yellow", exempt: "green", deny: "red" };
+const colors: Record<State, string> = { enforced: "blue", shadow: "gray", alternative: "blue", disabled: "yellow", exempt: "green", deny: "red" };
 
 export function StateBadge({ rule }: { rule: Rule }) {
   const state = stateOf(rule);

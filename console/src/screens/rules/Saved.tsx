@@ -1,12 +1,13 @@
 import { Text } from "@mantine/core";
 import type { Schemas } from "../../api/client";
 import { Ago } from "../../ui/Ago";
+import { shownRevision } from "../../ui/format";
 
 // Saved says which revision it is, who saved it, when and why.
 export function Saved({ entry }: { entry: Schemas["Entry"] }) {
   return (
     <Text size="xs" c="dimmed" className="breakable">
-      Revision {entry.revision}
+      Revision {shownRevision(entry.revision)}
       {entry.author && `, by ${entry.author}`}
       {entry.at && (
         <>

@@ -2,6 +2,7 @@ import { Alert, Anchor, Button, Group, Text } from "@mantine/core";
 import { useEffect, useState } from "react";
 import { takeDraft } from "../../draft";
 import { href, navigate, useRoute } from "../../router";
+import { shownRevision } from "../../ui/format";
 import { Page } from "../../ui/Page";
 import { Failure, Loaded } from "../../ui/states";
 import { Conflict } from "./Conflict";
@@ -116,7 +117,7 @@ function Head({ id, current, view }: { id: string; current: Current; view: View 
         <Saved entry={head} />
       ) : (
         <Text size="xs" c="dimmed">
-          {current.revision > 0 ? `Revision ${current.revision}` : "Not saved"}
+          {current.revision > 0 ? `Revision ${shownRevision(current.revision)}` : "Not saved"}
         </Text>
       )}
     </Group>

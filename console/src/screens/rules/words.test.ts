@@ -24,6 +24,7 @@ describe("the words for a rule", () => {
   it("says what a rule does", () => {
     expect(stateOf({ id: "a", enabled: false, mode: "shadow" })).toBe("disabled");
     expect(stateOf({ id: "a", mode: "shadow" })).toBe("shadow");
+    expect(stateOf({ id: "a", mode: "alternative" })).toBe("alternative");
     expect(stateOf({ id: "a", action: "allow" })).toBe("exempt");
     expect(limitsOf({ id: "a", action: "deny" })).toBe("denied");
     expect(matchOf({ id: "a", methods: ["GET", "PUT"], path: "/a/*", when: { users: ["bob"] } })).toBe("GET, PUT /a/* when users");

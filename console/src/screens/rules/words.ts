@@ -46,12 +46,13 @@ export function matchOf(rule: Rule): string {
 }
 
 // State is what a rule does to requests now.
-export type State = "disabled" | "shadow" | "exempt" | "deny" | "enforced";
+export type State = "disabled" | "shadow" | "alternative" | "exempt" | "deny" | "enforced";
 
 export function stateOf(rule: Rule): State {
   if (rule.enabled === false) return "disabled";
   if (rule.mode === "shadow") return "shadow";
   if (rule.action === "allow") return "exempt";
+  if (rule.mode === "alternative") return "alternative";
   return rule.action === "deny" ? "deny" : "enforced";
 }
 
