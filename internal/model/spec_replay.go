@@ -27,7 +27,14 @@ func (r *replay) charge(f *Fact, d *demand) {
 		}
 	}
 	for i, a := range d.views {
-		if a == nil || a.kind() == fluxgate.Concurrency || d.Granted == 0 {
+		if a == nil || a.kind() == fluxgate.Concurrency || d.Cost == 0 {
+			continue
+		}
+		other := a.band != r.bandOf(d.Rule, &d.Exact[i])
+		if d.Granted == 0 {
+			if other && a.open { // it may be debited although the version of the charge has nothing left
+				d.set.accounts[accountOf(&d.Exact[i])] = a
+			}
 			continue
 		}
 		tokens := tokensOf(&d.Exact[i], a.band, d.Granted)
@@ -37,7 +44,7 @@ func (r *replay) charge(f *Fact, d *demand) {
 			r.violate(LineCharge, f.At, "bucket %s was charged %s tokens in %s, which has %s: a charge is never debt", d.Bucket, tokens.FloatString(3), a.Name(), left.FloatString(3))
 		}
 		a.take(tokens, 0)
-		if a.band != r.bandOf(d.Rule, &d.Exact[i]) {
+		if other {
 			d.set.changes++ // of what is full, it may have begun another version
 		}
 	}
