@@ -19,11 +19,10 @@ type account struct {
 	// period that ends at end.
 	least, most *big.Rat
 	end         int64
-	// begin is when the period began, and beyond what a lower capacity has put beyond it:
-	// that is no debt.
-	begin  int64
-	beyond *big.Rat
-	edges  [3]int64 // that a gateway sent last
+	// begin is when the period began, and largest its highest capacity: only what is used beyond
+	// that is debt.
+	begin, largest int64
+	edges          [3]int64 // that a gateway sent last
 	// forgotten is whether the clock stepped back after the end, or before a period of which
 	// nothing is used: the period may be that of the new clock.
 	forgotten bool
@@ -62,7 +61,7 @@ func newSlot(now int64, hold time.Duration) slot {
 }
 
 func newAccount(b *band, now int64) *account {
-	a := &account{band: b, at: now, last: now, least: whole(b.Capacity), most: whole(b.Capacity), beyond: new(big.Rat), slots: map[int]slot{}}
+	a := &account{band: b, at: now, last: now, least: whole(b.Capacity), most: whole(b.Capacity), largest: b.Capacity, slots: map[int]slot{}}
 	a.late = lateOf(b)
 	return a
 }
@@ -173,7 +172,7 @@ func (a *account) newPeriod(now int64) {
 		}
 	case a.end >= begin && a.end > 0:
 		for _, left := range []*big.Rat{a.least, a.most} {
-			if left.Add(left, a.beyond); left.Sign() > 0 {
+			if left.Add(left, whole(a.largest-a.Capacity)); left.Sign() > 0 {
 				left.SetInt64(0)
 			}
 			left.Add(left, whole(a.Capacity))
@@ -182,7 +181,7 @@ func (a *account) newPeriod(now int64) {
 	default:
 		a.least, a.most = whole(a.Capacity), whole(a.Capacity)
 	}
-	a.begin, a.end, a.beyond, a.forgotten = begin, end, new(big.Rat), false
+	a.begin, a.end, a.largest, a.forgotten = begin, end, a.Capacity, false
 }
 
 // periodOf is the period of a moment, by the edges that a gateway sent: those of its own
@@ -271,17 +270,8 @@ func (a *account) take(tokens *big.Rat, wait int64) {
 func (a *account) clone() *account {
 	c := *a
 	c.least, c.most = new(big.Rat).Set(a.least), new(big.Rat).Set(a.most)
-	c.beyond, c.log = new(big.Rat).Set(a.beyond), slices.Clone(a.log)
-	c.slots = maps.Clone(a.slots)
+	c.log, c.slots = slices.Clone(a.log), maps.Clone(a.slots)
 	return &c
-}
-
-// below is how far a number is below 0.
-func below(r *big.Rat) *big.Rat {
-	if r.Sign() >= 0 {
-		return new(big.Rat)
-	}
-	return new(big.Rat).Neg(r)
 }
 
 // floor is a number rounded down.

@@ -131,14 +131,11 @@ func (a *account) change(to *band, now int64, edges [3]int64, first bool) {
 			a.most.Set(a.least)
 		}
 	case fluxgate.Quota:
-		before := below(a.least)
+		a.raise(to, early)
 		a.least.Add(a.least, difference)
 		a.most.Add(a.most, difference)
 		if from.Period != to.Period && now >= early.end+periodLength(&from.Band).Microseconds() {
 			a.most.SetInt64(to.Capacity) // the former numbers were full again, and may be forgotten
-		}
-		if a.beyond.Add(a.beyond, new(big.Rat).Sub(below(a.least), before)); a.beyond.Sign() < 0 {
-			a.beyond = new(big.Rat)
 		}
 	case fluxgate.SlidingWindow:
 		a.late = max(a.late, lateOf(from)) + lateOf(to)
@@ -147,4 +144,12 @@ func (a *account) change(to *band, now int64, edges [3]int64, first bool) {
 			a.log[i].gone = a.log[i].gone || a.log[i].at <= now-from.Refill.Microseconds()
 		}
 	}
+}
+
+// raise notes that a write under some numbers has made the quota of before what it is now.
+func (a *account) raise(numbers *band, before *account) {
+	if a.end != before.end { // it began the period
+		a.largest = 0
+	}
+	a.largest = max(a.largest, numbers.Capacity)
 }

@@ -183,6 +183,10 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 	case rest < 0:
 		debt := a.debt()
 		if numbers := r.bandOf(b.Rule, &b.Exact[j]); numbers != nil {
+			if before := r.set(b).accounts[accountOf(&b.Exact[j])]; before != nil && a.kind() == fluxgate.Quota {
+				a.raise(numbers, before)
+				debt = greater(debt, whole(2*a.largest-a.Capacity))
+			}
 			// The take was under other numbers, which may allow more.
 			debt = greater(debt, new(big.Rat).Add(numbers.debt(), whole(numbers.Capacity-a.Capacity)))
 		}
