@@ -224,6 +224,12 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 		a.open = true
 		return new(big.Rat), scaled
 	}
+	if end, known := r.set(b).ends[moment{accountOf(&b.Exact[j]), b.TakenAt}]; known && a.kind() == fluxgate.Quota && !a.forgotten && b.TakenAt <= a.at {
+		if end != a.end {
+			return new(big.Rat), new(big.Rat)
+		}
+		return a.refill(scaled, scaled) // also of before the calendar's period: the clock stepped back
+	}
 	return a.giveBack(r.tokens(b, j, b.Cost), scaled, b.TakenAt, due, last)
 }
 

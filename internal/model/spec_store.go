@@ -34,6 +34,7 @@ type gatewayBucket struct {
 type bucketSet struct {
 	accounts map[uint32]*account
 	writes   map[uint32][]write
+	ends     map[moment]int64 // of the periods of quotas at a take
 	// since are the lines that what happened since the last answer of the store is under.
 	since []Line
 	// changes is how often the numbers of its bands have changed, and mixed whether
@@ -43,6 +44,12 @@ type bucketSet struct {
 	bands   []*band
 	// wrong is whether it broke a line: nothing is known of it then.
 	wrong bool
+}
+
+// moment is one of an account, by the store's clock.
+type moment struct {
+	account uint32
+	clock   int64
 }
 
 // write is a change of what is left in a band.
@@ -88,7 +95,7 @@ func (s *spec) checkStore() {
 func (r *replay) set(b *BucketFact) *bucketSet {
 	id := setID{b.Bucket, b.Generation}
 	if r.sets[id] == nil {
-		r.sets[id] = &bucketSet{accounts: map[uint32]*account{}, writes: map[uint32][]write{}}
+		r.sets[id] = &bucketSet{accounts: map[uint32]*account{}, writes: map[uint32][]write{}, ends: map[moment]int64{}}
 	}
 	return r.sets[id]
 }
@@ -349,7 +356,7 @@ func (r *replay) commit(f *Fact, d *demand, taken bool) {
 			d.renames()
 		}
 		r.wrote(d.set, id, before, a, f)
-		d.set.accounts[id] = a
+		d.set.accounts[id], d.set.ends[moment{id, f.Clock}] = a, a.end
 	}
 	if taken {
 		d.set.written(f.Clock)
