@@ -224,13 +224,23 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 		a.open = true
 		return new(big.Rat), scaled
 	}
-	if end, known := r.set(b).ends[moment{accountOf(&b.Exact[j]), b.TakenAt}]; known && a.kind() == fluxgate.Quota && !a.forgotten && b.TakenAt <= a.at {
-		if end != a.end {
-			return new(big.Rat), new(big.Rat)
-		}
-		return a.refill(scaled, scaled) // also of before the calendar's period: the clock stepped back
+	if end, known := r.set(b).ends[moment{accountOf(&b.Exact[j]), b.TakenAt}]; known && a.kind() == fluxgate.Quota && b.TakenAt <= a.at {
+		return r.giveBackToQuota(f, b, a, end, scaled)
 	}
 	return a.giveBack(r.tokens(b, j, b.Cost), scaled, b.TakenAt, due, last)
+}
+
+// giveBackToQuota gives back what was taken in the period that ends at a moment. It may be before
+// the calendar's: the clock stepped back.
+func (r *replay) giveBackToQuota(f *Fact, b *BucketFact, a *account, end int64, tokens *big.Rat) (least, most *big.Rat) {
+	if end != a.end {
+		return new(big.Rat), new(big.Rat)
+	}
+	_, taken := periodOf(a.edges, b.TakenAt)
+	if _, now := periodOf(a.edges, a.at); a.forgotten && (taken != now || r.steppedBackSince(f.Check)) {
+		return a.refill(new(big.Rat), tokens) // the periods may be those of the new clock
+	}
+	return a.refill(tokens, tokens)
 }
 
 // takenBeforeReset reports whether a reset or a loss has filled the bucket since a take that is
