@@ -35,8 +35,9 @@ type account struct {
 	late, longest, unsure int64
 
 	slots map[int]slot // by holder
-	// open is whether the contract does not say what is left: it is what the store says.
-	open bool
+	// open is whether the contract does not say what is left: it is what the store says. It does
+	// not after a step back of the clock if a settlement that came last may be unwritten.
+	open, unwritten bool
 	// renamed is whether a band with another label may have taken it over.
 	renamed bool
 }
@@ -127,6 +128,7 @@ func (a *account) advance(now int64, edges [3]int64) {
 func (a *account) stepBack(from, to int64) {
 	late := a.clone()
 	late.advance(from, a.edges)
+	a.open = a.open || a.unwritten
 	switch a.kind() {
 	case fluxgate.SlidingWindow:
 		for i := range a.log {

@@ -90,7 +90,7 @@ func (r *replay) settle(f *Fact) {
 		set := r.set(b)
 		rest := r.rest(f, b)
 		least, most := r.tokens(b, 0, abs(rest)), r.tokens(b, 0, abs(rest))
-		changed, released, views := false, false, map[uint32]*account{}
+		changed, sure, released, views := false, b.Returned+b.Charged > 0, false, map[uint32]*account{}
 		for j := range b.Exact {
 			e := &b.Exact[j]
 			a := set.accounts[accountOf(e)]
@@ -115,24 +115,29 @@ func (r *replay) settle(f *Fact) {
 					a.open = true // the band is of another kind now
 				}
 				least, most = lesser(least, from), lesser(most, to)
-				changed = changed || to.Sign() > 0
-				if a.kind() == fluxgate.Quota && to.Sign() == 0 {
+				changed, sure = changed || to.Sign() > 0, sure || from.Sign() > 0
+				if to.Sign() == 0 {
 					continue // it stays as it is: a clock that steps back may find its former period
 				}
 			}
 			views[accountOf(e)] = a
 		}
 		for id, a := range views {
-			if changed || released && a.kind() == fluxgate.Concurrency {
-				r.wrote(set, id, set.accounts[id], a, f)
+			if before := set.accounts[id]; changed || released && a.kind() == fluxgate.Concurrency {
+				a.open = a.open || before != nil && f.Clock < before.at && !sure && a.kind() != fluxgate.Concurrency
+				r.wrote(set, id, before, a, f)
 				set.accounts[id] = a
 			}
 		}
 		if !changed {
 			continue // nothing else was written
 		}
-		set.written(f.Clock)
-		set.adopt(f.Clock)
+		if sure {
+			set.written(f.Clock)
+			set.adopt(f.Clock)
+		} else {
+			set.maybeWritten(f.Clock)
+		}
 		if got := r.tokens(b, 0, b.Returned+b.Charged); !set.wrong && (got.Cmp(r.rounded(b, least)) < 0 || got.Cmp(most) > 0) {
 			set.wrong = true
 			r.violate(LineSettlement, f.At, "bucket %s: settling %d at %d moved %s tokens, and %s were due", b.Bucket, b.Cost, b.Actual, got.FloatString(3), rangeOf(least, most))

@@ -368,8 +368,18 @@ func (r *replay) commit(f *Fact, d *demand, taken bool) {
 // a call does not ask for count from there too.
 func (set *bucketSet) written(clock int64) {
 	for _, a := range set.accounts {
-		if a.kind() == fluxgate.TokenBucket {
+		if a.unwritten = false; a.kind() == fluxgate.TokenBucket {
 			a.advance(clock, a.edges)
+		}
+	}
+}
+
+// maybeWritten is for a call that may have written nothing: where the clock stepped back, no time
+// has passed since the last write, which may be this one.
+func (set *bucketSet) maybeWritten(clock int64) {
+	for _, a := range set.accounts {
+		if a.kind() == fluxgate.TokenBucket || a.kind() == fluxgate.SlidingWindow {
+			a.open, a.unwritten = a.open || clock < a.at, true
 		}
 	}
 }
