@@ -30,17 +30,6 @@ func (h *Holders) held(now int64) (count, first, last int64) {
 	return int64(len(h.until)), first, last
 }
 
-// last is when the last of them ends, by their own clock: a release follows one that stepped
-// back, and the state may not have.
-func (h *Holders) last() (last int64) {
-	if h != nil {
-		for _, until := range h.until {
-			last = max(last, until)
-		}
-	}
-	return last
-}
-
 // after reports whether the clock has stepped back behind them.
 func (h *Holders) after(now int64) bool { return h != nil && h.at > now }
 

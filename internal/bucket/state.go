@@ -309,7 +309,7 @@ func (s *Slot) emptyAt(at int64) int64 {
 	empty := at
 	switch {
 	case s.Kind == Concurrency:
-		empty = max(at, s.Steps.Holders.last())
+		_, _, empty = s.Steps.Holders.held(at)
 	case s.Used <= 0:
 	case s.Kind == TokenBucket:
 		empty = (at/s.Tick + ceilDiv(s.Used, s.Rate)) * s.Tick
