@@ -76,6 +76,7 @@ func (s *State) Settle(bands []Band, booked Booking, actual, now int64) (tokens 
 	if changed = changed || work.changed; changed {
 		*s = work.State
 	} else if released { // what the other bands have is as it was written: see carried
+		s.Adopt(now)
 		for k := range s.Slots {
 			if s.Slots[k].Kind == Concurrency {
 				s.Slots[k] = work.Slots[k]

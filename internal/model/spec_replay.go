@@ -124,17 +124,19 @@ func (r *replay) settle(f *Fact) {
 		}
 		for id, a := range views {
 			if before := set.accounts[id]; changed || released && a.kind() == fluxgate.Concurrency {
-				a.open = a.open || before != nil && f.Clock < before.at && !sure && a.kind() != fluxgate.Concurrency
+				a.open = a.open || before != nil && f.Clock < before.at && !sure && !released && a.kind() != fluxgate.Concurrency
 				r.wrote(set, id, before, a, f)
 				set.accounts[id] = a
 			}
+		}
+		if changed && sure || released {
+			set.adopt(f.Clock)
 		}
 		if !changed {
 			continue // nothing else was written
 		}
 		if sure {
 			set.written(f.Clock)
-			set.adopt(f.Clock)
 		} else {
 			set.maybeWritten(f.Clock)
 		}

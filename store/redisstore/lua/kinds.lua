@@ -560,13 +560,13 @@ end
 -- Corrects a take to its actual cost, or renews its slots if that is -1. It returns the tokens
 -- that came back, or negative were charged, or 1 if all slots were renewed.
 function kinds.settle(k, state, list, cost, actual, taken_at, due, holder)
-  local difference, renew, moved, last = cost - actual, actual == -1, false, now + hold[k]
+  local difference, renew, moved, has_slot, last = cost - actual, actual == -1, false, false, now + hold[k]
   local tokens = renew and 1 or difference
   for i = 1, list.count do
     local b, units, has = list[i], 0, false
     if b.kind == CONCURRENCY then
-      local had = release(b, holder, renew)
-      if renew and not had then tokens = 0 end
+      has_slot = release(b, holder, renew)
+      if renew and not has_slot then tokens = 0 end
     elseif not renew and b.unit > 0 then
       if difference > 0 and now >= taken_at then -- else how much has overflowed since is unknown
         units, has = refund(state, list, i, cost, difference, taken_at, due[i], last)
@@ -580,7 +580,8 @@ function kinds.settle(k, state, list, cost, actual, taken_at, due, holder)
       moved = moved or has
     end
   end
-  if moved or renew and now < state[2] then changed(k, state) end -- renewing adopts a clock that stepped back
+  -- A slot that is renewed or released adopts a clock that stepped back, for all bands.
+  if moved or (renew or has_slot) and now < state[2] then changed(k, state) end
   return tokens
 end
 
