@@ -34,7 +34,7 @@ type account struct {
 	// taken until unsure may be in the next of its sixteenths: the clock stepped back.
 	late, longest, unsure int64
 
-	slots map[int]slot // by holder
+	slots map[int]slot // by holder, also those that have ended: a clock that steps back may find them
 	// open is whether the contract does not say what is left: it is what the store says. It does
 	// not after a step back of the clock if a settlement that came last may be unwritten.
 	open, unwritten bool
@@ -112,9 +112,7 @@ func (a *account) advance(now int64, edges [3]int64) {
 		}
 	case fluxgate.Concurrency:
 		for holder, s := range a.slots {
-			if s.until <= now {
-				delete(a.slots, holder)
-			} else if back {
+			if back {
 				s.until, s.early = min(s.until, now+s.hold), min(s.early, now+s.hold)
 				a.slots[holder] = s
 			}
@@ -212,14 +210,16 @@ func (a *account) left() (least, most *big.Rat) {
 		return new(big.Rat).Sub(whole(a.Capacity), a.spentSince(a.at-a.Refill.Microseconds()-a.late, true)),
 			new(big.Rat).Sub(whole(a.Capacity), a.spentSince(a.at-a.Refill.Microseconds(), false))
 	case fluxgate.Concurrency:
-		gone := int64(0)
+		least, most := slotsBound(&a.Band), slotsBound(&a.Band)
 		for _, s := range a.slots {
-			if s.early <= a.at {
-				gone++
+			if s.until > a.at {
+				least--
+			}
+			if min(s.until, s.early) > a.at {
+				most--
 			}
 		}
-		n := slotsBound(&a.Band) - int64(len(a.slots))
-		return whole(n), whole(n + gone)
+		return whole(least), whole(most)
 	}
 	return a.least, a.most
 }

@@ -104,8 +104,7 @@ func (r *replay) settle(f *Fact) {
 			a = a.clone()
 			a.advance(f.Clock, e.Edges)
 			if a.kind() == fluxgate.Concurrency {
-				_, held := a.slots[b.Holder]
-				released = released || held
+				released = released || a.slots[b.Holder].until > a.at
 				delete(a.slots, b.Holder)
 			} else {
 				from, to := new(big.Rat), r.tokens(b, j, abs(rest))
@@ -295,7 +294,8 @@ func (r *replay) extend(f *Fact) {
 				continue
 			}
 			a.advance(f.Clock, b.Exact[j].Edges)
-			s, held := a.slots[b.Holder]
+			s := a.slots[b.Holder]
+			held := s.until > a.at
 			gone := held && s.early <= f.Clock && !f.SlotsHeld // it ended before the clock stepped back
 			if all = all && held && !gone; held {
 				renewed := newSlot(f.Clock, b.Exact[j].Period)
