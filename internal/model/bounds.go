@@ -81,7 +81,8 @@ func stepAdds(b *fluxgate.Band, step, wait time.Duration, overdraft *big.Rat) *b
 }
 
 // changeAdds is what a change of the numbers of a limit adds: for a token bucket the new C, counted from the first
-// server that uses it to the last that uses the old one. For other kinds nothing: the number that is used stays.
+// server that uses it to the last that uses the old one. Where requests wait, also the refill of the old numbers in
+// this time: each version admits its own C + R·T/D. For other kinds nothing: the number that is used stays.
 // Another period of a quota counts from the end of the current one.
 func changeAdds(b *fluxgate.Band) *big.Rat {
 	if kindOf(b) != fluxgate.TokenBucket {

@@ -36,6 +36,8 @@ type meter struct {
 	local []outage
 	// leased and overdraft are what is allowed at any time.
 	leased, overdraft *big.Rat
+	// waits is whether requests wait for it.
+	waits bool
 }
 
 // checkBounds checks that no interval admits more than its bound.
@@ -90,6 +92,7 @@ func (s *spec) meters() []*meter {
 				if r.Rule.Consistency != fluxgate.ConsistencyStrict && slices.ContainsFunc(s.Gateways, func(g Gateway) bool { return g.Leases }) {
 					m.leased = greater(m.leased, leaseAdds(&a.band.Band))
 				}
+				m.waits = m.waits || r.Rule.OnLimitExceed == fluxgate.WaitForRefill
 				if r.Rule.Overdraft {
 					m.overdraft = greater(m.overdraft, overdraftAdds(r.Cost))
 				}
