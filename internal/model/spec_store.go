@@ -198,10 +198,16 @@ func (r *replay) view(set *bucketSet, b *BucketFact, e *fluxgate.ExactBand, f *F
 		a.change(numbers, f.Clock, e.Edges, set.changes == 0)
 	}
 	a.advance(f.Clock, e.Edges)
-	if left, _ := a.left(); set.mixed && left.Cmp(whole(a.Capacity)) == 0 {
-		a.open = true // a full band is forgotten, and may be found under another label
-	}
+	a.open = a.open || set.mixed && a.fullAt(f.Clock) // a full band is forgotten, and may be found under another label
 	return a
+}
+
+// fullAt reports whether an account is full at a moment.
+func (a *account) fullAt(now int64) bool {
+	late := a.clone()
+	late.advance(now, a.edges)
+	least, _ := late.left()
+	return least.Cmp(whole(a.Capacity)) == 0
 }
 
 // charges brings an account of other numbers to the moment of a charge, and reports whether
@@ -352,7 +358,7 @@ func (r *replay) commit(f *Fact, d *demand, taken bool) {
 			d.set.changes++
 			d.set.since = append(d.set.since, LineChange)
 		}
-		if before == nil || before.renamed {
+		if before == nil || before.renamed || d.set.mixed && before.fullAt(f.Clock) {
 			d.renames()
 		}
 		r.wrote(d.set, id, before, a, f)
