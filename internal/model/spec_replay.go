@@ -97,6 +97,7 @@ func (r *replay) settle(f *Fact) {
 			if a == nil {
 				if numbers := r.bandOf(b.Rule, e); numbers != nil {
 					a = newAccount(numbers, f.Clock)
+					a.open = len(set.accounts) > 0 // as in view
 				} else {
 					continue
 				}
