@@ -45,9 +45,6 @@ func (a *account) charge(tokens, debt *big.Rat) (least, most *big.Rat) {
 // is when the last tokens of the whole set are due: they may count.
 func (a *account) giveBack(n, rest *big.Rat, takenAt, due, last int64) (least, most *big.Rat) {
 	none := new(big.Rat)
-	if a.at < takenAt {
-		return none, none // the clock stepped back: what has overflowed is unknown
-	}
 	switch a.kind() {
 	case fluxgate.Concurrency:
 		return none, none

@@ -198,7 +198,7 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 			debt = greater(debt, new(big.Rat).Add(numbers.debt(), whole(numbers.Capacity-a.Capacity)))
 		}
 		return a.charge(r.tokens(b, j, -rest), debt)
-	case rest == 0:
+	case rest == 0 || f.Clock < b.TakenAt: // the clock stepped back: what has overflowed is unknown
 		return new(big.Rat), new(big.Rat)
 	}
 	numbers := r.bandOf(b.Rule, &b.Exact[j])
