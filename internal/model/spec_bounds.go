@@ -147,15 +147,21 @@ func (s *spec) cameBack(f *Fact, r *RuleFact, b *band, wait time.Duration) *big.
 	most := new(big.Rat)
 	for _, t := range s.settling[f.Check] {
 		for j := range t.Buckets {
-			bucket := &t.Buckets[j]
-			if bucket.Bucket != r.Bucket || bucket.Actual >= bucket.Cost {
+			bucket, asked := &t.Buckets[j], t.Buckets[j].Cost
+			if r.Rule.Overdraft {
+				asked = r.Cost // what the largest debt did not allow was not debited, and need not come back
+			}
+			if bucket.Bucket != r.Bucket || bucket.Actual >= asked {
 				continue
 			}
 			comes := whole(bucket.Cost)
 			if t.Kind == StoreSettled {
 				comes.Sub(comes, regained(&b.Band, time.Duration(t.Clock-bucket.TakenAt)*time.Microsecond-wait))
 			}
-			most = greater(most, lesser(comes, whole(bucket.Cost-bucket.Actual)))
+			if comes.Cmp(whole(bucket.Cost-bucket.Actual)) >= 0 {
+				comes = whole(asked - bucket.Actual)
+			}
+			most = greater(most, comes)
 		}
 	}
 	return most

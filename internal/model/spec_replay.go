@@ -231,7 +231,7 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 		a.open = true
 		return new(big.Rat), scaled
 	}
-	if end, known := r.set(b).ends[moment{accountOf(&b.Exact[j]), b.TakenAt}]; known && a.kind() == fluxgate.Quota && b.TakenAt <= a.at {
+	if end, known := r.set(b).ends[moment{accountOf(&b.Exact[j]), b.TakenAt}]; known && a.kind() == fluxgate.Quota {
 		return r.giveBackToQuota(f, b, a, end, scaled)
 	}
 	return a.giveBack(r.tokens(b, j, b.Cost), scaled, b.TakenAt, due, last)
