@@ -345,7 +345,7 @@ func TestView_SetUsed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := View{Now: start}
-			v.SetUsed([]Band{c.band}, 0, c.tokens, c.fullAfter)
+			v.SetUsed([]Band{c.band}, 0, &State{}, c.tokens, c.fullAfter)
 			if v.Levels[0] != c.level {
 				t.Errorf("%d units are used, want %d", v.Levels[0], c.level)
 			}
