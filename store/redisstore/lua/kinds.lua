@@ -151,7 +151,7 @@ local function find(records, list, i)
   local r = records[place]
   if found or not r or r.since then return found, false end
   for j = 1, list.count do
-    if list[j].tag % 16777216 == r[1] % 16777216 then return nil, false end
+    if list[j].tag % 16777216 == r[1] % 16777216 and list[j].kind ~= CONCURRENCY then return nil, false end
   end
   return place, is_of(r, b)
 end
