@@ -197,7 +197,13 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 			// The take was under other numbers, which may allow more.
 			debt = greater(debt, new(big.Rat).Add(numbers.debt(), whole(numbers.Capacity-a.Capacity)))
 		}
-		return a.charge(r.tokens(b, j, -rest), debt)
+		all := r.tokens(b, j, -rest)
+		if least, most = a.charge(all, debt); a.longest == 0 {
+			return least, most
+		}
+		// A window of another version may have had room for more.
+		a.log = append(a.log, spent{at: a.at, tokens: new(big.Rat).Sub(all, most), gone: true})
+		return least, all
 	case rest == 0 || f.Clock < b.TakenAt: // the clock stepped back: what has overflowed is unknown
 		return new(big.Rat), new(big.Rat)
 	}
