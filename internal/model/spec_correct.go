@@ -40,6 +40,15 @@ func (a *account) charge(tokens, debt *big.Rat) (least, most *big.Rat) {
 	return least, most
 }
 
+// chargeVersions is charge of a window, of which another version may have room for more.
+func (a *account) chargeVersions(tokens, debt *big.Rat) (least, most *big.Rat) {
+	if least, most = a.charge(tokens, debt); a.longest == 0 {
+		return least, most
+	}
+	a.log = append(a.log, spent{at: a.at, tokens: new(big.Rat).Sub(tokens, most), gone: true})
+	return least, tokens
+}
+
 // giveBack gives back the rest of n tokens that were taken at a moment and are due at
 // another, and returns what comes back: never what may have been handed out since. last
 // is when the last tokens of the whole set are due: they may count.

@@ -39,7 +39,11 @@ func (r *replay) charge(f *Fact, d *demand) {
 		}
 		tokens := tokensOf(&d.Exact[i], a.band, d.Granted)
 		_, left := r.leftTo(d, i)
-		if !a.open && !d.set.wrong && tokens.Cmp(left) > 0 {
+		switch {
+		case a.longest > 0:
+			a.chargeVersions(tokensOf(&d.Exact[i], a.band, d.Cost), new(big.Rat))
+			continue
+		case !a.open && !d.set.wrong && tokens.Cmp(left) > 0:
 			d.set.wrong = true
 			r.violate(LineCharge, f.At, "bucket %s was charged %s tokens in %s, which has %s: a charge is never debt", d.Bucket, tokens.FloatString(3), a.Name(), left.FloatString(3))
 		}
@@ -197,13 +201,7 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 			// The take was under other numbers, which may allow more.
 			debt = greater(debt, new(big.Rat).Add(numbers.debt(), whole(numbers.Capacity-a.Capacity)))
 		}
-		all := r.tokens(b, j, -rest)
-		if least, most = a.charge(all, debt); a.longest == 0 {
-			return least, most
-		}
-		// A window of another version may have had room for more.
-		a.log = append(a.log, spent{at: a.at, tokens: new(big.Rat).Sub(all, most), gone: true})
-		return least, all
+		return a.chargeVersions(r.tokens(b, j, -rest), debt)
 	case rest == 0 || f.Clock < b.TakenAt: // the clock stepped back: what has overflowed is unknown
 		return new(big.Rat), new(big.Rat)
 	}

@@ -191,7 +191,9 @@ func (r *replay) view(set *bucketSet, b *BucketFact, e *fluxgate.ExactBand, f *F
 	}
 	a = a.clone()
 	a.open, a.renamed = a.open || a.renamed, false
-	if a.band != numbers && f.Charge && a.charges(numbers, f.Clock, e.Edges) {
+	if a.band != numbers && f.Charge && a.kind() == fluxgate.TokenBucket && numbers.kind() == a.kind() {
+		a.advance(f.Clock, e.Edges)
+		a.open = true // it is debited in proportion. What is full is forgotten, and begins with the numbers of the charge.
 		return a
 	}
 	if a.band != numbers {
@@ -208,25 +210,6 @@ func (a *account) fullAt(now int64) bool {
 	late.advance(now, a.edges)
 	least, _ := late.left()
 	return least.Cmp(whole(a.Capacity)) == 0
-}
-
-// charges brings an account of other numbers to the moment of a charge, and reports whether
-// that debits it: a token bucket in proportion, and a window unless it is full. What is full is
-// forgotten, and begins with the numbers of the charge.
-func (a *account) charges(numbers *band, now int64, edges [3]int64) bool {
-	if a.kind() != numbers.kind() || a.kind() != fluxgate.TokenBucket && a.kind() != fluxgate.SlidingWindow {
-		return false
-	}
-	late := a.clone()
-	late.advance(now, edges)
-	least, most := late.left()
-	if full := whole(a.Capacity); a.kind() == fluxgate.SlidingWindow && least.Cmp(full) == 0 {
-		return false
-	} else if a.kind() == fluxgate.TokenBucket || most.Cmp(full) == 0 {
-		late.open = true
-	}
-	*a = *late
-	return true
 }
 
 // compare compares the answer to a demand, takes what was granted, and compares what is

@@ -510,17 +510,18 @@ end
 -- Debits tokens from band i as far as the largest debt allows. It returns the units, and
 -- whether a record has changed. Other versions of the band are emptied at most.
 local function charge(state, list, i, tokens)
-  local b, n, own = list[i], find_settled(state, list, i)
+  local b, n, own = list[i], find(state.records, list, i)
   local records, units = state.records, math.min(MAX, tokens * b.unit)
-  if not n then -- a full bucket
-    n, own = #records + 1, true
+  local before = #records
+  if not n or b.kind == WINDOW and not own and kind_of(records[n][1]) == WINDOW then -- a full bucket, or with what the window of another period has
+    n, own = before + 1, true
     records[n] = view_of(state, list, i)
   elseif not own and (b.kind ~= BUCKET or kind_of(records[n][1]) ~= BUCKET) then
     return 0, false -- what the rule counts now does not compare
   end
   local id, debited, moved = records[n][1] % 16777216, 0, false
   if own and b.kind ~= BUCKET then
-    return change_steps(state, list, i, n, function(view)
+    local debited, moved = change_steps(state, list, i, n, function(view)
       -- The debt may be that of a higher limit, if there may be debt.
       local most = b.max > b.limit and math.max(b.max, 2 * view[3]) or b.max
       local debited = math.min(math.max(0, most - view[2]), units)
@@ -528,6 +529,8 @@ local function charge(state, list, i, tokens)
       if b.kind == WINDOW then view[COUNTS] = view[COUNTS] + debited end
       return debited
     end)
+    if not moved then records[before + 1] = nil end
+    return debited, moved
   elseif own then
     debited = math.min(math.max(0, b.max - records[n][2]), units)
     records[n][2] = records[n][2] + debited
