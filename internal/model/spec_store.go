@@ -133,7 +133,7 @@ func (r *replay) take(f *Fact) {
 		for j := range b.Exact {
 			d.views = append(d.views, r.view(d.set, b, &b.Exact[j], f))
 		}
-		if !f.Charge { // which is of single bands
+		if !f.Charge || b.Cost == 0 { // a charge is of single bands, but first looks at all
 			d.set.noteBands(d.views)
 		}
 		demands[i] = d
