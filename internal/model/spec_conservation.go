@@ -285,6 +285,9 @@ func (s *spec) costOf(f *Fact, r *RuleFact, b *band) (least, most *big.Rat) {
 		return new(big.Rat), greater(most, whole(actual))
 	}
 	cost := whole(actual)
+	if actual < r.Granted && r.Source == fluxgate.FromFallback && settled.Gateway != f.Gateway {
+		return cost, most // another gateway gives back what it has charged itself, at most
+	}
 	if actual < r.Granted { // what has refilled meanwhile does not come back
 		most = lesser(most, new(big.Rat).Add(cost, regained(&b.Band, settled.At-f.Began)))
 		return cost, greater(cost, most)
