@@ -110,7 +110,11 @@ func (m *meter) allow(s *spec) {
 	}
 	for i := range s.facts {
 		f := &s.facts[i]
-		for _, b := range m.bandsIn(f.At, f.At) {
+		bands := m.bandsIn(f.At, f.At)
+		if len(bands) == 0 { // the band is not in use now, and what is lost is of before
+			bands = m.bandsIn(0, f.At)
+		}
+		for _, b := range bands {
 			switch f.Kind {
 			case StoreReset:
 				if len(f.Buckets) > 0 && f.Buckets[0].Bucket != m.bucket || f.Rule != "" && f.Rule != m.rule {

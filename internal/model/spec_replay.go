@@ -94,7 +94,7 @@ func (r *replay) settle(f *Fact) {
 		set := r.set(b)
 		rest := r.rest(f, b)
 		least, most := r.tokens(b, 0, abs(rest)), r.tokens(b, 0, abs(rest))
-		changed, sure, released, views := false, b.Returned+b.Charged > 0, false, map[uint32]*account{}
+		changed, sure, released, perhaps, views := false, b.Returned+b.Charged > 0, false, false, map[uint32]*account{}
 		for j := range b.Exact {
 			e := &b.Exact[j]
 			a := set.accounts[accountOf(e)]
@@ -109,7 +109,8 @@ func (r *replay) settle(f *Fact) {
 			a = a.clone()
 			a.advance(f.Clock, e.Edges)
 			if a.kind() == fluxgate.Concurrency {
-				released = released || a.slots[b.Holder].until > a.at
+				s := a.slots[b.Holder]
+				released, perhaps = released || s.until > a.at, perhaps || s.until > a.at && s.early <= a.at
 				delete(a.slots, b.Holder)
 			} else {
 				from, to := new(big.Rat), r.tokens(b, j, abs(rest))
@@ -126,15 +127,18 @@ func (r *replay) settle(f *Fact) {
 			}
 			views[accountOf(e)] = a
 		}
+		adopted := changed && sure || released && !perhaps
 		for id, a := range views {
 			if before := set.accounts[id]; changed || released && a.kind() == fluxgate.Concurrency {
-				a.open = a.open || before != nil && f.Clock < before.at && !sure && !released && a.kind() != fluxgate.Concurrency
+				a.open = a.open || !adopted && before != nil && f.Clock < before.at && a.kind() != fluxgate.Concurrency
 				r.wrote(set, id, before, a, f)
 				set.accounts[id] = a
 			}
 		}
-		if changed && sure || released {
+		if adopted {
 			set.adopt(f.Clock)
+		} else if changed || perhaps {
+			set.unsureOf(f.Clock)
 		}
 		if !changed {
 			continue // nothing else was written
@@ -142,7 +146,7 @@ func (r *replay) settle(f *Fact) {
 		if sure {
 			set.written(f.Clock)
 		} else {
-			set.maybeWritten(f.Clock)
+			set.maybeWritten()
 		}
 		if got := r.tokens(b, 0, b.Returned+b.Charged); !set.wrong && (got.Cmp(r.rounded(b, least)) < 0 || got.Cmp(most) > 0) {
 			set.wrong = true

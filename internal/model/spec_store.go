@@ -363,13 +363,11 @@ func (set *bucketSet) written(clock int64) {
 	}
 }
 
-// maybeWritten is for a call that may have written nothing: where the clock stepped back, no time
+// maybeWritten is for a call that may have written nothing: if the clock steps back then, no time
 // has passed since the last write, which may be this one.
-func (set *bucketSet) maybeWritten(clock int64) {
+func (set *bucketSet) maybeWritten() {
 	for _, a := range set.accounts {
-		if a.kind() == fluxgate.TokenBucket || a.kind() == fluxgate.SlidingWindow {
-			a.open, a.unwritten = a.open || clock < a.at, true
-		}
+		a.unwritten = a.kind() == fluxgate.TokenBucket || a.kind() == fluxgate.SlidingWindow
 	}
 }
 
@@ -379,6 +377,14 @@ func (set *bucketSet) adopt(clock int64) {
 		if clock < a.at {
 			a.advance(clock, a.edges)
 		}
+	}
+}
+
+// unsureOf notes that a clock that has stepped back is adopted or not: a slot that is released may
+// have ended before, and a settlement may have written nothing.
+func (set *bucketSet) unsureOf(clock int64) {
+	for _, a := range set.accounts {
+		a.open = a.open || clock < a.at && a.kind() != fluxgate.Concurrency
 	}
 }
 
