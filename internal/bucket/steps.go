@@ -103,7 +103,7 @@ func (b *Band) quota(s *Slot, begin, now int64, to *Steps) (used int64) {
 		to.End, to.Longest, to.Largest = end, max(to.Longest, s.Steps.Longest), max(b.Limit, limit)
 		return used
 	case end >= begin && !b.CountsRefused:
-		return max(0, used-limit)
+		return min(max(0, used-limit), b.Limit) // of which no part is for the one after it
 	}
 	return 0
 }

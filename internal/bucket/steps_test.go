@@ -232,6 +232,7 @@ func TestQuota_PeriodEnds(t *testing.T) {
 		{"another calendar does not end it", 90, other, 40, 90, 60, 60},
 		{"a lower limit makes no debt", 90, lower, 1, 90, 60, 60},
 		{"nor in the next", 90, lower, 60, 0, 120, 60},
+		{"the next pays at most its own limit", 130, lower, 60, 10, 120, 120},
 		{"a longer period may be the next", 130, long, 1, 130, 60, 60 + 3600},
 	} {
 		t.Run(c.name, func(t *testing.T) {

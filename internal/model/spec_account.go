@@ -153,7 +153,8 @@ func (a *account) stepBack(from, to int64) {
 	}
 }
 
-// newPeriod begins a period of a quota, which is full but for the debt of the last one.
+// newPeriod begins a period of a quota, which is full but for the debt of the last one, of which
+// it pays at most its capacity.
 func (a *account) newPeriod(now int64) {
 	if a.edges[1] == 0 {
 		return
@@ -175,7 +176,7 @@ func (a *account) newPeriod(now int64) {
 			if left.Add(left, whole(a.largest-a.Capacity)); left.Sign() > 0 {
 				left.SetInt64(0)
 			}
-			left.Add(left, whole(a.Capacity))
+			left.Set(greater(left.Add(left, whole(a.Capacity)), new(big.Rat)))
 		}
 		begin = a.end
 	default:

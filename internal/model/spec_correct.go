@@ -109,11 +109,14 @@ func (a *account) change(to *band, now int64, edges [3]int64, first bool) {
 		a.open = true
 		return
 	}
-	early := a.clone() // the numbers changed right after the last write, or right before now
+	early := a.clone()               // the numbers changed right after the last write, or right before now
+	if to.kind() == fluxgate.Quota { // a period that begins pays at most its own capacity
+		difference := whole(to.Capacity - from.Capacity)
+		a.band, a.least, a.most = to, a.least.Add(a.least, difference), a.most.Add(a.most, difference)
+	}
 	if to.kind() != fluxgate.SlidingWindow {
 		a.advance(now, edges)
 	}
-	difference := whole(to.Capacity - from.Capacity)
 	a.band = to
 	lowest := new(big.Rat).Neg(a.debt())
 	switch to.kind() {
@@ -138,8 +141,6 @@ func (a *account) change(to *band, now int64, edges [3]int64, first bool) {
 		}
 	case fluxgate.Quota:
 		a.raise(to, early)
-		a.least.Add(a.least, difference)
-		a.most.Add(a.most, difference)
 		if from.Period != to.Period && now >= early.end+periodLength(&from.Band).Microseconds() {
 			a.most.SetInt64(to.Capacity) // the former numbers were full again, and may be forgotten
 		}

@@ -209,7 +209,7 @@ local function quota_of(b, r, used, at)
   elseif r and b.counts then
     view[2] = 0
   elseif r and r[END] >= begin then
-    view[2] = math.max(0, r[2] - r[3])
+    view[2] = math.min(math.max(0, r[2] - r[3]), b.limit) -- of which no part is for the one after it
   end
   return view
 end
