@@ -107,6 +107,7 @@ func (r *replay) settle(f *Fact) {
 				}
 			}
 			a = a.clone()
+			a.open = a.open || a.renamed
 			a.advance(f.Clock, e.Edges)
 			if a.kind() == fluxgate.Concurrency {
 				s := a.slots[b.Holder]
@@ -121,7 +122,9 @@ func (r *replay) settle(f *Fact) {
 				}
 				least, most = lesser(least, from), lesser(most, to)
 				changed, sure = changed || to.Sign() > 0, sure || from.Sign() > 0
-				if to.Sign() == 0 {
+				if to.Sign() > 0 {
+					set.renames(b, set.accounts[accountOf(e)], f.Clock)
+				} else {
 					continue // it stays as it is: a clock that steps back may find its former period
 				}
 			}

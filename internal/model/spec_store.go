@@ -341,9 +341,7 @@ func (r *replay) commit(f *Fact, d *demand, taken bool) {
 			d.set.changes++
 			d.set.since = append(d.set.since, LineChange)
 		}
-		if before == nil || before.renamed || d.set.mixed && before.fullAt(f.Clock) {
-			d.renames()
-		}
+		d.set.renames(d.BucketFact, before, f.Clock)
 		r.wrote(d.set, id, before, a, f)
 		d.set.accounts[id], d.set.ends[moment{id, f.Clock}] = a, a.end
 	}
@@ -388,10 +386,14 @@ func (set *bucketSet) unsureOf(clock int64) {
 	}
 }
 
-// renames notes that a band of the demand may have taken over one that it does not ask for.
-func (d *demand) renames() {
-	asked := slices.Concat(d.Exact, d.Beside)
-	for id, other := range d.set.accounts {
+// renames notes that a band which is written may continue one that the call does not ask for, if
+// it had no account of its own, or a full one.
+func (set *bucketSet) renames(b *BucketFact, before *account, clock int64) {
+	if before != nil && !before.renamed && !(set.mixed && before.fullAt(clock)) {
+		return
+	}
+	asked := slices.Concat(b.Exact, b.Beside)
+	for id, other := range set.accounts {
 		if !slices.ContainsFunc(asked, func(e fluxgate.ExactBand) bool { return accountOf(&e) == id }) {
 			other.renamed = true
 		}
