@@ -289,6 +289,9 @@ func (r *replay) agrees(f *Fact, d *demand, a *account, says *BandFact, own Line
 		return r.agreesWithTime(f, d, a, says, own)
 	case a.open && a.kind() == fluxgate.Quota:
 		a.least, a.most, a.open = whole(net), whole(net), false
+		if net >= 0 && net < a.Capacity { // the period may be that of a band with another label
+			a.end = a.at + says.FullAfter.Microseconds()
+		}
 	case a.open && a.kind() == fluxgate.SlidingWindow:
 		// When they were taken is not known. A longer version may still count what is older.
 		for i := range a.log {
