@@ -392,7 +392,7 @@ func (set *bucketSet) unsureOf(clock int64) {
 // renames notes that a band which is written may continue one that the call does not ask for, if
 // it had no account of its own, or a full one.
 func (set *bucketSet) renames(b *BucketFact, before *account, clock int64) {
-	if before != nil && !before.renamed && !(set.mixed && before.fullAt(clock)) {
+	if before != nil && !before.renamed && (!set.mixed || !before.fullAt(clock)) {
 		return
 	}
 	asked := slices.Concat(b.Exact, b.Beside)
