@@ -76,8 +76,10 @@ func (a *account) giveBack(n, rest *big.Rat, takenAt, due, last int64) (least, m
 }
 
 func (a *account) giveBackSpent(rest *big.Rat, takenAt int64) (least, most *big.Rat) {
+	known := false
 	for i := range a.log {
 		s := &a.log[i]
+		known = known || s.at == takenAt
 		if s.at != takenAt || s.tokens.Cmp(rest) < 0 {
 			continue
 		}
@@ -85,6 +87,10 @@ func (a *account) giveBackSpent(rest *big.Rat, takenAt int64) (least, most *big.
 		if takenAt > a.at-a.Refill.Microseconds() {
 			return rest, rest
 		}
+		return new(big.Rat), rest
+	}
+	if !known && takenAt > a.at-a.Refill.Microseconds()-a.late {
+		a.open = true // the band was of another kind meanwhile: what it had taken before is not known
 		return new(big.Rat), rest
 	}
 	return new(big.Rat), new(big.Rat)
