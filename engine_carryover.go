@@ -59,9 +59,10 @@ type localUse struct {
 	// under other shares, where tokens take another time to come back, and of other kinds what
 	// overdrafts and settlements moved more than in the band that they moved least.
 	owed []int64
-	// tokens is how many the fallback has granted since then, and back how many of all that
-	// it has ever granted were given back since then.
-	tokens, back int64
+	// tokens is how many the fallback has granted since then, and back what was given back to
+	// each band since then of all that it has ever granted, in units.
+	tokens int64
+	back   []int64
 	// sent is what the store was charged for each band, in units, less what was given back,
 	// since sentAt of its clock. due is when the periods of quotas ended then.
 	sent   []int64
@@ -96,7 +97,7 @@ func (c *carryover) took(d *Demand, bands []ExactBand, r *Result, held bool) (st
 			u = &localUse{key: d.Key, bands: bands, sent: make([]int64, len(bands))}
 		}
 		delete(c.done, d.Key.ID)
-		u.at, u.began, u.owed = r.Now, fullBefore(d, r), make([]int64, len(bands))
+		u.at, u.began, u.owed, u.back = r.Now, fullBefore(d, r), make([]int64, len(bands)), make([]int64, len(bands))
 		u.charged, u.leaving = held, held
 		if c.buckets == nil {
 			c.buckets = make(map[KeyID]*localUse)

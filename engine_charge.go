@@ -22,7 +22,7 @@ func (e *Engine) charge(u *localUse) {
 	c.mu.Lock()
 	u.leaving = u.charged
 	before := *u
-	before.sent, before.owed = slices.Clone(u.sent), slices.Clone(u.owed)
+	before.sent, before.owed, before.back = slices.Clone(u.sent), slices.Clone(u.owed), slices.Clone(u.back)
 	var local Outcome
 	err := e.fallback.Peek(context.Background(), []Demand{{Key: u.key, Bands: u.local}}, &local)
 	c.mu.Unlock()
@@ -52,12 +52,14 @@ func (e *Engine) charge(u *localUse) {
 	c.uncharged.Add(uncharged)
 	c.pending.Add(-before.tokens)
 	u.tokens -= before.tokens
-	u.back -= before.back
+	for i := range u.back {
+		u.back[i] -= before.back[i]
+	}
 	u.sent, u.sentAt, u.due = before.sent, before.sentAt, before.due
 	if units != nil {
 		u.charge(&before, &level, units)
 	}
-	if u.charged && u.tokens == 0 && u.back == 0 && !slices.ContainsFunc(u.owed, func(units int64) bool { return units != 0 }) {
+	if rest := slices.Concat(u.owed, u.back); u.charged && u.tokens == 0 && !slices.ContainsFunc(rest, func(units int64) bool { return units != 0 }) {
 		c.keep(u)
 	}
 }
@@ -87,7 +89,7 @@ func (u *localUse) charge(before *localUse, level *Result, units []int64) {
 func (u *localUse) units(level *Result) []int64 {
 	units := make([]int64, len(u.bands))
 	for i := range u.bands {
-		b, back := &u.bands[i], min(u.back, u.bands[i].Capacity)*u.bands[i].Unit
+		b, back := &u.bands[i], min(u.back[i], u.bands[i].Limit)
 		switch b.Kind {
 		case bucket.Concurrency: // requests that are under way end by themselves
 		case bucket.TokenBucket:
@@ -97,7 +99,7 @@ func (u *localUse) units(level *Result) []int64 {
 			if b.CountsRefused {
 				used += level.Bands[i].Owed
 			}
-			granted := min((u.tokens-u.back)*b.Unit+u.owed[i], used*b.Unit)
+			granted := min(u.tokens*b.Unit-u.back[i]+u.owed[i], used*b.Unit)
 			units[i] = max(granted, -min(back+max(0, -u.owed[i]), u.sent[i]))
 		}
 	}

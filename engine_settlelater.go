@@ -110,18 +110,24 @@ func (e *Engine) usedLocally(ctx context.Context, u *localUse) []int64 {
 // take was at another share, the fallback moves token buckets in proportion, and the store
 // has to move by as many tokens as were settled.
 func (u *localUse) settle(t *Taken, s *Settlement, before, after []int64) {
-	u.back += s.Returned
 	u.tokens += s.Charged
+	for i := range u.back {
+		u.back[i] += s.Returned * u.bands[i].Unit
+	}
 	for i := range min(len(before), len(after)) {
 		j := slices.IndexFunc(t.Bands, func(b ExactBand) bool { return b.ID == u.local[i].ID && b.Kind == u.local[i].Kind })
 		if j < 0 {
 			continue
 		}
 		moved, same := after[i]-before[i], sameNumbers(t.Bands[j], u.local[i])
-		switch token := u.bands[i].Kind == bucket.TokenBucket; {
-		case token && !same:
-			u.owed[i] += int64(float64(moved)/float64(u.local[i].Capacity)*float64(t.Bands[j].Capacity)) - moved
-		case !token && same && u.bands[i].Kind != bucket.Concurrency:
+		switch inStore := moved; {
+		case u.bands[i].Kind == bucket.TokenBucket:
+			if !same {
+				inStore = int64(float64(moved) / float64(u.local[i].Capacity) * float64(t.Bands[j].Capacity))
+			}
+			u.owed[i] += inStore - moved
+			u.back[i] += max(0, -inStore-s.Returned*u.bands[i].Unit)
+		case same && u.bands[i].Kind != bucket.Concurrency:
 			u.owed[i] += (moved - s.Charged + s.Returned) * u.bands[i].Unit
 		}
 	}

@@ -207,3 +207,28 @@ func TestSettle_FallbackEachBand(t *testing.T) {
 		}
 	})
 }
+
+// A band gets back its own part if a take is settled while the store is charged for it, also if
+// another band has refilled meanwhile.
+func TestSettle_FallbackBesideRefilled(t *testing.T) {
+	for kind, plan := range slowBands {
+		for _, refill := range []time.Duration{100 * time.Millisecond, 400 * time.Millisecond} {
+			t.Run(fmt.Sprint(kind, refill), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFleet(t, 1, fluxgate.Rule{ID: "r", Bands: []fluxgate.Band{{Label: "burst", Capacity: 20, Refill: refill}, plan}})
+					g := f.gateways[0]
+					f.store.away(errNotSent)
+					d := g.check(fluxgate.Request{Cost: 10})
+					f.store.latency.Store(int64(40 * time.Millisecond)) // a charge begins at 50 ms and ends at 90 ms
+					f.back(0)
+					time.Sleep(70 * time.Millisecond)
+					g.settle(&d, 0)
+					time.Sleep(5 * time.Second)
+					if got := f.used(g); got != 0 {
+						t.Errorf("the store shows %d used, want 0", got)
+					}
+				})
+			})
+		}
+	}
+}

@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"maps"
+	"slices"
 	"testing"
 	"time"
 )
@@ -176,5 +177,35 @@ func TestSettle_ReleasesAlone(t *testing.T) {
 	}
 	if s.View(bands, start+100_000, &v); v.Levels[1] != 0 {
 		t.Errorf("%d slots are held", v.Levels[1])
+	}
+}
+
+// A settlement that only releases a slot, after the clock stepped back, leaves the slots of others
+// for as long as they had them: they end before the moment at which the state was written.
+func TestSettle_ReleasesAfterStepBack(t *testing.T) {
+	bands := []Band{slotsOf(t, 1, 3, 5*time.Second), numbered(10, 4, 1000)}
+	bands[1].ID = 2
+	var s State
+	for id := range byte(2) {
+		v := View{Holder: HolderID{id + 1}}
+		s.View(bands, start, &v)
+		v.Take(bands, 1)
+		s.Store(bands, &v)
+	}
+	now := start - 10*second
+	if _, changed := s.Settle(bands, Booking{Cost: 1, At: start, Holder: HolderID{1}}, 1, now); !changed {
+		t.Error("the slot was not released")
+	}
+	if full := s.At + s.FullAfter(); full < now+5*second {
+		t.Errorf("full %d µs after the settlement, want at least %d", full-now, 5*second)
+	}
+	for after, held := range map[int64]int64{0: 1, 5*second - 1: 1, 5 * second: 0} {
+		state := State{At: s.At, Slots: slices.Clone(s.Slots)}
+		k := slices.IndexFunc(state.Slots, func(slot Slot) bool { return slot.Kind == Concurrency })
+		state.Slots[k].Steps = &Steps{Holders: s.Slots[k].Steps.Holders.shifted(0)} // looking forgets those that have ended
+		var v View
+		if state.View(bands, now+after, &v); v.Levels[0] != held {
+			t.Errorf("%d slots are held after %d µs, want %d", v.Levels[0], after, held)
+		}
 	}
 }

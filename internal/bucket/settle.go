@@ -76,6 +76,7 @@ func (s *State) Settle(bands []Band, booked Booking, actual, now int64) (tokens 
 	if changed = changed || work.changed; changed {
 		*s = work.State
 	} else if released { // what the other bands have is as it was written: see carried
+		s.Adopt(now)
 		for k := range s.Slots {
 			if s.Slots[k].Kind == Concurrency {
 				s.Slots[k] = work.Slots[k]
@@ -140,20 +141,18 @@ func (s *Slot) giveBack(cost, units, due, last int64) int64 {
 // units. Other versions of the band are emptied at most.
 func (w *settling) charge(i int, tokens int64) (units int64) {
 	b := &w.bands[i]
-	k, own := w.find(i)
+	k, own := w.State.find(w.bands, i)
+	before := w.Slots
 	switch {
 	case k < 0: // a full bucket
-		v := View{Now: w.At}
-		if b.Kind != TokenBucket {
-			v.step(w.bands, i, nil, w.At)
-		}
-		w.Slots = append(w.Slots, v.slot(w.bands, i))
-		k, own = len(w.Slots)-1, true
+		k, own = w.begin(i, nil), true
+	case !own && b.Kind == Window && w.Slots[k].Kind == Window:
+		k, own = w.begin(i, &w.Slots[k]), true // with what the window of another period has
 	case !own && (b.Kind != TokenBucket || w.Slots[k].Kind != TokenBucket):
 		return 0 // what the rule counts now does not compare
 	}
 	if own && b.Kind != TokenBucket {
-		return w.add(i, k, func(v *View, slot *Slot) int64 {
+		units = w.add(i, k, func(v *View, slot *Slot) int64 {
 			room, limit := *b, slot.Limit
 			if b.Kind == Quota {
 				limit = v.Steps[0].Largest
@@ -163,6 +162,10 @@ func (w *settling) charge(i int, tokens int64) (units int64) {
 			}
 			return room.charge(v.Levels[0], tokens)
 		})
+		if units == 0 {
+			w.Slots = before
+		}
+		return units
 	}
 	if own {
 		units = b.charge(w.Slots[k].Used, tokens)
@@ -183,7 +186,17 @@ func (w *settling) charge(i int, tokens int64) (units int64) {
 	return units
 }
 
-// find is [State.find] for a take. If the window of its period is gone, the take counts in that
+// begin adds a slot of band i, which continues another one or nil, and returns its place.
+func (w *settling) begin(i int, slot *Slot) int {
+	v := View{Now: w.At}
+	if w.bands[i].Kind != TokenBucket {
+		v.step(w.bands, i, slot, w.At)
+	}
+	w.Slots = append(w.Slots, v.slot(w.bands, i))
+	return len(w.Slots) - 1
+}
+
+// find is [State.find] for a refund. If the window of its period is gone, the take counts in that
 // of another one.
 func (w *settling) find(i int) (k int, own bool) {
 	k, own = w.State.find(w.bands, i)

@@ -121,7 +121,7 @@ func (s *State) find(bands []Band, i int) (slot int, own bool) {
 	if found >= 0 || k >= len(s.Slots) || b.Kind == Concurrency {
 		return found, false
 	}
-	if other := &s.Slots[k]; other.Since > 0 || slices.ContainsFunc(bands, func(b Band) bool { return b.ID == other.ID }) {
+	if other := &s.Slots[k]; other.Since > 0 || slices.ContainsFunc(bands, func(b Band) bool { return b.ID == other.ID && b.Kind != Concurrency }) {
 		return -1, false
 	}
 	return k, s.Slots[k].isOf(b)

@@ -103,7 +103,7 @@ func (b *Band) quota(s *Slot, begin, now int64, to *Steps) (used int64) {
 		to.End, to.Longest, to.Largest = end, max(to.Longest, s.Steps.Longest), max(b.Limit, limit)
 		return used
 	case end >= begin && !b.CountsRefused:
-		return max(0, used-limit)
+		return min(max(0, used-limit), b.Limit) // of which no part is for the one after it
 	}
 	return 0
 }
@@ -240,17 +240,24 @@ func (v *View) giveBack(b *Band, i int, units, at, due int64) int64 {
 }
 
 // SetUsed sets how many tokens of a band are used and when it will be full, where
-// nothing else is known.
-func (v *View) SetUsed(bands []Band, i int, tokens, fullAfter int64) {
+// nothing else is known. Requests that are under way are held where they were taken: the
+// slots of a concurrency band are those of a state.
+func (v *View) SetUsed(bands []Band, i int, held *State, tokens, fullAfter int64) {
 	b := &bands[i]
-	if b.Kind == TokenBucket {
+	switch b.Kind {
+	case TokenBucket:
 		v.Levels[i] = b.LevelOf(fullAfter, v.Now)
 		return
+	case Concurrency:
+		var slot *Slot
+		if k, _ := held.find(bands, i); k >= 0 {
+			slot = &held.Slots[k]
+		}
+		v.step(bands, i, slot, held.At)
+		return
+	case Quota, Window:
 	}
 	v.step(bands, i, nil, v.Now)
-	if b.Kind == Concurrency {
-		return // requests that are under way are held where they were taken
-	}
 	v.add(b, i, min(b.Max, tokens*b.Unit))
 	if b.Kind == Quota && tokens > 0 && (tokens <= b.Capacity || b.CountsRefused) {
 		v.Steps[i].End = v.Now + fullAfter

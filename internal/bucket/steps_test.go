@@ -232,6 +232,7 @@ func TestQuota_PeriodEnds(t *testing.T) {
 		{"another calendar does not end it", 90, other, 40, 90, 60, 60},
 		{"a lower limit makes no debt", 90, lower, 1, 90, 60, 60},
 		{"nor in the next", 90, lower, 60, 0, 120, 60},
+		{"the next pays at most its own limit", 130, lower, 60, 10, 120, 120},
 		{"a longer period may be the next", 130, long, 1, 130, 60, 60 + 3600},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -345,7 +346,7 @@ func TestView_SetUsed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := View{Now: start}
-			v.SetUsed([]Band{c.band}, 0, c.tokens, c.fullAfter)
+			v.SetUsed([]Band{c.band}, 0, &State{}, c.tokens, c.fullAfter)
 			if v.Levels[0] != c.level {
 				t.Errorf("%d units are used, want %d", v.Levels[0], c.level)
 			}

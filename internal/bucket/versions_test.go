@@ -331,3 +331,38 @@ func TestSettle_WindowAfterChange(t *testing.T) {
 		t.Errorf("a charge that must not be debt charged %d", -tokens)
 	}
 }
+
+// A charge under a longer window, of which there was no take yet, counts as long as that: after an
+// outage in which the rule changed. If there is no room, nothing begins.
+func TestSettle_ChargesLongerWindow(t *testing.T) {
+	short, long := []Band{windowOf(t, 5, 1600*time.Millisecond)}, []Band{windowOf(t, 30, time.Minute)}
+	var s State
+	var v View
+	s.View(short, start, &v)
+	v.Take(short, 2)
+	s.Store(short, &v)
+	full := long[0]
+	full.Limit, full.Max = 2, 2
+	if _, changed := s.Settle([]Band{full}, Booking{At: start}, 9, start); changed || len(s.Slots) != 1 {
+		t.Errorf("changed %t, with %d windows, want one that is as it was", changed, len(s.Slots))
+	}
+	for _, after := range []int64{0, 2 * second} {
+		if tokens, _ := s.Settle(long, Booking{At: start + after}, 9, start+after); tokens != -9 {
+			t.Errorf("charged %d, want 9", -tokens)
+		}
+	}
+	for _, c := range []struct {
+		bands []Band
+		after time.Duration
+		used  int64
+	}{
+		{short, 2 * time.Second, 9},
+		{long, 2 * time.Second, 2 + 9 + 9},
+		{short, 4 * time.Second, 0},
+		{long, 50 * time.Second, 2 + 9 + 9},
+	} {
+		if s.View(c.bands, start+c.after.Microseconds(), &v); v.Levels[0] != c.used {
+			t.Errorf("%d of %d are used after %v, want %d", v.Levels[0], c.bands[0].Limit, c.after, c.used)
+		}
+	}
+}

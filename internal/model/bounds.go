@@ -57,7 +57,7 @@ func unchargedAdds(b *fluxgate.Band, servers int, wait, t time.Duration) *big.Ra
 // resetAdds is what a reset adds: C, and R·T/D for the time T until the last server sees it. T is at most 250 ms
 // for servers that have Redis. Where requests wait, also R·W/D for the longest wait W.
 func resetAdds(b *fluxgate.Band, seen, wait time.Duration) *big.Rat {
-	return new(big.Rat).Add(lossAdds(b, wait), atMost(regained(b, seen), b.Capacity))
+	return new(big.Rat).Add(lossAdds(b, wait), regained(b, seen))
 }
 
 // lossAdds is what a loss of the state of Redis adds: C, until what was taken before is settled. Where requests wait,
@@ -81,7 +81,8 @@ func stepAdds(b *fluxgate.Band, step, wait time.Duration, overdraft *big.Rat) *b
 }
 
 // changeAdds is what a change of the numbers of a limit adds: for a token bucket the new C, counted from the first
-// server that uses it to the last that uses the old one. For other kinds nothing: the number that is used stays.
+// server that uses it to the last that uses the old one. Where requests wait, also the refill of the old numbers in
+// this time: each version admits its own C + R·T/D. For other kinds nothing: the number that is used stays.
 // Another period of a quota counts from the end of the current one.
 func changeAdds(b *fluxgate.Band) *big.Rat {
 	if kindOf(b) != fluxgate.TokenBucket {
@@ -153,13 +154,6 @@ func regained(b *fluxgate.Band, t time.Duration) *big.Rat {
 	}
 	r := new(big.Rat).SetFrac64(int64(t), int64(b.Refill))
 	return r.Mul(r, whole(b.Tokens()))
-}
-
-func atMost(r *big.Rat, n int64) *big.Rat {
-	if most := whole(n); r.Cmp(most) > 0 {
-		return most
-	}
-	return r
 }
 
 func kindOf(b *fluxgate.Band) fluxgate.BandKind {

@@ -104,7 +104,7 @@ func TestBounds(t *testing.T) {
 		"outage, waiting":     {outageAdds(bucket, 3, 2*time.Second), whole(4)},
 		"outage, refill":      {outageRefills(bucket, 3, 2*time.Second), whole(1)},
 		"reset":               {resetAdds(bucket, time.Second, time.Second), whole(13)},
-		"reset seen late":     {resetAdds(bucket, time.Hour, 0), whole(20)},
+		"reset seen late":     {resetAdds(bucket, time.Minute, 0), whole(100)},
 		"reset of a quota":    {resetAdds(plan, time.Hour, time.Hour), whole(10)},
 		"loss":                {lossAdds(bucket, 2*time.Second), whole(13)},
 		"step":                {stepAdds(bucket, time.Second, time.Second, whole(0)), big.NewRat(3, 2)},

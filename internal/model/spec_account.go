@@ -19,11 +19,10 @@ type account struct {
 	// period that ends at end.
 	least, most *big.Rat
 	end         int64
-	// begin is when the period began, and beyond what a lower capacity has put beyond it:
-	// that is no debt.
-	begin  int64
-	beyond *big.Rat
-	edges  [3]int64 // that a gateway sent last
+	// begin is when the period began, and largest its highest capacity: only what is used beyond
+	// that is debt.
+	begin, largest int64
+	edges          [3]int64 // that a gateway sent last
 	// forgotten is whether the clock stepped back after the end, or before a period of which
 	// nothing is used: the period may be that of the new clock.
 	forgotten bool
@@ -35,9 +34,10 @@ type account struct {
 	// taken until unsure may be in the next of its sixteenths: the clock stepped back.
 	late, longest, unsure int64
 
-	slots map[int]slot // by holder
-	// open is whether the contract does not say what is left: it is what the store says.
-	open bool
+	slots map[int]slot // by holder, also those that have ended: a clock that steps back may find them
+	// open is whether the contract does not say what is left: it is what the store says. It does
+	// not after a step back of the clock if a settlement that came last may be unwritten.
+	open, unwritten bool
 	// renamed is whether a band with another label may have taken it over.
 	renamed bool
 }
@@ -62,7 +62,7 @@ func newSlot(now int64, hold time.Duration) slot {
 }
 
 func newAccount(b *band, now int64) *account {
-	a := &account{band: b, at: now, last: now, least: whole(b.Capacity), most: whole(b.Capacity), beyond: new(big.Rat), slots: map[int]slot{}}
+	a := &account{band: b, at: now, last: now, least: whole(b.Capacity), most: whole(b.Capacity), largest: b.Capacity, slots: map[int]slot{}}
 	a.late = lateOf(b)
 	return a
 }
@@ -112,9 +112,7 @@ func (a *account) advance(now int64, edges [3]int64) {
 		}
 	case fluxgate.Concurrency:
 		for holder, s := range a.slots {
-			if s.until <= now {
-				delete(a.slots, holder)
-			} else if back {
+			if back {
 				s.until, s.early = min(s.until, now+s.hold), min(s.early, now+s.hold)
 				a.slots[holder] = s
 			}
@@ -128,6 +126,7 @@ func (a *account) advance(now int64, edges [3]int64) {
 func (a *account) stepBack(from, to int64) {
 	late := a.clone()
 	late.advance(from, a.edges)
+	a.open = a.open || a.unwritten
 	switch a.kind() {
 	case fluxgate.SlidingWindow:
 		for i := range a.log {
@@ -154,7 +153,8 @@ func (a *account) stepBack(from, to int64) {
 	}
 }
 
-// newPeriod begins a period of a quota, which is full but for the debt of the last one.
+// newPeriod begins a period of a quota, which is full but for the debt of the last one, of which
+// it pays at most its capacity.
 func (a *account) newPeriod(now int64) {
 	if a.edges[1] == 0 {
 		return
@@ -173,16 +173,16 @@ func (a *account) newPeriod(now int64) {
 		}
 	case a.end >= begin && a.end > 0:
 		for _, left := range []*big.Rat{a.least, a.most} {
-			if left.Add(left, a.beyond); left.Sign() > 0 {
+			if left.Add(left, whole(a.largest-a.Capacity)); left.Sign() > 0 {
 				left.SetInt64(0)
 			}
-			left.Add(left, whole(a.Capacity))
+			left.Set(greater(left.Add(left, whole(a.Capacity)), new(big.Rat)))
 		}
 		begin = a.end
 	default:
 		a.least, a.most = whole(a.Capacity), whole(a.Capacity)
 	}
-	a.begin, a.end, a.beyond, a.forgotten = begin, end, new(big.Rat), false
+	a.begin, a.end, a.largest, a.forgotten = begin, end, a.Capacity, false
 }
 
 // periodOf is the period of a moment, by the edges that a gateway sent: those of its own
@@ -211,14 +211,16 @@ func (a *account) left() (least, most *big.Rat) {
 		return new(big.Rat).Sub(whole(a.Capacity), a.spentSince(a.at-a.Refill.Microseconds()-a.late, true)),
 			new(big.Rat).Sub(whole(a.Capacity), a.spentSince(a.at-a.Refill.Microseconds(), false))
 	case fluxgate.Concurrency:
-		gone := int64(0)
+		least, most := slotsBound(&a.Band), slotsBound(&a.Band)
 		for _, s := range a.slots {
-			if s.early <= a.at {
-				gone++
+			if s.until > a.at {
+				least--
+			}
+			if min(s.until, s.early) > a.at {
+				most--
 			}
 		}
-		n := slotsBound(&a.Band) - int64(len(a.slots))
-		return whole(n), whole(n + gone)
+		return whole(least), whole(most)
 	}
 	return a.least, a.most
 }
@@ -271,17 +273,8 @@ func (a *account) take(tokens *big.Rat, wait int64) {
 func (a *account) clone() *account {
 	c := *a
 	c.least, c.most = new(big.Rat).Set(a.least), new(big.Rat).Set(a.most)
-	c.beyond, c.log = new(big.Rat).Set(a.beyond), slices.Clone(a.log)
-	c.slots = maps.Clone(a.slots)
+	c.log, c.slots = slices.Clone(a.log), maps.Clone(a.slots)
 	return &c
-}
-
-// below is how far a number is below 0.
-func below(r *big.Rat) *big.Rat {
-	if r.Sign() >= 0 {
-		return new(big.Rat)
-	}
-	return new(big.Rat).Neg(r)
 }
 
 // floor is a number rounded down.

@@ -36,6 +36,8 @@ type meter struct {
 	local []outage
 	// leased and overdraft are what is allowed at any time.
 	leased, overdraft *big.Rat
+	// waits is whether requests wait for it.
+	waits bool
 }
 
 // checkBounds checks that no interval admits more than its bound.
@@ -90,6 +92,7 @@ func (s *spec) meters() []*meter {
 				if r.Rule.Consistency != fluxgate.ConsistencyStrict && slices.ContainsFunc(s.Gateways, func(g Gateway) bool { return g.Leases }) {
 					m.leased = greater(m.leased, leaseAdds(&a.band.Band))
 				}
+				m.waits = m.waits || r.Rule.OnLimitExceed == fluxgate.WaitForRefill
 				if r.Rule.Overdraft {
 					m.overdraft = greater(m.overdraft, overdraftAdds(r.Cost))
 				}
@@ -144,15 +147,21 @@ func (s *spec) cameBack(f *Fact, r *RuleFact, b *band, wait time.Duration) *big.
 	most := new(big.Rat)
 	for _, t := range s.settling[f.Check] {
 		for j := range t.Buckets {
-			bucket := &t.Buckets[j]
-			if bucket.Bucket != r.Bucket || bucket.Actual >= bucket.Cost {
+			bucket, asked := &t.Buckets[j], t.Buckets[j].Cost
+			if r.Rule.Overdraft {
+				asked = r.Cost // what the largest debt did not allow was not debited, and need not come back
+			}
+			if bucket.Bucket != r.Bucket || bucket.Actual >= asked {
 				continue
 			}
 			comes := whole(bucket.Cost)
 			if t.Kind == StoreSettled {
 				comes.Sub(comes, regained(&b.Band, time.Duration(t.Clock-bucket.TakenAt)*time.Microsecond-wait))
 			}
-			most = greater(most, lesser(comes, whole(bucket.Cost-bucket.Actual)))
+			if comes.Cmp(whole(bucket.Cost-bucket.Actual)) >= 0 {
+				comes = whole(asked - bucket.Actual)
+			}
+			most = greater(most, comes)
 		}
 	}
 	return most

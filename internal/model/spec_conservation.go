@@ -38,7 +38,9 @@ func (s *spec) checkCharges() {
 				case f.Kind == FallbackTook:
 					add(granted, p, whole(b.Granted))
 				case f.Kind == FallbackSettled:
-					add(granted, p, whole(max(0, b.Actual-b.Cost))) // bands owe different amounts
+					for id, tokens := range s.settledIn(f, b, b.Exact[k].ID) { // bands owe different amounts
+						add(granted, place{p.gatewayBucket, id}, tokens)
+					}
 				default:
 					numbers := s.bandOf(b.Rule, &b.Exact[k])
 					switch {
@@ -57,6 +59,42 @@ func (s *spec) checkCharges() {
 			}
 		}
 	}
+}
+
+// settledIn is what a settlement charges a band at most, and by their ids those that continue it
+// in other versions of its rule: token buckets in proportion.
+func (s *spec) settledIn(f *Fact, b *BucketFact, id uint32) map[uint32]*big.Rat {
+	tokens := whole(max(0, b.Actual-b.Cost))
+	settled := map[uint32]*big.Rat{id: tokens}
+	band := s.versionOf(f.Version, b.Rule, id)
+	for i := range s.bands[b.Rule] {
+		other := &s.bands[b.Rule][i]
+		if band == nil || other.exact.ID != id && s.versionOf(f.Version, b.Rule, other.exact.ID) != nil {
+			continue
+		}
+		most := tokens
+		if kindOf(band) == fluxgate.TokenBucket && other.kind() == fluxgate.TokenBucket {
+			most = new(big.Rat).Mul(tokens, new(big.Rat).SetFrac64(other.Capacity, band.Capacity))
+		}
+		if settled[other.exact.ID] == nil || settled[other.exact.ID].Cmp(most) < 0 {
+			settled[other.exact.ID] = most
+		}
+	}
+	return settled
+}
+
+// versionOf is the band of a rule that has an id in a version of the rules, or nil.
+func (s *spec) versionOf(version int, rule string, id uint32) *fluxgate.Band {
+	for i := range s.Versions[version] {
+		if r := &s.Versions[version][i]; r.ID == rule {
+			for j := range r.Bands {
+				if exact, err := r.Bands[j].Exact(j); err == nil && exact.ID == id {
+					return &r.Bands[j]
+				}
+			}
+		}
+	}
+	return nil
 }
 
 func (s *spec) checkReturned(f *Fact, b *BucketFact, numbers *band, charged, returned *big.Rat) {
@@ -285,6 +323,9 @@ func (s *spec) costOf(f *Fact, r *RuleFact, b *band) (least, most *big.Rat) {
 		return new(big.Rat), greater(most, whole(actual))
 	}
 	cost := whole(actual)
+	if actual < r.Granted && r.Source == fluxgate.FromFallback && settled.Gateway != f.Gateway {
+		return cost, most // another gateway gives back what it has charged itself, at most
+	}
 	if actual < r.Granted { // what has refilled meanwhile does not come back
 		most = lesser(most, new(big.Rat).Add(cost, regained(&b.Band, settled.At-f.Began)))
 		return cost, greater(cost, most)

@@ -40,14 +40,20 @@ func (a *account) charge(tokens, debt *big.Rat) (least, most *big.Rat) {
 	return least, most
 }
 
+// chargeVersions is charge of a window, of which another version may have room for more.
+func (a *account) chargeVersions(tokens, debt *big.Rat) (least, most *big.Rat) {
+	if least, most = a.charge(tokens, debt); a.longest == 0 {
+		return least, most
+	}
+	a.log = append(a.log, spent{at: a.at, tokens: new(big.Rat).Sub(tokens, most), gone: true})
+	return least, tokens
+}
+
 // giveBack gives back the rest of n tokens that were taken at a moment and are due at
 // another, and returns what comes back: never what may have been handed out since. last
 // is when the last tokens of the whole set are due: they may count.
 func (a *account) giveBack(n, rest *big.Rat, takenAt, due, last int64) (least, most *big.Rat) {
 	none := new(big.Rat)
-	if a.at < takenAt {
-		return none, none // the clock stepped back: what has overflowed is unknown
-	}
 	switch a.kind() {
 	case fluxgate.Concurrency:
 		return none, none
@@ -70,8 +76,10 @@ func (a *account) giveBack(n, rest *big.Rat, takenAt, due, last int64) (least, m
 }
 
 func (a *account) giveBackSpent(rest *big.Rat, takenAt int64) (least, most *big.Rat) {
+	known := false
 	for i := range a.log {
 		s := &a.log[i]
+		known = known || s.at == takenAt
 		if s.at != takenAt || s.tokens.Cmp(rest) < 0 {
 			continue
 		}
@@ -79,6 +87,10 @@ func (a *account) giveBackSpent(rest *big.Rat, takenAt int64) (least, most *big.
 		if takenAt > a.at-a.Refill.Microseconds() {
 			return rest, rest
 		}
+		return new(big.Rat), rest
+	}
+	if !known && takenAt > a.at-a.Refill.Microseconds()-a.late {
+		a.open = true // the band was of another kind meanwhile: what it had taken before is not known
 		return new(big.Rat), rest
 	}
 	return new(big.Rat), new(big.Rat)
@@ -103,11 +115,14 @@ func (a *account) change(to *band, now int64, edges [3]int64, first bool) {
 		a.open = true
 		return
 	}
-	early := a.clone() // the numbers changed right after the last write, or right before now
+	early := a.clone()               // the numbers changed right after the last write, or right before now
+	if to.kind() == fluxgate.Quota { // a period that begins pays at most its own capacity
+		difference := whole(to.Capacity - from.Capacity)
+		a.band, a.least, a.most = to, a.least.Add(a.least, difference), a.most.Add(a.most, difference)
+	}
 	if to.kind() != fluxgate.SlidingWindow {
 		a.advance(now, edges)
 	}
-	difference := whole(to.Capacity - from.Capacity)
 	a.band = to
 	lowest := new(big.Rat).Neg(a.debt())
 	switch to.kind() {
@@ -131,14 +146,9 @@ func (a *account) change(to *band, now int64, edges [3]int64, first bool) {
 			a.most.Set(a.least)
 		}
 	case fluxgate.Quota:
-		before := below(a.least)
-		a.least.Add(a.least, difference)
-		a.most.Add(a.most, difference)
+		a.raise(to, early)
 		if from.Period != to.Period && now >= early.end+periodLength(&from.Band).Microseconds() {
 			a.most.SetInt64(to.Capacity) // the former numbers were full again, and may be forgotten
-		}
-		if a.beyond.Add(a.beyond, new(big.Rat).Sub(below(a.least), before)); a.beyond.Sign() < 0 {
-			a.beyond = new(big.Rat)
 		}
 	case fluxgate.SlidingWindow:
 		a.late = max(a.late, lateOf(from)) + lateOf(to)
@@ -147,4 +157,12 @@ func (a *account) change(to *band, now int64, edges [3]int64, first bool) {
 			a.log[i].gone = a.log[i].gone || a.log[i].at <= now-from.Refill.Microseconds()
 		}
 	}
+}
+
+// raise notes that a write under some numbers has made the quota of before what it is now.
+func (a *account) raise(numbers *band, before *account) {
+	if a.end != before.end { // it began the period
+		a.largest = 0
+	}
+	a.largest = max(a.largest, numbers.Capacity)
 }

@@ -110,7 +110,11 @@ func (m *meter) allow(s *spec) {
 	}
 	for i := range s.facts {
 		f := &s.facts[i]
-		for _, b := range m.bandsIn(f.At, f.At) {
+		bands := m.bandsIn(f.At, f.At)
+		if len(bands) == 0 { // the band is not in use now, and what is lost is of before
+			bands = m.bandsIn(0, f.At)
+		}
+		for _, b := range bands {
 			switch f.Kind {
 			case StoreReset:
 				if len(f.Buckets) > 0 && f.Buckets[0].Bucket != m.bucket || f.Rule != "" && f.Rule != m.rule {
@@ -210,8 +214,8 @@ func (s *spec) seenBy(f *Fact) time.Duration {
 	return seen
 }
 
-// regained returns what has refilled until a moment: by the fastest numbers of the time,
-// and by the fallbacks of gateways while others had the store.
+// regained returns what has refilled until a moment: by the fastest numbers of the time, or where
+// requests wait by all of them, and by the fallbacks of gateways while others had the store.
 func (m *meter) regained(s *spec) func(time.Duration) *big.Rat {
 	var cuts []time.Duration
 	for _, e := range m.eras {
@@ -232,10 +236,12 @@ func (m *meter) regained(s *spec) func(time.Duration) *big.Rat {
 		alone[k] = !s.storeUsed(m.bucket, cuts[k], to)
 	}
 	rate := func(k int, t time.Duration) *big.Rat {
-		fastest, shares := new(big.Rat), new(big.Rat)
-		for _, e := range m.eras {
-			if e.band != nil && e.from <= cuts[k] && cuts[k] <= e.to {
-				fastest = greater(fastest, regained(&e.band.Band, t))
+		refill, shares := new(big.Rat), new(big.Rat)
+		for _, b := range m.bandsIn(cuts[k], cuts[k]) {
+			if one := regained(&b.Band, t); m.waits {
+				refill.Add(refill, one)
+			} else {
+				refill = greater(refill, one)
 			}
 		}
 		for _, o := range m.local {
@@ -248,7 +254,7 @@ func (m *meter) regained(s *spec) func(time.Duration) *big.Rat {
 		} else if alone[k] {
 			shares.Sub(shares, one)
 		}
-		return shares.Mul(shares.Add(shares, whole(1)), fastest)
+		return shares.Mul(shares.Add(shares, whole(1)), refill)
 	}
 	return func(at time.Duration) *big.Rat {
 		sum := new(big.Rat)

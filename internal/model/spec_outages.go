@@ -52,6 +52,7 @@ func (s *spec) outages(bucket string) (all []outage) {
 				open[f.Gateway] = k
 			}
 			all[k].to = max(all[k].to, f.At)
+			all[k].servers = min(all[k].servers, max(1, servers[f.Gateway])) // it may learn of fewer
 		}
 	}
 	for k := range all {

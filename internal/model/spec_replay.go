@@ -27,17 +27,28 @@ func (r *replay) charge(f *Fact, d *demand) {
 		}
 	}
 	for i, a := range d.views {
-		if a == nil || a.kind() == fluxgate.Concurrency || d.Granted == 0 {
+		if a == nil || a.kind() == fluxgate.Concurrency || d.Cost == 0 {
+			continue
+		}
+		other := a.band != r.bandOf(d.Rule, &d.Exact[i])
+		if d.Granted == 0 {
+			if other && a.open { // it may be debited although the version of the charge has nothing left
+				d.set.accounts[accountOf(&d.Exact[i])] = a
+			}
 			continue
 		}
 		tokens := tokensOf(&d.Exact[i], a.band, d.Granted)
 		_, left := r.leftTo(d, i)
-		if !a.open && !d.set.wrong && tokens.Cmp(left) > 0 {
+		switch {
+		case a.longest > 0:
+			a.chargeVersions(tokensOf(&d.Exact[i], a.band, d.Cost), new(big.Rat))
+			continue
+		case !a.open && !d.set.wrong && tokens.Cmp(left) > 0:
 			d.set.wrong = true
 			r.violate(LineCharge, f.At, "bucket %s was charged %s tokens in %s, which has %s: a charge is never debt", d.Bucket, tokens.FloatString(3), a.Name(), left.FloatString(3))
 		}
 		a.take(tokens, 0)
-		if a.band != r.bandOf(d.Rule, &d.Exact[i]) {
+		if other {
 			d.set.changes++ // of what is full, it may have begun another version
 		}
 	}
@@ -83,22 +94,24 @@ func (r *replay) settle(f *Fact) {
 		set := r.set(b)
 		rest := r.rest(f, b)
 		least, most := r.tokens(b, 0, abs(rest)), r.tokens(b, 0, abs(rest))
-		changed, released, views := false, false, map[uint32]*account{}
+		changed, sure, released, perhaps, views := false, b.Returned+b.Charged > 0, false, false, map[uint32]*account{}
 		for j := range b.Exact {
 			e := &b.Exact[j]
 			a := set.accounts[accountOf(e)]
 			if a == nil {
 				if numbers := r.bandOf(b.Rule, e); numbers != nil {
 					a = newAccount(numbers, f.Clock)
+					a.open = len(set.accounts) > 0 // as in view
 				} else {
 					continue
 				}
 			}
 			a = a.clone()
+			a.open = a.open || a.renamed
 			a.advance(f.Clock, e.Edges)
 			if a.kind() == fluxgate.Concurrency {
-				_, held := a.slots[b.Holder]
-				released = released || held
+				s := a.slots[b.Holder]
+				released, perhaps = released || s.until > a.at, perhaps || s.until > a.at && s.early <= a.at
 				delete(a.slots, b.Holder)
 			} else {
 				from, to := new(big.Rat), r.tokens(b, j, abs(rest))
@@ -108,24 +121,36 @@ func (r *replay) settle(f *Fact) {
 					a.open = true // the band is of another kind now
 				}
 				least, most = lesser(least, from), lesser(most, to)
-				changed = changed || to.Sign() > 0
-				if a.kind() == fluxgate.Quota && to.Sign() == 0 {
+				changed, sure = changed || to.Sign() > 0, sure || from.Sign() > 0
+				if to.Sign() > 0 {
+					set.renames(b, set.accounts[accountOf(e)], f.Clock)
+				} else {
 					continue // it stays as it is: a clock that steps back may find its former period
 				}
 			}
 			views[accountOf(e)] = a
 		}
+		adopted := changed && sure || released && !perhaps
 		for id, a := range views {
-			if changed || released && a.kind() == fluxgate.Concurrency {
-				r.wrote(set, id, set.accounts[id], a, f)
+			if before := set.accounts[id]; changed || released && a.kind() == fluxgate.Concurrency {
+				a.open = a.open || !adopted && before != nil && f.Clock < before.at && a.kind() != fluxgate.Concurrency
+				r.wrote(set, id, before, a, f)
 				set.accounts[id] = a
 			}
+		}
+		if adopted {
+			set.adopt(f.Clock)
+		} else if changed || perhaps {
+			set.unsureOf(f.Clock)
 		}
 		if !changed {
 			continue // nothing else was written
 		}
-		set.written(f.Clock)
-		set.adopt(f.Clock)
+		if sure {
+			set.written(f.Clock)
+		} else {
+			set.maybeWritten()
+		}
 		if got := r.tokens(b, 0, b.Returned+b.Charged); !set.wrong && (got.Cmp(r.rounded(b, least)) < 0 || got.Cmp(most) > 0) {
 			set.wrong = true
 			r.violate(LineSettlement, f.At, "bucket %s: settling %d at %d moved %s tokens, and %s were due", b.Bucket, b.Cost, b.Actual, got.FloatString(3), rangeOf(least, most))
@@ -176,11 +201,15 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 	case rest < 0:
 		debt := a.debt()
 		if numbers := r.bandOf(b.Rule, &b.Exact[j]); numbers != nil {
+			if before := r.set(b).accounts[accountOf(&b.Exact[j])]; before != nil && a.kind() == fluxgate.Quota {
+				a.raise(numbers, before)
+				debt = greater(debt, whole(2*a.largest-a.Capacity))
+			}
 			// The take was under other numbers, which may allow more.
 			debt = greater(debt, new(big.Rat).Add(numbers.debt(), whole(numbers.Capacity-a.Capacity)))
 		}
-		return a.charge(r.tokens(b, j, -rest), debt)
-	case rest == 0:
+		return a.chargeVersions(r.tokens(b, j, -rest), debt)
+	case rest == 0 || f.Clock < b.TakenAt: // the clock stepped back: what has overflowed is unknown
 		return new(big.Rat), new(big.Rat)
 	}
 	numbers := r.bandOf(b.Rule, &b.Exact[j])
@@ -213,7 +242,23 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 		a.open = true
 		return new(big.Rat), scaled
 	}
+	if end, known := r.set(b).ends[moment{accountOf(&b.Exact[j]), b.TakenAt}]; known && a.kind() == fluxgate.Quota {
+		return r.giveBackToQuota(f, b, a, end, scaled)
+	}
 	return a.giveBack(r.tokens(b, j, b.Cost), scaled, b.TakenAt, due, last)
+}
+
+// giveBackToQuota gives back what was taken in the period that ends at a moment. It may be before
+// the calendar's: the clock stepped back.
+func (r *replay) giveBackToQuota(f *Fact, b *BucketFact, a *account, end int64, tokens *big.Rat) (least, most *big.Rat) {
+	if end != a.end {
+		return new(big.Rat), new(big.Rat)
+	}
+	_, taken := periodOf(a.edges, b.TakenAt)
+	if _, now := periodOf(a.edges, a.at); a.forgotten && (taken != now || r.steppedBackSince(f.Check)) {
+		return a.refill(new(big.Rat), tokens) // the periods may be those of the new clock
+	}
+	return a.refill(tokens, tokens)
 }
 
 // takenBeforeReset reports whether a reset or a loss has filled the bucket since a take that is
@@ -261,7 +306,8 @@ func (r *replay) extend(f *Fact) {
 				continue
 			}
 			a.advance(f.Clock, b.Exact[j].Edges)
-			s, held := a.slots[b.Holder]
+			s := a.slots[b.Holder]
+			held := s.until > a.at
 			gone := held && s.early <= f.Clock && !f.SlotsHeld // it ended before the clock stepped back
 			if all = all && held && !gone; held {
 				renewed := newSlot(f.Clock, b.Exact[j].Period)

@@ -34,6 +34,7 @@ type gatewayBucket struct {
 type bucketSet struct {
 	accounts map[uint32]*account
 	writes   map[uint32][]write
+	ends     map[moment]int64 // of the periods of quotas at a take
 	// since are the lines that what happened since the last answer of the store is under.
 	since []Line
 	// changes is how often the numbers of its bands have changed, and mixed whether
@@ -43,6 +44,12 @@ type bucketSet struct {
 	bands   []*band
 	// wrong is whether it broke a line: nothing is known of it then.
 	wrong bool
+}
+
+// moment is one of an account, by the store's clock.
+type moment struct {
+	account uint32
+	clock   int64
 }
 
 // write is a change of what is left in a band.
@@ -88,7 +95,7 @@ func (s *spec) checkStore() {
 func (r *replay) set(b *BucketFact) *bucketSet {
 	id := setID{b.Bucket, b.Generation}
 	if r.sets[id] == nil {
-		r.sets[id] = &bucketSet{accounts: map[uint32]*account{}, writes: map[uint32][]write{}}
+		r.sets[id] = &bucketSet{accounts: map[uint32]*account{}, writes: map[uint32][]write{}, ends: map[moment]int64{}}
 	}
 	return r.sets[id]
 }
@@ -126,7 +133,7 @@ func (r *replay) take(f *Fact) {
 		for j := range b.Exact {
 			d.views = append(d.views, r.view(d.set, b, &b.Exact[j], f))
 		}
-		if !f.Charge { // which is of single bands
+		if !f.Charge || b.Cost == 0 { // a charge is of single bands, but first looks at all
 			d.set.noteBands(d.views)
 		}
 		demands[i] = d
@@ -184,36 +191,25 @@ func (r *replay) view(set *bucketSet, b *BucketFact, e *fluxgate.ExactBand, f *F
 	}
 	a = a.clone()
 	a.open, a.renamed = a.open || a.renamed, false
-	if a.band != numbers && f.Charge && a.charges(numbers, f.Clock, e.Edges) {
+	if a.band != numbers && f.Charge && a.kind() == fluxgate.TokenBucket && numbers.kind() == a.kind() {
+		a.advance(f.Clock, e.Edges)
+		a.open = true // it is debited in proportion. What is full is forgotten, and begins with the numbers of the charge.
 		return a
 	}
 	if a.band != numbers {
 		a.change(numbers, f.Clock, e.Edges, set.changes == 0)
 	}
 	a.advance(f.Clock, e.Edges)
-	if left, _ := a.left(); set.mixed && left.Cmp(whole(a.Capacity)) == 0 {
-		a.open = true // a full band is forgotten, and may be found under another label
-	}
+	a.open = a.open || set.mixed && a.fullAt(f.Clock) // a full band is forgotten, and may be found under another label
 	return a
 }
 
-// charges brings an account of other numbers to the moment of a charge, and reports whether
-// that debits it: a token bucket in proportion, and a window unless it is full. What is full is
-// forgotten, and begins with the numbers of the charge.
-func (a *account) charges(numbers *band, now int64, edges [3]int64) bool {
-	if a.kind() != numbers.kind() || a.kind() != fluxgate.TokenBucket && a.kind() != fluxgate.SlidingWindow {
-		return false
-	}
+// fullAt reports whether an account is full at a moment.
+func (a *account) fullAt(now int64) bool {
 	late := a.clone()
-	late.advance(now, edges)
-	least, most := late.left()
-	if full := whole(a.Capacity); a.kind() == fluxgate.SlidingWindow && least.Cmp(full) == 0 {
-		return false
-	} else if a.kind() == fluxgate.TokenBucket || most.Cmp(full) == 0 {
-		late.open = true
-	}
-	*a = *late
-	return true
+	late.advance(now, a.edges)
+	least, _ := late.left()
+	return least.Cmp(whole(a.Capacity)) == 0
 }
 
 // compare compares the answer to a demand, takes what was granted, and compares what is
@@ -293,6 +289,9 @@ func (r *replay) agrees(f *Fact, d *demand, a *account, says *BandFact, own Line
 		return r.agreesWithTime(f, d, a, says, own)
 	case a.open && a.kind() == fluxgate.Quota:
 		a.least, a.most, a.open = whole(net), whole(net), false
+		if net >= 0 && net < a.Capacity { // the period may be that of a band with another label
+			a.end = a.at + says.FullAfter.Microseconds()
+		}
 	case a.open && a.kind() == fluxgate.SlidingWindow:
 		// When they were taken is not known. A longer version may still count what is older.
 		for i := range a.log {
@@ -345,11 +344,9 @@ func (r *replay) commit(f *Fact, d *demand, taken bool) {
 			d.set.changes++
 			d.set.since = append(d.set.since, LineChange)
 		}
-		if before == nil || before.renamed {
-			d.renames()
-		}
+		d.set.renames(d.BucketFact, before, f.Clock)
 		r.wrote(d.set, id, before, a, f)
-		d.set.accounts[id] = a
+		d.set.accounts[id], d.set.ends[moment{id, f.Clock}] = a, a.end
 	}
 	if taken {
 		d.set.written(f.Clock)
@@ -361,9 +358,17 @@ func (r *replay) commit(f *Fact, d *demand, taken bool) {
 // a call does not ask for count from there too.
 func (set *bucketSet) written(clock int64) {
 	for _, a := range set.accounts {
-		if a.kind() == fluxgate.TokenBucket {
+		if a.unwritten = false; a.kind() == fluxgate.TokenBucket {
 			a.advance(clock, a.edges)
 		}
+	}
+}
+
+// maybeWritten is for a call that may have written nothing: if the clock steps back then, no time
+// has passed since the last write, which may be this one.
+func (set *bucketSet) maybeWritten() {
+	for _, a := range set.accounts {
+		a.unwritten = a.kind() == fluxgate.TokenBucket || a.kind() == fluxgate.SlidingWindow
 	}
 }
 
@@ -376,10 +381,22 @@ func (set *bucketSet) adopt(clock int64) {
 	}
 }
 
-// renames notes that a band of the demand may have taken over one that it does not ask for.
-func (d *demand) renames() {
-	asked := slices.Concat(d.Exact, d.Beside)
-	for id, other := range d.set.accounts {
+// unsureOf notes that a clock that has stepped back is adopted or not: a slot that is released may
+// have ended before, and a settlement may have written nothing.
+func (set *bucketSet) unsureOf(clock int64) {
+	for _, a := range set.accounts {
+		a.open = a.open || clock < a.at && a.kind() != fluxgate.Concurrency
+	}
+}
+
+// renames notes that a band which is written may continue one that the call does not ask for, if
+// it had no account of its own, or a full one.
+func (set *bucketSet) renames(b *BucketFact, before *account, clock int64) {
+	if before != nil && !before.renamed && (!set.mixed || !before.fullAt(clock)) {
+		return
+	}
+	asked := slices.Concat(b.Exact, b.Beside)
+	for id, other := range set.accounts {
 		if !slices.ContainsFunc(asked, func(e fluxgate.ExactBand) bool { return accountOf(&e) == id }) {
 			other.renamed = true
 		}

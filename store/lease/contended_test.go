@@ -89,6 +89,22 @@ func TestContended_OneAsks(t *testing.T) {
 	}
 }
 
+// If no request has asked for as long as two pauses, none is refused while another one asks: what
+// was refused then says nothing about now.
+func TestContended_AllAskLater(t *testing.T) {
+	w := newWorld(t)
+	d := contended(w, fluxgate.PerSecond(100))
+	w.clock.Advance(2 * lease.MaxPause)
+	nested, later := w.Store, new(fluxgate.Outcome)
+	w.Store = &slow{nested, func() {
+		w.Store = nested
+		later = w.take(w.here, d)
+	}}
+	if !w.take(w.here, d).Admitted() || !later.Admitted() {
+		t.Errorf("refused while another request asks: %+v", later.Results)
+	}
+}
+
 // An answer can begin the pause of a lease and that of a refusal. Together they are not longer
 // than one may be.
 func TestContended_PauseOfALease(t *testing.T) {

@@ -40,8 +40,9 @@
 // asks. Then this one pauses too before it asks again, for at most half of the time in
 // which the bucket is full again. After that one request asks, and the others are
 // refused until it has the answer, for another pause at most. If it gets none, the next
-// request asks. So a bucket from which many gateways are refused costs the store about 20
-// calls a second for each of them. A gateway that is alone does not pause.
+// request asks. If none has asked until then, all do. So a bucket from which many gateways
+// are refused costs the store about 20 calls a second for each of them. A gateway that is
+// alone does not pause.
 //
 // Slices are spent within [Time] of the call that took them; what is left then is lost,
 // like the slices of a gateway that dies. In any interval T a band thus admits at most

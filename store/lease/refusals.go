@@ -72,23 +72,25 @@ func (known *refusal) wait(d *fluxgate.Demand, now time.Time) time.Duration {
 // endedPause is a pause that a request ends, to ask the bucket.
 type endedPause struct {
 	*refusal
-	demand int
-	next   int64 // the end of the pause that follows
+	demand     int
+	last, next int64 // its end, and that of the pause that follows
 }
 
 // end reports whether this request is the first one after the pause. Others are refused
-// until it has the answer, or the next pause is over.
+// until it has the answer, or the next pause is over, which begins when this one ended. If that is
+// over already, all requests ask: the refusal is too old.
 func (p *endedPause) end(now time.Time) bool {
-	passed, until := int64(now.Sub(p.sent)), p.until.Load()
-	p.next = passed + int64(p.pause)
-	return passed >= until && p.until.CompareAndSwap(until, p.next)
+	passed := int64(now.Sub(p.sent))
+	p.last = p.until.Load()
+	p.next = max(p.last, int64(p.result.Wait)) + int64(p.pause)
+	return passed >= p.next || passed >= p.last && p.until.CompareAndSwap(p.last, p.next)
 }
 
 // restore lets the next request ask the buckets. An answer has replaced their refusals, so
 // this has an effect only if there was none.
 func restore(ended []endedPause) {
 	for i := range ended {
-		ended[i].until.CompareAndSwap(ended[i].next, 0)
+		ended[i].until.CompareAndSwap(ended[i].next, ended[i].last)
 	}
 }
 

@@ -22,11 +22,17 @@ func (s *Store) SetLevel(d *fluxgate.Demand, r *fluxgate.Result) {
 	defer shard.mu.Unlock()
 	now := s.clock()
 	e := shard.find(id)
-	view := bucket.View{Now: now}
+	view, held := bucket.View{Now: now}, &bucket.State{}
+	if e.used(now) {
+		held = &e.state
+	}
 	var full int64
 	for i := range d.Bands {
 		after := r.Bands[i].FullAfter.Microseconds()
-		view.SetUsed(d.Bands, i, d.Bands[i].Capacity-r.Bands[i].Remaining+r.Bands[i].Owed, after)
+		view.SetUsed(d.Bands, i, held, d.Bands[i].Capacity-r.Bands[i].Remaining+r.Bands[i].Owed, after)
+		if d.Bands[i].Kind == bucket.Concurrency {
+			after = view.FullAfterOf(d.Bands, i)
+		}
 		full = max(full, after)
 	}
 	if e.hasLaterLevel(r.Now, now+full) {

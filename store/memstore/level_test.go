@@ -57,6 +57,26 @@ func TestSetLevel_Share(t *testing.T) {
 	}
 }
 
+// Requests that were admitted here keep their slots, whatever the shared store reports.
+func TestSetLevel_KeepsSlots(t *testing.T) {
+	for name, full := range map[string]time.Duration{"others hold slots": time.Second, "all slots are free": 0} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, 0, fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 2, Hold: time.Minute})
+			d := f.demand(1, 1)
+			d.Holder = fluxgate.HolderID{1}
+			f.take(d)
+			f.report(1, time.Hour, full)
+			if got := f.left(1); got != 1 {
+				t.Errorf("%d slots are free, want 1", got)
+			}
+			f.clock.Advance(time.Minute)
+			if got := f.left(1); got != 2 {
+				t.Errorf("%d slots are free after their hold, want 2", got)
+			}
+		})
+	}
+}
+
 // Levels that are older than the one before change nothing. Of requests that
 // shared a call the last one counts.
 func TestSetLevel_Older(t *testing.T) {

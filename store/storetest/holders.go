@@ -200,23 +200,33 @@ func concurrencyClockStepsBack(t testing.TB, b Backend) {
 	f.mustTake(again(d))
 	f.mustTake(again(d))
 
-	// Renewing a slot adopts the clock too, for all bands.
-	d = again(f.demand(1, band("hour", 60, 60, time.Hour), fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 2, Hold: time.Minute}))
-	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.mustTake(d))
-	f.mustTake(again(d))
-	f.Advance(-time.Hour)
-	if !extended(f, b.Store.(fluxgate.Extender), receipt)[0] {
-		t.Error("a slot was lost when the clock stepped back")
-	}
-	f.Advance(time.Minute)
-	if bands := f.peek(d).Results[0].Bands; bands[0].Remaining != 59 || bands[1].Remaining != 2 {
-		t.Errorf("%d tokens and %d slots are left a minute later, want 59 and 2", bands[0].Remaining, bands[1].Remaining)
+	// Renewing or releasing a slot adopts the clock too, for all bands.
+	for _, renews := range []bool{true, false} {
+		d = again(f.demand(1, band("hour", 60, 60, time.Hour), fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 2, Hold: time.Minute}))
+		receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.mustTake(d))
+		f.mustTake(again(d))
+		f.Advance(-time.Hour)
+		held := int64(1)
+		if renews {
+			if held++; !extended(f, b.Store.(fluxgate.Extender), receipt)[0] {
+				t.Error("a slot was lost when the clock stepped back")
+			}
+		} else {
+			f.settleEach(receipt, 1)
+		}
+		if bands := f.peek(d).Results[0].Bands; bands[0].Remaining != 58 || bands[1].Remaining != 2-held {
+			t.Errorf("%d tokens and %d slots are left, want 58 and %d", bands[0].Remaining, bands[1].Remaining, 2-held)
+		}
+		f.Advance(time.Minute)
+		if bands := f.peek(d).Results[0].Bands; bands[0].Remaining != 59 || bands[1].Remaining != 2 {
+			t.Errorf("%d tokens and %d slots are left a minute later, want 59 and 2", bands[0].Remaining, bands[1].Remaining)
+		}
 	}
 
 	// A slot that was renewed has the hold left, not also the time since it was given.
 	for _, back := range []time.Duration{20 * time.Second, time.Hour} {
 		d = f.slots(1)
-		receipt = fluxgate.NewReceipt([]fluxgate.Demand{d}, f.mustTake(d))
+		receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.mustTake(d))
 		f.Advance(30 * time.Second)
 		extended(f, b.Store.(fluxgate.Extender), receipt)
 		f.Advance(-back)

@@ -126,6 +126,16 @@ func consumptionFollowsLabel(t testing.TB, b Backend) {
 			t.Errorf("with a new band in front and the others swapped, band %d has %d left, want %d", i, got, want)
 		}
 	}
+
+	// Without labels bands are known by their places. Slots in front of one are no version of it.
+	slots, tokens := fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 2, Hold: time.Minute}, band("", 10, 10, time.Hour)
+	d = again(f.demand(2, tokens))
+	for left, bands := range [][]fluxgate.ExactBand{d.Bands, f.bands(slots, tokens), d.Bands, f.bands(slots, tokens)} {
+		d.Bands = bands
+		if got, want := f.mustTake(again(d)).Results[0].Bands[len(bands)-1].Remaining, int64(8-2*left); got != want {
+			t.Errorf("%d tokens left after take %d, with a concurrency limit in front of every other, want %d", got, left+1, want)
+		}
+	}
 }
 
 func stepBackMakesNoToken(t testing.TB, b Backend) {

@@ -151,7 +151,7 @@ local function find(records, list, i)
   local r = records[place]
   if found or not r or r.since then return found, false end
   for j = 1, list.count do
-    if list[j].tag % 16777216 == r[1] % 16777216 then return nil, false end
+    if list[j].tag % 16777216 == r[1] % 16777216 and list[j].kind ~= CONCURRENCY then return nil, false end
   end
   return place, is_of(r, b)
 end
@@ -209,7 +209,7 @@ local function quota_of(b, r, used, at)
   elseif r and b.counts then
     view[2] = 0
   elseif r and r[END] >= begin then
-    view[2] = math.max(0, r[2] - r[3])
+    view[2] = math.min(math.max(0, r[2] - r[3]), b.limit) -- of which no part is for the one after it
   end
   return view
 end
@@ -510,17 +510,18 @@ end
 -- Debits tokens from band i as far as the largest debt allows. It returns the units, and
 -- whether a record has changed. Other versions of the band are emptied at most.
 local function charge(state, list, i, tokens)
-  local b, n, own = list[i], find_settled(state, list, i)
+  local b, n, own = list[i], find(state.records, list, i)
   local records, units = state.records, math.min(MAX, tokens * b.unit)
-  if not n then -- a full bucket
-    n, own = #records + 1, true
+  local before = #records
+  if not n or b.kind == WINDOW and not own and kind_of(records[n][1]) == WINDOW then -- a full bucket, or with what the window of another period has
+    n, own = before + 1, true
     records[n] = view_of(state, list, i)
   elseif not own and (b.kind ~= BUCKET or kind_of(records[n][1]) ~= BUCKET) then
     return 0, false -- what the rule counts now does not compare
   end
   local id, debited, moved = records[n][1] % 16777216, 0, false
   if own and b.kind ~= BUCKET then
-    return change_steps(state, list, i, n, function(view)
+    local debited, moved = change_steps(state, list, i, n, function(view)
       -- The debt may be that of a higher limit, if there may be debt.
       local most = b.max > b.limit and math.max(b.max, 2 * view[3]) or b.max
       local debited = math.min(math.max(0, most - view[2]), units)
@@ -528,6 +529,8 @@ local function charge(state, list, i, tokens)
       if b.kind == WINDOW then view[COUNTS] = view[COUNTS] + debited end
       return debited
     end)
+    if not moved then records[before + 1] = nil end
+    return debited, moved
   elseif own then
     debited = math.min(math.max(0, b.max - records[n][2]), units)
     records[n][2] = records[n][2] + debited
@@ -560,13 +563,13 @@ end
 -- Corrects a take to its actual cost, or renews its slots if that is -1. It returns the tokens
 -- that came back, or negative were charged, or 1 if all slots were renewed.
 function kinds.settle(k, state, list, cost, actual, taken_at, due, holder)
-  local difference, renew, moved, last = cost - actual, actual == -1, false, now + hold[k]
+  local difference, renew, moved, has_slot, last = cost - actual, actual == -1, false, false, now + hold[k]
   local tokens = renew and 1 or difference
   for i = 1, list.count do
     local b, units, has = list[i], 0, false
     if b.kind == CONCURRENCY then
-      local had = release(b, holder, renew)
-      if renew and not had then tokens = 0 end
+      has_slot = release(b, holder, renew)
+      if renew and not has_slot then tokens = 0 end
     elseif not renew and b.unit > 0 then
       if difference > 0 and now >= taken_at then -- else how much has overflowed since is unknown
         units, has = refund(state, list, i, cost, difference, taken_at, due[i], last)
@@ -580,7 +583,8 @@ function kinds.settle(k, state, list, cost, actual, taken_at, due, holder)
       moved = moved or has
     end
   end
-  if moved or renew and now < state[2] then changed(k, state) end -- renewing adopts a clock that stepped back
+  -- A slot that is renewed or released adopts a clock that stepped back, for all bands.
+  if moved or (renew or has_slot) and now < state[2] then changed(k, state) end
   return tokens
 end
 
