@@ -132,7 +132,7 @@ func (r *replay) settle(f *Fact) {
 		}
 		adopted := changed && sure || released && !perhaps
 		for id, a := range views {
-			if before := set.accounts[id]; changed || released && a.kind() == fluxgate.Concurrency {
+			if before := set.accounts[id]; changed || released && !perhaps && a.kind() == fluxgate.Concurrency {
 				a.open = a.open || !adopted && before != nil && f.Clock < before.at && a.kind() != fluxgate.Concurrency
 				r.wrote(set, id, before, a, f)
 				set.accounts[id] = a
@@ -141,7 +141,7 @@ func (r *replay) settle(f *Fact) {
 		if adopted {
 			set.adopt(f.Clock)
 		} else if changed || perhaps {
-			set.unsureOf(f.Clock)
+			set.unsureOf(f.Clock, b.Holder)
 		}
 		if !changed {
 			continue // nothing else was written

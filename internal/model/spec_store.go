@@ -381,11 +381,16 @@ func (set *bucketSet) adopt(clock int64) {
 	}
 }
 
-// unsureOf notes that a clock that has stepped back is adopted or not: a slot that is released may
-// have ended before, and a settlement may have written nothing.
-func (set *bucketSet) unsureOf(clock int64) {
+// unsureOf notes that a clock that has stepped back is adopted or not: the slot of a holder, which is
+// released, may have ended before, and a settlement may have written nothing.
+func (set *bucketSet) unsureOf(clock int64, holder int) {
 	for _, a := range set.accounts {
 		a.open = a.open || clock < a.at && a.kind() != fluxgate.Concurrency
+		delete(a.slots, holder)
+		for id, s := range a.slots {
+			s.early = min(s.early, clock+s.hold)
+			a.slots[id] = s
+		}
 	}
 }
 
