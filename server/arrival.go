@@ -12,7 +12,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -29,6 +28,11 @@ const (
 	maxMessage = 1 << 20
 	// maxSmall bounds a message to health and reflection.
 	maxSmall = 4 << 10
+	// maxFields bounds the header fields of a call: gRPC holds each in far more memory than
+	// its byte takes that repeats another one.
+	maxFields = 64
+	// perCall is about how much a call takes without its message.
+	perCall = 16 << 10
 	// maxArrival bounds how long a message may take to arrive.
 	maxArrival = 5 * time.Second
 	// window is how much of a call a client may send before it is read, and readAhead how
@@ -103,11 +107,12 @@ type clientAddr struct {
 	client *client
 }
 
-// count counts what the calls of the client hold that are not read.
+// count counts what the calls of the client hold that wait, with what is not read.
 func (c *client) count() {
 	held := 0
 	if oldest := c.calls.Front(); oldest != nil {
-		held = overhead * min(c.sent-oldest.Value.(*arrival).began, c.calls.Len()*window)
+		calls := c.calls.Len()
+		held = calls*perCall + overhead*min(c.sent-oldest.Value.(*arrival).began, calls*window)
 	}
 	c.all.held += held - c.held
 	c.held = held
@@ -127,7 +132,14 @@ type arrivalKey struct{}
 
 // endable makes it possible to end a call that waits for its message. gRPC calls it for the
 // headers of the call, and may have read up to readAhead bytes after them.
-func endable(ctx context.Context, _ *tap.Info) (context.Context, error) {
+func endable(ctx context.Context, call *tap.Info) (context.Context, error) {
+	fields := 0
+	for _, values := range call.Header {
+		fields += len(values)
+	}
+	if fields > maxFields {
+		return nil, status.Errorf(codes.ResourceExhausted, "the call has more than %d header fields", maxFields)
+	}
 	caller, _ := peer.FromContext(ctx)
 	from := caller.Addr.(clientAddr).client
 	ctx, end := context.WithCancelCause(ctx)
@@ -182,7 +194,6 @@ func (a *arrival) remove() {
 type incoming interface {
 	ReadMessageHeader(header []byte) error
 	Read(n int) (mem.BufferSlice, error)
-	RecvCompress() string
 }
 
 // receive reads a message of at most so many bytes. A single one is the only of its call.
@@ -217,11 +228,14 @@ func (a *arrival) receive(ctx context.Context, into any, most int, single bool) 
 	return status.Error(codes.Internal, err.Error())
 }
 
-// read reads a message as it was before compression.
+// read reads a message.
 func (a *arrival) read(stream incoming, most int) (mem.BufferSlice, error) {
 	header := make([]byte, 5)
 	if err := stream.ReadMessageHeader(header); err != nil {
 		return nil, err
+	}
+	if header[0] != 0 { // Envoy does not compress, and few bytes could become many
+		return nil, status.Error(codes.Unimplemented, "compressed messages are not supported")
 	}
 	length := binary.BigEndian.Uint32(header[1:])
 	if length > uint32(most) {
@@ -231,24 +245,7 @@ func (a *arrival) read(stream incoming, most int) (mem.BufferSlice, error) {
 	if errors.Is(err, io.EOF) {
 		return nil, io.ErrUnexpectedEOF // not the end of a stream of messages
 	}
-	if err != nil || header[0] == 0 {
-		return message, err
-	}
-	defer message.Free()
-	compressor := encoding.GetCompressor(stream.RecvCompress())
-	if compressor == nil {
-		return nil, status.Error(codes.Internal, "the message has an unknown compression")
-	}
-	a.hold(most)
-	text, err := compressor.Decompress(message.Reader())
-	if err != nil {
-		return nil, err
-	}
-	plain, err := mem.ReadAll(io.LimitReader(text, int64(most)+1), mem.DefaultBufferPool())
-	if plain.Len() > most {
-		err = tooLong(most)
-	}
-	return plain, err
+	return message, err
 }
 
 func tooLong(most int) error {

@@ -24,7 +24,7 @@ type rawHTTP2 struct {
 	ended   map[uint32]bool
 }
 
-func dialHTTP2(t *testing.T, addr string) *rawHTTP2 {
+func dialHTTP2(t *testing.T, addr string, settings ...http2.Setting) *rawHTTP2 {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
 	if err != nil {
@@ -34,7 +34,7 @@ func dialHTTP2(t *testing.T, addr string) *rawHTTP2 {
 	out := bufio.NewWriterSize(conn, 32<<10)
 	c := &rawHTTP2{out: out, framer: http2.NewFramer(out, conn), next: 1, windows: map[uint32]int{}, ended: map[uint32]bool{}}
 	_, _ = out.WriteString(http2.ClientPreface)
-	_ = c.framer.WriteSettings()
+	_ = c.framer.WriteSettings(settings...)
 	if err := out.Flush(); err != nil {
 		t.Fatal(err)
 	}

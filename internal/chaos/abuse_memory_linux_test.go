@@ -135,6 +135,10 @@ func TestAbuse_Memory(t *testing.T) {
 		"unfinished watches":         {unfinishedCalls(healthpb.Health_Watch_FullMethodName, 16<<10), maxPeak},
 		"unfinished calls of Envoy":  {unfinishedCalls(envoyMethod, 16<<10), maxPeak},
 		"frames that fill no buffer": {unfinishedCalls(envoyMethod, 4<<10+1), maxPeak},
+		"calls without a message":    {manyCalls(healthpb.Health_Check_FullMethodName, 0, false), maxPeak},
+		"many fields, no message":    {manyCalls(envoyMethod, 400, false), maxPeak},
+		"answers that are not read":  {manyCalls(healthpb.Health_Check_FullMethodName, 0, true), maxPeak},
+		"many fields, not read":      {manyCalls(healthpb.Health_Check_FullMethodName, 400, true), maxPeak},
 		"batches of empty requests":  {batches(strings.Repeat("{},", 349_000) + "{}"), maxPeak},
 		"batches of many fields":     {batches(manyFields()), maxPeak},
 		"large checks that wait":     {waitingChecks, maxPeak},
@@ -213,6 +217,42 @@ func unfinishedCalls(method string, size int) attack {
 		}
 		attacking.Wait()
 		t.Logf("%d MiB in %d calls", sent.Load()>>20, streams.Load())
+	}
+}
+
+// manyCalls has calls with so many header fields on 40 connections. They have no message, or
+// one whose answer is not read.
+func manyCalls(method string, fields int, complete bool) attack {
+	more := make([]string, 2*fields)
+	for i := range fields {
+		more[2*i], more[2*i+1] = fmt.Sprintf("x-%d", i%100), "1"
+	}
+	return func(ctx context.Context, t *testing.T, a *attacked) {
+		t.Helper()
+		block := call(method, more...)
+		var calls atomic.Int64
+		var attacking sync.WaitGroup
+		for range 40 {
+			c := dialHTTP2(t, a.grpc, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			attacking.Go(func() {
+				var open [900]uint32
+				for err := error(nil); ctx.Err() == nil && err == nil; {
+					for i := range open {
+						if open[i] != 0 && !c.hasEnded(open[i]) {
+							continue
+						}
+						calls.Add(1)
+						if open[i], err = c.open(block); err == nil && complete {
+							err = c.framer.WriteData(open[i], true, make([]byte, 5))
+						}
+					}
+					_ = c.out.Flush()
+					time.Sleep(10 * time.Millisecond)
+				}
+			})
+		}
+		attacking.Wait()
+		t.Logf("%d calls", calls.Load())
 	}
 }
 
