@@ -319,8 +319,16 @@ func (e *Engine) policyOf(r *compiledRule) Policy {
 // noRuleSet decides a request whose rule set is not loaded. See [WithKnownRuleSets] for
 // the error.
 func (e *Engine) noRuleSet(id string) (Decision, error) {
-	if missing, ok := e.rules.(interface{ Missing(id string) bool }); ok && e.refuseUnknown && id != e.ruleSetID && missing.Missing(id) {
+	known, ok := e.rules.(interface {
+		Missing(id string) bool
+		Loading(id string) bool
+	})
+	switch {
+	case !ok || !e.refuseUnknown || id == e.ruleSetID:
+	case known.Missing(id):
 		return Decision{Reason: ReasonNoRuleSet}, fmt.Errorf("%w: %s", ErrNoRuleSet, quote(id))
+	case known.Loading(id):
+		return Decision{Reason: ReasonNoRuleSet}, fmt.Errorf("%w: %s", ErrRulesLoading, quote(id))
 	}
 	return e.noRules(), nil
 }

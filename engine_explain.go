@@ -14,6 +14,10 @@ import (
 // known.
 var ErrNoRuleSet = errors.New("there is no such rule set")
 
+// ErrRulesLoading is wrapped by errors about a request that names a rule set that is still
+// being loaded, or waits for others to be.
+var ErrRulesLoading = errors.New("the rule set is not loaded yet")
+
 // Explanation is why a request is decided as it is.
 type Explanation struct {
 	// RuleSet is the rule set that decides the request.

@@ -32,8 +32,9 @@ func WithMissingRule(allow bool) Option {
 
 // WithKnownRuleSets lets [Engine.Check] return [ErrNoRuleSet] for a request that names a
 // rule set that does not exist, other than that of [WithRuleSet]: the name is a mistake,
-// and would limit nothing. [WithMissingRule] still decides while rules are not loaded yet.
-// It needs rule sets that know what does not exist, as [Static] and package rules/reload do.
+// and would limit nothing. While it is being loaded, Check returns [ErrRulesLoading];
+// [WithMissingRule] decides if it cannot be loaded. It needs rule sets that know what does
+// not exist, as [Static] and package rules/reload do.
 func WithKnownRuleSets() Option {
 	return func(e *Engine) error {
 		e.refuseUnknown = true

@@ -193,6 +193,9 @@ func (m staticRuleSets) RuleSet(_ context.Context, id string) *RuleSet { return 
 // Missing is for [WithKnownRuleSets].
 func (m staticRuleSets) Missing(id string) bool { return m[id] == nil }
 
+// Loading reports that no rule set is being loaded.
+func (staticRuleSets) Loading(string) bool { return false }
+
 // Require is for [Engine.Require].
 func (m staticRuleSets) Require(id string) error {
 	if m.Missing(id) {

@@ -61,6 +61,9 @@ func failure(call *Call, err error) *Rejection {
 		d := fluxgate.Decision{Reason: fluxgate.ReasonNoRuleSet}
 		return &Rejection{Status: rejection(&d).Status, Err: err}
 	}
+	if errors.Is(err, fluxgate.ErrRulesLoading) {
+		code = codes.Unavailable
+	}
 	if end := call.ctx.Err(); end != nil && errors.Is(err, end) {
 		code, detail = status.FromContextError(end).Code(), "The client has gone."
 		if code == codes.DeadlineExceeded {

@@ -125,6 +125,9 @@ func failure(err error, r *http.Request) *Rejection {
 		d := fluxgate.Decision{Reason: fluxgate.ReasonNoRuleSet}
 		return &Rejection{Problem: rejection(&d).Problem, Err: err}
 	}
+	if errors.Is(err, fluxgate.ErrRulesLoading) {
+		status = http.StatusServiceUnavailable
+	}
 	if end := r.Context().Err(); end != nil && errors.Is(err, end) {
 		status = StatusClientClosedRequest
 		if errors.Is(end, context.DeadlineExceeded) {

@@ -269,7 +269,7 @@ type undecided struct{ log *slog.Logger }
 func (undecided) Decided(*http.Request, *fluxgate.Decision) {}
 func (undecided) Skipped(*http.Request)                     {}
 func (u undecided) Failed(r *http.Request, err error) {
-	if !errors.Is(err, context.Canceled) && !errors.Is(err, fluxgate.ErrNoRuleSet) { // which telemetry logs
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, fluxgate.ErrNoRuleSet) && !errors.Is(err, fluxgate.ErrRulesLoading) { // which others log
 		u.log.ErrorContext(r.Context(), "request failed without a decision", "error", err)
 	}
 }

@@ -1,10 +1,13 @@
 package server_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -105,4 +108,52 @@ func TestUnknownRuleSet_States(t *testing.T) {
 	if got := status("api-limits"); got != http.StatusOK {
 		t.Errorf("the default rule set by its name: status %d", got)
 	}
+}
+
+// Requests that invent names keep no existing rule set from limiting: while it is not loaded,
+// its requests are refused.
+func TestUnknownRuleSet_Flood(t *testing.T) {
+	const sets = 60
+	dir := t.TempDir()
+	writeRules(t, filepath.Join(dir, "default.yaml"), 1_000)
+	var rules strings.Builder
+	for i := range sets {
+		fmt.Fprintf(&rules, "---\nid: set-%d\nrules: [{id: r, bands: [{capacity: 1, refill: 1h}]}]\n", i)
+	}
+	write(t, filepath.Join(dir, "sets.yaml"), rules.String())
+	r := start(t, "redis.enabled=false", "rules.file="+dir, "rules.max-rule-sets=70")
+	ctx, cancel := context.WithCancel(t.Context())
+	var flood sync.WaitGroup
+	for caller := range 4 {
+		flood.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				var batch strings.Builder
+				for i := range 100 {
+					fmt.Fprintf(&batch, `,{"ruleSet":"invented-%d-%d-%d"}`, caller, n, i)
+				}
+				a := r.do(t, http.MethodPost, "/v1/check:batch", `{"requests":[`+batch.String()[1:]+`]}`)
+				if strings.Contains(string(a.body), `"allowed":true`) {
+					t.Errorf("an invented name is allowed: %.200s", a.body)
+					return
+				}
+			}
+		})
+	}
+	for i := range sets {
+		allowed := 0
+		for range 3 {
+			a := r.do(t, http.MethodPost, "/v1/check", fmt.Sprintf(`{"ruleSet":"set-%d"}`, i))
+			if a.status != http.StatusOK && a.status != http.StatusServiceUnavailable {
+				t.Fatalf("status %d: %s", a.status, a.body)
+			}
+			if strings.Contains(string(a.body), `"allowed":true`) {
+				allowed++
+			}
+		}
+		if allowed > 1 {
+			t.Errorf("rule set %d allowed %d of 1", i, allowed)
+		}
+	}
+	cancel()
+	flood.Wait()
 }

@@ -31,9 +31,9 @@ type Reloader struct {
 	// unknown throttles log lines about ids that callers may have invented,
 	// malformed those about malformed messages, unheard those about a lost
 	// connection for announcements.
-	// firstLoads and drops throttle those about rule sets that are loaded when a request
-	// needs them, and dropped again.
-	unknown, malformed, unheard, firstLoads, drops *logthrottle.Throttle
+	// firstLoads, turned and drops throttle those about rule sets that are loaded when a
+	// request needs them, are not because of others, and are dropped again.
+	unknown, malformed, unheard, firstLoads, turned, drops *logthrottle.Throttle
 
 	// tick counts the time since the start, in steps of tickTime. Rule sets
 	// record it when they are used.
@@ -71,7 +71,7 @@ func Start(ctx context.Context, source rules.Source, config Config) (*Reloader, 
 		hints: pendingids.New(), work: background.New(ctx),
 		tickTime: min(time.Second, max(time.Millisecond, config.IdleAfter/8)), firsts: make(chan struct{}, 8), refreshing: semaphore.NewWeighted(1),
 		unknown: logthrottle.New(time.Minute), malformed: logthrottle.New(time.Minute), unheard: logthrottle.New(time.Minute),
-		firstLoads: logthrottle.New(time.Second), drops: logthrottle.New(time.Minute),
+		firstLoads: logthrottle.New(time.Second), turned: logthrottle.New(time.Minute), drops: logthrottle.New(time.Minute),
 	}
 	for _, id := range config.RuleSets {
 		if s, fresh := r.sets.add(id, true); fresh {
@@ -163,6 +163,13 @@ func (r *Reloader) Missing(id string) bool {
 	return s.loaded() && s.current.Load() == nil && status.Err == nil && !status.CheckedAt.IsZero()
 }
 
+// Loading reports whether a rule set is not known yet: its first read has not ended, or
+// waits for those of others.
+func (r *Reloader) Loading(id string) bool {
+	s := r.sets.get(id)
+	return s == nil && fluxgate.ValidID(id) || s != nil && !s.loaded()
+}
+
 // Close ends the reloading. Loaded rule sets stay in effect.
 func (r *Reloader) Close() error {
 	if r.work.Close() {
@@ -204,6 +211,9 @@ func (r *Reloader) begin(id string) *ruleSet {
 	s, fresh := r.sets.add(id, false)
 	if s == nil {
 		r.counts.add(&r.counts.Turned)
+		if ok, suppressed := r.turned.Allow(time.Now()); ok {
+			r.config.Logger.Warn("a request names a rule set that is not loaded, and too many others are being loaded", "suppressed", suppressed)
+		}
 		return nil
 	}
 	s.touch(r.tick.Load())

@@ -232,6 +232,11 @@ func (a *API) failure(r *http.Request, req *fluxgate.Request, err error) *proble
 	if errors.Is(err, fluxgate.ErrNoRuleSet) {
 		return a.unknownRuleSet(access.From(r.Context()), req.RuleSet)
 	}
+	if errors.Is(err, fluxgate.ErrRulesLoading) {
+		p := newProblem(http.StatusServiceUnavailable, "ruleSet: the rule set is not loaded yet")
+		p.retryAfter = "1"
+		return p
+	}
 	if errors.Is(err, fluxgate.ErrCost) {
 		return badRequest("cost: cannot be negative, nor can costs or an estimate")
 	}
