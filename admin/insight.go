@@ -79,6 +79,8 @@ type Server struct {
 	StartedAt  time.Time        `json:"startedAt" doc:"When it started."`
 	ReportedAt time.Time        `json:"reportedAt" doc:"When it wrote this, by its own clock."`
 	Draining   bool             `json:"draining" doc:"Whether it is shutting down."`
+	Status     string           `json:"status,omitempty" doc:"Its health: up, degraded or down, at most a few seconds old. Absent if it is not known yet."`
+	Reason     string           `json:"reason,omitempty" doc:"Why it is not up. Absent for callers that may not read all rule sets."`
 	Revisions  map[string]int64 `json:"revisions" nullable:"false" doc:"The revisions of the rule sets in effect, of at most 50."`
 	Rates      Rates            `json:"rates" doc:"Over the last 10 seconds."`
 	P50Ms      *float64         `json:"p50Ms,omitempty" doc:"Median of the time to decide over the last 10 seconds, in milliseconds. Absent without requests."`

@@ -60,7 +60,8 @@ type App struct {
 	closed  bool
 	closers []func() error
 
-	reported atomic.Pointer[string] // the last status of health
+	reported  atomic.Pointer[string] // the last status of health
+	sourceIDs sourceIDs
 }
 
 var discard = slog.New(slog.DiscardHandler)

@@ -68,7 +68,8 @@ type RulesHealth struct {
 	Count   int             `json:"count"`
 	Failing int             `json:"failing,omitempty"`
 	Sets    []RuleSetHealth `json:"sets"`
-	// Error is why the rules of an xDS server may not be current.
+	// Error is why the default rule set is missing, or why the rules of an xDS server may
+	// not be current.
 	Error string `json:"error,omitempty"`
 }
 
@@ -159,6 +160,7 @@ func (a *App) Health(ctx context.Context) Health {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	h := Health{Version: a.version, Draining: a.draining.Load(), Store: a.storeHealth(ctx), Rules: a.rulesHealth()}
+	a.explainDown(ctx, &h.Rules)
 	if a.certs != nil {
 		h.TLS = &TLSHealth{ExpiresAt: a.certs.expires()}
 	}
@@ -225,7 +227,7 @@ func (h *Health) reason() string {
 			reasons = append(reasons, "rule set "+s.ID+": "+s.Error)
 		}
 	}
-	return cmp.Or(append(reasons, "a part of the Redis data has no server, or no rules are loaded")...)
+	return cmp.Or(append(reasons, "a part of the Redis data has no server")...)
 }
 
 func (a *App) storeHealth(ctx context.Context) StoreHealth {

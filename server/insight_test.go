@@ -317,3 +317,19 @@ func TestInsight_KilledServer(t *testing.T) {
 		t.Errorf("it was gone after %v", took)
 	}
 }
+
+// The fleet shows why a server is degraded, here that Redis is full.
+func TestInsight_Health(t *testing.T) {
+	redis := testenv.StartStandalone(t, testenv.Config{})
+	one := start(t, "redis.uri="+redis.URI(), "server.admin-rate=1000000", "rules.file="+rulesFile(t, 100), "reload.strategy=POLLING")
+	self := func() *admin.Server { return &insightOf[admin.Fleet](t, one, "", "/v1/fleet").Servers[0] }
+	testenv.Eventually(t, "the server is up", func() bool { return self().Status == "up" && self().Reason == "" })
+	if _, err := redis.Do(t.Context(), "CONFIG", "SET", "maxmemory", "1"); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, "the server is degraded, with the reason", func() bool {
+		one.check(t, "ada")
+		s := self()
+		return s.Status == "degraded" && strings.Contains(s.Reason, "OOM command not allowed")
+	})
+}

@@ -54,9 +54,10 @@ func (a *App) logMissingRules(ctx context.Context) {
 	case h.Status == statusDown && h.Error != "":
 		a.log.Error("no rules received: the server is not ready", "xds", c.Rules.XDS.Server, "error", h.Error)
 	case h.Status == statusDown && c.NeedsDefaultRuleSet():
+		a.explainDown(ctx, &h)
 		a.log.Error("default rule set not loaded: missing-rule-behavior decides its requests",
 			"ruleSet", c.RateLimit.DefaultRuleSetID, "missingRuleBehavior", string(c.RateLimit.MissingRuleBehavior),
-			"remedy", "create it with fluxgate rules apply -f FILE, or set rules.file, mongo.uri or ratelimit.default-rule-set-id")
+			"error", (&Health{Rules: h}).reason(), "remedy", missingRemedy(c))
 	}
 }
 

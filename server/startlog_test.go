@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"path/filepath"
@@ -177,6 +178,47 @@ func TestLog_WhatStopsLimiting(t *testing.T) {
 	testenv.Eventually(t, "the loss of the rule set is logged", func() bool {
 		lines := log.Lines("rule set deleted in the source")
 		return len(lines) == 1 && strings.Contains(lines[0], "ERROR")
+	})
+}
+
+// A file without the default rule set: health and log name it, and what the file has.
+func TestLog_DefaultRuleSetMissing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, "id: my-limits\nrules: []\n")
+	r, log := startLogged(t, "redis.enabled=false", "rules.file="+file)
+	const missing = "the source has no rule set api-limits (ratelimit.default-rule-set-id): it has my-limits"
+	a := r.do(t, http.MethodGet, "/v1/health", "")
+	if rules := a.object(t)["rules"].(map[string]any); a.status != http.StatusServiceUnavailable || rules["error"] != missing {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	for start, also := range map[string]string{"health is down": "", "default rule set not loaded": "add the rule set to " + file} {
+		testenv.Eventually(t, start+" is logged", func() bool { return len(log.Lines(start)) == 1 })
+		if line := log.Lines(start)[0]; !strings.Contains(line, missing) || !strings.Contains(line, also) || strings.Contains(line, "rules.file") {
+			t.Errorf("the log has %s", line)
+		}
+	}
+
+	text := "ruleSets:\n"
+	for i := range 50 {
+		text += fmt.Sprintf("  - {id: a-%02d, rules: []}\n", i)
+	}
+	write(t, file, text)
+	testenv.Eventually(t, "health lists the first rule sets", func() bool {
+		h := r.Health(t.Context())
+		return strings.HasSuffix(h.Rules.Error, "a-08, a-09 and more")
+	})
+}
+
+// The default rule set is not in Redis.
+func TestLog_DefaultRuleSetMissingInRedis(t *testing.T) {
+	redis := testenv.StartStandalone(t, testenv.Config{})
+	r, log := startLogged(t, "redis.uri="+redis.URI(), "rules.source=redis")
+	if h := r.Health(t.Context()); h.Status != "down" || !strings.HasSuffix(h.Rules.Error, ": it has no rule sets") {
+		t.Errorf("%+v", h.Rules)
+	}
+	testenv.Eventually(t, "the remedy is logged", func() bool {
+		lines := log.Lines("default rule set not loaded")
+		return len(lines) == 1 && strings.Contains(lines[0], "fluxgate rules apply -f FILE")
 	})
 }
 

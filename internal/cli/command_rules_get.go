@@ -48,7 +48,8 @@ whatever a document contains. The admin API shows them.`,
 // loadRevision is a rule set at a revision; 0 is the current one.
 func loadRevision(ctx context.Context, operator admin.Operator, id string, revision int64) (*rules.Version, error) {
 	if revision == 0 {
-		return operator.Load(ctx, id)
+		version, err := operator.Load(ctx, id)
+		return version, suggestRuleSet(ctx, operator, id, err)
 	}
 	version, err := operator.Version(ctx, id, revision)
 	if err == nil && version.RuleSet == nil {
@@ -65,6 +66,9 @@ func adviseRevision(ctx context.Context, operator admin.Operator, id string, err
 		return err
 	}
 	text := err.Error()
+	if suggested := suggestRuleSet(ctx, operator, id, err); suggested.Error() != text {
+		return suggested
+	}
 	if who, _ := operator.Whoami(ctx); who == nil || !who.ReadOnly {
 		text += "\nsee fluxgate rules history " + id + " for the existing revisions"
 	}

@@ -53,7 +53,7 @@ func listRevisions(ctx context.Context, operator admin.Operator, id string, limi
 		all = appendEntries(all, page)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("rule set %q: %w", id, rules.ErrNotFound)
+		return nil, suggestRuleSet(ctx, operator, id, fmt.Errorf("rule set %q: %w", id, rules.ErrNotFound))
 	}
 	return all, nil
 }

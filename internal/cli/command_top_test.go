@@ -46,6 +46,12 @@ func TestTop_Once(t *testing.T) {
 	alone := &adminAnswers{live: quiet.live, callers: quiet.callers, fleet: `{"servers":[{"name":"gw-1","version":"1.4.0","reportedAt":"2026-11-16T15:00:00Z",
  "revisions":{"api-limits":1},"redis":[{"node":"10.0.0.2:6379","open":true,"since":"2026-11-16T14:59:51Z"}]}],
  "total":{},"differing":[],"problem":"Redis does not answer: these are the numbers of this server only."}`}
+	unhealthy := &adminAnswers{live: quiet.live, callers: quiet.callers, fleet: `{"servers":[
+ {"name":"gw-1","status":"degraded","reason":"10.0.0.2:6379: OOM command not allowed","revisions":{"api-limits":1},"redis":[{"node":"10.0.0.2:6379","open":false}]},
+ {"name":"gw-2","status":"degraded","reason":"10.0.0.2:6379: OOM command not allowed","revisions":{"api-limits":1}},
+ {"name":"gw-3","status":"down","revisions":{"api-limits":1}},
+ {"name":"gw-4","status":"degraded","reason":"10.0.0.3:6379: i/o timeout","revisions":{"api-limits":1},"redis":[{"node":"10.0.0.3:6379","open":true,"error":"i/o timeout"}]},
+ {"name":"gw-5","status":"up","revisions":{"api-limits":1}}],"total":{},"differing":[]}`}
 	outage := busyFleet()
 	outage.fleet = strings.Replace(outage.fleet, `"differing"`, `"problem":"Redis does not answer: the numbers are of this server only","differing"`, 1)
 	outage.live = strings.Replace(outage.live, `"rules"`, `"problem":"Redis does not answer: the numbers are of this server only","rules"`, 1)
@@ -59,6 +65,7 @@ func TestTop_Once(t *testing.T) {
 		{"once-140", "140", busyFleet(), nil},
 		{"quiet", "", quiet, nil},
 		{"without-rules", "", fresh, nil},
+		{"unhealthy", "", unhealthy, nil},
 		{"outage", "", outage, nil},
 		{"outage-seen-by-one", "", alone, nil},
 		{"hostile", "", hostileFleet(), nil},
@@ -211,5 +218,9 @@ func TestTop_Server(t *testing.T) {
 	shows(operator, "1 server  version test", "no problems", "user ada", "api-limits/api-limits-rule  ", "  3  ")
 	if out := shows(reader, "key ", "  3  "); strings.Contains(out, "ada") {
 		t.Errorf("a reader sees\n%s", out)
+	}
+	write(t, folder, "rules.yaml", "ruleSets: [")
+	if out := shows(reader, "health is degraded on all servers: rule set api-limits: "); strings.Contains(out, "no problems") {
+		t.Errorf("top shows\n%s", out)
 	}
 }

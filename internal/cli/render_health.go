@@ -26,7 +26,7 @@ func (a *topAnswers) health() []topLine {
 			add(red, "problem: %s", word(problem))
 		}
 	}
-	for _, text := range a.openBreakers() {
+	for _, text := range append(a.openBreakers(), a.unhealthy()...) {
 		add(red, "%s", text)
 	}
 	if n := a.Fleet.Total.Degraded; n > 0 {
@@ -86,13 +86,46 @@ func (a *topAnswers) openBreakers() []string {
 	var texts []string
 	for _, node := range nodes {
 		o := outages[node]
-		from := "all servers"
-		if len(o.servers) < len(a.Fleet.Servers) || a.Fleet.Problem != "" { // the others are not known then
-			from = word(strings.Join(o.servers, ", "))
-		}
-		text := fmt.Sprintf("Redis %s is unavailable from %s for %s", word(node), from, duration(o.longest))
+		text := fmt.Sprintf("Redis %s is unavailable from %s for %s", word(node), a.names(o.servers), duration(o.longest))
 		if o.err != "" {
 			text += ": " + word(o.err)
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// names lists servers, or says that they are all.
+func (a *topAnswers) names(servers []string) string {
+	if len(servers) < len(a.Fleet.Servers) || a.Fleet.Problem != "" { // the others are not known then
+		return word(strings.Join(servers, ", "))
+	}
+	return "all servers"
+}
+
+// unhealthy has one text for each status and reason of servers that are not up. An open
+// breaker that is the reason has its text already.
+func (a *topAnswers) unhealthy() []string {
+	type health struct{ status, reason string }
+	servers := map[health][]string{}
+	var found []health
+	for i := range a.Fleet.Servers {
+		s := &a.Fleet.Servers[i]
+		known := slices.ContainsFunc(s.Redis, func(n admin.RedisNode) bool { return n.Open && strings.HasPrefix(s.Reason, n.Node+": ") })
+		if s.Status == "" || s.Status == "up" || known {
+			continue
+		}
+		h := health{s.Status, s.Reason}
+		if servers[h] == nil {
+			found = append(found, h)
+		}
+		servers[h] = append(servers[h], s.Name)
+	}
+	var texts []string
+	for _, h := range found {
+		text := fmt.Sprintf("health is %s on %s", word(h.status), a.names(servers[h]))
+		if h.reason != "" {
+			text += ": " + word(h.reason)
 		}
 		texts = append(texts, text)
 	}

@@ -3,10 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/fluxgate/fluxgate/admin"
+	"github.com/fluxgate/fluxgate/internal/spelling"
+	"github.com/fluxgate/fluxgate/rules"
 )
 
 // ruleSetHelp is the help of an optional --rule-set.
@@ -52,4 +55,25 @@ func defaultRuleSet(ctx context.Context, operator admin.Operator) (string, error
 		return "", usage("there are several rule sets: choose one with --rule-set: %s", list)
 	}
 	return ids[0], nil
+}
+
+// suggestRuleSet adds the id that was probably meant to the error about a rule set that
+// never existed.
+func suggestRuleSet(ctx context.Context, operator admin.Operator, id string, err error) error {
+	if !errors.Is(err, rules.ErrNotFound) {
+		return err
+	}
+	heads, listErr := operator.Revisions(ctx, []string{id})
+	if _, known := heads[id]; known || listErr != nil {
+		return err
+	}
+	page, _ := operator.List(ctx, "", rules.MaxPage)
+	ids := make([]string, len(page))
+	for i := range page {
+		ids[i] = page[i].RuleSetID
+	}
+	if meant := spelling.Nearest(id, ids, nil); meant != "" {
+		return fmt.Errorf("%w: did you mean %s?", err, meant)
+	}
+	return err
 }

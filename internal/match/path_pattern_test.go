@@ -35,6 +35,7 @@ func TestPattern_Match(t *testing.T) {
 		{"an escape in a pattern is decoded", "/%61/b%2Fc", []string{"/a/b/c"}, []string{"/%2561"}},
 		{"an escaped star is the character", "/a/%2A", []string{"/a/*", "/a/%2a"}, []string{"/a/b", "/a"}},
 		{"two escaped stars are the characters", "/a/%2A%2a", []string{"/a/**"}, []string{"/a", "/a/b"}},
+		{"escaped reserved characters are the characters", "/%3F/%23/%7Ba%7D", []string{"/%3f/%23/%7Ba%7D", "/%3F/%23/{a}"}, []string{"/a"}},
 		{"an escaped percent sign is matched as sent", "/a%252Fb", []string{"/a%252Fb"}, []string{"/a%2Fb", "/a/b"}},
 	}
 	for _, tt := range tests {
@@ -70,6 +71,10 @@ func TestCheckPattern_Errors(t *testing.T) {
 		{"a plain and an escaped star", "/*%2A", "a star must be a whole segment"},
 		{"climbing", "/a/../b", "write the path that is meant"},
 		{"escaped climbing", "/a/%2e%2E/b", "write the path that is meant"},
+		{"a query", "/search?q=*", `a path has no query: remove "?q=*"`},
+		{"a fragment", "/docs#top", `a path has no fragment: remove "#top"`},
+		{"a placeholder", "/users/{id}", "write * for one segment"},
+		{"a closing brace", "/a/b}", "%7B and %7D for the characters themselves"},
 		{"too many bytes", "/" + strings.Repeat("a", 1024), "at most 1024"},
 		{"too many segments of any number", strings.Repeat("/**/a", 5), "at most 4"},
 		{"too many segments", strings.Repeat("/a", 65), "at most 64"},
@@ -134,7 +139,7 @@ func expand(segments []segment, between string) string {
 func FuzzPattern(f *testing.F) {
 	for _, pattern := range []string{
 		"/", "/**", "/a/*/b", "/**/a/**/b/**", "/a//b/", "/%2A/*", "/v*", "/***", "/..", "/a%2f*%2f**", "**", "",
-		"/a%252Fb", "/**/**/a", "/**/*/a/**/*/a", "/%", "/%%2F*", "/./.", strings.Repeat("/**/a", 32),
+		"/a%252Fb", "/**/**/a", "/**/*/a/**/*/a", "/%", "/a?b", "/a#b", "/{a}", "/%7B%3F", "/%%2F*", "/./.", strings.Repeat("/**/a", 32),
 	} {
 		for _, path := range []string{"/", "/a/b", "/a/x/b/a/a/b", "/*/**", "//a/%2e%2e/b"} {
 			f.Add(pattern, path)

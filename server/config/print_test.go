@@ -24,7 +24,7 @@ func TestPrint_Origins(t *testing.T) {
 func TestPrint_RoundTrip(t *testing.T) {
 	c := load(t, config.Sources{File: "testdata/documents.yaml", Set: []string{
 		"redis.prefix=yes", "redis.cluster-nodes=a:1,[::1]:2", "rules.file=a #b: 'c' \"d\" \\ é😀", "rules.copies=1e3", "reload.channel=- x", "mongo.database=0755",
-		"ratelimit.exclude-patterns=/a/**,/b/{x}", "server.timeouts.idle=1h1m1s", "ratelimit.fallback-share=0.000001", "redis.timeout=1ms", "server.drain.delay=1h30m",
+		"ratelimit.exclude-patterns=/a/**,/b/%7Bx%7D", "server.timeouts.idle=1h1m1s", "ratelimit.fallback-share=0.000001", "redis.timeout=1ms", "server.drain.delay=1h30m",
 		"server.auth.tokens=[{name: ci, roles: [check], rule-sets: [a, b]}]", "server.auth.oidc.issuer=https://login.example.com/x",
 		"server.auth.certificates=[{name: a, subject: spiffe://example.com/ops, roles: [write, read], rule-sets: [c]}]", "server.admin-hosts=a.example,b",
 	}})

@@ -278,3 +278,31 @@ func TestFleet_ReadersWhileFrozen(t *testing.T) {
 		}
 	}
 }
+
+// Every server shows the health of all. A tenant does not learn the reason: it may name
+// rule sets of others.
+func TestFleet_Health(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, store := new(reports), memory(t)
+		sets := []*fluxgate.RuleSet{set(t, "api", perUser("r", 1))}
+		full := func(context.Context) (string, string) { return "degraded", "OOM\x1b" + strings.Repeat("x", 300) }
+		one := start(t, store, insight.Config{Name: "one", Fleet: shared.as("a")}, sets)
+		start(t, store, insight.Config{Name: "two", Fleet: shared.as("b"), Health: full}, sets)
+		time.Sleep(3 * time.Second)
+		for name, c := range map[string]struct {
+			view   insight.View
+			reason bool
+		}{
+			"everything": {everything, true},
+			"tenant":     {insight.View{RuleSet: everything.RuleSet, Identities: everything.Identities}, false},
+		} {
+			fleet, err := one.Fleet(t.Context(), c.view)
+			do(t, err)
+			first, second := &fleet.Servers[0], &fleet.Servers[1]
+			if first.Status != "" || second.Status != "degraded" || strings.HasPrefix(second.Reason, "OOM") != c.reason ||
+				len(second.Reason) > 210 || strings.Contains(second.Reason, "\x1b") {
+				t.Errorf("%s: %q, and %q: %q", name, first.Status, second.Status, second.Reason)
+			}
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -39,6 +40,9 @@ type Config struct {
 	Revisions func() map[string]int64
 	// Draining returns whether the server is shutting down. Nil means never.
 	Draining func() bool
+	// Health returns the status of the server, and why it is not up. It is called every
+	// two seconds. Nil means that the status is not known.
+	Health func(context.Context) (status, reason string)
 	// Nodes returns the state of the nodes of Redis. Nil means none.
 	Nodes func() []admin.RedisNode
 	// Fleet returns where the other servers are, or an error while that is unavailable. Nil
@@ -54,8 +58,12 @@ type Insight struct {
 	recorder *Recorder
 	start    time.Time
 	fleet    fleetCache
+	health   atomic.Pointer[health]
 	failed   *logthrottle.Throttle // log lines about reports
 }
+
+// health is the last status of this server.
+type health struct{ status, reason string }
 
 // New returns an insight. Run must be called for it to have numbers.
 func New(config Config) *Insight {
@@ -66,6 +74,7 @@ func New(config Config) *Insight {
 		config.Logger = slog.Default()
 	}
 	i := &Insight{config: config, start: time.Now().UTC(), failed: logthrottle.New(time.Minute)}
+	i.health.Store(new(health))
 	i.recorder = newRecorder(&i.config)
 	return i
 }

@@ -30,11 +30,14 @@ func (i *Insight) own(now time.Time, rules, callers int) *report {
 	out.Rules = r.busiest(rules)
 	out.Limited, out.Allowed = r.reported(out, i, limitedCallers), r.reported(out, i, allowedCallers)
 	i.addState(out, now)
+	out.clean()
 	return out
 }
 
-// addState adds the revisions of the rules and the nodes of Redis.
+// addState adds the health, the revisions of the rules and the nodes of Redis.
 func (i *Insight) addState(out *report, now time.Time) {
+	h := i.health.Load()
+	out.Status, out.Reason = h.status, h.reason
 	if i.config.Revisions != nil {
 		out.Revisions = map[string]int64{}
 		for id, revision := range i.config.Revisions() {
@@ -56,7 +59,6 @@ func (i *Insight) addState(out *report, now time.Time) {
 		}
 		out.Redis = append(out.Redis, node)
 	}
-	out.clean()
 }
 
 // steps returns how many steps are known, the first perhaps in part. The lock is held.

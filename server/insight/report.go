@@ -30,7 +30,7 @@ const (
 	reportedNodes    = 32
 	maxRevisions     = 50
 	maxText          = 64
-	maxNodeError     = 200
+	maxError         = 200
 	maxCount         = 1 << 50
 )
 
@@ -43,6 +43,8 @@ type report struct {
 	Start     int64            `json:"start"` // in unix seconds, by its own clock
 	At        int64            `json:"at"`    // in unix milliseconds
 	Draining  bool             `json:"draining,omitempty"`
+	Status    string           `json:"status,omitempty"`
+	Reason    string           `json:"reason,omitempty"`
 	Revisions map[string]int64 `json:"revisions,omitempty"`
 	Redis     []reportedNode   `json:"redis,omitempty"`
 	// Steps is how many steps are known. The series have as many elements, or none if all
@@ -260,9 +262,10 @@ func (l *reportedCallerLs) valid(rules int) bool {
 // clean makes the texts of a report safe to show.
 func (r *report) clean() {
 	r.Name, r.Build = printable.Line(r.Name, maxText), printable.Line(r.Build, maxText)
+	r.Status, r.Reason = printable.Line(r.Status, maxText), printable.Line(r.Reason, maxError)
 	for i := range r.Redis {
 		n := &r.Redis[i]
-		n.Node, n.Error = printable.Line(n.Node, maxText), printable.Line(n.Error, maxNodeError)
+		n.Node, n.Error = printable.Line(n.Node, maxText), printable.Line(n.Error, maxError)
 	}
 }
 
@@ -310,7 +313,7 @@ func (r *report) visible(view *View, ruleSet string) (of []*reportedSeries) {
 func (r *report) server(id string, view *View, now time.Time) admin.Server {
 	s := admin.Server{
 		ID: id, Name: r.Name, Version: r.Build, StartedAt: time.Unix(r.Start, 0).UTC(), ReportedAt: time.UnixMilli(r.At).UTC(),
-		Draining: r.Draining, Revisions: map[string]int64{}, Rates: r.rates(r.visible(view, "")...), P50Ms: knownMs(r.Recent50), P99Ms: knownMs(r.Recent99),
+		Draining: r.Draining, Status: r.Status, Revisions: map[string]int64{}, Rates: r.rates(r.visible(view, "")...), P50Ms: knownMs(r.Recent50), P99Ms: knownMs(r.Recent99),
 		Redis: []admin.RedisNode{},
 	}
 	for ruleSet, revision := range r.Revisions {
@@ -321,6 +324,7 @@ func (r *report) server(id string, view *View, now time.Time) admin.Server {
 	if !view.All {
 		return s
 	}
+	s.Reason = r.Reason
 	for _, n := range r.Redis {
 		node := admin.RedisNode{Node: n.Node, Open: n.Open, Error: n.Error}
 		if n.Open {

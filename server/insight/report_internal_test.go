@@ -12,7 +12,7 @@ import (
 // largest is a report that has as much as possible of everything.
 func largest() *report {
 	name := strings.Repeat("x", 60)
-	r := &report{Version: reportVersion, Name: name, Build: name, Steps: steps, Revisions: map[string]int64{}}
+	r := &report{Version: reportVersion, Name: name, Build: name, Status: "degraded", Reason: strings.Repeat("x", maxError), Steps: steps, Revisions: map[string]int64{}}
 	fill := func(s *reportedSeries) {
 		for o := range s.Counts {
 			for range steps {
@@ -39,7 +39,7 @@ func largest() *report {
 		r.P50, r.P99 = append(r.P50, 1234.567), append(r.P99, 1234.567)
 	}
 	for range reportedNodes {
-		r.Redis = append(r.Redis, reportedNode{Node: name, Open: true, Age: 1 << 30, Error: strings.Repeat("x", maxNodeError)})
+		r.Redis = append(r.Redis, reportedNode{Node: name, Open: true, Age: 1 << 30, Error: strings.Repeat("x", maxError)})
 	}
 	return r
 }
@@ -66,8 +66,9 @@ func TestReport_Largest(t *testing.T) {
 func TestReport_LongErrors(t *testing.T) {
 	for name, text := range map[string]string{"escaped": "<", "wide": "\u4e16"} {
 		r := largest()
+		r.Reason = strings.Repeat(text, maxError)
 		for i := range r.Redis {
-			r.Redis[i].Node, r.Redis[i].Error = strings.Repeat(text, maxText), strings.Repeat(text, maxNodeError)
+			r.Redis[i].Node, r.Redis[i].Error = strings.Repeat(text, maxText), strings.Repeat(text, maxError)
 		}
 		if got, err := parseReport(r.encode()); err != nil || len(got.Redis) == 0 || !got.Redis[0].Open {
 			t.Errorf("%s: %v", name, err)

@@ -1164,6 +1164,8 @@ export interface components {
             p99Ms?: number;
             /** @description Over the last 10 seconds. */
             rates: components["schemas"]["Rates"];
+            /** @description Why it is not up. Absent for callers that may not read all rule sets. */
+            reason?: string;
             /** @description How the server sees the nodes of Redis. Empty for callers that may not read all rule sets. */
             redis: components["schemas"]["RedisNode"][];
             /**
@@ -1182,6 +1184,8 @@ export interface components {
              * @description When it started.
              */
             startedAt: string;
+            /** @description Its health: up, degraded or down, at most a few seconds old. Absent if it is not known yet. */
+            status?: string;
             /** @description The version of its build. */
             version?: string;
         };
