@@ -194,7 +194,8 @@ func (run *caseRun) perform(step *conformanceStep) ([]byte, error) {
 		}
 		return wire.Append(nil, &d, receipt), nil
 	case step.Settle != nil && step.Settle.Usage != nil:
-		usage := fluxgate.Usage(*step.Settle.Usage)
+		var usage fluxgate.Usage
+		_ = step.Settle.Usage.To(&usage) // what is wrong is to be found by the client or the server
 		settled, err := c.SettleUsage(ctx, run.receipt(step.Settle.Receipt), &usage)
 		answer := wire.Settlements{Measures: map[string]wire.Settlement{}}
 		for measure, s := range settled {

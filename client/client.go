@@ -200,12 +200,8 @@ func (c *Client) SettleUsage(ctx context.Context, receipt *fluxgate.Receipt, usa
 	if c.token(receipt) == "" && c.config.Fallback != nil {
 		return c.config.Fallback.SettleUsage(ctx, receipt, usage)
 	}
-	used := wire.Usage(*usage)
-	if used.Costs == nil {
-		used.Costs = map[string]int64{} // a server refuses a usage without fields
-	}
 	var answer wire.Settlements
-	if err := c.settleOnce(ctx, receipt, wire.Settle{Usage: &used}, &answer); err != nil {
+	if err := c.settleOnce(ctx, receipt, wire.Settle{Usage: wire.FromUsage(usage)}, &answer); err != nil {
 		return nil, err
 	}
 	settled := make(map[string]fluxgate.Settlement, len(answer.Measures))

@@ -98,6 +98,9 @@ func TestBudget_SettledLate(t *testing.T) {
 	wantLeft(t, "ann", "has settled late", budget{"requests": 99, "tokens": 9_800, "usd": 99_895}, servers...)
 }
 
+// large makes a body too large to be kept after it is decoded.
+var large = strings.Repeat(" ", 17_000)
+
 // A settlement that cannot be is refused, and its receipt can be settled afterwards.
 func TestSettle_Malformed(t *testing.T) {
 	r := startShared(t, 1)[0]
@@ -111,9 +114,11 @@ func TestSettle_Malformed(t *testing.T) {
 		`,"usage":{"inputTokens":9223372036854775808}`, `,"usage":{"inputTokens":1.5}`, `,"usage":{"inputTokens":1e400}`,
 		`,"usage":{"inputTokens":"1"}`, `,"usage":{"costs":{"tokens":9223372036854775808}}`, `,"usage":[]`, `,"usage":1`,
 		`,"actual":9223372036854775808`,
+		`,"usage":{"inputTokens":null}`, `,"usage":{"costs":null}`, `,"usage":{"costs":{}}`, `,"usage":{"costs":{"tokens":null}}`,
+		`,"usage":{"inputTokens":0},"usage":{"inputTokens":null}`, `,"usage":{}` + large, `,"usage":{"costs":{}}` + large,
 	} {
 		if a := r.settle(t, receipt, with); a.status != http.StatusBadRequest || !strings.Contains(a.header.Get("Content-Type"), "problem+json") {
-			t.Errorf("settled with %s: %d %s", with, a.status, a.body)
+			t.Errorf("settled with %.80s: %d %s", with, a.status, a.body)
 		}
 	}
 	wantLeft(t, "ann", "has settled nothing", budget{"requests": 99, "tokens": 9_800, "usd": 99_895}, r)
@@ -121,6 +126,31 @@ func TestSettle_Malformed(t *testing.T) {
 		t.Errorf("settled after that: %d %s", a.status, a.body)
 	}
 	wantLeft(t, "ann", "has settled", budget{"requests": 99, "tokens": 9_880, "usd": 99_973}, r)
+}
+
+// A usage needs one number, which may be 0. Null and empty costs are absent.
+func TestSettle_SparseUsage(t *testing.T) {
+	r := startShared(t, 1)[0]
+	for i, c := range []struct {
+		usage       string
+		tokens, usd int64 // that are charged in the end
+	}{
+		{`{"inputTokens":0}`, 0, 0},
+		{`{"reasoningTokens":0,"costs":null}`, 0, 0},
+		{`{"costs":{"tokens":0}}`, 0, 105},
+		{`{"costs":{"tokens":0,"usd":null}}`, 0, 105},
+		{`{"inputTokens":100,"outputTokens":20,"cachedInputTokens":null,"costs":{}}`, 120, 27},
+		{`{"inputTokens":100,"outputTokens":20,"costs":{"usd":null}}`, 120, 27},
+	} {
+		for j, space := range []string{"", large} {
+			user := fmt.Sprintf("sparse-%d-%d", i, j)
+			receipt := r.take(t, strings.Replace(estimated, "ann", user, 1))
+			if a := r.settle(t, receipt, `,"usage":`+c.usage+space); a.status != http.StatusOK {
+				t.Errorf("settled with %s and %d spaces: %d %s", c.usage, len(space), a.status, a.body)
+			}
+			wantLeft(t, user, "has used "+c.usage, budget{"requests": 99, "tokens": 10_000 - c.tokens, "usd": 100_000 - c.usd}, r)
+		}
+	}
 }
 
 // A usage of any size charges debt of at most the capacity, in Redis and in memory.

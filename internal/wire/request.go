@@ -68,15 +68,6 @@ func (m *Maxima) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Usage is what a request has used.
-type Usage struct {
-	InputTokens       int64            `json:"inputTokens,omitempty"`
-	OutputTokens      int64            `json:"outputTokens,omitempty"`
-	CachedInputTokens int64            `json:"cachedInputTokens,omitempty"`
-	ReasoningTokens   int64            `json:"reasoningTokens,omitempty"`
-	Costs             map[string]int64 `json:"costs,omitzero"` // {} says that nothing was used
-}
-
 // Lines is the media type of an answer to a batch with one [Line] for each request,
 // in the order in which they are decided.
 const Lines = "application/x-ndjson"

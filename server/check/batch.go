@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
@@ -41,9 +42,14 @@ func (r *requests) UnmarshalJSON(text []byte) error {
 	_, err := dec.Token()
 	for err == nil && dec.More() && !r.tooMany && !r.tooLarge {
 		start := dec.InputOffset()
-		var one wire.Request
-		err = dec.Decode(&one)
-		r.list = append(r.list, one)
+		var one *wire.Request
+		if err = dec.Decode(&one); err != nil {
+			break
+		}
+		if one == nil {
+			return &json.UnmarshalTypeError{Value: "null", Type: reflect.TypeFor[wire.Request]()}
+		}
+		r.list = append(r.list, *one)
 		r.tooMany, r.tooLarge = len(r.list) > r.most, dec.InputOffset()-start > r.mostBytes
 	}
 	return err

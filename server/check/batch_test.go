@@ -146,6 +146,8 @@ func TestBatch_Bounds(t *testing.T) {
 		`{"requests":[{},{"colour":1}]}`:                          `400 unknown field \"colour\"`,
 		`{"requests":[{}],"colour":1}`:                            `400 unknown field \"colour\"`,
 		`{"requests":[{},7]}`:                                     "400 requests: must be",
+		`{"requests":[null]}`:                                     "400 requests: must be an object",
+		`{"requests":[{}, null ,{}]}`:                             "400 requests: must be an object",
 		`{"requests":{}}`:                                         "400 requests: must be a list",
 		`{"requests":null}`:                                       "400 not 0",
 		`{"requests":[{},{}],"requests":[{}]}`:                    `200 {"decisions":[{`,

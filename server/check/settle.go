@@ -31,7 +31,8 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) {
 		p.write(w, r)
 		return
 	}
-	if p := checkSettle(&asked, s.body.Bytes()); p != nil {
+	var usage fluxgate.Usage
+	if p := checkSettle(&asked, &usage); p != nil {
 		p.write(w, r)
 		return
 	}
@@ -53,7 +54,6 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) {
 		settled, err = a.config.Limiter.Settle(ctx, taken, *asked.Actual)
 		s.answer = appendSettlement(s.answer[:0], settled)
 	} else {
-		usage := fluxgate.Usage(*asked.Usage)
 		var settled map[string]fluxgate.Settlement
 		settled, err = a.config.Limiter.SettleUsage(ctx, taken, &usage)
 		s.answer = appendSettlements(s.answer[:0], settled)
@@ -97,32 +97,20 @@ func appendSettlements(b []byte, settled map[string]fluxgate.Settlement) []byte 
 	return append(b, "}}"...)
 }
 
-// checkSettle returns what is wrong with a settlement, or nil.
-func checkSettle(asked *wire.Settle, body []byte) *problem {
+// checkSettle fills in the usage of a settlement, if it has one. It returns what is wrong
+// with the settlement, or nil.
+func checkSettle(asked *wire.Settle, usage *fluxgate.Usage) *problem {
 	switch {
 	case (asked.Actual == nil) == (asked.Usage == nil):
 		return badRequest("one of actual and usage is required")
 	case asked.Actual != nil && *asked.Actual < 0:
 		return badRequest("actual: cannot be negative")
 	case asked.Usage != nil:
-		usage := fluxgate.Usage(*asked.Usage)
-		if err := usage.Check(); err != nil {
+		if err := asked.Usage.To(usage); err != nil {
 			return badRequest("usage: %v", err)
-		}
-		if emptyUsage(body) {
-			return badRequest("usage: has no fields, which would give everything back; send 0 to say that nothing was used")
 		}
 	}
 	return nil
-}
-
-// emptyUsage reports whether the usage of a settlement has no fields: its caller has
-// probably not found its numbers.
-func emptyUsage(body []byte) bool {
-	var asked struct {
-		Usage map[string]json.RawMessage `json:"usage"`
-	}
-	return json.Unmarshal(body, &asked) == nil && len(asked.Usage) == 0
 }
 
 // refuseReceipt answers a request with a receipt that cannot be used.

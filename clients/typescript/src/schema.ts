@@ -272,6 +272,7 @@ export interface components {
             /** @description What the request has used, under all rules. */
             usage?: components["schemas"]["Usage"];
         };
+        /** @description What a request has used. At least one number is required; it may be 0. */
         Usage: {
             /** @description The tokens of the prompt. */
             inputTokens?: number;
@@ -281,7 +282,7 @@ export interface components {
             cachedInputTokens?: number;
             /** @description The part of outputTokens that the model has used for reasoning. */
             reasoningTokens?: number;
-            /** @description Costs by measure. They replace what the tokens cost. */
+            /** @description Costs by measure. They replace what the tokens cost. Empty costs count as absent. */
             costs?: {
                 [key: string]: number;
             };
