@@ -181,7 +181,7 @@ func (a *App) Health(ctx context.Context) Health {
 	return h
 }
 
-// healthInterval is how often health is looked at also if nobody asks.
+// healthInterval is how often health is looked at also without a request for it.
 const healthInterval = 5 * time.Second
 
 // watchHealth looks at health so that its changes are logged.

@@ -106,14 +106,14 @@ func TestHealth_LoggedWithoutRequests(t *testing.T) {
 	if err := redis.Freeze(); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, "nobody asks, and health is degraded", func() bool { return len(log.Lines("health is degraded")) > 0 })
+	testenv.Eventually(t, "health is degraded without a request for it", func() bool { return len(log.Lines("health is degraded")) > 0 })
 	if lines := log.Lines("health is degraded"); len(lines) != 1 || !strings.Contains(lines[0], "WARN") || !strings.Contains(lines[0], redis.Addr()) {
 		t.Errorf("the log has %q", lines)
 	}
 	if err := redis.Thaw(); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, "nobody asks, and health is up", func() bool { return len(log.Lines("health is up")) > 0 })
+	testenv.Eventually(t, "health is up without a request for it", func() bool { return len(log.Lines("health is up")) > 0 })
 	if lines := log.Lines("health is up"); len(lines) != 1 {
 		t.Errorf("the log has %q", lines)
 	}

@@ -251,7 +251,7 @@ func TestLog_ShortFreeze(t *testing.T) {
 	}{"one caller": {"off", 1}, "one caller with leases": {"auto", 1}, "many callers": {"off", 20}} {
 		t.Run(name, func(t *testing.T) {
 			r, log := startLogged(t, "redis.uri=redis://"+redis.Addr(), "redis.leases="+c.leases, "rules.file="+rulesFile(t, 1_000_000), "reload.strategy=POLLING")
-			ask := func(d time.Duration) {
+			send := func(d time.Duration) {
 				var callers sync.WaitGroup
 				for range c.callers {
 					callers.Go(func() {
@@ -262,11 +262,11 @@ func TestLog_ShortFreeze(t *testing.T) {
 				}
 				callers.Wait()
 			}
-			ask(300 * time.Millisecond)
+			send(300 * time.Millisecond)
 			if err := redis.Freeze(); err != nil {
 				t.Fatal(err)
 			}
-			ask(time.Second)
+			send(time.Second)
 			if err := redis.Thaw(); err != nil {
 				t.Fatal(err)
 			}
@@ -277,7 +277,7 @@ func TestLog_ShortFreeze(t *testing.T) {
 				r.check(t, "ada")
 				return len(lines()) > 0
 			})
-			ask(500 * time.Millisecond)
+			send(500 * time.Millisecond)
 			if n := len(lines()); n != 1 {
 				t.Errorf("%d lines say it: %q", n, lines())
 			}
