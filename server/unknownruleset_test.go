@@ -132,7 +132,7 @@ func TestUnknownRuleSet_Flood(t *testing.T) {
 					fmt.Fprintf(&batch, `,{"ruleSet":"invented-%d-%d-%d"}`, caller, n, i)
 				}
 				a := r.do(t, http.MethodPost, "/v1/check:batch", `{"requests":[`+batch.String()[1:]+`]}`)
-				if strings.Contains(string(a.body), `"allowed":true`) {
+				if strings.Contains(a.body, `"allowed":true`) {
 					t.Errorf("an invented name is allowed: %.200s", a.body)
 					return
 				}
@@ -146,7 +146,7 @@ func TestUnknownRuleSet_Flood(t *testing.T) {
 			if a.status != http.StatusOK && a.status != http.StatusServiceUnavailable {
 				t.Fatalf("status %d: %s", a.status, a.body)
 			}
-			if strings.Contains(string(a.body), `"allowed":true`) {
+			if strings.Contains(a.body, `"allowed":true`) {
 				allowed++
 			}
 		}
