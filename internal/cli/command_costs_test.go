@@ -92,7 +92,7 @@ func TestCosts_Flags(t *testing.T) {
 	})
 	for _, c := range []struct{ args, want string }{
 		{"explain --costs usd=-1", "--costs usd: must not be negative, got -1"},
-		{"explain --costs usd", "usd must be formatted as key=value"},
+		{"explain --costs usd", "--costs: must be names with whole numbers, such as usd=1200,images=2, not \"usd\""},
 		{"check --input-tokens -1", "--input-tokens: must not be negative, got -1"},
 		{"check --max-output-tokens -1", "--max-output-tokens: must not be negative, got -1"},
 	} {
