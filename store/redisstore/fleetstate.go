@@ -223,9 +223,18 @@ func (r *fleetState) keep(life context.Context) {
 			r.store.nodes.refreshSoon() // a master that is cut off does not redirect
 		}
 		ctx, cancel := context.WithTimeout(life, time.Second)
-		err := r.refresh(ctx)
-		if err == nil && !announced {
-			r.store.heartbeat.send(ctx)
+		refreshed := make(chan error, 1)
+		go func() {
+			err := r.refresh(ctx)
+			if err == nil && !announced {
+				r.store.heartbeat.send(ctx)
+			}
+			refreshed <- err
+		}()
+		var err error
+		select {
+		case err = <-refreshed:
+		case <-life.Done(): // go-redis does not notice that the store is closed
 		}
 		cancel()
 		if errors.Is(err, ErrDisagrees) {
