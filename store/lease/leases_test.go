@@ -281,6 +281,7 @@ func TestLease_AllOrNothing(t *testing.T) {
 		if held := s.Stats().Held; held != before-3 {
 			t.Errorf("%d of %d are held after 3 requests that were admitted", held, before)
 		}
+		synctest.Wait() // for calls ahead
 		f.fail = errors.New("away")
 		other := demand("c", 1, fluxgate.PerHour(3))
 		if err := s.Take(f.Context(), []fluxgate.Demand{hot, other}, new(fluxgate.Outcome)); !errors.Is(err, f.fail) {
@@ -323,7 +324,10 @@ func TestLease_RefusedByAnother(t *testing.T) {
 			admitted := f.load(s, shared, 200, 2*time.Second)
 			close(done)
 			crowd.Wait()
-			if taken := f.taken.Load(); taken > admitted*5/4 {
+			// Of a slice, what three quarters of a tenth of a second need, may be lost in every
+			// Time: those that are refused hold its tokens for a moment.
+			const lost = (2*time.Second/lease.Time + 1) * 15
+			if taken := f.taken.Load(); taken > admitted+int64(lost) {
 				t.Errorf("cost %d: %d tokens were taken and %d admitted: %+v", cost, taken, admitted, s.Stats())
 			}
 		})
@@ -463,6 +467,7 @@ func TestLease_LostAnswer(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, d := gateway(), demand("a", 1, large)
 		d.Consistency = fluxgate.ConsistencyLeased
+		synctest.Wait() // for calls ahead
 		f.fail = errors.New("away")
 		for range 20 {
 			_ = s.Take(f.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome))
@@ -485,6 +490,7 @@ func TestLease_NotSent(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, d := gateway(), demand("a", 1, large)
 		d.Consistency = fluxgate.ConsistencyLeased
+		synctest.Wait() // for calls ahead
 		f.fail = fluxgate.ErrNotSent
 		_ = s.Take(f.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome))
 		f.fail = nil
@@ -604,6 +610,7 @@ func TestLease_CrowdWithoutAnswer(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, d := gateway(), demand("a", 1, large)
 		d.Consistency = fluxgate.ConsistencyLeased
+		synctest.Wait() // for calls ahead
 		f.fail = errors.New("away")
 		var crowd sync.WaitGroup
 		for range 64 {
