@@ -81,7 +81,7 @@ export class Exchange {
           return await this.json(path, body, signal);
         } catch (error) {
           const pause = pauseAfter(error, tries, until);
-          if (pause === undefined) throw error;
+          if (pause === undefined || signal.aborted) throw error;
           await new Promise((resume) => { setTimeout(resume, pause); signal.addEventListener("abort", resume); });
         }
       }
