@@ -60,7 +60,7 @@ type App struct {
 	closed  bool
 	closers []func() error
 
-	reported  atomic.Pointer[string] // the last status of health
+	reported  atomic.Pointer[reportedHealth]
 	sourceIDs sourceIDs
 }
 

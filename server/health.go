@@ -181,10 +181,23 @@ func (a *App) Health(ctx context.Context) Health {
 	return h
 }
 
-// healthInterval is how often health is looked at also without a request for it.
-const healthInterval = 5 * time.Second
+// healthInterval is how often health is looked at also without a request for it. After the
+// start this is the first time: rules or Redis may be missing only because of the start.
+const healthInterval = 2 * time.Second
 
-// watchHealth looks at health so that its changes are logged.
+// reportedHealth is a status, and the reason if it is not up.
+type reportedHealth struct{ status, reason string }
+
+// lastHealth returns the status when health was last looked at, empty before.
+func (a *App) lastHealth() (status, reason string) {
+	if h := a.reported.Load(); h != nil {
+		return h.status, h.reason
+	}
+	return "", ""
+}
+
+// watchHealth looks at health so that its changes are logged, and for the reports of this
+// server.
 func (a *App) watchHealth(ctx context.Context) {
 	ticks := time.NewTicker(healthInterval)
 	defer ticks.Stop()
@@ -201,18 +214,18 @@ func (a *App) watchHealth(ctx context.Context) {
 // logHealth logs a change of the status. Without requests nothing else may log its
 // reason.
 func (a *App) logHealth(h *Health) {
-	before := cmp.Or(a.reported.Swap(&h.Status), &statusAtStart)
-	if *before == h.Status {
-		return
-	}
-	level, reason := slog.LevelInfo, ""
+	now, level := &reportedHealth{status: h.Status}, slog.LevelInfo
 	if h.Status != statusUp {
-		level, reason = slog.LevelWarn, h.reason()
+		now.reason, level = h.reason(), slog.LevelWarn
 	}
-	a.log.Log(context.Background(), level, "health is "+h.Status, "before", *before, "reason", reason)
+	before := statusUp // at the start
+	if last := a.reported.Swap(now); last != nil {
+		before = last.status
+	}
+	if before != now.status {
+		a.log.Log(context.Background(), level, "health is "+now.status, "before", before, "reason", now.reason)
+	}
 }
-
-var statusAtStart = statusUp
 
 // reason returns the first error.
 func (h *Health) reason() string {

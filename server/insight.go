@@ -16,22 +16,13 @@ func (a *App) buildInsight(context.Context) error {
 	}
 	c := insight.Config{
 		Engine: a.plane.engine.Load, RuleSet: a.config.RateLimit.DefaultRuleSetID, Version: a.version, Durations: a.metrics.Durations,
-		Revisions: a.revisions, Draining: a.draining.Load, Health: a.statusAndReason, Logger: a.log,
+		Revisions: a.revisions, Draining: a.draining.Load, Health: a.lastHealth, Logger: a.log,
 	}
 	if a.config.Redis.Enabled {
 		c.Nodes, c.Fleet = a.plane.nodes, a.plane.fleet
 	}
 	a.insight = insight.New(c)
 	return nil
-}
-
-// statusAndReason returns the status of the server, and why it is not up.
-func (a *App) statusAndReason(ctx context.Context) (status, reason string) {
-	h := a.Health(ctx)
-	if h.Status != statusUp {
-		reason = h.reason()
-	}
-	return h.Status, reason
 }
 
 // revisions returns the revisions of the rule sets in effect, copies on disk included: they

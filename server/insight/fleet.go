@@ -26,24 +26,19 @@ const (
 	cacheFor     = time.Second
 )
 
-// reportUntil writes reports and refreshes the health until ctx ends. The health is first
-// read after two seconds: before, the rules or Redis may be missing only because the server
-// has just started.
+// reportUntil writes reports until ctx ends.
 func (i *Insight) reportUntil(ctx context.Context) {
+	if i.config.Fleet == nil {
+		return
+	}
 	every := time.NewTicker(reportEvery)
 	defer every.Stop()
 	for {
-		if i.config.Fleet != nil {
-			i.write(ctx)
-		}
+		i.write(ctx)
 		select {
 		case <-every.C:
 		case <-ctx.Done():
 			return
-		}
-		if i.config.Health != nil {
-			status, reason := i.config.Health(ctx)
-			i.health.Store(&health{status, reason})
 		}
 	}
 }

@@ -285,7 +285,7 @@ func TestFleet_Health(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, store := new(reports), memory(t)
 		sets := []*fluxgate.RuleSet{set(t, "api", perUser("r", 1))}
-		full := func(context.Context) (string, string) { return "degraded", "OOM\x1b" + strings.Repeat("x", 300) }
+		full := func() (string, string) { return "degraded", "OOM\x1b" + strings.Repeat("x", 300) }
 		one := start(t, store, insight.Config{Name: "one", Fleet: shared.as("a")}, sets)
 		start(t, store, insight.Config{Name: "two", Fleet: shared.as("b"), Health: full}, sets)
 		time.Sleep(3 * time.Second)

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -40,9 +39,9 @@ type Config struct {
 	Revisions func() map[string]int64
 	// Draining returns whether the server is shutting down. Nil means never.
 	Draining func() bool
-	// Health returns the status of the server, and why it is not up. It is called every
-	// two seconds. Nil means that the status is not known.
-	Health func(context.Context) (status, reason string)
+	// Health returns the status of the server, empty if it is not known, and why it is not
+	// up. Nil means that it is never known.
+	Health func() (status, reason string)
 	// Nodes returns the state of the nodes of Redis. Nil means none.
 	Nodes func() []admin.RedisNode
 	// Fleet returns where the other servers are, or an error while that is unavailable. Nil
@@ -58,12 +57,8 @@ type Insight struct {
 	recorder *Recorder
 	start    time.Time
 	fleet    fleetCache
-	health   atomic.Pointer[health]
 	failed   *logthrottle.Throttle // log lines about reports
 }
-
-// health is the last status of this server.
-type health struct{ status, reason string }
 
 // New returns an insight. Run must be called for it to have numbers.
 func New(config Config) *Insight {
@@ -74,7 +69,6 @@ func New(config Config) *Insight {
 		config.Logger = slog.Default()
 	}
 	i := &Insight{config: config, start: time.Now().UTC(), failed: logthrottle.New(time.Minute)}
-	i.health.Store(new(health))
 	i.recorder = newRecorder(&i.config)
 	return i
 }

@@ -36,8 +36,9 @@ func (i *Insight) own(now time.Time, rules, callers int) *report {
 
 // addState adds the health, the revisions of the rules and the nodes of Redis.
 func (i *Insight) addState(out *report, now time.Time) {
-	h := i.health.Load()
-	out.Status, out.Reason = h.status, h.reason
+	if i.config.Health != nil {
+		out.Status, out.Reason = i.config.Health()
+	}
 	if i.config.Revisions != nil {
 		out.Revisions = map[string]int64{}
 		for id, revision := range i.config.Revisions() {
