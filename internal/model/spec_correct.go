@@ -2,6 +2,7 @@ package model
 
 import (
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/fluxgate/fluxgate"
@@ -75,21 +76,29 @@ func (a *account) giveBack(n, rest *big.Rat, takenAt, due, last int64) (least, m
 	return a.refill(comes(max(last, a.last)), comes(a.last))
 }
 
+// giveBackSpent gives back what a window has handed out at a moment. What it has handed out for sure
+// comes back before what it may have.
 func (a *account) giveBackSpent(rest *big.Rat, takenAt int64) (least, most *big.Rat) {
-	known := false
-	for i := range a.log {
-		s := &a.log[i]
-		known = known || s.at == takenAt
-		if s.at != takenAt || s.tokens.Cmp(rest) < 0 {
-			continue
+	left, known := new(big.Rat).Set(rest), false
+	log := slices.Clone(a.log)
+	for _, gone := range []bool{false, true} {
+		for i := range log {
+			if s := &log[i]; s.at == takenAt && s.gone == gone {
+				known = true
+				back := lesser(left, s.tokens)
+				s.tokens = new(big.Rat).Sub(s.tokens, back)
+				left.Sub(left, back)
+			}
 		}
-		s.tokens = new(big.Rat).Sub(s.tokens, rest)
+	}
+	switch {
+	case left.Sign() == 0:
+		a.log = log
 		if takenAt > a.at-a.Refill.Microseconds() {
 			return rest, rest
 		}
 		return new(big.Rat), rest
-	}
-	if !known && takenAt > a.at-a.Refill.Microseconds()-a.late {
+	case !known && takenAt > a.at-a.Refill.Microseconds()-a.late:
 		a.open = true // the band was of another kind meanwhile: what it had taken before is not known
 		return new(big.Rat), rest
 	}

@@ -95,9 +95,15 @@ func (m *meter) allow(s *spec) {
 	add := func(from, to time.Duration, tokens *big.Rat, why string) {
 		m.allowances = append(m.allowances, allowance{from, to + tail, tokens, why})
 	}
-	for _, e := range m.eras {
-		if e.band != nil && e.band.kind() == fluxgate.TokenBucket {
+	for i, e := range m.eras {
+		switch {
+		case e.band == nil:
+		case e.band.kind() == fluxgate.TokenBucket:
 			add(e.from, e.to, changeAdds(&e.band.Band), "capacity")
+		default:
+			if to, raised := m.raised(i); raised {
+				add(e.from, to, m.overdraft, "raise")
+			}
 		}
 	}
 	for _, o := range m.local {
@@ -133,6 +139,17 @@ func (m *meter) allow(s *spec) {
 			}
 		}
 	}
+}
+
+// raised reports whether an era has a higher capacity than one before it, and until when that is in use.
+func (m *meter) raised(i int) (until time.Duration, raised bool) {
+	until = m.eras[i].from
+	for _, e := range m.eras[:i] {
+		if e.band != nil && e.band.Capacity < m.eras[i].band.Capacity {
+			until, raised = max(until, e.to), true
+		}
+	}
+	return until, raised
 }
 
 // allowFailedReset allows what a reset adds that has not reached the store: the fallback of its
