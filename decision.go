@@ -111,7 +111,7 @@ func (b *BandStatus) Shadow() bool { return b.Rule.Mode == ModeShadow }
 // requests there are at the same time, unless it is renewed, and whether it does.
 // Such a decision must be settled when the request ends.
 func (d *Decision) Hold() (hold time.Duration, ok bool) {
-	if !d.Allowed || d.evaluation != nil && !slices.ContainsFunc(d.evaluation.rules, func(r *compiledRule) bool { return r.slots }) {
+	if !d.Allowed || d.evaluation != nil && !slices.ContainsFunc(d.evaluation.rules, func(r *keyedRule) bool { return r.slots }) {
 		return 0, false
 	}
 	for b := range d.Bands() {
@@ -162,7 +162,7 @@ func (d *Decision) Receipt() *Receipt {
 // what the store answered. The bands and the receipt of a decision are computed
 // from it on demand.
 type evaluation struct {
-	rules   []*compiledRule
+	rules   []*keyedRule
 	demands []Demand
 	outcome Outcome
 	peek    bool
@@ -179,7 +179,7 @@ func newEvaluation(rules int) *evaluation {
 	if rules == 1 {
 		v := new(struct {
 			evaluation
-			rules   [1]*compiledRule
+			rules   [1]*keyedRule
 			demands [1]Demand
 			results [1]Result
 			bands   [2]BandResult
@@ -188,7 +188,7 @@ func newEvaluation(rules int) *evaluation {
 	}
 	v := new(struct {
 		evaluation
-		rules   [3]*compiledRule
+		rules   [3]*keyedRule
 		demands [3]Demand
 		results [3]Result
 		bands   [6]BandResult
@@ -196,7 +196,7 @@ func newEvaluation(rules int) *evaluation {
 	return v.use(v.rules[:0], v.demands[:0], v.results[:0], v.bands[:0])
 }
 
-func (v *evaluation) use(rules []*compiledRule, demands []Demand, results []Result, bands []BandResult) *evaluation {
+func (v *evaluation) use(rules []*keyedRule, demands []Demand, results []Result, bands []BandResult) *evaluation {
 	v.rules, v.demands = rules, demands
 	v.outcome.Results, v.outcome.bands = results, bands
 	return v

@@ -5,7 +5,7 @@ import "time"
 // decision returns the decision for the outcome, after failure modes were
 // applied. failed is a rule that fails closed because the store could not
 // decide it, or nil. Other undecided rules fail open.
-func (v *evaluation) decision(failed *compiledRule) Decision {
+func (v *evaluation) decision(failed *keyedRule) Decision {
 	d := Decision{evaluation: v}
 	switch {
 	case failed != nil:

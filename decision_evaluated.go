@@ -15,7 +15,7 @@ type EvaluatedRule struct {
 	// Wait is as in [Result].
 	Wait time.Duration
 
-	compiled *compiledRule
+	compiled *keyedRule
 	req      *Request
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/match"
@@ -27,7 +26,7 @@ type Engine struct {
 	store Store
 	rules RuleSets
 	keyer keyer
-	plans sync.Map // *token of a rule set → *sharedPlan
+	salt  []byte // of the store
 
 	ruleSetID    string
 	allowMissing bool
@@ -57,7 +56,7 @@ func New(store Store, rules RuleSets, options ...Option) (*Engine, error) {
 		return nil, errors.New("an engine needs a store and rule sets")
 	}
 	e := &Engine{
-		store: store, rules: rules,
+		store: store, rules: rules, salt: store.Salt(),
 		allowMissing: true, policy: Reject, onFailure: FailLocal,
 	}
 	e.keyer.ipv6Bits = 64
@@ -115,7 +114,7 @@ func (e *Engine) check(ctx context.Context, req *Request) (Decision, error) {
 }
 
 // ruleSetOf amends a request and returns its rule set, or nil.
-func (e *Engine) ruleSetOf(ctx context.Context, req *Request) (*RuleSet, error) {
+func (e *Engine) ruleSetOf(ctx context.Context, req *Request) (*Compiled, error) {
 	if err := e.prepare(ctx, req); err != nil {
 		return nil, err
 	}
@@ -140,18 +139,17 @@ func (e *Engine) ruleSetIDOf(req *Request) string {
 }
 
 // decide decides a request by one rule set.
-func (e *Engine) decide(ctx context.Context, req *Request, set *RuleSet) (Decision, error) {
+func (e *Engine) decide(ctx context.Context, req *Request, set *Compiled) (Decision, error) {
 	v, p := (*evaluation)(nil), part{}
 	if err := e.demand(ctx, req, set, &v, &p); err != nil || p.decided {
 		return p.decision, err
 	}
-	return e.take(ctx, v, p.plan, p.applyResult)
+	return e.take(ctx, v, p.applyResult)
 }
 
 // part is what one request adds to an evaluation.
 type part struct {
 	applyResult
-	plan plan
 	// decided is set if the decision needs no store: no rule limits, or one denies.
 	decided  bool
 	decision Decision
@@ -166,7 +164,7 @@ func (p *part) decide(d Decision) { p.decided, p.decision = true, d }
 // demand adds the demands of a request to an evaluation, which it creates if there is
 // none. A path with several readings is denied if one of them is, and exempt only if all
 // are: a caller must not evade a rule by a spelling that the router reads differently.
-func (e *Engine) demand(ctx context.Context, req *Request, set *RuleSet, v **evaluation, p *part) error {
+func (e *Engine) demand(ctx context.Context, req *Request, set *Compiled, v **evaluation, p *part) error {
 	if match.Refused(req.Path) || e.refuseAmbiguous && match.Ambiguous(req.Path) {
 		p.decide(Decision{Reason: ReasonBadPath})
 		return nil
@@ -209,11 +207,11 @@ func (e *Engine) demand(ctx context.Context, req *Request, set *RuleSet, v **eva
 		*v = newEvaluation(len(found.Rules))
 		(*v).peek = req.Peek
 	}
-	p.plan = e.planOf(set)
+	rules := set.keyedBy(e.salt)
 	p.from = len((*v).demands)
 	for _, i := range found.Rules {
-		if r := &set.active[i]; r.limits() {
-			if err := e.demandOf(ctx, r, &p.plan[i], req, *v, p); err != nil || p.decided {
+		if r := &rules[i]; r.limits() {
+			if err := e.demandOf(ctx, r, req, *v, p); err != nil || p.decided {
 				return err
 			}
 		}
@@ -225,8 +223,8 @@ func (e *Engine) demand(ctx context.Context, req *Request, set *RuleSet, v **eva
 }
 
 // demandOf adds what a request demands of one rule.
-func (e *Engine) demandOf(ctx context.Context, r *compiledRule, planned *plannedRule, req *Request, v *evaluation, p *part) error {
-	key, ok, err := planned.key(&e.keyer, r, req)
+func (e *Engine) demandOf(ctx context.Context, r *keyedRule, req *Request, v *evaluation, p *part) error {
+	key, ok, err := r.key(&e.keyer, req)
 	switch {
 	case err != nil:
 		return err
@@ -264,9 +262,9 @@ type applyResult struct {
 
 // take calls the store, applies the failure modes of undecided rules, and holds
 // the request.
-func (e *Engine) take(ctx context.Context, v *evaluation, plan plan, a applyResult) (Decision, error) {
-	if a.waits && e.waits.enter(v, plan) {
-		defer e.waits.leave(v, plan)
+func (e *Engine) take(ctx context.Context, v *evaluation, a applyResult) (Decision, error) {
+	if a.waits && e.waits.enter(v) {
+		defer e.waits.leave(v)
 	}
 	held, err := e.decideInStore(ctx, v)
 	if err != nil {
@@ -285,7 +283,7 @@ func (e *Engine) take(ctx context.Context, v *evaluation, plan plan, a applyResu
 	} else {
 		e.noteLevels(v)
 	}
-	failed, degraded := e.applyFailureModes(ctx, v, plan, held)
+	failed, degraded := e.applyFailureModes(ctx, v, held)
 	if failed != nil && ctx.Err() != nil {
 		return Decision{}, ctx.Err()
 	}
@@ -309,7 +307,7 @@ func (e *Engine) patience(ctx context.Context) time.Duration {
 	return e.maxWait
 }
 
-func (e *Engine) policyOf(r *compiledRule) Policy {
+func (e *Engine) policyOf(r *keyedRule) Policy {
 	if r.OnLimitExceed == "" {
 		return e.policy
 	}

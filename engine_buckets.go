@@ -44,14 +44,14 @@ func (e *Engine) Buckets(ctx context.Context, req *Request, rules ...string) ([]
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := set.choose(asked, rules)
+	chosen, err := e.choose(set, asked, rules)
 	if err != nil {
 		return nil, err
 	}
 	v := newEvaluation(len(chosen))
 	v.peek = true
 	for _, r := range chosen {
-		key, err := e.keyOf(set, r, asked)
+		key, err := e.keyOf(r, asked)
 		switch {
 		case err != nil:
 			return nil, err
@@ -59,7 +59,7 @@ func (e *Engine) Buckets(ctx context.Context, req *Request, rules ...string) ([]
 			v.rules = append(v.rules, r)
 			v.demands = append(v.demands, Demand{Key: key, Bands: r.bandsNow(), Shadow: r.shadow})
 		case len(rules) > 0:
-			_, missing := e.keyer.identify(r, asked)
+			_, missing := e.keyer.identify(r.compiledRule, asked)
 			return nil, noBucket(r.Rule, "refuses a request without "+strings.Join(missing, ", "))
 		}
 	}
@@ -74,26 +74,28 @@ func (e *Engine) Buckets(ctx context.Context, req *Request, rules ...string) ([]
 
 // choose returns the enabled limiting rules: those that are named, or if none
 // is named those that apply.
-func (s *RuleSet) choose(req *Request, names []string) ([]*compiledRule, error) {
-	var chosen []*compiledRule
+func (e *Engine) choose(set *Compiled, req *Request, names []string) ([]*keyedRule, error) {
+	var chosen []*keyedRule
+	rules := set.keyedBy(e.salt)
 	if len(names) == 0 {
 		asked := req.matching()
-		applying := s.matcher.Match(&asked, nil).Rules
+		applying := set.matcher.Match(&asked, nil).Rules
 		if len(applying) > MaxMatches {
 			return nil, ErrTooManyRules
 		}
 		for _, i := range applying {
-			if r := &s.active[i]; r.limits() {
+			if r := &rules[i]; r.limits() {
 				chosen = append(chosen, r)
 			}
 		}
 		return chosen, nil
 	}
 	for _, name := range names {
-		r, err := s.find(name)
+		i, err := set.find(name)
 		if err != nil {
 			return nil, err
 		}
+		r := &rules[i]
 		if slices.Contains(chosen, r) {
 			continue
 		}
@@ -104,19 +106,18 @@ func (s *RuleSet) choose(req *Request, names []string) ([]*compiledRule, error) 
 	return chosen, nil
 }
 
-// find returns the enabled limiting rule with this id.
-func (s *RuleSet) find(id string) (*compiledRule, error) {
+// find returns the place of the enabled limiting rule with this id.
+func (s *Compiled) find(id string) (int, error) {
 	if i, ok := s.byID[id]; ok {
-		r := &s.active[i]
-		if !r.limits() {
-			return nil, noBucket(r.Rule, fmt.Sprintf("does not limit: its action is %s", r.Action))
+		if r := &s.active[i]; !r.limits() {
+			return 0, noBucket(r.Rule, fmt.Sprintf("does not limit: its action is %s", r.Action))
 		}
-		return r, nil
+		return i, nil
 	}
 	if i := slices.IndexFunc(s.rules, func(r Rule) bool { return r.ID == id }); i >= 0 {
-		return nil, noBucket(&s.rules[i], "is disabled")
+		return 0, noBucket(&s.rules[i], "is disabled")
 	}
-	return nil, fmt.Errorf("%w: %s in rule set %s", ErrNoRule, quote(id), quote(s.id))
+	return 0, fmt.Errorf("%w: %s in rule set %s", ErrNoRule, quote(id), quote(s.id))
 }
 
 func noBucket(r *Rule, why string) error {

@@ -554,13 +554,13 @@ func TestCarryover_SlowStore(t *testing.T) {
 func TestCarryover_ChangedBands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sets := new(replaceable)
-		sets.set.Store(ruleSet(t, perMinute(400)))
+		sets.use(ruleSet(t, perMinute(400)))
 		store := newOutage(t, 1)
 		engine := fluxgate.Must(fluxgate.New(store, sets, fluxgate.WithRuleSet("api"), fluxgate.WithAutoFallback(newStore(t, nil))))
 		g := &gate{TB: t, Engine: engine}
 		store.away(errNotSent)
 		g.admitted(40, fluxgate.Request{})
-		sets.set.Store(ruleSet(t, perMinute(200)))
+		sets.use(ruleSet(t, perMinute(200)))
 		store.away(nil)
 		time.Sleep(firstCharge)
 		if s := g.FallbackStats(); s != (fluxgate.FallbackStats{Admitted: 40, Uncharged: 39}) {
@@ -571,12 +571,6 @@ func TestCarryover_ChangedBands(t *testing.T) {
 		}
 	})
 }
-
-type replaceable struct {
-	set atomic.Pointer[fluxgate.RuleSet]
-}
-
-func (r *replaceable) RuleSet(context.Context, string) *fluxgate.RuleSet { return r.set.Load() }
 
 // Consumption in the fallback carries over if the number of gateways changes.
 func TestCarryover_GatewaysChange(t *testing.T) {

@@ -216,9 +216,12 @@ func (e *Engine) bandsOf(ctx context.Context, key Key, bands []ExactBand) []Exac
 	if set == nil {
 		return nil
 	}
-	r, err := set.find(key.Rule)
-	if err != nil || bands != nil && !slices.Equal(r.bands, bands) {
+	i, err := set.find(key.Rule)
+	if err != nil {
 		return nil
 	}
-	return slices.Clone(r.bandsNow())
+	if r := &set.active[i]; bands == nil || slices.Equal(r.bands, bands) {
+		return slices.Clone(r.bandsNow())
+	}
+	return nil
 }

@@ -72,7 +72,7 @@ func (e *Engine) checkAll(ctx context.Context, reqs []Request, each []Decision) 
 }
 
 // replacedBy returns the ids of the rules that rules of some requests replace.
-func (s *RuleSet) replacedBy(reqs []Request) (replaced []string) {
+func (s *Compiled) replacedBy(reqs []Request) (replaced []string) {
 	for i := range reqs {
 		if !s.replaces || len(reqs) == 1 || reqs[i].Limit != nil {
 			continue
@@ -86,7 +86,7 @@ func (s *RuleSet) replacedBy(reqs []Request) (replaced []string) {
 }
 
 // withoutReplaced removes rules that are replaced. One that exempts requests stays.
-func (s *RuleSet) withoutReplaced(rules []int32, replaced []string) []int32 {
+func (s *Compiled) withoutReplaced(rules []int32, replaced []string) []int32 {
 	return slices.DeleteFunc(rules, func(k int32) bool {
 		return s.active[k].Action != ActionAllow && slices.Contains(replaced, s.active[k].ID)
 	})
@@ -103,7 +103,7 @@ type together struct {
 
 // addPart adds the demands of a request. A request that is decided without the store adds
 // none.
-func (e *Engine) addPart(ctx context.Context, req *Request, set *RuleSet, t *together, p *part) error {
+func (e *Engine) addPart(ctx context.Context, req *Request, set *Compiled, t *together, p *part) error {
 	var err error
 	before, places := len(t.v.demands), len(t.places)
 	if req.Limit != nil {
@@ -134,7 +134,7 @@ func (t *together) join(p *part) {
 		if at >= 0 {
 			cost := &v.demands[at].Cost
 			*cost += min(v.demands[i].Cost, math.MaxInt64-*cost)
-			if v.rules[i].own != nil && v.demands[i].Bands[0].Capacity < v.demands[at].Bands[0].Capacity {
+			if v.rules[i].ID == RequestLimit && v.demands[i].Bands[0].Capacity < v.demands[at].Bands[0].Capacity {
 				v.demands[at].Bands, v.rules[at] = v.demands[i].Bands, v.rules[i] // the lower of two limits
 			}
 		} else {
@@ -181,16 +181,7 @@ func (e *Engine) takeTogether(ctx context.Context, t *together) (Decision, error
 	if len(t.v.demands) == 0 {
 		return t.parts[0].decision, nil
 	}
-	return e.take(ctx, t.v, t.plan(), all)
-}
-
-func (t *together) plan() plan {
-	for i := range t.parts {
-		if t.parts[i].plan != nil {
-			return t.parts[i].plan
-		}
-	}
-	return nil // all rules have their own
+	return e.take(ctx, t.v, all)
 }
 
 // takeDebits debits what has been used by requests that are refused without the store, and
@@ -212,7 +203,7 @@ func (e *Engine) takeDebits(ctx context.Context, t *together) error {
 	}
 	used.rules = append(used.rules, neverFits)
 	used.demands = append(used.demands, Demand{Key: Key{RuleSet: v.demands[0].Key.RuleSet}, Bands: neverFits.bands, Cost: 2})
-	if _, err := e.take(ctx, used, t.plan(), applyResult{enforced: true}); err != nil {
+	if _, err := e.take(ctx, used, applyResult{enforced: true}); err != nil {
 		return err
 	}
 	for k, i := range places {
@@ -223,10 +214,10 @@ func (e *Engine) takeDebits(ctx context.Context, t *together) error {
 
 // neverFits is a rule that rejects, so that the store takes only what refused requests are
 // debited.
-var neverFits = &compiledRule{
+var neverFits = &keyedRule{compiledRule: &compiledRule{
 	Rule:  &Rule{Bands: []Band{PerSecond(1)}},
-	bands: []ExactBand{Must(PerSecond(1).Exact(0))}, names: []string{"never"}, own: new(plannedRule),
-}
+	bands: []ExactBand{Must(PerSecond(1).Exact(0))}, names: []string{"never"},
+}}
 
 // decisionOf is the decision for one part by its own rules. all is the decision for all
 // parts.

@@ -321,7 +321,9 @@ type replacing struct {
 	rules []fluxgate.Rule
 }
 
-func (r replacing) RuleSet(context.Context, string) *fluxgate.RuleSet { return ruleSet(r, r.rules...) }
+func (r replacing) RuleSet(context.Context, string) *fluxgate.Compiled {
+	return compile(ruleSet(r, r.rules...))
+}
 
 // Requests that are decided together are decided by one version of the rules, while these
 // are replaced.

@@ -4,7 +4,7 @@ import "cmp"
 
 // compilePrices sets how the active rules count, by model. Rules of a measure share
 // the table.
-func (s *RuleSet) compilePrices() {
+func (s *Compiled) compilePrices() {
 	byMeasure := map[string]map[string]*Price{}
 	for i := range s.active {
 		r := &s.active[i]
@@ -18,7 +18,7 @@ func (s *RuleSet) compilePrices() {
 	}
 }
 
-func (s *RuleSet) pricesOf(measure string) map[string]*Price {
+func (s *Compiled) pricesOf(measure string) map[string]*Price {
 	prices := map[string]*Price{anyModel: {Measure: measure}}
 	table := s.costTables[measure]
 	if table == nil && measure == MeasureTokens {

@@ -40,7 +40,7 @@ func (e *Engine) Effective(ctx context.Context, req *Request) (*RuleSet, []Verdi
 	if err != nil {
 		return nil, nil, err
 	}
-	return set, e.verdicts(set, asked), nil
+	return set.RuleSet, e.verdicts(set, asked), nil
 }
 
 // Explain returns the verdicts of [Engine.Effective], and what [Engine.Check]
@@ -59,7 +59,7 @@ func (e *Engine) Explain(ctx context.Context, req *Request) (Explanation, error)
 	if err != nil {
 		return Explanation{}, err
 	}
-	x := Explanation{RuleSet: set, Readings: match.Readings(asked.Path), Rules: e.verdicts(set, asked)}
+	x := Explanation{RuleSet: set.RuleSet, Readings: match.Readings(asked.Path), Rules: e.verdicts(set, asked)}
 	asked.Cost, asked.Peek = asked.cost(), true // in this order: a peek costs nothing unless it says so
 	x.Decision, err = e.decide(ctx, asked, set)
 	return x, err
@@ -67,7 +67,7 @@ func (e *Engine) Explain(ctx context.Context, req *Request) (Explanation, error)
 
 // amendedCopy returns an amended copy of the request, also with ErrNoRuleSet, and its rule
 // set.
-func (e *Engine) amendedCopy(ctx context.Context, req *Request) (*Request, *RuleSet, error) {
+func (e *Engine) amendedCopy(ctx context.Context, req *Request) (*Request, *Compiled, error) {
 	asked := *req
 	asked.Headers, asked.Attributes, asked.Costs = cloneValues(req.Headers), maps.Clone(req.Attributes), maps.Clone(req.Costs)
 	asked.Descriptor = slices.Clone(req.Descriptor)

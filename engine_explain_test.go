@@ -99,9 +99,9 @@ type alternating struct {
 	asked    int
 }
 
-func (a *alternating) RuleSet(context.Context, string) *fluxgate.RuleSet {
+func (a *alternating) RuleSet(context.Context, string) *fluxgate.Compiled {
 	a.asked++
-	return a.versions[(a.asked-1)%len(a.versions)]
+	return compile(a.versions[(a.asked-1)%len(a.versions)])
 }
 
 // The function of WithAmend changes a copy of the explained request.

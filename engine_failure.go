@@ -63,7 +63,7 @@ func (e *Engine) FallbackStats() FallbackStats {
 // applyFailureModes decides the demands that the store could not, by the
 // failure modes of their rules. It returns the rule that fails closed, if one
 // does, and whether any demand was undecided. Those in held stayed in the fallback.
-func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, plan plan, held uint64) (failed *compiledRule, degraded bool) {
+func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, held uint64) (failed *keyedRule, degraded bool) {
 	var local []int
 	for i := range v.demands {
 		if v.outcome.Results[i].Status != Unavailable {
@@ -84,7 +84,7 @@ func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, plan plan
 	}
 	rejected := false
 	if failed == nil && len(local) > 0 {
-		failed, rejected = e.takeFromFallback(ctx, v, plan, local, held)
+		failed, rejected = e.takeFromFallback(ctx, v, local, held)
 	}
 	if failed != nil || rejected {
 		e.withdraw(ctx, v)
@@ -96,7 +96,7 @@ func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, plan plan
 // takeFromFallback decides the demands at these indices in the fallback,
 // replaces their results, and reports whether it rejects the request. If it
 // fails, failed is a rule that it could not decide.
-func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan plan, indices []int, held uint64) (failed *compiledRule, rejected bool) {
+func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, indices []int, held uint64) (failed *keyedRule, rejected bool) {
 	demands := make([]Demand, len(indices))
 	share := e.fallbackShare()
 	fits := false // an alternative, in the store: the others cannot reject any more
@@ -104,7 +104,7 @@ func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, plan plan,
 		fits = fits || v.demands[i].Alternative && v.outcome.Results[i].Status == OK
 	}
 	for k, i := range indices {
-		v.demands[i].Bands = plan.of(v.rules[i]).localBands(v.rules[i], share)
+		v.demands[i].Bands = v.rules[i].localBands(share)
 		if v.rules[i].prices != nil && v.demands[i].Cost > 0 && !v.rules[i].CountRefused {
 			v.demands[i].Cost = clampCost(v.demands[i].Cost, v.demands[i].Bands)
 		}
@@ -146,7 +146,7 @@ func (e *Engine) withdraw(ctx context.Context, v *evaluation) {
 	}
 }
 
-func (e *Engine) onFailureOf(r *compiledRule) OnFailure {
+func (e *Engine) onFailureOf(r *keyedRule) OnFailure {
 	if r.OnFailure == "" || r.OnFailure == FailLocal && e.fallback == nil {
 		return e.onFailure
 	}

@@ -21,7 +21,7 @@ func compiled(t testing.TB, r Rule) *compiledRule {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &set.active[0]
+	return &Must(Compile(set)).active[0]
 }
 
 func keyOf(t testing.TB, r *compiledRule, req *Request) KeyID {
@@ -114,6 +114,40 @@ func TestKey_RuleRuleSetAndSalt(t *testing.T) {
 			t.Errorf("%s and %s share buckets", name, other)
 		}
 		seen[p] = name
+	}
+}
+
+// Keys never change: what callers have used would be forgotten.
+func TestKey_Golden(t *testing.T) {
+	full := Request{
+		IP: netip.MustParseAddr("2001:db8:1:2:3::4"), UserID: "alice", APIKey: "key", Method: "head", Path: "/a/./b",
+		Headers: map[string][]string{"x-plan": {"gold"}}, Attributes: map[string]string{"tenant": "acme"},
+		Descriptor: []DescriptorEntry{{Key: "a", Value: "1"}, {Key: "b", Value: "2"}},
+	}
+	all := []string{"ip", "userId", "apiKey", "method", "path", "header:x-plan", "attr:tenant", "descriptor", "descriptor:b"}
+	for name, c := range map[string]struct {
+		rule Rule
+		req  Request
+		want string
+	}{
+		"global":        {Rule{}, full, "884e327897c076f4605a8dc5e50d2d18"},
+		"ip":            {Rule{Scope: ScopeIP}, full, "bf4c5afd282ae7b760087015a1c70524"},
+		"ipv4":          {Rule{Scope: ScopeIP}, Request{IP: netip.MustParseAddr("192.0.2.1")}, "c0a36adf7688088e4b3efa531c3b1308"},
+		"user":          {Rule{Scope: ScopeUser}, full, "30eacf281ac8ef3ff73957f4874c04ed"},
+		"api key":       {Rule{Scope: ScopeAPIKey}, full, "3a8b9145da7fffb9161318f39f38608f"},
+		"composite":     {Rule{Scope: ScopeComposite, KeyFields: all}, full, "787463698275c225699e4496bbca295c"},
+		"ignore case":   {Rule{Scope: ScopeComposite, KeyFields: []string{"path"}, IgnoreCase: true}, Request{Path: "/A"}, "47335ef28baa69efa302932c69439db3"},
+		"missing":       {Rule{Scope: ScopeComposite, KeyFields: all}, Request{}, "e8d5249705b8332c9160001d8a0c5a86"},
+		"by address":    {Rule{Scope: ScopeUser}, Request{IP: full.IP}, "5ca6d4f9c2a2174012468c4099d9365c"},
+		"anonymous":     {Rule{Scope: ScopeUser, OnMissingIdentity: MissingAnonymous}, Request{IP: full.IP}, "fbced1b2bdfb756320b04be305a6b70f"},
+		"other methods": {Rule{Scope: ScopeComposite, KeyFields: []string{"method"}}, Request{Method: "PROPFIND"}, "a8ee6d3708401dca765712621e70d3ed"},
+	} {
+		if got := keyOf(t, compiled(t, c.rule), &c.req).String(); got != c.want {
+			t.Errorf("%s: the key is %s, want %s", name, got, c.want)
+		}
+	}
+	if e := (&Engine{salt: []byte("salt")}); e.ShowKey(Key{RuleSet: "s", Rule: "r", ID: KeyID{1}}) != "01000000000000000000000000000000e540ee9b715fbf28" {
+		t.Errorf("shown as %s", e.ShowKey(Key{RuleSet: "s", Rule: "r", ID: KeyID{1}}))
 	}
 }
 

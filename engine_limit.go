@@ -14,7 +14,7 @@ const RequestLimit = "(request)"
 // descriptor and the unit of the limit: limits a second and a day are different ones, while
 // another number for the same unit is a change of the limit. Quotas count refused hits, as
 // envoyproxy/ratelimit does.
-func (e *Engine) demandLimit(ctx context.Context, req *Request, set *RuleSet, v *evaluation, p *part) error {
+func (e *Engine) demandLimit(ctx context.Context, req *Request, set *Compiled, v *evaluation, p *part) error {
 	if req.Limit.Capacity < 1 {
 		p.decide(Decision{Reason: ReasonLimited, RuleID: RequestLimit})
 		return nil
@@ -24,7 +24,7 @@ func (e *Engine) demandLimit(ctx context.Context, req *Request, set *RuleSet, v 
 		return fmt.Errorf("%w: the limit of the request: %w", ErrDemand, err)
 	}
 	p.from = len(v.demands)
-	if err := e.demandOf(ctx, r, r.own, req, v, p); err != nil {
+	if err := e.demandOf(ctx, r, req, v, p); err != nil {
 		return err
 	}
 	p.to = len(v.demands)
@@ -33,21 +33,15 @@ func (e *Engine) demandLimit(ctx context.Context, req *Request, set *RuleSet, v 
 
 // ownRule is a rule of one band that is in no rule set. Its buckets are those of the rule
 // set.
-func (e *Engine) ownRule(set *RuleSet, band Band) (*compiledRule, error) {
+func (e *Engine) ownRule(set *Compiled, band Band) (*keyedRule, error) {
 	rule := &Rule{
 		ID: RequestLimit, RuleSetID: set.id, Scope: ScopeComposite, KeyFields: []string{"descriptor"},
 		Bands: []Band{band}, CountRefused: band.Kind == Quota,
 	}
-	exact, err := rule.exact(band, 0)
+	compiled, err := compileRule(rule)
 	if err != nil {
 		return nil, err
 	}
-	r := &compiledRule{Rule: rule, bands: []ExactBand{exact}, names: []string{band.Name()}, fields: compileFields(rule)}
-	r.slots = isConcurrency(exact)
-	if r.quotas, err = newQuotas(rule); err != nil {
-		return nil, err
-	}
 	unit := fmt.Sprintf("%s %s %s %d", RequestLimit, cmp.Or(band.Kind, TokenBucket), band.Period, band.Refill)
-	r.own = &plannedRule{prefix: newKeyPrefix(e.store.Salt(), set.id, unit)}
-	return r, nil
+	return &keyedRule{compiledRule: &compiled, prefix: newKeyPrefix(e.salt, set.id, unit)}, nil
 }

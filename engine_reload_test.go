@@ -1,7 +1,6 @@
 package fluxgate_test
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -11,13 +10,6 @@ import (
 	"github.com/fluxgate/fluxgate/store/storetest"
 )
 
-// reloaded is one rule set that is replaced while requests are decided.
-type reloaded struct {
-	set atomic.Pointer[fluxgate.RuleSet]
-}
-
-func (r *reloaded) RuleSet(context.Context, string) *fluxgate.RuleSet { return r.set.Load() }
-
 // Two versions of a rule are swapped while callers empty its bucket. A token is
 // 1/1,000 of the bucket in one version and 1/400 in the other, and together no
 // more than one bucket is handed out.
@@ -26,8 +18,8 @@ func TestReload_RuleChangeIsNotARefill(t *testing.T) {
 	versions := []*fluxgate.RuleSet{
 		ruleSet(t, rule("r", 0, large), rule("other", 1, 1_000_000)), ruleSet(t, rule("r", 0, small)),
 	}
-	var rules reloaded
-	rules.set.Store(versions[0])
+	var rules replaceable
+	rules.use(versions[0])
 	engine, err := fluxgate.New(newStore(t, storetest.NewClock().Now), &rules)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +30,7 @@ func TestReload_RuleChangeIsNotARefill(t *testing.T) {
 		callers.Go(func() {
 			for i := range 1_000 {
 				if i%5 == caller {
-					rules.set.Store(versions[i/5%2])
+					rules.use(versions[i/5%2])
 				}
 				d, err := engine.Check(t.Context(), &fluxgate.Request{})
 				switch {
@@ -66,7 +58,7 @@ func TestReload_RuleChangeIsNotARefill(t *testing.T) {
 
 // The next request after a reload uses the new rule set.
 func TestReload_Immediate(t *testing.T) {
-	var rules reloaded
+	var rules replaceable
 	engine, err := fluxgate.New(newStore(t, nil), &rules)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +66,7 @@ func TestReload_Immediate(t *testing.T) {
 	for i, set := range []*fluxgate.RuleSet{
 		nil, ruleSet(t, rule("first", 0, 5)), ruleSet(t, rule("second", 0, 5)), ruleSet(t), nil,
 	} {
-		rules.set.Store(set)
+		rules.use(set)
 		d := check(t, engine, fluxgate.Request{})
 		if want := []string{"", "first", "second", "", ""}[i]; d.RuleID != want {
 			t.Errorf("version %d: rule %q binds, want %q", i, d.RuleID, want)

@@ -44,7 +44,7 @@ func (e *Engine) ParseKey(ruleSet, rule, shown string) (Key, error) {
 
 // seal binds the id of a bucket to its rule.
 func (e *Engine) seal(k Key) []byte {
-	prefix := newKeyPrefix(e.store.Salt(), k.RuleSet, k.Rule)
+	prefix := newKeyPrefix(e.salt, k.RuleSet, k.Rule)
 	b := append([]byte("fluxgate shown key 1"), prefix[:]...)
 	sum := sha256.Sum256(append(b, k.ID[:]...))
 	return sum[:sealLength]

@@ -394,7 +394,7 @@ func TestNew_MissingRuleSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fluxgate.New(new(faulty), fluxgate.Static(set), fluxgate.WithRuleSet("apj")); err == nil || !strings.Contains(err.Error(), "apj") {
+	if _, err := fluxgate.New(newStore(t, nil), fluxgate.Static(set), fluxgate.WithRuleSet("apj")); err == nil || !strings.Contains(err.Error(), "apj") {
 		t.Errorf("error %v for a rule set that is not there", err)
 	}
 }

@@ -76,9 +76,9 @@ const (
 
 // verdicts are the verdicts on all rules of a set, in the order they are
 // evaluated.
-func (e *Engine) verdicts(set *RuleSet, req *Request) []Verdict {
+func (e *Engine) verdicts(set *Compiled, req *Request) []Verdict {
 	asked := req.matching()
-	found := set.matcher.Explain(&asked)
+	found, rules := set.matcher.Explain(&asked), set.keyedBy(e.salt)
 	verdicts := make([]Verdict, len(set.rules))
 	next := 0 // index of the next enabled rule
 	for i := range set.rules {
@@ -88,7 +88,7 @@ func (e *Engine) verdicts(set *RuleSet, req *Request) []Verdict {
 			v.Why = WhyDisabled
 			continue
 		}
-		r, f := &set.active[next], &found.Rules[next]
+		r, f := &rules[next], &found.Rules[next]
 		next++
 		v.Applies, v.Why, v.Detail = f.Applies(), Why(f.Obstacle), f.Name
 		if f.By >= 0 {
@@ -98,8 +98,8 @@ func (e *Engine) verdicts(set *RuleSet, req *Request) []Verdict {
 			v.Applies, v.Why = false, WhyReading
 		}
 		if r.limits() {
-			v.Identity, v.Missing = e.keyer.identify(r, req)
-			v.Key, _ = e.keyOf(set, r, req)
+			v.Identity, v.Missing = e.keyer.identify(r.compiledRule, req)
+			v.Key, _ = e.keyOf(r, req)
 			if v.Key == (Key{}) {
 				v.Identity = nil
 			} else {
@@ -112,7 +112,7 @@ func (e *Engine) verdicts(set *RuleSet, req *Request) []Verdict {
 }
 
 // fromMemory says which answers of a rule may come from memory.
-func (e *Engine) fromMemory(r *compiledRule) string {
+func (e *Engine) fromMemory(r *keyedRule) string {
 	store, ok := e.store.(MemoryReporter)
 	if !ok {
 		return ""
@@ -126,12 +126,12 @@ func (e *Engine) fromMemory(r *compiledRule) string {
 
 // keyOf returns the key of a request under a limiting rule. It is zero if the
 // identity is missing and the rule refuses that.
-func (e *Engine) keyOf(set *RuleSet, r *compiledRule, req *Request) (Key, error) {
-	id, ok, err := e.planOf(set)[r.index].key(&e.keyer, r, req)
+func (e *Engine) keyOf(r *keyedRule, req *Request) (Key, error) {
+	id, ok, err := r.key(&e.keyer, req)
 	if err != nil || !ok {
 		return Key{}, err
 	}
-	return Key{RuleSet: set.id, Rule: r.ID, ID: id}, nil
+	return Key{RuleSet: r.RuleSetID, Rule: r.ID, ID: id}, nil
 }
 
 // identify names the parts of a request's key under a rule, as [keyer.key]

@@ -27,10 +27,10 @@ type waitSlots struct {
 // enter takes a slot for a request that may be held, and reports whether it
 // did: the request then calls leave. If there is none, no rule may hold the
 // request. A peek takes no slot.
-func (w *waitSlots) enter(v *evaluation, plan plan) (entered bool) {
+func (w *waitSlots) enter(v *evaluation) (entered bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.free(v, plan) {
+	if !w.free(v) {
 		for i := range v.demands {
 			v.demands[i].MaxWait = 0
 		}
@@ -39,34 +39,34 @@ func (w *waitSlots) enter(v *evaluation, plan plan) (entered bool) {
 	if v.peek {
 		return false
 	}
-	w.count(v, plan, +1)
+	w.count(v, +1)
 	return true
 }
 
-func (w *waitSlots) leave(v *evaluation, plan plan) {
+func (w *waitSlots) leave(v *evaluation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.count(v, plan, -1)
+	w.count(v, -1)
 }
 
 // free reports whether there is a slot for a request.
-func (w *waitSlots) free(v *evaluation, plan plan) bool {
+func (w *waitSlots) free(v *evaluation) bool {
 	share := (w.most + WaitShare - 1) / WaitShare
 	for i := range v.demands {
-		if v.hasWaitShare(i, plan) && w.buckets[v.demands[i].Key.ID] >= share {
+		if v.hasWaitShare(i) && w.buckets[v.demands[i].Key.ID] >= share {
 			return false
 		}
 	}
 	return w.taken < w.most
 }
 
-func (w *waitSlots) count(v *evaluation, plan plan, change int) {
+func (w *waitSlots) count(v *evaluation, change int) {
 	if w.buckets == nil {
 		w.buckets = make(map[KeyID]int)
 	}
 	w.taken += change
 	for i := range v.demands {
-		if !v.hasWaitShare(i, plan) {
+		if !v.hasWaitShare(i) {
 			continue
 		}
 		id := v.demands[i].Key.ID
@@ -78,8 +78,8 @@ func (w *waitSlots) count(v *evaluation, plan plan, change int) {
 
 // hasWaitShare reports whether the demand at i may hold its request and its
 // bucket is not one that all callers share.
-func (v *evaluation) hasWaitShare(i int, plan plan) bool {
+func (v *evaluation) hasWaitShare(i int) bool {
 	d := &v.demands[i]
-	everyone := plan.of(v.rules[i]).everyone
+	everyone := v.rules[i].everyone
 	return d.MaxWait > 0 && !d.Shadow && (everyone == nil || d.Key.ID != *everyone)
 }

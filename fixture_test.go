@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +48,23 @@ func ruleSet(t testing.TB, rules ...fluxgate.Rule) *fluxgate.RuleSet {
 		t.Fatal(err)
 	}
 	return set
+}
+
+// replaceable is one rule set that is replaced while requests are decided.
+type replaceable struct {
+	set atomic.Pointer[fluxgate.Compiled]
+}
+
+func (r *replaceable) RuleSet(context.Context, string) *fluxgate.Compiled { return r.set.Load() }
+
+func (r *replaceable) use(set *fluxgate.RuleSet) { r.set.Store(compile(set)) }
+
+// compile is nil without a rule set.
+func compile(set *fluxgate.RuleSet) *fluxgate.Compiled {
+	if set == nil {
+		return nil
+	}
+	return fluxgate.Must(fluxgate.Compile(set))
 }
 
 func newEngine(t testing.TB, store fluxgate.Store, set *fluxgate.RuleSet, options ...fluxgate.Option) *fluxgate.Engine {

@@ -25,9 +25,8 @@ const keyLimiterSet = "key limiter"
 // a user. It is for programs that have a key and a limit and no rules: its
 // buckets are as exact, and with Redis as shared, as those of an [Engine].
 type KeyLimiter struct {
-	store  Store
-	rule   *compiledRule
-	prefix keyPrefix
+	store Store
+	rule  *keyedRule
 }
 
 // NewKeyLimiter returns a limiter with one or more bands, which all must admit.
@@ -36,8 +35,9 @@ type KeyLimiter struct {
 // names never do. It panics if the name or the bands are not valid: they are
 // constants of the program.
 func NewKeyLimiter(store Store, name string, bands ...Band) *KeyLimiter {
-	set := Must(NewRuleSet(name, Rule{ID: name, Bands: bands}))
-	return &KeyLimiter{store: store, rule: &set.active[0], prefix: newKeyPrefix(store.Salt(), keyLimiterSet, name)}
+	set := Must(Compile(Must(NewRuleSet(name, Rule{ID: name, Bands: bands}))))
+	rule := keyedRule{compiledRule: &set.active[0], prefix: newKeyPrefix(store.Salt(), keyLimiterSet, name)}
+	return &KeyLimiter{store, &rule}
 }
 
 // Allow takes one token for a key if one is available. An error means that
@@ -108,7 +108,7 @@ func (l *KeyLimiter) Settle(ctx context.Context, receipt *Receipt, actual int64)
 // decide fills in the key and the bands of the demand.
 func (l *KeyLimiter) decide(ctx context.Context, key string, d Demand, peek bool) (Decision, error) {
 	var space [256]byte
-	identity, ok := appendIdentity(append(space[:0], l.prefix[:]...), fieldResolved, key)
+	identity, ok := appendIdentity(append(space[:0], l.rule.prefix[:]...), fieldResolved, key)
 	if !ok {
 		return Decision{}, fmt.Errorf("limiter %s: %w: the key is empty", l.rule.ID, ErrDemand)
 	}

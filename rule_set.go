@@ -2,12 +2,8 @@ package fluxgate
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"iter"
 	"slices"
-
-	"github.com/fluxgate/fluxgate/internal/match"
 )
 
 const (
@@ -17,41 +13,15 @@ const (
 	MaxMatches = 64
 )
 
-// RuleSet is an id and its rules, checked as a whole and compiled. It never
-// changes; a new version replaces it.
+// RuleSet is an id and its rules, checked as a whole. It never changes; a new
+// version replaces it. [Compile] makes of it what an engine evaluates.
 type RuleSet struct {
-	id     string
-	rules  []Rule         // in the order they are evaluated
-	active []compiledRule // the enabled ones, in the same order
-	byID   map[string]int // the index of each in active
-	// costTables are those of the document; active rules have what they need.
+	id         string
+	rules      []Rule // in the order they are evaluated
 	costTables CostTables
-	replaces   bool // a rule has Replaces
-	matcher    *match.Matcher
-	token      *token // identifies the rule set without keeping it in memory
 }
 
-// token identifies a rule set by its address. It is not empty, because pointers
-// to zero-size values may be equal.
-type token struct{ _ byte }
-
-// compiledRule is a rule as the engine evaluates it.
-type compiledRule struct {
-	*Rule
-	index  int // in the rule set's active rules
-	bands  []ExactBand
-	quotas *quotas           // nil without
-	prices map[string]*Price // by model; nil for a rule that counts requests
-	slots  bool              // a band limits how many requests there are at the same time
-	names  []string          // of the bands
-	fields []keyField
-	shadow bool
-	// own is the plan of a rule that is in no rule set: see [Request.Limit].
-	own *plannedRule
-}
-
-// NewRuleSet checks the rules and compiles them. If anything is wrong with
-// any of them the error is a [*ValidationError] that lists all of it.
+// NewRuleSet checks the rules. If anything is wrong with any of them the error is a [*ValidationError] that lists all of it.
 func NewRuleSet(id string, rules ...Rule) (*RuleSet, error) {
 	return newRuleSet(id, rules, nil, &problems{})
 }
@@ -68,7 +38,7 @@ func (s *RuleSet) WithCostTables(tables CostTables) (*RuleSet, error) {
 
 // newRuleSet adds to the problems that were found while the rules were read.
 func newRuleSet(id string, rules []Rule, tables CostTables, found *problems) (*RuleSet, error) {
-	set := &RuleSet{id: id, token: new(token), rules: make([]Rule, len(rules)), costTables: tables.clone()}
+	set := &RuleSet{id: id, rules: make([]Rule, len(rules)), costTables: tables.clone()}
 	for i, r := range rules {
 		set.rules[i] = r.clone()
 		if r.RuleSetID == "" {
@@ -84,45 +54,7 @@ func newRuleSet(id string, rules []Rule, tables CostTables, found *problems) (*R
 	slices.SortFunc(set.rules, func(a, b Rule) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.ID, b.ID))
 	})
-	if err := set.compile(); err != nil {
-		// Validation accepts only what compiles; if it ever does not, an error
-		// is better than half a rule set.
-		return nil, &ValidationError{RuleSetID: id, Problems: []Problem{{Code: CodeInvalidValue, Message: err.Error()}}}
-	}
 	return set, nil
-}
-
-func (s *RuleSet) compile() error {
-	patterns := make([]match.Rule, 0, len(s.rules))
-	s.byID = make(map[string]int, len(s.rules))
-	for i := range s.rules {
-		r := &s.rules[i]
-		if r.Disabled {
-			continue
-		}
-		c := compiledRule{Rule: r, index: len(s.active), shadow: r.Mode == ModeShadow, fields: compileFields(r)}
-		for position, b := range r.Bands {
-			exact, err := r.exact(b, position)
-			if err != nil {
-				return err
-			}
-			c.bands = append(c.bands, exact)
-			c.slots = c.slots || isConcurrency(exact)
-			c.names = append(c.names, b.Name())
-		}
-		var err error
-		if c.quotas, err = newQuotas(r); err != nil {
-			return err
-		}
-		s.byID[r.ID] = c.index
-		s.replaces = s.replaces || len(r.Replaces) > 0
-		s.active = append(s.active, c)
-		patterns = append(patterns, r.matching())
-	}
-	s.compilePrices()
-	var err error
-	s.matcher, err = match.Compile(patterns)
-	return err
 }
 
 // exact converts a band of the rule, or a share of it, at its position.
@@ -163,43 +95,4 @@ func (s *RuleSet) Rules() iter.Seq[Rule] {
 			}
 		}
 	}
-}
-
-// RuleSets finds rule sets for the engine. It is called on every request and
-// answers from memory, except for the first request for a rule set: that may
-// take a while, and ends with ctx. It returns nil for an unknown id. To change
-// rules while requests run, return another RuleSet: an atomic pointer is
-// enough, and consumption carries over. Package rules/reload does all of this.
-//
-// If it has a method Require(id string) error, [New] calls it with the id of
-// [WithRuleSet] and fails with its error.
-type RuleSets interface {
-	RuleSet(ctx context.Context, id string) *RuleSet
-}
-
-// Static are rule sets that never change.
-func Static(sets ...*RuleSet) RuleSets {
-	byID := make(staticRuleSets, len(sets))
-	for _, s := range sets {
-		byID[s.id] = s
-	}
-	return byID
-}
-
-type staticRuleSets map[string]*RuleSet
-
-func (m staticRuleSets) RuleSet(_ context.Context, id string) *RuleSet { return m[id] }
-
-// Missing is for [WithKnownRuleSets].
-func (m staticRuleSets) Missing(id string) bool { return m[id] == nil }
-
-// Loading reports that no rule set is being loaded.
-func (staticRuleSets) Loading(string) bool { return false }
-
-// Require is for [Engine.Require].
-func (m staticRuleSets) Require(id string) error {
-	if m.Missing(id) {
-		return fmt.Errorf("%w: %s", ErrNoRuleSet, quote(id))
-	}
-	return nil
 }

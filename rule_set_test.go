@@ -228,6 +228,9 @@ func FuzzParseRuleSet(f *testing.F) {
 		if err != nil {
 			return
 		}
+		if _, err := fluxgate.Compile(set); err != nil {
+			t.Fatalf("accepted what does not compile: %v", err)
+		}
 		// An accepted rule set is the same after it was written and read.
 		written, err := json.Marshal(set)
 		if err != nil {

@@ -13,9 +13,9 @@ import (
 // changing is one rule set that changes.
 type changing struct{ now *fluxgate.RuleSet }
 
-func (c *changing) RuleSet(_ context.Context, id string) *fluxgate.RuleSet {
+func (c *changing) RuleSet(_ context.Context, id string) *fluxgate.Compiled {
 	if c.now.ID() == id {
-		return c.now
+		return compile(c.now)
 	}
 	return nil
 }

@@ -28,12 +28,12 @@ type gateway struct {
 	draining    atomic.Bool   // takes no more requests
 	requests    sync.WaitGroup
 	stalled     atomic.Int64 // until then
-	rules       []*fluxgate.RuleSet
+	rules       []*fluxgate.Compiled
 	version     atomic.Int64
 }
 
 // start starts a gateway. Its rules are those of a version.
-func (w *world) start(number, incarnation, version int, rules []*fluxgate.RuleSet, faults []interval) *gateway {
+func (w *world) start(number, incarnation, version int, rules []*fluxgate.Compiled, faults []interval) *gateway {
 	g := &gateway{
 		Gateway: w.history.Gateways[number], world: w, number: number, incarnation: incarnation, started: w.now(),
 		died: make(chan struct{}), rules: rules,
@@ -59,7 +59,7 @@ func (w *world) start(number, incarnation, version int, rules []*fluxgate.RuleSe
 }
 
 // RuleSet implements [fluxgate.RuleSets].
-func (g *gateway) RuleSet(ctx context.Context, _ string) *fluxgate.RuleSet {
+func (g *gateway) RuleSet(ctx context.Context, _ string) *fluxgate.Compiled {
 	if c := checkOf(ctx); c != nil && !c.decided {
 		c.version = int(g.version.Load())
 	}

@@ -56,7 +56,7 @@ func newWorld(h *History) *world {
 // fleet is the gateways of a world, driven by the operations of its history.
 type fleet struct {
 	*world
-	rules   []*fluxgate.RuleSet
+	rules   []*fluxgate.Compiled
 	version atomic.Int64
 
 	gateways []atomic.Pointer[gateway] // by number, nil for those that do not run
@@ -72,7 +72,7 @@ func run(w *world) {
 	w.store = w.open()
 	f := &fleet{world: w, gateways: make([]atomic.Pointer[gateway], len(h.Gateways)), idle: make(chan func())}
 	for _, rules := range h.Versions {
-		f.rules = append(f.rules, fluxgate.Must(fluxgate.NewRuleSet(RuleSetID, rules...)))
+		f.rules = append(f.rules, fluxgate.Must(fluxgate.Compile(fluxgate.Must(fluxgate.NewRuleSet(RuleSetID, rules...)))))
 	}
 	f.nameBuckets()
 	for i := range h.Gateways {
@@ -111,7 +111,7 @@ func (f *fleet) nameBuckets() {
 		for _, r := range f.history.Versions[i] {
 			ids = append(ids, r.ID)
 		}
-		engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set)))
+		engine := fluxgate.Must(fluxgate.New(store, fluxgate.Static(set.RuleSet)))
 		for caller := range callers {
 			req := requestOf(caller)
 			for _, b := range fluxgate.Must(engine.Buckets(context.Background(), &req, ids...)) {

@@ -159,7 +159,7 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 		return
 	}
 	r.counts.add(&r.counts.Loads)
-	version, err := r.read(ctx, s.id)
+	version, set, err := r.read(ctx, s.id)
 	if errors.Is(err, rules.ErrNotFound) && s.sought != head.Revision {
 		s.sought = head.Revision
 		r.hint(s.id) // it was just deleted
@@ -169,7 +169,7 @@ func (r *Reloader) load(ctx context.Context, s *ruleSet, head rules.Head) {
 		r.failed(ctx, s, err, head.Revision)
 		return
 	}
-	s.install(version.RuleSet, version.Revision, FromSource)
+	s.install(set, version.Revision, FromSource)
 	r.confirm(s)
 	r.logLoaded(version, had || s.pinned)
 	r.loaded(version.RuleSet)
@@ -212,15 +212,20 @@ func (r *Reloader) logLoaded(v *rules.Version, always bool) {
 	r.config.Logger.Info("loaded a rule set", args...)
 }
 
-func (r *Reloader) read(ctx context.Context, id string) (version *rules.Version, err error) {
+// read reads a version and compiles it.
+func (r *Reloader) read(ctx context.Context, id string) (version *rules.Version, set *fluxgate.Compiled, err error) {
 	err = r.call(ctx, func(ctx context.Context) (err error) {
 		version, err = r.source.Load(ctx, id)
 		return err
 	})
 	if err == nil && (version == nil || version.RuleSet == nil || version.RuleSet.ID() != id) {
-		return nil, fmt.Errorf("the source did not return rule set %q", id)
+		return nil, nil, fmt.Errorf("the source did not return rule set %q", id)
 	}
-	return version, err
+	if err != nil {
+		return nil, nil, err
+	}
+	set, err = fluxgate.Compile(version.RuleSet)
+	return version, set, err
 }
 
 // failed records why a rule set could not be loaded, with a revision if only that
@@ -266,13 +271,17 @@ func (r *Reloader) log(s *ruleSet, level slog.Level, message string, args ...any
 // fromCopy installs the last good copy, if there is one.
 func (r *Reloader) fromCopy(s *ruleSet) bool {
 	version, err := r.copies.load(s.id)
+	var set *fluxgate.Compiled
+	if err == nil && version != nil {
+		set, err = fluxgate.Compile(version.RuleSet)
+	}
 	if err != nil {
 		r.config.Logger.Warn("cannot use the copy of a rule set", "ruleSet", s.id, "error", err)
 	}
-	if version == nil {
+	if set == nil {
 		return false
 	}
-	s.install(version.RuleSet, version.Revision, FromCopy)
+	s.install(set, version.Revision, FromCopy)
 	r.loaded(version.RuleSet)
 	return true
 }

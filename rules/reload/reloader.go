@@ -180,7 +180,7 @@ func (r *Reloader) Close() error {
 
 // RuleSet implements [fluxgate.RuleSets]. It reads memory; only the first request
 // of a rule set waits until it is loaded.
-func (r *Reloader) RuleSet(ctx context.Context, id string) *fluxgate.RuleSet {
+func (r *Reloader) RuleSet(ctx context.Context, id string) *fluxgate.Compiled {
 	s := r.begin(id)
 	if s == nil {
 		return nil

@@ -18,7 +18,7 @@ type ruleSet struct {
 	pinned bool // never dropped
 
 	// current is in effect. Nil means that there is no rule set.
-	current atomic.Pointer[fluxgate.RuleSet]
+	current atomic.Pointer[fluxgate.Compiled]
 	// first is closed when the first attempt to load has ended.
 	first chan struct{}
 	// used is the tick in which a request last used it.
@@ -98,7 +98,7 @@ func (s *ruleSet) setContentError(err error) (before error) {
 }
 
 // install puts a version in effect.
-func (s *ruleSet) install(set *fluxgate.RuleSet, revision int64, from Origin) {
+func (s *ruleSet) install(set *fluxgate.Compiled, revision int64, from Origin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status.Revision, s.status.Source, s.status.LoadedAt, s.status.Rules = revision, from, time.Now(), 0

@@ -1,0 +1,175 @@
+package fluxgate
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fluxgate/fluxgate/internal/match"
+)
+
+// Compiled is a rule set as engines evaluate it. Any number of engines can use it.
+type Compiled struct {
+	*RuleSet
+	active   []compiledRule // the enabled rules, in the order they are evaluated
+	byID     map[string]int // the index of each in active
+	replaces bool           // a rule has Replaces
+	matcher  *match.Matcher
+
+	mu sync.Mutex // of those who make an entry of keyed
+	// keyed are the active rules, with the salts of the stores that have used them.
+	keyed atomic.Pointer[keyedRules]
+}
+
+// compiledRule is a rule as the engine evaluates it.
+type compiledRule struct {
+	*Rule
+	bands  []ExactBand
+	quotas *quotas           // nil without
+	prices map[string]*Price // by model; nil for a rule that counts requests
+	slots  bool              // a band limits how many requests there are at the same time
+	names  []string          // of the bands
+	fields []keyField
+	shadow bool
+}
+
+// Compile makes of a rule set what engines evaluate. Every rule set that is valid compiles.
+func Compile(set *RuleSet) (*Compiled, error) {
+	c := &Compiled{RuleSet: set, byID: make(map[string]int, len(set.rules))}
+	patterns := make([]match.Rule, 0, len(set.rules))
+	for i := range set.rules {
+		rule := &set.rules[i]
+		if rule.Disabled {
+			continue
+		}
+		r, err := compileRule(rule)
+		if err != nil {
+			return nil, fmt.Errorf("compiling rule %s of rule set %s: %w", quote(rule.ID), quote(set.id), err)
+		}
+		c.byID[rule.ID] = len(c.active)
+		c.replaces = c.replaces || len(rule.Replaces) > 0
+		c.active = append(c.active, r)
+		patterns = append(patterns, rule.matching())
+	}
+	c.compilePrices()
+	var err error
+	if c.matcher, err = match.Compile(patterns); err != nil {
+		return nil, fmt.Errorf("compiling rule set %s: %w", quote(set.id), err)
+	}
+	return c, nil
+}
+
+// compileRule compiles a rule but for its prices.
+func compileRule(rule *Rule) (r compiledRule, err error) {
+	r = compiledRule{Rule: rule, shadow: rule.Mode == ModeShadow, fields: compileFields(rule)}
+	for position, b := range rule.Bands {
+		exact, err := rule.exact(b, position)
+		if err != nil {
+			return r, err
+		}
+		r.bands = append(r.bands, exact)
+		r.slots = r.slots || isConcurrency(exact)
+		r.names = append(r.names, b.Name())
+	}
+	r.quotas, err = newQuotas(rule)
+	return r, err
+}
+
+// keyedRules are the active rules for the stores with one salt.
+type keyedRules struct {
+	salt  []byte
+	rules []keyedRule
+	next  *keyedRules
+}
+
+// keyedRule is a rule with what depends on the salt of a store.
+type keyedRule struct {
+	*compiledRule
+	prefix keyPrefix
+	// everyone is the key of a GLOBAL rule for all callers that [WithIdentity]
+	// does not name, hashed once instead of on every request, and nil for other
+	// rules.
+	everyone *KeyID
+	// local are the bands in the fallback, made when they are first needed and
+	// when the share has changed.
+	local atomic.Pointer[localBands]
+}
+
+// keyedBy returns the active rules for stores with a salt. They are made at the first request,
+// however many need them at the same time: those of 10,000 rules take tens of milliseconds.
+func (c *Compiled) keyedBy(salt []byte) []keyedRule {
+	if known := c.keyed.Load().find(salt); known != nil {
+		return known.rules
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.keyed.Load().find(salt)
+	if known == nil {
+		known = &keyedRules{salt, make([]keyedRule, len(c.active)), c.keyed.Load()}
+		for i := range c.active {
+			known.rules[i].init(&c.active[i], newKeyPrefix(salt, c.id, c.active[i].ID))
+		}
+		c.keyed.Store(known)
+	}
+	return known.rules
+}
+
+func (k *keyedRules) find(salt []byte) *keyedRules {
+	for k != nil && !bytes.Equal(k.salt, salt) {
+		k = k.next
+	}
+	return k
+}
+
+func (r *keyedRule) init(rule *compiledRule, prefix keyPrefix) {
+	r.compiledRule, r.prefix = rule, prefix
+	if rule.Scope == ScopeGlobal {
+		// Such a key does not depend on the request.
+		id, _, _ := new(keyer).key(rule, &prefix, &Request{})
+		r.everyone = &id
+	}
+}
+
+// key returns the key of a request, as [keyer.key] does.
+func (r *keyedRule) key(k *keyer, req *Request) (id KeyID, ok bool, err error) {
+	if r.everyone != nil && k.identity == nil {
+		return *r.everyone, true, nil
+	}
+	return k.key(r.compiledRule, &r.prefix, req)
+}
+
+// localBands are the bands of a rule at a share.
+type localBands struct {
+	share float64
+	of    *ExactBand // the first band that they are a share of
+	bands []ExactBand
+}
+
+// localBands returns the bands of the rule at a share of its capacities and rates.
+func (r *keyedRule) localBands(share float64) []ExactBand {
+	known, now := r.local.Load(), r.bandsNow()
+	if known == nil || known.share != share || known.of != &now[0] {
+		known = &localBands{share, &now[0], r.bandsAt(now, share)}
+		r.local.Store(known)
+	}
+	return known.bands
+}
+
+func (r *compiledRule) bandsAt(now []ExactBand, share float64) []ExactBand {
+	bands := make([]ExactBand, len(now))
+	for position, b := range r.Bands {
+		part := shareOf(b, share)
+		exact, err := r.exact(part, position)
+		for err != nil && part.RefillTokens > 1 {
+			part.RefillTokens /= 2 // a slower rate that is exact
+			exact, err = r.exact(part, position)
+		}
+		if err != nil {
+			exact = now[position]
+		}
+		exact.Edges = now[position].Edges
+		bands[position] = exact
+	}
+	return bands
+}

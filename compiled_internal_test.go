@@ -1,0 +1,92 @@
+package fluxgate
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+// current is a rule set that can be replaced.
+type current struct{ set *Compiled }
+
+func (c *current) RuleSet(context.Context, string) *Compiled { return c.set }
+
+// isFreed reports whether a value is no longer in memory, which use has told freed of.
+func isFreed(use func(freed func())) bool {
+	done := make(chan struct{}, 1)
+	use(func() { done <- struct{}{} })
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		runtime.GC()
+		select {
+		case <-done:
+			return true
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return false
+}
+
+// A rule set that was replaced is freed while its engine is in use.
+func TestCompiled_FreedWhenReplaced(t *testing.T) {
+	compile := func() *Compiled {
+		return Must(Compile(Must(NewRuleSet("api", Rule{ID: "r", Bands: []Band{PerSecond(1)}}))))
+	}
+	sets := &current{compile()}
+	engine := Must(New(&waitSeen{seen: func() {}}, sets))
+	freed := isFreed(func(freed func()) {
+		runtime.AddCleanup(sets.set, func(int) { freed() }, 0)
+		for range 2 {
+			if d, err := engine.Check(t.Context(), &Request{}); err != nil || !d.Allowed {
+				t.Fatal(d.Reason, err)
+			}
+			sets.set = compile()
+		}
+	})
+	if !freed {
+		t.Error("a rule set that was replaced stays in memory")
+	}
+	runtime.KeepAlive(engine)
+}
+
+// An engine that is no longer used is freed while its rule sets are in use.
+func TestCompiled_EngineFreed(t *testing.T) {
+	sets := Static(Must(NewRuleSet("api", Rule{ID: "r", Bands: []Band{PerSecond(1)}})))
+	freed := isFreed(func(freed func()) {
+		engine := Must(New(&waitSeen{seen: func() {}}, sets))
+		if d, err := engine.Check(t.Context(), &Request{}); err != nil || !d.Allowed {
+			t.Fatal(d.Reason, err)
+		}
+		runtime.AddCleanup(engine, func(int) { freed() }, 0)
+	})
+	if !freed {
+		t.Error("an engine that decided once stays in memory for as long as its rule set")
+	}
+	runtime.KeepAlive(sets)
+}
+
+// Requests that arrive together after a change of the rules share the keys of one salt, and
+// stores with different salts have different ones.
+func TestCompiled_KeyedOnce(t *testing.T) {
+	all := make([]Rule, MaxRules)
+	for i := range all {
+		all[i] = Rule{ID: fmt.Sprint("r", i), Paths: []string{fmt.Sprint("/", i)}, Bands: []Band{PerSecond(1)}}
+	}
+	set := Must(Compile(Must(NewRuleSet("api", all...))))
+	keyed := make([]*keyedRule, 20)
+	var requests sync.WaitGroup
+	for i := range keyed {
+		requests.Go(func() { keyed[i] = &set.keyedBy([]byte{byte(i % 2)})[0] })
+	}
+	requests.Wait()
+	for i := range keyed {
+		if keyed[i] != keyed[i%2] {
+			t.Errorf("request %d has made the keys of its salt again", i)
+		}
+	}
+	if keyed[0].prefix == keyed[1].prefix || keyed[0].compiledRule != keyed[1].compiledRule {
+		t.Error("two salts have the same keys, or rules of their own")
+	}
+}

@@ -1,0 +1,45 @@
+package fluxgate
+
+import (
+	"context"
+	"fmt"
+)
+
+// RuleSets finds rule sets for the engine. It is called on every request and
+// answers from memory, except for the first request for a rule set: that may
+// take a while, and ends with ctx. It returns nil for an unknown id. To change
+// rules while requests run, return another one: an atomic pointer is
+// enough, and consumption carries over. Package rules/reload does all of this.
+//
+// If it has a method Require(id string) error, [New] calls it with the id of
+// [WithRuleSet] and fails with its error.
+type RuleSets interface {
+	RuleSet(ctx context.Context, id string) *Compiled
+}
+
+// Static are rule sets that never change.
+func Static(sets ...*RuleSet) RuleSets {
+	byID := make(staticRuleSets, len(sets))
+	for _, s := range sets {
+		byID[s.id] = Must(Compile(s))
+	}
+	return byID
+}
+
+type staticRuleSets map[string]*Compiled
+
+func (m staticRuleSets) RuleSet(_ context.Context, id string) *Compiled { return m[id] }
+
+// Missing is for [WithKnownRuleSets].
+func (m staticRuleSets) Missing(id string) bool { return m[id] == nil }
+
+// Loading reports that no rule set is being loaded.
+func (staticRuleSets) Loading(string) bool { return false }
+
+// Require is for [Engine.Require].
+func (m staticRuleSets) Require(id string) error {
+	if m.Missing(id) {
+		return fmt.Errorf("%w: %s", ErrNoRuleSet, quote(id))
+	}
+	return nil
+}
