@@ -111,7 +111,7 @@ func (b *BandStatus) Shadow() bool { return b.Rule.Mode == ModeShadow }
 // requests there are at the same time, unless it is renewed, and whether it does.
 // Such a decision must be settled when the request ends.
 func (d *Decision) Hold() (hold time.Duration, ok bool) {
-	if !d.Allowed || d.evaluation != nil && !slices.ContainsFunc(d.evaluation.rules, func(r *keyedRule) bool { return r.slots }) {
+	if !d.Allowed || d.evaluation != nil && !slices.ContainsFunc(d.evaluation.rules, func(r appliedRule) bool { return r.slots }) {
 		return 0, false
 	}
 	for b := range d.Bands() {
@@ -162,7 +162,7 @@ func (d *Decision) Receipt() *Receipt {
 // what the store answered. The bands and the receipt of a decision are computed
 // from it on demand.
 type evaluation struct {
-	rules   []*keyedRule
+	rules   []appliedRule
 	demands []Demand
 	outcome Outcome
 	peek    bool
@@ -172,6 +172,13 @@ type evaluation struct {
 	taken atomic.Pointer[Receipt]
 }
 
+// appliedRule is a rule that limits a request, and how it counts the request: nil is a number of
+// requests.
+type appliedRule struct {
+	*keyedRule
+	price *Price
+}
+
 // newEvaluation returns an evaluation with room for so many rules. It is one
 // allocation for the usual number of rules and bands, and as small as possible:
 // it is most of the garbage of a request.
@@ -179,7 +186,7 @@ func newEvaluation(rules int) *evaluation {
 	if rules == 1 {
 		v := new(struct {
 			evaluation
-			rules   [1]*keyedRule
+			rules   [1]appliedRule
 			demands [1]Demand
 			results [1]Result
 			bands   [2]BandResult
@@ -188,7 +195,7 @@ func newEvaluation(rules int) *evaluation {
 	}
 	v := new(struct {
 		evaluation
-		rules   [3]*keyedRule
+		rules   [3]appliedRule
 		demands [3]Demand
 		results [3]Result
 		bands   [6]BandResult
@@ -196,7 +203,7 @@ func newEvaluation(rules int) *evaluation {
 	return v.use(v.rules[:0], v.demands[:0], v.results[:0], v.bands[:0])
 }
 
-func (v *evaluation) use(rules []*keyedRule, demands []Demand, results []Result, bands []BandResult) *evaluation {
+func (v *evaluation) use(rules []appliedRule, demands []Demand, results []Result, bands []BandResult) *evaluation {
 	v.rules, v.demands = rules, demands
 	v.outcome.Results, v.outcome.bands = results, bands
 	return v
@@ -225,7 +232,23 @@ func (v *evaluation) receipt() *Receipt {
 		return nil
 	}
 	if v.taken.Load() == nil {
-		v.taken.CompareAndSwap(nil, NewReceipt(v.demands, &v.outcome))
+		if takes := NewTakes(v.demands, &v.outcome); len(takes) > 0 {
+			v.taken.CompareAndSwap(nil, &Receipt{Takes: takes, Prices: v.prices(len(takes))})
+		}
 	}
 	return v.taken.Load()
+}
+
+// prices are those of n takes, or nil if all are numbers of requests.
+func (v *evaluation) prices(n int) []*Price {
+	if !slices.ContainsFunc(v.rules, func(r appliedRule) bool { return r.price != nil }) {
+		return nil
+	}
+	prices := make([]*Price, 0, n)
+	for i := range v.rules {
+		if v.outcome.Results[i].Granted != 0 {
+			prices = append(prices, v.rules[i].price)
+		}
+	}
+	return prices
 }

@@ -38,7 +38,7 @@ func (d *Decision) Evaluated(req *Request) iter.Seq[EvaluatedRule] {
 			}
 			if !yield(EvaluatedRule{
 				Rule: v.rules[i].Rule, Key: v.demands[i].Key, Status: result.Status, Source: result.Source, Wait: result.Wait,
-				compiled: v.rules[i], req: of,
+				compiled: v.rules[i].keyedRule, req: of,
 			}) {
 				return
 			}

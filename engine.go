@@ -36,9 +36,8 @@ type Engine struct {
 	refuseAmbiguous bool
 	policy          Policy
 	onFailure       OnFailure
-	fallback        Store
-	levels          LevelSetter // the fallback, if it is one
-	share           float64     // 0 follows the number of gateways
+	fallback        Fallback
+	share           float64 // 0 follows the number of gateways
 	carryover       carryover
 	maxWait         time.Duration
 	waits           waitSlots
@@ -65,7 +64,7 @@ func New(store Store, rules RuleSets, options ...Option) (*Engine, error) {
 			return nil, fmt.Errorf("creating an engine: %w", err)
 		}
 	}
-	if counter, ok := store.(GatewayCounter); ok && counter.Gateways() > 0 && e.fallback == nil && e.onFailure == FailLocal {
+	if e.store.Gateways() > 0 && e.fallback == nil && e.onFailure == FailLocal {
 		return nil, errNoFallback
 	}
 	if static, ok := rules.(staticRuleSets); ok && e.ruleSetID == "" && len(static) == 1 {
@@ -236,10 +235,11 @@ func (e *Engine) demandOf(ctx context.Context, r *keyedRule, req *Request, v *ev
 	}
 	demand := Demand{
 		Key:   Key{RuleSet: r.RuleSetID, Rule: r.ID, ID: key},
-		Bands: r.bandsNow(), Shadow: r.shadow, Consistency: r.Consistency, Overdraft: r.Overdraft,
-		Alternative: r.Mode == ModeAlternative,
+		Bands: r.bandsNow(), Shadow: r.shadow, Overdraft: r.Overdraft, Alternative: r.Mode == ModeAlternative,
+		Strict: r.Consistency == ConsistencyStrict, Leased: r.Consistency == ConsistencyLeased,
 	}
-	demand.Cost, demand.Price = r.costOf(req, demand.Bands)
+	var price *Price
+	demand.Cost, price = r.costOf(req, demand.Bands)
 	if r.slots {
 		demand.Holder = newHolder()
 	}
@@ -248,7 +248,7 @@ func (e *Engine) demandOf(ctx context.Context, r *keyedRule, req *Request, v *ev
 		p.waits = p.waits || !r.shadow
 	}
 	p.enforced = p.enforced || !r.shadow
-	v.rules = append(v.rules, r)
+	v.rules = append(v.rules, appliedRule{r, price})
 	v.demands = append(v.demands, demand)
 	return nil
 }

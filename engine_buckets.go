@@ -56,7 +56,7 @@ func (e *Engine) Buckets(ctx context.Context, req *Request, rules ...string) ([]
 		case err != nil:
 			return nil, err
 		case key != (Key{}):
-			v.rules = append(v.rules, r)
+			v.rules = append(v.rules, appliedRule{keyedRule: r})
 			v.demands = append(v.demands, Demand{Key: key, Bands: r.bandsNow(), Shadow: r.shadow})
 		case len(rules) > 0:
 			_, missing := e.keyer.identify(r.compiledRule, asked)
@@ -149,14 +149,22 @@ func (e *Engine) Reset(ctx context.Context, what Key) error {
 	if what.RuleSet == "" || what.Rule == "" && what.ID != (KeyID{}) {
 		return errors.New("resetting buckets: a key names a rule set, and a rule if it names a bucket")
 	}
+	reset := Reset{Key: what, Exists: func(rule string) bool {
+		set := e.rules.RuleSet(ctx, what.RuleSet)
+		if set == nil {
+			return true // that is not known
+		}
+		_, ok := set.Rule(rule)
+		return ok
+	}}
 	var failures []error
-	if err := e.resetIn(ctx, e.store, what); err != nil {
+	if _, err := e.store.Reset(ctx, reset); err != nil {
 		failures = append(failures, fmt.Errorf("in the store: %w", err))
 	}
 	if e.fallback != nil {
 		// The fallback is in this process, and the store may have used up the
 		// time.
-		if err := e.resetIn(context.WithoutCancel(ctx), e.fallback, what); err != nil {
+		if _, err := e.fallback.Reset(context.WithoutCancel(ctx), reset); err != nil {
 			failures = append(failures, fmt.Errorf("in the fallback: %w", err))
 		}
 	}

@@ -223,6 +223,6 @@ func TestReset_Errors(t *testing.T) {
 }
 
 // brokenReset is a store that cannot reset.
-type brokenReset struct{ fluxgate.Store }
+type brokenReset struct{ *faulty }
 
-func (brokenReset) Reset(context.Context, fluxgate.Key) error { return errAway }
+func (brokenReset) Reset(context.Context, fluxgate.Reset) (bool, error) { return false, errAway }

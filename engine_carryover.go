@@ -250,15 +250,15 @@ func (c *carryover) all() (all []*localUse, later []correction) {
 
 // noteLevels sets the fallback to the levels that the store has reported.
 func (e *Engine) noteLevels(v *evaluation) {
-	if e.levels == nil {
+	if e.fallback == nil {
 		return
 	}
 	for i := range v.demands {
-		r, result := v.rules[i], &v.outcome.Results[i]
+		r, result := v.rules[i].keyedRule, &v.outcome.Results[i]
 		if !hasLevel(result) || r.shadow || e.onFailureOf(r) != FailLocal || e.carryover.has(v.demands[i].Key.ID) {
 			continue
 		}
-		e.levels.SetLevel(&v.demands[i], result)
+		e.fallback.SetLevel(&v.demands[i], result)
 	}
 }
 

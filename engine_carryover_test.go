@@ -70,20 +70,20 @@ func (o *outage) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxg
 	return o.Store.Peek(ctx, demands, out)
 }
 
-func (o *outage) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
+func (o *outage) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
 	why := o.fails.Load()
-	if receipt.Takes[0].Source == fluxgate.FromFallback {
+	if takes[0].Source == fluxgate.FromFallback {
 		o.charges.Add(1)
 		why = cmp.Or(why, o.chargeFails.Load())
 	}
-	if dead := o.dead.Load(); dead != nil && receipt.Takes[0].Key.Rule == *dead {
+	if dead := o.dead.Load(); dead != nil && takes[0].Key.Rule == *dead {
 		why = &errNotSent
 	}
 	switch {
 	case why == nil:
-		return o.Store.Settle(ctx, receipt, actual)
+		return o.Store.Settle(ctx, takes, actual)
 	case errors.Is(*why, fluxgate.ErrNotSent) || errors.Is(*why, fluxgate.ErrRefused):
-		return slices.Repeat([]fluxgate.Settlement{{NotSent: *why}}, len(receipt.Takes)), nil
+		return slices.Repeat([]fluxgate.Settlement{{NotSent: *why}}, len(takes)), nil
 	}
 	return nil, *why
 }
@@ -101,24 +101,17 @@ func before(at *atomic.Pointer[time.Time]) bool {
 }
 
 func (v *view) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
-	if before(&v.decides) {
+	if before(&v.back) || before(&v.decides) && !demands[0].Charging {
 		return errNotSent
 	}
 	return v.outage.Take(ctx, demands, out)
 }
 
-func (v *view) Charge(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+func (v *view) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
 	if before(&v.back) {
-		return errNotSent
+		return slices.Repeat([]fluxgate.Settlement{{NotSent: errNotSent}}, len(takes)), nil
 	}
-	return v.outage.Take(ctx, demands, out)
-}
-
-func (v *view) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
-	if before(&v.back) {
-		return slices.Repeat([]fluxgate.Settlement{{NotSent: errNotSent}}, len(receipt.Takes)), nil
-	}
-	return v.outage.Settle(ctx, receipt, actual)
+	return v.outage.Settle(ctx, takes, actual)
 }
 
 // fleet are gateways over one store, each with a fallback of its own.
@@ -202,7 +195,7 @@ func TestCarryover_ForgetsFullBucket(t *testing.T) {
 		f := newFleet(t, 1, perMinute(10))
 		g := f.gateways[0]
 		g.admitted(10, fluxgate.Request{})
-		if err := f.store.Reset(t.Context(), fluxgate.Key{RuleSet: "api"}); err != nil {
+		if _, err := f.store.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "api"}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Millisecond) // a later answer of the store

@@ -126,7 +126,7 @@ func (e *Engine) chargeUnits(u *localUse, units []int64) (charged, uncharged int
 	if err := e.lookUp(ctx, u, bands); err != nil {
 		return 0, 0, err
 	}
-	var receipt Receipt
+	var takes Takes
 	var actual []int64
 	var places []int
 	for i, n := range units {
@@ -135,10 +135,10 @@ func (e *Engine) chargeUnits(u *localUse, units []int64) (charged, uncharged int
 				bands[i].Max = bands[i].Limit // a charge is never debt
 			}
 			t, cost := u.correction(bands, i, n)
-			receipt.Takes, actual, places = append(receipt.Takes, t), append(actual, cost), append(places, i)
+			takes, actual, places = append(takes, t), append(actual, cost), append(places, i)
 		}
 	}
-	settled, err := e.store.Settle(ctx, &receipt, actual)
+	settled, err := e.store.Settle(ctx, takes, actual)
 	if err != nil {
 		e.storeFailed(ctx, err)
 		return 0, asked, err
@@ -157,15 +157,11 @@ func (e *Engine) chargeUnits(u *localUse, units []int64) (charged, uncharged int
 // lookUp asks the store for nothing, which may be repeated: the reply of the charge that
 // follows must not be lost. The first answer after a freeze may come late.
 func (e *Engine) lookUp(ctx context.Context, u *localUse, bands []ExactBand) error {
-	take := e.store.Take
-	if c, ok := e.store.(Charger); ok {
-		take = c.Charge
-	}
 	ctx, cancel := context.WithTimeout(ctx, giveBackTimeout)
 	defer cancel()
 	var out Outcome
-	demands := []Demand{{Key: u.key, Bands: bands}}
-	err := take(ctx, demands, &out)
+	demands := []Demand{{Key: u.key, Bands: bands, Charging: true}}
+	err := e.store.Take(ctx, demands, &out)
 	if err != nil && !errors.Is(err, ErrNotSent) {
 		e.storeFailed(ctx, err)
 	}
@@ -178,7 +174,7 @@ func (e *Engine) lookUp(ctx context.Context, u *localUse, bands []ExactBand) err
 	r := &out.Results[0]
 	u.sentAt, u.due = r.Now, make([]int64, len(bands))
 	for i := range bands {
-		if u.due[i] = demands[0].due(i, r); isQuota(bands[i]) && r.Bands[i].FullAfter == 0 {
+		if u.due[i] = demands[0].Due(i, r); isQuota(bands[i]) && r.Bands[i].FullAfter == 0 {
 			u.due[i] = bands[i].EdgeAfter(r.Now)
 		}
 	}

@@ -201,7 +201,7 @@ func (e *Engine) takeDebits(ctx context.Context, t *together) error {
 	if len(places) == 0 {
 		return nil
 	}
-	used.rules = append(used.rules, neverFits)
+	used.rules = append(used.rules, appliedRule{keyedRule: neverFits})
 	used.demands = append(used.demands, Demand{Key: Key{RuleSet: v.demands[0].Key.RuleSet}, Bands: neverFits.bands, Cost: 2})
 	if _, err := e.take(ctx, used, applyResult{enforced: true}); err != nil {
 		return err

@@ -17,11 +17,11 @@ type awayStore struct {
 	away bool
 }
 
-func (s *awayStore) Extend(ctx context.Context, receipt *fluxgate.Receipt) ([]bool, error) {
+func (s *awayStore) Extend(ctx context.Context, takes fluxgate.Takes) ([]bool, error) {
 	if s.away {
 		return nil, errAway
 	}
-	return s.Store.Extend(ctx, receipt)
+	return s.Store.Extend(ctx, takes)
 }
 
 // A request holds slots of the store and of the fallback. One of them that is lost, or
@@ -64,14 +64,14 @@ func TestExtend_PartOfAReceipt(t *testing.T) {
 			receipt := &fluxgate.Receipt{}
 			for _, from := range []fluxgate.Store{store, fallback} {
 				out, d := take(from, "slots")
-				taken := fluxgate.NewReceipt(d, &out).Takes[0]
+				taken := fluxgate.NewTakes(d, &out)[0]
 				if taken.Source = fluxgate.FromStore; from == fluxgate.Store(fallback) {
 					taken.Source = fluxgate.FromFallback
 				}
 				receipt.Takes = append(receipt.Takes, taken)
 			}
 			for _, from := range test.lose {
-				if err := from.Reset(t.Context(), fluxgate.Key{RuleSet: "api"}); err != nil {
+				if _, err := from.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "api"}}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -6,31 +6,6 @@ import (
 	"time"
 )
 
-// LevelSetter is a fallback [Store] whose buckets can be set to levels of the
-// shared store.
-type LevelSetter interface {
-	// SetLevel sets a bucket set to the levels that the shared store reported
-	// for a demand: it is full after the same time. Levels that are older than
-	// those it has from the shared store change nothing. It is called after
-	// every decision of the shared store, and must be fast.
-	SetLevel(d *Demand, r *Result)
-}
-
-// GatewayCounter is a shared [Store] that counts the gateways that use it.
-type GatewayCounter interface {
-	// Gateways returns how many there were when the store was last available, or 0 if
-	// gateways do not share it.
-	Gateways() int
-}
-
-// Charger is a shared [Store] that may be charged before it decides again: after
-// an outage it refuses calls with [ErrNotSent] for a while, until all gateways that
-// use it can have charged what they granted without it.
-type Charger interface {
-	// Charge is Take, for tokens that were granted.
-	Charge(ctx context.Context, demands []Demand, out *Outcome) error
-}
-
 // FallbackStats counts the tokens of the fallback since the engine was created.
 type FallbackStats struct {
 	// Admitted is how many tokens the fallback has granted.
@@ -70,7 +45,7 @@ func (e *Engine) applyFailureModes(ctx context.Context, v *evaluation, held uint
 			continue
 		}
 		degraded = true
-		r := v.rules[i]
+		r := v.rules[i].keyedRule
 		switch mode := e.onFailureOf(r); {
 		case r.shadow || mode == FailOpen || mode == FailLocal && e.fallback == nil:
 		case mode == FailClosed:
@@ -116,7 +91,7 @@ func (e *Engine) takeFromFallback(ctx context.Context, v *evaluation, indices []
 		if ctx.Err() == nil {
 			e.storeFailed(ctx, err)
 		}
-		return v.rules[indices[0]], false
+		return v.rules[indices[0]].keyedRule, false
 	}
 	for k, i := range indices {
 		v.outcome.Results[i] = out.Results[k]
@@ -136,8 +111,8 @@ func (e *Engine) withdraw(ctx context.Context, v *evaluation) {
 	if v.peek {
 		return
 	}
-	if r := Withdrawal(v.demands, &v.outcome); r != nil {
-		e.giveBack(ctx, r)
+	if takes := Withdrawal(v.demands, &v.outcome); len(takes) > 0 {
+		e.giveBack(ctx, &Receipt{Takes: takes})
 	}
 	for i := range v.demands {
 		if !v.demands[i].Debited(v.outcome.Results[i].Status) {
@@ -164,17 +139,7 @@ func (e *Engine) fallbackShare() float64 {
 	if e.share > 0 {
 		return e.share
 	}
-	if counter, ok := e.store.(GatewayCounter); ok {
-		return 1 / float64(max(1, counter.Gateways()))
-	}
-	return 1
-}
-
-// useFallback sets the fallback and its share, 0 for one that follows the number
-// of gateways.
-func (e *Engine) useFallback(s Store, share float64) {
-	e.fallback, e.share = s, share
-	e.levels, _ = s.(LevelSetter)
+	return 1 / float64(max(1, e.store.Gateways()))
 }
 
 // shareOf is a band at a share of its capacity and rate, at least one token. If

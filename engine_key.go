@@ -1,6 +1,7 @@
 package fluxgate
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -220,4 +221,9 @@ func methodClass(method string) string {
 		return methodClass(upper)
 	}
 	return "other"
+}
+
+func newHolder() (id HolderID) {
+	_, _ = rand.Read(id[:]) // never fails
+	return id
 }

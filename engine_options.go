@@ -118,28 +118,27 @@ func WithOnFailure(f OnFailure) Option {
 // is unavailable, at a share of their bands, at least one token each: with ten
 // gateways a share of 0.1 keeps the total.
 //
-// If the fallback is a [LevelSetter], its buckets begin at the levels that the
-// store last reported. When the store is available again, it is charged for what
+// The buckets of the fallback begin at the levels that the store last reported. When the store is available again, it is charged for what
 // the buckets of the fallback hold then: see [Engine.FallbackStats].
-func WithFallback(s Store, share float64) Option {
+func WithFallback(s Fallback, share float64) Option {
 	return func(e *Engine) error {
 		if s == nil || !(share > 0 && share <= 1) {
 			return errors.New("a fallback needs a store and a share above 0 and at most 1")
 		}
-		e.useFallback(s, share)
+		e.fallback, e.share = s, share
 		return nil
 	}
 }
 
 // WithAutoFallback is [WithFallback] with a share of one divided by the number
-// of gateways that the store has counted: see [GatewayCounter]. The share is 1 if
+// of gateways that the store has counted: see [Store]. The share is 1 if
 // the store does not count them.
-func WithAutoFallback(s Store) Option {
+func WithAutoFallback(s Fallback) Option {
 	return func(e *Engine) error {
 		if s == nil {
 			return errors.New("a fallback needs a store")
 		}
-		e.useFallback(s, 0)
+		e.fallback, e.share = s, 0
 		return nil
 	}
 }

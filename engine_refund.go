@@ -48,8 +48,8 @@ func (e *Engine) Refund(ctx context.Context, req *Request) (Decision, error) {
 	if err := look(); err != nil {
 		return Decision{}, fmt.Errorf("giving back: %w", err)
 	}
-	receipt, actual := v.refund(costs)
-	settled, err := e.store.Settle(ctx, receipt, actual)
+	takes, actual := v.refund(costs)
+	settled, err := e.store.Settle(ctx, takes, actual)
 	if e.observer != nil {
 		e.observer.Settled(ctx, MergeSettlements(settled), err)
 	}
@@ -62,20 +62,20 @@ func (e *Engine) Refund(ctx context.Context, req *Request) (Decision, error) {
 	return e.decisionOf(&t, &p, &Decision{Allowed: true}), nil
 }
 
-// refund is a receipt for more than these costs, which were taken now, and the costs to
-// settle it at. What a bucket regains until then is taken from the rest.
-func (v *evaluation) refund(costs []int64) (*Receipt, []int64) {
-	receipt, actual := &Receipt{}, make([]int64, len(costs))
+// refund is takes of more than these costs, which were taken now, and the costs to settle
+// them at. What a bucket regains until then is taken from the rest.
+func (v *evaluation) refund(costs []int64) (Takes, []int64) {
+	takes, actual := make(Takes, len(costs)), make([]int64, len(costs))
 	for i := range v.demands {
 		d, result := &v.demands[i], &v.outcome.Results[i]
 		rest := capacityOf(d.Bands)
 		taken := Taken{Key: d.Key, Bands: d.Bands, Cost: costs[i] + rest, Asked: costs[i] + rest, Source: FromStore, At: result.Now, Due: make([]int64, len(d.Bands))}
 		for j := range d.Bands {
-			taken.Due[j] = d.due(j, result)
+			taken.Due[j] = d.Due(j, result)
 		}
-		receipt.Takes, actual[i] = append(receipt.Takes, taken), rest
+		takes[i], actual[i] = taken, rest
 	}
-	return receipt, actual
+	return takes, actual
 }
 
 // capacityOf is the most that any of the bands holds, except slots.

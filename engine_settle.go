@@ -26,8 +26,8 @@ func (e *Engine) Settle(ctx context.Context, receipt *Receipt, actual int64) (Se
 	if actual < 0 && receipt != nil {
 		return Settlement{}, errNegative
 	}
-	settled, err := e.settleEach(ctx, receipt, receipt.costs(func(t *Taken) int64 {
-		if t.Price != nil && actual > 0 {
+	settled, err := e.settleEach(ctx, receipt, receipt.costs(func(t *Taken, price *Price) int64 {
+		if price != nil && actual > 0 {
 			return t.Cost
 		}
 		return actual
@@ -43,10 +43,10 @@ func (e *Engine) SettleUsage(ctx context.Context, receipt *Receipt, usage *Usage
 	if err := usage.Check(); err != nil {
 		return nil, err
 	}
-	each, err := e.settleEach(ctx, receipt, receipt.costs(func(t *Taken) int64 { return t.settledAt(usage) }))
+	each, err := e.settleEach(ctx, receipt, receipt.costs(usage.costOf))
 	settled := map[string]Settlement{}
 	for i := range each {
-		measure := receipt.Takes[i].Measure()
+		measure := receipt.Price(i).measure()
 		settled[measure] = mergeMeasure(receipt, each, measure)
 	}
 	return settled, err
@@ -63,7 +63,7 @@ func (e *Engine) settleEach(ctx context.Context, receipt *Receipt, actual []int6
 	if !receipt.Spend() {
 		return nil, ErrSettled
 	}
-	settled, err := e.settle(ctx, receipt, actual)
+	settled, err := e.settle(ctx, receipt.Takes, actual)
 	if e.observer != nil {
 		e.observer.Settled(ctx, mergeMeasure(receipt, settled, MeasureRequests), err)
 	}
@@ -72,7 +72,7 @@ func (e *Engine) settleEach(ctx context.Context, receipt *Receipt, actual []int6
 
 // checkReceipt refuses a receipt of which this engine could not settle a part.
 func (e *Engine) checkReceipt(receipt *Receipt, actual []int64) error {
-	if err := CheckReceipt(receipt, actual); err != nil {
+	if err := receipt.check(actual); err != nil {
 		return err
 	}
 	if e.fallback == nil && slices.ContainsFunc(receipt.Takes, fromFallback) {
@@ -85,11 +85,11 @@ func fromFallback(t Taken) bool { return t.Source == FromFallback }
 
 // settle settles each take in the store that it was taken from, and those of the fallback in
 // the shared budget.
-func (e *Engine) settle(ctx context.Context, receipt *Receipt, actual []int64) ([]Settlement, error) {
-	settled := make([]Settlement, len(receipt.Takes))
-	shared := make([]correction, 0, len(receipt.Takes))
+func (e *Engine) settle(ctx context.Context, takes Takes, actual []int64) ([]Settlement, error) {
+	settled := make([]Settlement, len(takes))
+	shared := make([]correction, 0, len(takes))
 	var failures []error
-	for i, t := range receipt.Takes {
+	for i, t := range takes {
 		if !fromFallback(t) {
 			shared = append(shared, correction{t, actual[i], i, 1})
 			continue
@@ -115,31 +115,20 @@ var ErrPartlyHeld = fmt.Errorf("%w of some rules; the others are renewed", ErrNo
 // requests there are at the same time, each for the hold of its band from now. Call
 // it in time while a request goes on for longer, also after ErrPartlyHeld.
 func (e *Engine) Extend(ctx context.Context, receipt *Receipt) error {
-	if err := e.checkReceipt(receipt, receipt.Same(0)); err != nil {
+	if err := e.checkReceipt(receipt, receipt.costs(func(*Taken, *Price) int64 { return 0 })); err != nil {
 		return err
 	}
 	held, lost := 0, 0
 	var failures []error
-	for _, fallback := range []bool{false, true} {
-		var part Receipt
-		for _, t := range receipt.Takes {
-			if t.HoldsSlot() && fromFallback(t) == fallback {
-				part.Takes = append(part.Takes, t)
-			}
-		}
+	shared, local := receipt.slots()
+	for _, part := range []struct {
+		Store
+		Takes
+	}{{e.store, shared}, {e.fallback, local}} {
 		if len(part.Takes) == 0 {
 			continue
 		}
-		store := e.store
-		if fallback {
-			store = e.fallback
-		}
-		extender, ok := store.(Extender)
-		if !ok {
-			failures = append(failures, fmt.Errorf("%w: the store cannot renew slots", ErrReceipt))
-			continue
-		}
-		each, err := extender.Extend(ctx, &part)
+		each, err := part.Extend(ctx, part.Takes)
 		failures = append(failures, err)
 		for _, all := range each {
 			if all {
@@ -160,24 +149,25 @@ func (e *Engine) Extend(ctx context.Context, receipt *Receipt) error {
 	return nil
 }
 
-// MergeSettlements returns the settlement of the take that changed least.
-func MergeSettlements(each []Settlement) Settlement {
-	if len(each) == 0 {
-		return Settlement{}
+// slots are the takes that hold slots, in the shared store and in the fallback.
+func (r *Receipt) slots() (shared, local Takes) {
+	for _, t := range r.Takes {
+		switch {
+		case !t.HoldsSlot():
+		case fromFallback(t):
+			local = append(local, t)
+		default:
+			shared = append(shared, t)
+		}
 	}
-	least := each[0]
-	for _, s := range each[1:] {
-		least.Returned = min(least.Returned, s.Returned)
-		least.Charged = min(least.Charged, s.Charged)
-	}
-	return least
+	return shared, local
 }
 
 // mergeMeasure merges the settlements of the takes that were counted in a measure.
 func mergeMeasure(receipt *Receipt, each []Settlement, measure string) Settlement {
 	var of []Settlement
 	for i := range each {
-		if receipt.Takes[i].Measure() == measure {
+		if receipt.Price(i).measure() == measure {
 			of = append(of, each[i])
 		}
 	}

@@ -44,7 +44,7 @@ func (e *Engine) settleInFallback(ctx context.Context, t *Taken, actual int64) (
 	defer c.mu.Unlock()
 	u := c.buckets[t.Key.ID]
 	before := e.usedLocally(ctx, u)
-	settled, err := e.fallback.Settle(ctx, &Receipt{Takes: []Taken{*t}}, []int64{actual})
+	settled, err := e.fallback.Settle(ctx, Takes{*t}, []int64{actual})
 	if err != nil {
 		return s, nil, err
 	}
@@ -138,12 +138,11 @@ func (e *Engine) settleShared(ctx context.Context, all []correction, settled []S
 	if len(all) == 0 {
 		return nil
 	}
-	receipt, actual := new(Receipt), make([]int64, len(all))
+	takes, actual := make(Takes, len(all)), make([]int64, len(all))
 	for k := range all {
-		receipt.Takes = append(receipt.Takes, all[k].take)
-		actual[k] = all[k].actual
+		takes[k], actual[k] = all[k].take, all[k].actual
 	}
-	done, err := e.store.Settle(ctx, receipt, actual)
+	done, err := e.store.Settle(ctx, takes, actual)
 	for k := range min(len(done), len(all)) {
 		if done[k].NotSent != nil && !e.settleLater(&all[k]) {
 			err = errors.Join(err, done[k].NotSent)
@@ -181,7 +180,7 @@ func (e *Engine) settleLater(one *correction) bool {
 func (e *Engine) settleAgain(one *correction) {
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 	defer cancel()
-	settled, err := e.store.Settle(ctx, &Receipt{Takes: []Taken{one.take}}, []int64{one.actual})
+	settled, err := e.store.Settle(ctx, Takes{one.take}, []int64{one.actual})
 	e.carryover.waiting.Add(-1)
 	switch {
 	case err != nil:

@@ -30,7 +30,7 @@ type Verdict struct {
 	Cost int64
 	// FromMemory says in words which answers for Key may come from the memory of this
 	// process, and why others may not. It is empty if the store decides every request:
-	// see [MemoryReporter].
+	// see [Store].
 	FromMemory string
 }
 
@@ -113,15 +113,11 @@ func (e *Engine) verdicts(set *Compiled, req *Request) []Verdict {
 
 // fromMemory says which answers of a rule may come from memory.
 func (e *Engine) fromMemory(r *keyedRule) string {
-	store, ok := e.store.(MemoryReporter)
-	if !ok {
-		return ""
-	}
-	d := Demand{Bands: r.bandsNow(), Cost: 1, Shadow: r.shadow, Consistency: r.Consistency}
+	d := Demand{Bands: r.bandsNow(), Cost: 1, Shadow: r.shadow, Strict: r.Consistency == ConsistencyStrict, Leased: r.Consistency == ConsistencyLeased}
 	if e.maxWait > 0 && e.policyOf(r) == WaitForRefill {
 		d.MaxWait = e.maxWait
 	}
-	return store.FromMemory(&d)
+	return e.store.FromMemory(&d)
 }
 
 // keyOf returns the key of a request under a limiting rule. It is zero if the

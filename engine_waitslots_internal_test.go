@@ -20,7 +20,8 @@ func (s *waitSeen) Take(_ context.Context, demands []Demand, out *Outcome) error
 	return nil
 }
 
-func (*waitSeen) Salt() []byte { return nil }
+func (*waitSeen) Salt() []byte  { return nil }
+func (*waitSeen) Gateways() int { return 0 }
 
 // The slots remember no bucket longer than a request may wait for it.
 func TestWaitSlots_ForgetBuckets(t *testing.T) {

@@ -184,6 +184,9 @@ func (f *faulty) setSettleFails(err error)      { f.mu.Lock(); defer f.mu.Unlock
 func (f *faulty) setAway(rules map[string]bool) { f.mu.Lock(); defer f.mu.Unlock(); f.away = rules }
 func (f *faulty) setAnswered(call func())       { f.mu.Lock(); defer f.mu.Unlock(); f.answered = call }
 
+// SetLevel does nothing: as a fallback it begins full.
+func (f *faulty) SetLevel(*fluxgate.Demand, *fluxgate.Result) {}
+
 func (f *faulty) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
 	return f.answer(ctx, demands, out, f.Store.Take)
 }
@@ -192,7 +195,7 @@ func (f *faulty) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxg
 	return f.answer(ctx, demands, out, f.Store.Peek)
 }
 
-func (f *faulty) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
+func (f *faulty) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
 	f.mu.Lock()
 	fails, settleFails, away := f.fails, f.settleFails, f.away
 	f.mu.Unlock()
@@ -200,13 +203,13 @@ func (f *faulty) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual [
 	case settleFails != nil:
 		return nil, settleFails
 	case notSent:
-		return slices.Repeat([]fluxgate.Settlement{{NotSent: fails}}, len(receipt.Takes)), nil
+		return slices.Repeat([]fluxgate.Settlement{{NotSent: fails}}, len(takes)), nil
 	case fails != nil:
 		return nil, fails
-	case away[receipt.Takes[0].Key.Rule]:
-		return slices.Repeat([]fluxgate.Settlement{{NotSent: fluxgate.ErrNotSent}}, len(receipt.Takes)), nil
+	case away[takes[0].Key.Rule]:
+		return slices.Repeat([]fluxgate.Settlement{{NotSent: fluxgate.ErrNotSent}}, len(takes)), nil
 	}
-	return f.Store.Settle(ctx, receipt, actual)
+	return f.Store.Settle(ctx, takes, actual)
 }
 
 // answer marks the demands of rules that are away as Unavailable, as a cluster

@@ -94,14 +94,14 @@ func (l *KeyLimiter) Settle(ctx context.Context, receipt *Receipt, actual int64)
 	if receipt == nil {
 		return Settlement{}, nil
 	}
-	costs := receipt.Same(actual)
-	if err := CheckReceipt(receipt, costs); err != nil {
+	costs := receipt.Takes.Same(actual)
+	if err := receipt.check(costs); err != nil {
 		return Settlement{}, err
 	}
 	if !receipt.Spend() {
 		return Settlement{}, ErrSettled
 	}
-	settled, err := l.store.Settle(ctx, receipt, costs)
+	settled, err := l.store.Settle(ctx, receipt.Takes, costs)
 	return MergeSettlements(settled), SettleError(settled, err)
 }
 
@@ -118,7 +118,7 @@ func (l *KeyLimiter) decide(ctx context.Context, key string, d Demand, peek bool
 		d.Holder = newHolder()
 	}
 	v := newEvaluation(1)
-	v.peek, v.rules, v.demands = peek, append(v.rules, l.rule), append(v.demands, d)
+	v.peek, v.rules, v.demands = peek, append(v.rules, appliedRule{keyedRule: l.rule}), append(v.demands, d)
 	if err := v.decideIn(ctx, l.store, v.demands, &v.outcome); err != nil {
 		if ctx.Err() != nil || errors.Is(err, ErrDemand) {
 			return Decision{}, fmt.Errorf("limiter %s: %w", l.rule.ID, err)

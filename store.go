@@ -2,7 +2,6 @@ package fluxgate
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,8 +11,8 @@ import (
 )
 
 // Store keeps buckets and decides. Every method may be called by any number
-// of goroutines. The package store/storetest has the suite that every Store
-// must pass.
+// of goroutines. A store that only this process uses embeds [Unshared]. The
+// package store/storetest has the suite that every Store must pass.
 type Store interface {
 	// Take takes from every band of every demand, or from none, and writes
 	// what happened into out, which the caller owns and may have used before
@@ -35,19 +34,36 @@ type Store interface {
 	// the take.
 	Peek(ctx context.Context, demands []Demand, out *Outcome) error
 
-	// Settle corrects what a receipt says was taken to the cost that is known
-	// now, one for each take: it gives back, as far as that cannot be handed
-	// out twice, or charges, into bounded debt. It calls [CheckReceipt] first,
-	// and returns one settlement for each take. If there is an error, takes
-	// that it concerns have the zero Settlement. Those that did not reach the
-	// server are no error: see [Settlement.NotSent].
-	Settle(ctx context.Context, receipt *Receipt, actual []int64) ([]Settlement, error)
+	// Settle corrects what was taken to the cost that is known now, one for
+	// each take: it gives back, as far as that cannot be handed out twice, or
+	// charges, into bounded debt. It calls [CheckTakes] first, and returns one
+	// settlement for each take. If there is an error, takes that it concerns
+	// have the zero Settlement. Those that did not reach the server are no
+	// error: see [Settlement.NotSent].
+	Settle(ctx context.Context, takes Takes, actual []int64) ([]Settlement, error)
 
-	// Reset fills buckets: one caller's, or without an ID all of a rule, or
-	// without a Rule all of a rule set. It costs the same however many there
-	// are. A store that can keep track of a bounded number of resets bounds
-	// them for each rule set, and refuses more with an [ErrTooManyResets].
-	Reset(ctx context.Context, what Key) error
+	// Extend renews the slots that are held, each for the hold of its band from
+	// now. It reports for each take whether it still held all of its slots,
+	// which one without slots does. A lost slot does not keep others from being
+	// renewed, and neither does a failure: takes that failed are reported as not
+	// held.
+	Extend(ctx context.Context, takes Takes) (held []bool, err error)
+
+	// Reset fills buckets, and reports whether it did: see [Reset].
+	Reset(ctx context.Context, what Reset) (did bool, err error)
+
+	// Resets grows with each reset that the store has seen of other gateways.
+	// What was known of its buckets before may be void.
+	Resets() uint64
+
+	// Gateways returns how many gateways used the store when it was last
+	// available, or 0 if gateways do not share it.
+	Gateways() int
+
+	// FromMemory says in words which answers to a demand may come from the
+	// memory of this process although gateways share the store, and why others
+	// may not. It is empty if none do.
+	FromMemory(d *Demand) string
 
 	// Salt is mixed into every key. All processes that share the buckets share
 	// it.
@@ -57,30 +73,53 @@ type Store interface {
 	Close() error
 }
 
+// Reset says which buckets to fill: those of one caller, or without an ID all of
+// a rule, or without a Rule all of a rule set. It costs the same however many
+// there are.
+type Reset struct {
+	Key
+	// Mark names a reset of a rule or a rule set that several gateways want. A
+	// shared store does it once, for the first of them. Empty means a reset of
+	// its own.
+	Mark string
+	// Exists reports whether a rule of the rule set exists. A store that keeps
+	// track of a bounded number of resets for each rule set forgets those of
+	// deleted rules if it needs the room: a rule that is added again may find
+	// the buckets it had before its reset. Without it, or if all rules exist,
+	// it refuses more with an [ErrTooManyResets].
+	Exists func(rule string) bool
+}
+
+// Fallback is a [Store] of this process that continues the levels of a shared one.
+type Fallback interface {
+	Store
+
+	// SetLevel sets a bucket set to the levels that the shared store reported
+	// for a demand: it is full after the same time. Levels that are older than
+	// those it has from the shared store change nothing. It is called after
+	// every decision of the shared store, and must be fast.
+	SetLevel(d *Demand, r *Result)
+}
+
+// Unshared is what a [Store] embeds that only this process uses.
+type Unshared struct{}
+
+// Gateways implements [Store].
+func (Unshared) Gateways() int { return 0 }
+
+// Resets implements [Store].
+func (Unshared) Resets() uint64 { return 0 }
+
+// FromMemory implements [Store].
+func (Unshared) FromMemory(*Demand) string { return "" }
+
 // HolderID names a request that is under way.
 type HolderID = bucket.HolderID
 
-func newHolder() (id HolderID) {
-	_, _ = rand.Read(id[:]) // never fails
-	return id
-}
-
-// Extender is a [Store] that can renew the slots of requests under way.
-type Extender interface {
-	// Extend renews the slots that a receipt holds, each for the hold of its band
-	// from now. It reports for each take whether it still held all of its slots, which
-	// one without slots does. A lost slot does not keep others from being renewed,
-	// and neither does a failure: takes that failed are reported as not held.
-	Extend(ctx context.Context, receipt *Receipt) (held []bool, err error)
-}
-
-// MemoryReporter is a [Store] that answers some requests from the memory of this
-// process: see package store/lease.
-type MemoryReporter interface {
-	// FromMemory says in words which answers to a demand may come from memory, and why
-	// others may not.
-	FromMemory(d *Demand) string
-}
+// ErrTooManyResets is wrapped by errors of [Store.Reset]: more rules of a rule
+// set were reset one by one than the store keeps track of. Nothing was reset.
+// Reset the whole rule set instead: that makes room.
+var ErrTooManyResets = errors.New("too many resets")
 
 // Demand is what one request wants of one bucket set.
 type Demand struct {
@@ -104,12 +143,13 @@ type Demand struct {
 	// time. It is random, and one for all demands of the request. A demand without
 	// it holds no slot: a charge for what has ended.
 	Holder HolderID
-	// Price is how Cost was computed, nil for a number of requests. It is for the
-	// receipt; stores ignore it.
-	Price *Price
-	// Consistency is whether the answer may come from the memory of the gateway. It is
-	// for stores that wrap another: see package store/lease.
-	Consistency Consistency
+	// Strict demands are not answered from the memory of the gateway, and Leased ones may be
+	// from the first on. They are for stores that wrap another: see package store/lease.
+	Strict, Leased bool
+	// Charging demands come before a charge of what was granted without the store. After an
+	// outage a shared store refuses other demands with [ErrNotSent] for a while, until all
+	// gateways can have charged it.
+	Charging bool
 	// Shadow demands are measured and never reject.
 	Shadow bool
 	// Overdraft demands are debited in any case, also where the request is

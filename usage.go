@@ -43,13 +43,6 @@ type Usage struct {
 	Costs map[string]int64
 }
 
-// Price is how a take was counted, so that it can be settled by the same weights.
-type Price struct {
-	Measure string
-	// Weights are nil if the measure has no cost table.
-	Weights *Weights
-}
-
 // cost is what the usage costs, rounded up once.
 func (w *Weights) cost(u *Usage) int64 {
 	return weightedSum(
@@ -107,23 +100,23 @@ func anyNegative(costs map[string]int64) bool {
 	return false
 }
 
-// settledAt is the actual cost of a take, given the usage of its request. A take in a
+// costOf is the actual cost of a take with a price, given the usage of its request. A take in a
 // measure of which the usage says nothing stays at its estimate.
-func (t *Taken) settledAt(u *Usage) int64 {
-	if cost, ok := u.Costs[t.Measure()]; ok {
+func (u *Usage) costOf(t *Taken, price *Price) int64 {
+	if cost, ok := u.Costs[price.measure()]; ok {
 		return cost
 	}
 	costsAlone := len(u.Costs) > 0 && u.InputTokens == 0 && u.OutputTokens == 0
-	if t.Price == nil || t.Price.Weights == nil || costsAlone {
+	if price == nil || price.Weights == nil || costsAlone {
 		return t.Cost
 	}
-	return t.Price.Weights.cost(u)
+	return price.Weights.cost(u)
 }
 
-// Measure is what was counted.
-func (t *Taken) Measure() string {
-	if t.Price == nil {
+// measure is what was counted.
+func (p *Price) measure() string {
+	if p == nil {
 		return MeasureRequests
 	}
-	return t.Price.Measure
+	return p.Measure
 }

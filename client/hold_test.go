@@ -58,7 +58,7 @@ func TestClient_SlotsLostInPart(t *testing.T) {
 	d := g.check(fluxgate.Request{})
 	receipt := d.Receipt()
 	before := receipt.Token
-	if err := store.Reset(t.Context(), fluxgate.Key{RuleSet: "api", Rule: "lost"}); err != nil {
+	if _, err := store.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "api", Rule: "lost"}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {

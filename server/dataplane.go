@@ -141,7 +141,7 @@ func (a *App) buildEngine(ctx context.Context) error {
 
 // connectRedis opens the store as soon as Redis answers. first gets the result of
 // the first attempt, unless waited is closed before.
-func (a *App) connectRedis(ctx context.Context, local fluxgate.Store, first chan<- error, waited <-chan struct{}) {
+func (a *App) connectRedis(ctx context.Context, local fluxgate.Fallback, first chan<- error, waited <-chan struct{}) {
 	for ; ctx.Err() == nil; pause(ctx, time.Second) {
 		store, err := a.openRedis(ctx)
 		if err == nil {
@@ -208,7 +208,7 @@ func readSecret(file string) ([]byte, error) {
 
 // useRedis builds the engine over Redis. When the server ends, leases are given back
 // before the connections are closed.
-func (a *App) useRedis(redis *redisstore.Store, local fluxgate.Store) error {
+func (a *App) useRedis(redis *redisstore.Store, local fluxgate.Fallback) error {
 	var store fluxgate.Store = redis
 	var leases *lease.Store
 	if a.config.Redis.Leases != config.LeasesOff {
@@ -228,7 +228,7 @@ func (a *App) useRedis(redis *redisstore.Store, local fluxgate.Store) error {
 }
 
 // useStore builds the engine over a store. local is its fallback.
-func (a *App) useStore(store, local fluxgate.Store) error {
+func (a *App) useStore(store fluxgate.Store, local fluxgate.Fallback) error {
 	c := a.config
 	options := []fluxgate.Option{
 		fluxgate.WithMissingRule(c.RateLimit.MissingRuleBehavior == config.MissingAllow),
@@ -257,7 +257,7 @@ func (a *App) useStore(store, local fluxgate.Store) error {
 }
 
 // fallback is the option of the fallback and its share.
-func fallback(local fluxgate.Store, share config.Share) fluxgate.Option {
+func fallback(local fluxgate.Fallback, share config.Share) fluxgate.Option {
 	if share == config.ShareAuto {
 		return fluxgate.WithAutoFallback(local)
 	}
@@ -282,10 +282,17 @@ func (unavailableStore) Take(context.Context, []fluxgate.Demand, *fluxgate.Outco
 func (unavailableStore) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error {
 	return errNotConnected
 }
-func (unavailableStore) Settle(context.Context, *fluxgate.Receipt, []int64) ([]fluxgate.Settlement, error) {
+func (unavailableStore) Settle(context.Context, fluxgate.Takes, []int64) ([]fluxgate.Settlement, error) {
 	return nil, errNotConnected
 }
-func (unavailableStore) Reset(context.Context, fluxgate.Key) error { return errNotConnected }
-func (s unavailableStore) Salt() []byte                            { return s.salt }
-func (s unavailableStore) Gateways() int                           { return s.servers }
-func (unavailableStore) Close() error                              { return nil }
+func (unavailableStore) Extend(context.Context, fluxgate.Takes) ([]bool, error) {
+	return nil, errNotConnected
+}
+func (unavailableStore) Reset(context.Context, fluxgate.Reset) (bool, error) {
+	return false, errNotConnected
+}
+func (unavailableStore) FromMemory(*fluxgate.Demand) string { return "" }
+func (unavailableStore) Resets() uint64                     { return 0 }
+func (s unavailableStore) Salt() []byte                     { return s.salt }
+func (s unavailableStore) Gateways() int                    { return s.servers }
+func (unavailableStore) Close() error                       { return nil }

@@ -187,21 +187,15 @@ func (a *App) openXDS(ctx context.Context) error {
 type resetter struct{ app *App }
 
 // Reset implements [reload.Resetter].
-func (r resetter) Reset(ctx context.Context, what fluxgate.Key) error {
-	_, err := r.ResetOnce(ctx, what, "once")
-	return err
-}
-
-// ResetOnce implements [reload.OnceResetter].
-func (r resetter) ResetOnce(ctx context.Context, what fluxgate.Key, mark string) (bool, error) {
+func (r resetter) Reset(ctx context.Context, what fluxgate.Reset) (did bool, err error) {
 	if store := r.app.plane.leases.Load(); store != nil {
-		return store.ResetOnce(ctx, what, mark)
+		return store.Reset(ctx, what)
 	}
 	if store := r.app.plane.redis.Load(); store != nil {
-		return store.ResetOnce(ctx, what, mark)
+		return store.Reset(ctx, what)
 	}
 	if local := r.app.plane.local.Load(); local != nil && !r.app.config.Redis.Enabled {
-		return true, local.Reset(ctx, what)
+		return local.Reset(ctx, what)
 	}
 	return false, errNotConnected
 }

@@ -44,7 +44,7 @@ func newStore(gateways, masters, capacity int) *store {
 	}
 }
 
-// Gateways implements [fluxgate.GatewayCounter].
+// Gateways implements [fluxgate.Store].
 func (s *store) Gateways() int { return s.gateways }
 
 // Take implements [fluxgate.Store].
@@ -63,14 +63,14 @@ func (s *store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 }
 
 // Settle implements [fluxgate.Store].
-func (s *store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
-	wait, err := s.enqueue(len(receipt.Takes), func(i int) *fluxgate.Key { return &receipt.Takes[i].Key })
+func (s *store) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+	wait, err := s.enqueue(len(takes), func(i int) *fluxgate.Key { return &takes[i].Key })
 	if err != nil {
-		return slices.Repeat([]fluxgate.Settlement{{NotSent: err}}, len(receipt.Takes)), nil
+		return slices.Repeat([]fluxgate.Settlement{{NotSent: err}}, len(takes)), nil
 	}
 	time.Sleep(wait)
 	defer time.Sleep(oneWay)
-	return s.Store.Settle(ctx, receipt, actual)
+	return s.Store.Settle(ctx, takes, actual)
 }
 
 // enqueue returns how long it takes until the last of n decisions is made. A call that

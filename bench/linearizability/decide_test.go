@@ -103,8 +103,8 @@ func (m *model) overdrawn(s *state, number int, cost, granted int64) bool {
 // settle checks a settlement, or an extension, that happened between now and last.
 func (m *model) settle(s *state, in *input, out *output, last int64) bool {
 	held := true
-	for i := range in.receipt.Takes {
-		t, number := &in.receipt.Takes[i], in.sets[i]
+	for i := range in.takes {
+		t, number := &in.takes[i], in.sets[i]
 		for j, b := range m.limits[number] {
 			l := &s.sets[number].bands[j]
 			if b.kind != fluxgate.Concurrency {

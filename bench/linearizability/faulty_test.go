@@ -17,9 +17,9 @@ type faulty struct {
 	*memstore.Store
 	take   func(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error
 	peek   func(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error
-	settle func(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error)
-	extend func(ctx context.Context, receipt *fluxgate.Receipt) ([]bool, error)
-	reset  func(ctx context.Context, what fluxgate.Key) error
+	settle func(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error)
+	extend func(ctx context.Context, takes fluxgate.Takes) ([]bool, error)
+	reset  func(ctx context.Context, what fluxgate.Reset) (bool, error)
 }
 
 func (f *faulty) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
@@ -30,15 +30,17 @@ func (f *faulty) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxg
 	return f.peek(ctx, demands, out)
 }
 
-func (f *faulty) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
-	return f.settle(ctx, receipt, actual)
+func (f *faulty) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+	return f.settle(ctx, takes, actual)
 }
 
-func (f *faulty) Extend(ctx context.Context, receipt *fluxgate.Receipt) ([]bool, error) {
-	return f.extend(ctx, receipt)
+func (f *faulty) Extend(ctx context.Context, takes fluxgate.Takes) ([]bool, error) {
+	return f.extend(ctx, takes)
 }
 
-func (f *faulty) Reset(ctx context.Context, what fluxgate.Key) error { return f.reset(ctx, what) }
+func (f *faulty) Reset(ctx context.Context, what fluxgate.Reset) (bool, error) {
+	return f.reset(ctx, what)
+}
 
 // faults are stores with one fault each, that shows in one of every ten calls.
 var faults = map[string]func(f *faulty, now func() bool){
@@ -75,49 +77,48 @@ var faults = map[string]func(f *faulty, now func() bool){
 	"loses a take": func(f *faulty, now func() bool) {
 		f.take = func(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
 			err := f.Store.Take(ctx, demands, out)
-			if receipt := fluxgate.NewReceipt(demands, out); receipt != nil && now() {
-				_, _ = f.Store.Settle(ctx, receipt, receipt.Same(0))
+			if takes := fluxgate.NewTakes(demands, out); takes != nil && now() {
+				_, _ = f.Store.Settle(ctx, takes, takes.Same(0))
 			}
 			return err
 		}
 	},
 	"gives back more than was taken": func(f *faulty, now func() bool) {
-		f.settle = func(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
+		f.settle = func(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
 			if now() {
-				more := &fluxgate.Receipt{Takes: slices.Clone(receipt.Takes)}
-				for i := range more.Takes {
-					more.Takes[i].Cost++
-					more.Takes[i].Asked++
+				takes = slices.Clone(takes)
+				for i := range takes {
+					takes[i].Cost++
+					takes[i].Asked++
 				}
-				receipt = more
 			}
-			return f.Store.Settle(ctx, receipt, actual)
+			return f.Store.Settle(ctx, takes, actual)
 		}
 	},
 	"settles twice": func(f *faulty, now func() bool) {
-		f.settle = func(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
+		f.settle = func(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
 			if now() {
-				_, _ = f.Store.Settle(ctx, receipt, actual)
+				_, _ = f.Store.Settle(ctx, takes, actual)
 			}
-			return f.Store.Settle(ctx, receipt, actual)
+			return f.Store.Settle(ctx, takes, actual)
 		}
 	},
 	"does not settle": func(f *faulty, now func() bool) {
-		f.settle = func(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
+		f.settle = func(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
 			if !now() {
-				return f.Store.Settle(ctx, receipt, actual)
+				return f.Store.Settle(ctx, takes, actual)
 			}
 			settled := make([]fluxgate.Settlement, len(actual))
 			for i := range actual {
-				settled[i].Returned = max(0, receipt.Takes[i].Cost-actual[i])
-				settled[i].Charged = max(0, actual[i]-receipt.Takes[i].Asked)
+				settled[i].Returned = max(0, takes[i].Cost-actual[i])
+				settled[i].Charged = max(0, actual[i]-takes[i].Asked)
 			}
 			return settled, nil
 		}
 	},
 	"extends what is lost": func(f *faulty, now func() bool) {
-		f.extend = func(ctx context.Context, receipt *fluxgate.Receipt) ([]bool, error) {
-			held, err := f.Store.Extend(ctx, receipt)
+		f.extend = func(ctx context.Context, takes fluxgate.Takes) ([]bool, error) {
+			held, err := f.Store.Extend(ctx, takes)
 			if len(held) > 0 && now() {
 				held[0] = !held[0]
 			}
@@ -143,9 +144,9 @@ var faults = map[string]func(f *faulty, now func() bool){
 		}
 	},
 	"forgets a reset": func(f *faulty, now func() bool) {
-		f.reset = func(ctx context.Context, what fluxgate.Key) error {
+		f.reset = func(ctx context.Context, what fluxgate.Reset) (bool, error) {
 			if now() {
-				return nil
+				return true, nil
 			}
 			return f.Store.Reset(ctx, what)
 		}

@@ -38,10 +38,10 @@ type history struct {
 // of such a take.
 type atomicity struct{ takes, settlements bool }
 
-// receipt is a receipt with the sets it is from.
+// receipt is what a client took, and the sets it is from.
 type receipt struct {
-	*fluxgate.Receipt
-	sets []int
+	takes fluxgate.Takes
+	sets  []int
 }
 
 // newHistory chooses limits.
@@ -141,13 +141,13 @@ func (h *history) operation(ctx context.Context, store fluxgate.Store, client in
 	case "peek":
 		err = store.Peek(ctx, in.demands, &out.outcome)
 	case "settle":
-		out.settled, err = store.Settle(ctx, in.receipt, in.actual)
+		out.settled, err = store.Settle(ctx, in.takes, in.actual)
 	case "extend":
 		var held []bool
-		held, err = store.(fluxgate.Extender).Extend(ctx, in.receipt)
+		held, err = store.Extend(ctx, in.takes)
 		out.held = !slices.Contains(held, false)
 	case "reset":
-		err = store.Reset(ctx, h.keys[in.sets[0]])
+		_, err = store.Reset(ctx, fluxgate.Reset{Key: h.keys[in.sets[0]]})
 	}
 	out.returned = time.Now().UnixMicro()
 	h.mu.Lock()
@@ -165,8 +165,8 @@ func (h *history) operation(ctx context.Context, store fluxgate.Store, client in
 
 // keep keeps the receipt of a take.
 func (h *history) keep(in *input, out *output) {
-	taken := receipt{Receipt: fluxgate.NewReceipt(in.demands, &out.outcome)}
-	if taken.Receipt == nil {
+	taken := receipt{takes: fluxgate.NewTakes(in.demands, &out.outcome)}
+	if taken.takes == nil {
 		return
 	}
 	for i := range in.demands {
@@ -179,7 +179,7 @@ func (h *history) keep(in *input, out *output) {
 		return
 	}
 	for i := range taken.sets {
-		h.receipts = append(h.receipts, receipt{&fluxgate.Receipt{Takes: taken.Takes[i : i+1]}, taken.sets[i : i+1]})
+		h.receipts = append(h.receipts, receipt{taken.takes[i : i+1], taken.sets[i : i+1]})
 	}
 }
 
@@ -236,15 +236,15 @@ func (h *history) correction(in *input, r *rand.Rand) bool {
 	}
 	k := r.IntN(len(h.receipts))
 	taken := h.receipts[k]
-	in.receipt, in.sets = taken.Receipt, taken.sets
+	in.takes, in.sets = taken.takes, taken.sets
 	holds := func(t fluxgate.Taken) bool { return !t.HoldsSlot() }
-	if r.IntN(3) == 0 && !slices.ContainsFunc(taken.Takes, holds) {
+	if r.IntN(3) == 0 && !slices.ContainsFunc(taken.takes, holds) {
 		in.op = "extend"
 		return true
 	}
 	in.op = "settle"
-	for i := range taken.Takes {
-		in.actual = append(in.actual, r.Int64N(taken.Takes[i].Asked+4))
+	for i := range taken.takes {
+		in.actual = append(in.actual, r.Int64N(taken.takes[i].Asked+4))
 	}
 	h.receipts = slices.Delete(h.receipts, k, k+1)
 	return true

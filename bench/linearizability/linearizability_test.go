@@ -171,10 +171,10 @@ func describe(text *strings.Builder, op porcupine.Operation) {
 			d.Cost, d.Min, d.MaxWait, d.Shadow, d.Overdraft, d.Holder, r.Status, r.Granted, r.Now, r.Wait, r.Bands)
 	}
 	for i := range out.settled {
-		t := &in.receipt.Takes[i]
+		t := &in.takes[i]
 		fmt.Fprintf(text, "\tcost %d of %d taken at %d by %.2x, due %v, actual %d: %+v\n", t.Cost, t.Asked, t.At, t.Holder, t.Due, in.actual[i], out.settled[i])
 	}
 	if in.op == "extend" {
-		fmt.Fprintf(text, "\ttaken at %d by %.2x: %v\n", in.receipt.Takes[0].At, in.receipt.Takes[0].Holder, out.held)
+		fmt.Fprintf(text, "\ttaken at %d by %.2x: %v\n", in.takes[0].At, in.takes[0].Holder, out.held)
 	}
 }

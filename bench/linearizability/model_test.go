@@ -22,7 +22,7 @@ type input struct {
 	op      string // "take", "peek", "settle", "extend" or "reset"
 	sets    []int  // the bucket sets it is about, one for each demand
 	demands []fluxgate.Demand
-	receipt *fluxgate.Receipt
+	takes   fluxgate.Takes
 	actual  []int64
 }
 
@@ -168,8 +168,8 @@ func (m *model) moments(s *state, in *input, first, last int64) []span {
 			edges = append(edges, edge)
 		}
 	}
-	for i := range in.receipt.Takes {
-		t, number := &in.receipt.Takes[i], in.sets[i]
+	for i := range in.takes {
+		t, number := &in.takes[i], in.sets[i]
 		charged := in.op == "settle" && in.actual[i] > t.Asked
 		for j, b := range m.limits[number] {
 			switch {

@@ -365,15 +365,15 @@ func (s *fallback) Take(ctx context.Context, demands []fluxgate.Demand, out *flu
 }
 
 // Settle implements [fluxgate.Store].
-func (s *fallback) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
-	settled, err := s.Store.Settle(ctx, receipt, actual)
+func (s *fallback) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+	settled, err := s.Store.Settle(ctx, takes, actual)
 	if err != nil {
 		return settled, err
 	}
 	f := s.gateway.fact(FallbackSettled, s.gateway.link, checkOf(ctx), s.gateway.now())
 	s.gateway.mu.Lock()
-	for i := range receipt.Takes {
-		b := s.gateway.settlement(&receipt.Takes[i], actual[i], 0)
+	for i := range takes {
+		b := s.gateway.settlement(&takes[i], actual[i], 0)
 		b.Returned, b.Charged = settled[i].Returned, settled[i].Charged
 		f.Buckets = append(f.Buckets, b)
 	}
@@ -383,13 +383,13 @@ func (s *fallback) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual
 }
 
 // Reset implements [fluxgate.Store].
-func (s *fallback) Reset(ctx context.Context, what fluxgate.Key) error {
+func (s *fallback) Reset(ctx context.Context, what fluxgate.Reset) (did bool, err error) {
 	f := s.gateway.fact(FallbackReset, s.gateway.link, nil, s.gateway.now())
 	f.Rule = what.Rule
 	if what.ID != (fluxgate.KeyID{}) {
 		f.Buckets = []BucketFact{{Bucket: s.gateway.names[what.ID], Rule: what.Rule}}
 	}
-	err := s.Store.Reset(ctx, what)
+	did, err = s.Store.Reset(ctx, what)
 	s.record(f)
-	return err
+	return did, err
 }

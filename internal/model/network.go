@@ -182,11 +182,9 @@ func (l *link) cut(at time.Duration) (until time.Duration, is bool) {
 
 // Take implements [fluxgate.Store].
 func (l *link) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
-	return l.take(ctx, demands, out, plainCall)
-}
-
-// Charge implements [fluxgate.Charger].
-func (l *link) Charge(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	if !demands[0].Charging {
+		return l.take(ctx, demands, out, plainCall)
+	}
 	if l.gateway.dead.Load() || l.over.Load() { // so that its engine comes to rest
 		out.Prepare(demands)
 		return nil
@@ -238,26 +236,26 @@ func (l *link) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxgat
 }
 
 // Settle implements [fluxgate.Store].
-func (l *link) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
+func (l *link) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
 	if l.gateway.dead.Load() || l.over.Load() { // so that its engine comes to rest
-		return make([]fluxgate.Settlement, len(receipt.Takes)), nil
+		return make([]fluxgate.Settlement, len(takes)), nil
 	}
-	c := l.checkOfTake(ctx, receipt, actual)
+	c := l.checkOfTake(ctx, takes, actual)
 	notSent := func(why error) ([]fluxgate.Settlement, error) {
-		l.laterOfCheck(c, receipt, actual)
-		return slices.Repeat([]fluxgate.Settlement{{NotSent: why}}, len(receipt.Takes)), nil
+		l.laterOfCheck(c, takes, actual)
+		return slices.Repeat([]fluxgate.Settlement{{NotSent: why}}, len(takes)), nil
 	}
-	t, err := l.begin(settleCall, seedOfReceipt(receipt))
+	t, err := l.begin(settleCall, seedOfTakes(takes))
 	if err != nil {
 		return notSent(err)
 	}
 	var settled []fluxgate.Settlement
 	began := l.now()
-	takes := slices.Clone(receipt.Takes)
+	takes = slices.Clone(takes)
 	var facts []int
 	var failed error
 	err = l.travel(ctx, t, func() {
-		facts, settled, failed = l.settleAt(l, c, began, &fluxgate.Receipt{Takes: takes}, actual)
+		facts, settled, failed = l.settleAt(l, c, began, takes, actual)
 	})
 	if errors.Is(err, errRefused) {
 		return notSent(err)
@@ -278,32 +276,32 @@ type unsent struct {
 	cost, paid int64
 }
 
-func unsentOf(receipt *fluxgate.Receipt, actual []int64) unsent {
-	t := &receipt.Takes[0]
+func unsentOf(takes fluxgate.Takes, actual []int64) unsent {
+	t := &takes[0]
 	return unsent{t.Key.ID, t.At, t.Cost, actual[0]}
 }
 
 // laterOfCheck remembers of which request a settlement is that is sent later.
-func (l *link) laterOfCheck(c *check, receipt *fluxgate.Receipt, actual []int64) {
+func (l *link) laterOfCheck(c *check, takes fluxgate.Takes, actual []int64) {
 	if c == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range receipt.Takes {
-		one := unsentOf(&fluxgate.Receipt{Takes: receipt.Takes[i : i+1]}, actual[i:])
+	for i := range takes {
+		one := unsentOf(takes[i:i+1], actual[i:])
 		l.later[one] = append(l.later[one], c)
 	}
 }
 
 // checkOfTake is the request that a settlement is of.
-func (l *link) checkOfTake(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) *check {
+func (l *link) checkOfTake(ctx context.Context, takes fluxgate.Takes, actual []int64) *check {
 	if c := checkOf(ctx); c != nil {
 		return c
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	one := unsentOf(receipt, actual)
+	one := unsentOf(takes, actual)
 	waiting := l.later[one]
 	if len(waiting) == 0 {
 		return nil
@@ -312,17 +310,17 @@ func (l *link) checkOfTake(ctx context.Context, receipt *fluxgate.Receipt, actua
 	return waiting[0]
 }
 
-// Extend implements [fluxgate.Extender].
-func (l *link) Extend(ctx context.Context, receipt *fluxgate.Receipt) (held []bool, err error) {
-	t, err := l.begin(plainCall, seedOfReceipt(receipt))
+// Extend implements [fluxgate.Store].
+func (l *link) Extend(ctx context.Context, takes fluxgate.Takes) (held []bool, err error) {
+	t, err := l.begin(plainCall, seedOfTakes(takes))
 	if err != nil {
 		return nil, err
 	}
 	c, fact, began := checkOf(ctx), -1, l.now()
-	takes := slices.Clone(receipt.Takes)
+	takes = slices.Clone(takes)
 	var failed error
 	err = l.travel(ctx, t, func() {
-		fact, held, failed = l.extendAt(l, c, began, &fluxgate.Receipt{Takes: takes})
+		fact, held, failed = l.extendAt(l, c, began, takes)
 	})
 	if err != nil {
 		return nil, err
@@ -332,21 +330,24 @@ func (l *link) Extend(ctx context.Context, receipt *fluxgate.Receipt) (held []bo
 }
 
 // Reset implements [fluxgate.Store].
-func (l *link) Reset(ctx context.Context, what fluxgate.Key) error {
+func (l *link) Reset(ctx context.Context, what fluxgate.Reset) (did bool, err error) {
 	t, err := l.begin(plainCall, 5)
 	if err != nil {
-		return err
+		return false, err
 	}
 	fact, began := -1, l.now()
-	if err := l.travel(ctx, t, func() { fact = l.resetAt(l, began, what) }); err != nil {
-		return err
+	if err := l.travel(ctx, t, func() { fact = l.resetAt(l, began, what.Key) }); err != nil {
+		return false, err
 	}
 	l.answered(fact)
 	l.sawResets()
-	return nil
+	return true, nil
 }
 
-// Resets implements [fluxgate.ResetCounter].
+// FromMemory implements [fluxgate.Store].
+func (l *link) FromMemory(*fluxgate.Demand) string { return "" }
+
+// Resets implements [fluxgate.Store].
 func (l *link) Resets() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -354,7 +355,7 @@ func (l *link) Resets() uint64 {
 	return uint64(l.seen)
 }
 
-// Gateways implements [fluxgate.GatewayCounter].
+// Gateways implements [fluxgate.Store].
 func (l *link) Gateways() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -401,9 +402,9 @@ func seedOf(demands []fluxgate.Demand) (seed uint64) {
 	return seed
 }
 
-func seedOfReceipt(r *fluxgate.Receipt) (seed uint64) {
-	for i := range r.Takes {
-		seed = seed*31 + uint64(r.Takes[i].Key.ID[0])<<8 + uint64(r.Takes[i].Cost)<<16
+func seedOfTakes(takes fluxgate.Takes) (seed uint64) {
+	for i := range takes {
+		seed = seed*31 + uint64(takes[i].Key.ID[0])<<8 + uint64(takes[i].Cost)<<16
 	}
 	return seed + 7
 }

@@ -29,7 +29,7 @@ func runInMemory(h *History, keeps bool) *world {
 	time.Sleep(h.Begins)
 	w := newWorld(h)
 	w.keeps = keeps
-	w.open = func() Shared {
+	w.open = func() fluxgate.Store {
 		return fluxgate.Must(memstore.New(memstore.Config{MaxBuckets: 10_000, Salt: salt, Clock: w.clock}))
 	}
 	run(w)
@@ -40,9 +40,9 @@ func runInMemory(h *History, keeps bool) *world {
 
 // RunOver runs a history in real time over another store and returns what happened. The
 // store has to use the clock that it is opened with.
-func RunOver(h *History, open func(clock func() time.Time) Shared) []Fact {
+func RunOver(h *History, open func(clock func() time.Time) fluxgate.Store) []Fact {
 	w := newWorld(h)
-	w.open = func() Shared { return open(w.clock) }
+	w.open = func() fluxgate.Store { return open(w.clock) }
 	run(w)
 	return w.facts
 }

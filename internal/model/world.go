@@ -23,8 +23,8 @@ type world struct {
 	names map[fluxgate.KeyID]string // of the buckets
 
 	mu      sync.Mutex
-	open    func() Shared // an empty store
-	store   Shared
+	open    func() fluxgate.Store // an empty store
+	store   fluxgate.Store
 	frozen  time.Time     // the store's clock while a call runs, or zero
 	offset  time.Duration // of the store's clock
 	since   int64         // when it was last restarted, by its clock in microseconds
@@ -39,21 +39,15 @@ type world struct {
 	keeps       bool
 }
 
-// Shared is a store that gateways share.
-type Shared interface {
-	fluxgate.Store
-	fluxgate.Extender
-}
-
 // Call is a call that ran at the store, and its answer: so that another store can be asked
-// the same. One without demands, receipt and key is a restart.
+// the same. One without demands, takes and key is a restart.
 type Call struct {
 	Clock   int64 // of the store, in microseconds since 1970
 	Peek    bool
 	Extend  bool
 	Demands []fluxgate.Demand
 	Outcome fluxgate.Outcome
-	Receipt *fluxgate.Receipt
+	Takes   fluxgate.Takes
 	Actual  []int64
 	Settled []fluxgate.Settlement
 	Held    bool
@@ -334,15 +328,15 @@ func (w *world) peekAt(l *link, c *check, began time.Duration, demands []fluxgat
 }
 
 // settleAt runs a settlement at the store.
-func (w *world) settleAt(l *link, c *check, began time.Duration, receipt *fluxgate.Receipt, actual []int64) (facts []int, settled []fluxgate.Settlement, err error) {
+func (w *world) settleAt(l *link, c *check, began time.Duration, takes fluxgate.Takes, actual []int64) (facts []int, settled []fluxgate.Settlement, err error) {
 	defer w.atStore()()
 	l.sawResetsLocked()
 	settles, charges := w.fact(StoreSettled, l, c, began), w.fact(StoreTook, l, c, began)
 	settles.Leased, charges.Charge = c == nil, true
-	all := make([]BucketFact, len(receipt.Takes))
+	all := make([]BucketFact, len(takes))
 	actual = slices.Clone(actual)
-	for i := range receipt.Takes {
-		t := &receipt.Takes[i]
+	for i := range takes {
+		t := &takes[i]
 		if t.At < w.since { // store/redisstore knows that the take is lost
 			actual[i] = max(actual[i], t.Cost)
 		}
@@ -350,7 +344,7 @@ func (w *world) settleAt(l *link, c *check, began time.Duration, receipt *fluxga
 		all[i] = w.settlement(t, actual[i], generation)
 		place(&t.Key, generation)
 	}
-	if settled, err = w.store.Settle(context.Background(), receipt, actual); err != nil {
+	if settled, err = w.store.Settle(context.Background(), takes, actual); err != nil {
 		return nil, nil, err
 	}
 	for i, b := range all {
@@ -363,7 +357,7 @@ func (w *world) settleAt(l *link, c *check, began time.Duration, receipt *fluxga
 			settles.Buckets = append(settles.Buckets, b)
 		}
 	}
-	w.keep(Call{Receipt: receipt, Actual: actual, Settled: settled})
+	w.keep(Call{Takes: takes, Actual: actual, Settled: settled})
 	for _, f := range []*Fact{charges, settles} {
 		if len(f.Buckets) > 0 {
 			facts = append(facts, w.recordLocked(f))
@@ -382,22 +376,22 @@ func (w *world) settlement(t *fluxgate.Taken, actual int64, generation int) Buck
 }
 
 // extendAt renews slots at the store.
-func (w *world) extendAt(l *link, c *check, began time.Duration, receipt *fluxgate.Receipt) (int, []bool, error) {
+func (w *world) extendAt(l *link, c *check, began time.Duration, takes fluxgate.Takes) (int, []bool, error) {
 	defer w.atStore()()
 	l.sawResetsLocked()
 	f := w.fact(StoreExtended, l, c, began)
-	for i := range receipt.Takes {
-		t := &receipt.Takes[i]
+	for i := range takes {
+		t := &takes[i]
 		generation := l.generation(t.Key.Rule)
 		f.Buckets = append(f.Buckets, w.settlement(t, t.Cost, generation))
 		place(&t.Key, generation)
 	}
-	held, err := w.store.Extend(context.Background(), receipt)
+	held, err := w.store.Extend(context.Background(), takes)
 	if err != nil {
 		return -1, nil, err
 	}
 	all := !slices.Contains(held, false)
-	w.keep(Call{Extend: true, Receipt: receipt, Held: all})
+	w.keep(Call{Extend: true, Takes: takes, Held: all})
 	f.SlotsHeld = all
 	return w.recordLocked(f), held, nil
 }
@@ -412,7 +406,7 @@ func (w *world) resetAt(l *link, began time.Duration, what fluxgate.Key) int {
 		generation := l.generation(what.Rule)
 		f.Buckets = []BucketFact{{Bucket: w.names[what.ID], Rule: what.Rule, Generation: generation}}
 		place(&what, generation)
-		fluxgate.Must(0, w.store.Reset(context.Background(), what))
+		fluxgate.Must(w.store.Reset(context.Background(), fluxgate.Reset{Key: what}))
 		w.keep(Call{Reset: &what})
 	} else {
 		w.resets = append(w.resets, reset{w.now(), what.Rule, l.gateway.incarnation})

@@ -101,7 +101,7 @@ func TestKeys_ResetOfBuckets(t *testing.T) {
 		t.Fatal(d, err)
 	}
 	for _, what := range []fluxgate.Key{{RuleSet: "limits"}, {RuleSet: "limits", Rule: "a"}} {
-		if err := store.Reset(t.Context(), what); err != nil {
+		if _, err := store.Reset(t.Context(), fluxgate.Reset{Key: what}); err != nil {
 			t.Fatal(err)
 		}
 	}

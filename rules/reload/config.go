@@ -81,8 +81,8 @@ type Config struct {
 	IdleAfter time.Duration
 
 	// ResetBuckets is the store in which the buckets of a rule set are reset
-	// when a new version of it is loaded. A store that implements
-	// [OnceResetter] resets once for all gateways that share it. Nil, which is
+	// when a new version of it is loaded. A shared store
+	// resets once for all gateways. Nil, which is
 	// recommended, means that consumption carries over: a reset is a free
 	// burst for everyone.
 	ResetBuckets Resetter

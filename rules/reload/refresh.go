@@ -294,15 +294,7 @@ func (r *Reloader) loaded(set *fluxgate.RuleSet) {
 
 // Resetter is a store that can reset buckets. Every [fluxgate.Store] is one.
 type Resetter interface {
-	Reset(ctx context.Context, what fluxgate.Key) error
-}
-
-// OnceResetter is a store shared by many gateways that records which resets were
-// done.
-type OnceResetter interface {
-	// ResetOnce resets like [fluxgate.Store.Reset], unless a reset with the
-	// same mark was done before. It reports whether it did.
-	ResetOnce(ctx context.Context, what fluxgate.Key, mark string) (bool, error)
+	Reset(ctx context.Context, what fluxgate.Reset) (did bool, err error)
 }
 
 // resetBuckets does the pending reset of a new version. If the store is
@@ -316,13 +308,8 @@ func (r *Reloader) resetBuckets(ctx context.Context, s *ruleSet) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
-	what, did := fluxgate.Key{RuleSet: s.id}, true
-	var err error
-	if once, ok := r.config.ResetBuckets.(OnceResetter); ok {
-		did, err = once.ResetOnce(ctx, what, fmt.Sprint(revision))
-	} else {
-		err = r.config.ResetBuckets.Reset(ctx, what)
-	}
+	// Of several gateways one resets.
+	did, err := r.config.ResetBuckets.Reset(ctx, fluxgate.Reset{Key: fluxgate.Key{RuleSet: s.id}, Mark: fmt.Sprint(revision)})
 	if err != nil {
 		r.config.Logger.Error("cannot reset the buckets of a rule set; will try again", "ruleSet", s.id, "error", err)
 		return

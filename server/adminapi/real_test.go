@@ -250,7 +250,10 @@ func (r *reality) sameKeys(explained *admin.Explanation, d *fluxgate.Decision) {
 	}
 	r.met.add("receipt")
 	for i := range receipt.Takes {
-		key, measure := receipt.Takes[i].Key, receipt.Takes[i].Measure()
+		key, measure := receipt.Takes[i].Key, fluxgate.MeasureRequests
+		if price := receipt.Price(i); price != nil {
+			measure = price.Measure
+		}
 		named := slices.ContainsFunc(explained.Rules, func(v admin.Verdict) bool {
 			return v.Applies && v.Rule == key.Rule && v.Key == r.engine.ShowKey(key) && explained.RuleSet == key.RuleSet &&
 				cmp.Or(v.Measure, fluxgate.MeasureRequests) == measure

@@ -65,7 +65,7 @@ func (l *leaving) Version(ctx context.Context, id string, revision int64) (*rule
 type closedStore struct{ fluxgate.Store }
 
 func (closedStore) Peek(context.Context, []fluxgate.Demand, *fluxgate.Outcome) error { return errAway }
-func (closedStore) Reset(context.Context, fluxgate.Key) error                        { return errAway }
+func (closedStore) Reset(context.Context, fluxgate.Reset) (bool, error)              { return false, errAway }
 
 // The error of an unavailable source or store is logged and not sent to the caller.
 func TestUnavailable_DetailsInLog(t *testing.T) {

@@ -71,8 +71,7 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) {
 func (a *API) releaseSlots(ctx context.Context, r *fluxgate.Receipt) {
 	for _, t := range r.Takes {
 		if t.HoldsSlot() {
-			same := fluxgate.Usage{Costs: map[string]int64{t.Measure(): t.Cost}}
-			_, _ = a.config.Limiter.SettleUsage(ctx, &fluxgate.Receipt{Takes: []fluxgate.Taken{t}}, &same) // its answer is that of the settlement
+			_, _ = a.config.Limiter.Settle(ctx, &fluxgate.Receipt{Takes: fluxgate.Takes{t}}, t.Cost) // its answer is that of the settlement
 		}
 	}
 }

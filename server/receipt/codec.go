@@ -28,10 +28,10 @@ func encode(id ID, now time.Time, r *fluxgate.Receipt) []byte {
 		b = append(b, t.Key.ID[:]...)
 		b = binary.AppendVarint(b, t.Cost)
 		b = binary.AppendVarint(b, t.Asked)
-		if t.Price == nil {
+		if price := r.Price(i); price == nil {
 			b = append(b, byte(t.Source))
 		} else {
-			b = appendPrice(append(b, byte(t.Source)|priced), t.Price)
+			b = appendPrice(append(b, byte(t.Source)|priced), price)
 		}
 		b = binary.AppendVarint(b, t.At)
 		b = binary.AppendUvarint(b, uint64(len(t.Bands)))
@@ -128,7 +128,8 @@ func decode(b []byte) (id ID, issued time.Time, r *fluxgate.Receipt, err error) 
 	if at := d.bytes(8); at != nil {
 		issued = time.UnixMilli(int64(binary.BigEndian.Uint64(at)))
 	}
-	r = &fluxgate.Receipt{Takes: make([]fluxgate.Taken, d.count(fluxgate.MaxMatches))}
+	r = &fluxgate.Receipt{Takes: make(fluxgate.Takes, d.count(fluxgate.MaxMatches))}
+	r.Prices = make([]*fluxgate.Price, len(r.Takes))
 	for i := range r.Takes {
 		t := &r.Takes[i]
 		t.Key.RuleSet, t.Key.Rule = d.text(), d.text()
@@ -136,7 +137,7 @@ func decode(b []byte) (id ID, issued time.Time, r *fluxgate.Receipt, err error) 
 		t.Cost, t.Asked = d.int(), d.int()
 		source := d.byte()
 		if t.Source = fluxgate.Source(source &^ priced); source&priced != 0 {
-			t.Price = d.price()
+			r.Prices[i] = d.price()
 		}
 		t.At = d.int()
 		t.Bands = make([]fluxgate.ExactBand, d.count(fluxgate.MaxBands))

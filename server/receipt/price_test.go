@@ -17,8 +17,9 @@ func priced(t testing.TB) *fluxgate.Receipt {
 	t.Helper()
 	r := sample(t)
 	r.Takes = append(r.Takes, r.Takes[0])
-	r.Takes[0].Price = &fluxgate.Price{Measure: "usd", Weights: &fluxgate.Weights{Input: 2_500_000, CachedInput: 1, Output: 10_000_000, Reasoning: math.MaxInt64}}
-	r.Takes[1].Price = &fluxgate.Price{Measure: "images"}
+	r.Prices = []*fluxgate.Price{
+		{Measure: "usd", Weights: &fluxgate.Weights{Input: 2_500_000, CachedInput: 1, Output: 10_000_000, Reasoning: math.MaxInt64}}, {Measure: "images"}, nil,
+	}
 	return r
 }
 
@@ -26,7 +27,7 @@ func priced(t testing.TB) *fluxgate.Receipt {
 func TestPrice_RoundTrip(t *testing.T) {
 	o, want := issuer(t, receipt.Config{}), priced(t)
 	got, err := o.Redeem(t.Context(), o.Issue(want))
-	if err != nil || !reflect.DeepEqual(got.Takes, want.Takes) {
+	if err != nil || !reflect.DeepEqual(got.Takes, want.Takes) || !reflect.DeepEqual(got.Prices, want.Prices) {
 		t.Errorf("%v\n%+v\n%+v", err, got, want)
 	}
 }

@@ -59,7 +59,7 @@ func (f *fickle) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxg
 	return f.Store.Take(ctx, demands, out)
 }
 
-func (f *fickle) Settle(ctx context.Context, r *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
+func (f *fickle) Settle(ctx context.Context, r fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
 	if f.away.Load() {
 		return nil, errAway
 	}

@@ -24,7 +24,7 @@ func contendedAs(w *world, name string, band fluxgate.Band) fluxgate.Demand {
 		w.Fatal("there was another token")
 	}
 	strict := d
-	strict.Consistency = fluxgate.ConsistencyStrict
+	strict.Strict = true
 	w.take(w.here, strict) // another answer before the token is due does not end the pause
 	w.clock.Advance(token)
 	return d
@@ -35,7 +35,7 @@ func TestContended_Pause(t *testing.T) {
 	w := newWorld(t)
 	d := contended(w, fluxgate.PerSecond(100))
 	waiting, strict := d, d
-	waiting.MaxWait, strict.Consistency = time.Millisecond, fluxgate.ConsistencyStrict
+	waiting.MaxWait, strict.Strict = time.Millisecond, true
 	out := w.take(w.here, d)
 	if r := out.Results[0]; out.Admitted() || r.Source != fluxgate.FromLease || r.Wait <= 0 || r.Wait > lease.MaxPause || r.Bands[0].Wait != r.Wait {
 		t.Errorf("within the pause: %+v", r)
@@ -111,8 +111,8 @@ func TestContended_PauseOfALease(t *testing.T) {
 	w := newWorld(t)
 	band := fluxgate.PerSecond(400)
 	d, rest := demand("a", 1, band), demand("a", band.Capacity, band)
-	d.Consistency = fluxgate.ConsistencyLeased
-	rest.Min, rest.Consistency = 1, fluxgate.ConsistencyStrict
+	d.Leased = true
+	rest.Min, rest.Strict = 1, true
 	asked := w.clock.Now()
 	for range 5_000 {
 		w.take(w.there, rest) // the others always come first

@@ -85,7 +85,7 @@ type slice struct {
 // leasable reports whether a demand of this sort can be met from a slice. The bounds are
 // those of token buckets.
 func leasable(d *fluxgate.Demand) bool {
-	if d.Consistency == fluxgate.ConsistencyStrict || d.Cost == 0 || d.Min > 0 || d.MaxWait > 0 || mayDebitRefused(*d) {
+	if d.Strict || d.Cost == 0 || d.Min > 0 || d.MaxWait > 0 || mayDebitRefused(*d) {
 		return false
 	}
 	for i := range d.Bands {
@@ -164,7 +164,7 @@ func (l *lease) spend(p *part, now time.Time, current int64) {
 	}
 	l.count(p, current)
 	size := l.size()
-	if p.demand.Consistency != fluxgate.ConsistencyLeased && !l.hot(now) || p.verdict == refusedByPause {
+	if !p.demand.Leased && !l.hot(now) || p.verdict == refusedByPause {
 		size = 0
 	}
 	if size >= max(minSlice, requestsPerSlice*cost) && l.asking == nil && !now.Before(l.askAfter) && l.held()+l.reserved <= size/4 {

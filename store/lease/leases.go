@@ -69,7 +69,7 @@ func (t *leases) of(d *fluxgate.Demand, current int64, generation uint64) *lease
 	another := there == nil || there.key.ID != d.Key.ID
 	switch {
 	case largest(capacity(d.Bands), t.gateways()) < minSlice, slow(d.Bands),
-		another && d.Consistency != fluxgate.ConsistencyLeased && !t.hot(d.Key.ID, current),
+		another && !d.Leased && !t.hot(d.Key.ID, current),
 		another && there != nil && !there.unused(current):
 		return nil
 	}

@@ -41,8 +41,8 @@ func (f *fleet) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 	return err
 }
 
-func (f *fleet) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
-	settled, err := f.Store.Settle(ctx, receipt, actual)
+func (f *fleet) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+	settled, err := f.Store.Settle(ctx, takes, actual)
 	for i := range settled {
 		f.taken.Add(-settled[i].Returned)
 	}
@@ -158,7 +158,7 @@ func TestLease_Cold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 				s, d := gateway(), demand("a", 1, c.band)
-				d.Consistency = c.consistency
+				d.Strict, d.Leased = c.consistency == fluxgate.ConsistencyStrict, c.consistency == fluxgate.ConsistencyLeased
 				f.load(s, d, c.perSecond, time.Second)
 				if leased := s.Stats().Slices > 0; leased != c.leased {
 					t.Errorf("leased %t: %+v", leased, s.Stats())
@@ -254,7 +254,7 @@ func TestLease_SpentAfterRefusals(t *testing.T) {
 		f.untilFresh(s, d)
 		d.Cost = 5 // more than comes back meanwhile
 		rest, waiting := d, d
-		rest.Cost, rest.Consistency = f.left(d), fluxgate.ConsistencyStrict
+		rest.Cost, rest.Strict = f.left(d), true
 		waiting.MaxWait = time.Millisecond
 		if !f.take(s, rest).Admitted() || f.take(s, waiting).Admitted() {
 			t.Fatal("the store has tokens left")
@@ -305,7 +305,7 @@ func TestLease_RefusedByAnother(t *testing.T) {
 			s, shared, own := gateway(), demand("a", 1, large), demand("b", 1, fluxgate.PerHour(1))
 			costly := shared
 			costly.Cost = cost
-			own.Consistency = fluxgate.ConsistencyStrict
+			own.Strict = true
 			f.take(s, own)
 			var crowd sync.WaitGroup
 			done := make(chan struct{})
@@ -356,7 +356,7 @@ func TestLease_Saturated(t *testing.T) {
 		}
 		// Requests that can wait go to the store, and those of strict rules.
 		waiting, strict := d, d
-		waiting.MaxWait, strict.Consistency = time.Second, fluxgate.ConsistencyStrict
+		waiting.MaxWait, strict.Strict = time.Second, true
 		if out := f.take(s, waiting); !out.Admitted() || out.Results[0].Source != fluxgate.FromStore {
 			t.Errorf("a request that can wait: %+v", out.Results[0])
 		}
@@ -371,7 +371,7 @@ func TestLease_SlowLimits(t *testing.T) {
 	for _, band := range []fluxgate.Band{fluxgate.PerSecond(199), fluxgate.PerDay(1_000_000)} {
 		onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 			s, d := gateway(), demand("a", 1, band)
-			d.Consistency = fluxgate.ConsistencyLeased
+			d.Leased = true
 			f.load(s, d, 2_000, 3*time.Second)
 			if stats := s.Stats(); stats.Paused > 0 || stats.Slices > 0 {
 				f.Errorf("%+v: %+v", band, stats)
@@ -422,7 +422,7 @@ func TestLease_Void(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, d := gateway(), demand("a", 1, large)
 		f.load(s, d, 1_000, 200*time.Millisecond)
-		if err := s.Reset(f.Context(), d.Key); err != nil {
+		if _, err := s.Reset(f.Context(), fluxgate.Reset{Key: d.Key}); err != nil {
 			t.Fatal(err)
 		}
 		if r := f.take(s, d).Results[0]; r.Source != fluxgate.FromStore {
@@ -448,7 +448,7 @@ func TestLease_VoidGrant(t *testing.T) {
 		for f.calls.Store(0); f.calls.Load() == 0; synctest.Wait() {
 			f.take(s, d)
 		}
-		if err := s.Reset(t.Context(), d.Key); err != nil {
+		if _, err := s.Reset(t.Context(), fluxgate.Reset{Key: d.Key}); err != nil {
 			t.Fatal(err)
 		}
 		f.take(s, d)
@@ -466,7 +466,7 @@ func TestLease_VoidGrant(t *testing.T) {
 func TestLease_LostAnswer(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, d := gateway(), demand("a", 1, large)
-		d.Consistency = fluxgate.ConsistencyLeased
+		d.Leased = true
 		synctest.Wait() // for calls ahead
 		f.fail = errors.New("away")
 		for range 20 {
@@ -489,7 +489,7 @@ func TestLease_LostAnswer(t *testing.T) {
 func TestLease_NotSent(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, d := gateway(), demand("a", 1, large)
-		d.Consistency = fluxgate.ConsistencyLeased
+		d.Leased = true
 		synctest.Wait() // for calls ahead
 		f.fail = fluxgate.ErrNotSent
 		_ = s.Take(f.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome))
@@ -551,7 +551,7 @@ func (f *fleet) crowd(s fluxgate.Store, request func(i int) []fluxgate.Demand) t
 func TestLease_Crowd(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, d := gateway(), demand("a", 1, large)
-		d.Consistency = fluxgate.ConsistencyLeased
+		d.Leased = true
 		took := f.crowd(s, func(int) []fluxgate.Demand { return []fluxgate.Demand{d} })
 		time.Sleep(f.latency) // a slice may be under way
 		if stats := s.Stats(); took > 3*f.latency || f.calls.Load() > 20 || f.taken.Load() != 64+stats.Held {
@@ -564,7 +564,7 @@ func TestLease_Crowd(t *testing.T) {
 func TestLease_CrowdOfTwoRules(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, a, b := gateway(), demand("a", 1, large), demand("b", 1, large)
-		a.Consistency, b.Consistency = fluxgate.ConsistencyLeased, fluxgate.ConsistencyLeased
+		a.Leased, b.Leased = true, true
 		took := f.crowd(s, func(i int) []fluxgate.Demand {
 			if i%2 == 0 {
 				return []fluxgate.Demand{a, b}
@@ -589,7 +589,7 @@ func TestLease_CrowdOfSlowRules(t *testing.T) {
 		var asks sync.WaitGroup
 		for i := range slow {
 			slow[i] = demand(fmt.Sprint(i), 1, large)
-			slow[i].Consistency = fluxgate.ConsistencyLeased
+			slow[i].Leased = true
 			asks.Go(func() {
 				time.Sleep(time.Duration(i) * f.latency * 3 / 4)
 				f.take(s, slow[i])
@@ -609,7 +609,7 @@ func TestLease_CrowdOfSlowRules(t *testing.T) {
 func TestLease_CrowdWithoutAnswer(t *testing.T) {
 	onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 		s, d := gateway(), demand("a", 1, large)
-		d.Consistency = fluxgate.ConsistencyLeased
+		d.Leased = true
 		synctest.Wait() // for calls ahead
 		f.fail = errors.New("away")
 		var crowd sync.WaitGroup

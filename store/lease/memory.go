@@ -15,12 +15,10 @@ func HoldTime(timeout time.Duration) time.Duration {
 	return Time + max(0, timeout-margin)
 }
 
-var _ fluxgate.MemoryReporter = (*Store)(nil)
-
-// FromMemory implements [fluxgate.MemoryReporter].
+// FromMemory implements [fluxgate.Store].
 func (s *Store) FromMemory(d *fluxgate.Demand) string {
 	switch {
-	case d.Consistency == fluxgate.ConsistencyStrict:
+	case d.Strict:
 		return "none: consistency is strict"
 	case slices.ContainsFunc(d.Bands, isConcurrency):
 		return "none: a slot may be free at any moment"

@@ -58,7 +58,7 @@ func play(t *testing.T, gateways int, band fluxgate.Band, classes []class, lease
 	}
 	own := demand("own", 1, fluxgate.PerDay(1))
 	if seed%2 == 0 {
-		own.Consistency = fluxgate.ConsistencyStrict
+		own.Strict = true
 	}
 	var out fluxgate.Outcome
 	for range seconds * perSecond {
@@ -120,7 +120,7 @@ func TestLease_RefusedFlood(t *testing.T) {
 		onVirtualTime(t, func(f *fleet, gateway func() *lease.Store) {
 			shared := demand("a", 1, fluxgate.Band{Capacity: 400, RefillTokens: 200, Refill: time.Second})
 			costly, own := shared, demand("b", 1, fluxgate.PerHour(1))
-			costly.Cost, own.Consistency = cost, fluxgate.ConsistencyStrict
+			costly.Cost, own.Strict = cost, true
 			f.take(f.Store, own)
 			var flood, callers sync.WaitGroup
 			var ended atomic.Bool

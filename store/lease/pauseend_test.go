@@ -15,7 +15,7 @@ func pausing(w *world) fluxgate.Demand {
 	w.Helper()
 	band := fluxgate.PerSecond(400)
 	x, rest := demand("x", 1, band), demand("x", band.Capacity, band)
-	x.Consistency = fluxgate.ConsistencyLeased
+	x.Leased = true
 	w.take(w.there, rest)
 	w.take(w.here, x)
 	w.clock.Advance(5 * time.Millisecond) // the store has tokens
@@ -101,7 +101,7 @@ func TestContended_HotCaller(t *testing.T) {
 	}
 	shared := contended(w, fluxgate.PerSecond(100))
 	strict := shared
-	strict.Consistency = fluxgate.ConsistencyStrict
+	strict.Strict = true
 	var since time.Time // when y was first refused although the store had a token
 	for ms := range 5_000 {
 		w.take(w.here, shared, x)

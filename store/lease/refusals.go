@@ -47,7 +47,7 @@ func (r *refusals) drop(id fluxgate.KeyID) { r.slot(id).Store(nil) }
 
 // of returns the last refusal of a demand like this one, or nil.
 func (r *refusals) of(d *fluxgate.Demand, now time.Time) *refusal {
-	if d.Consistency == fluxgate.ConsistencyStrict || d.Cost == 0 {
+	if d.Strict || d.Cost == 0 {
 		return nil
 	}
 	known := r.slot(d.Key.ID).Load()

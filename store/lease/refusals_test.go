@@ -128,7 +128,7 @@ func TestRefusals_WhatIsAsked(t *testing.T) {
 		"with other bands":      {demand("a", 3, perMinute), demand("a", 3, other), true},
 		"that can wait":         {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.MaxWait = time.Minute }), true},
 		"that cannot wait long": {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.MaxWait = time.Second }), false},
-		"that is strict":        {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.Consistency = fluxgate.ConsistencyStrict }), true},
+		"that is strict":        {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.Strict = true }), true},
 		"in shadow mode":        {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.Shadow = true }), true},
 		"an overdraft":          {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.Overdraft = true }), true},
 		"that accepts less":     {demand("a", 3, perMinute), with(demand("a", 3, perMinute), func(d *fluxgate.Demand) { d.Min = 1 }), true},
@@ -183,7 +183,7 @@ func TestRefusals_OtherDemands(t *testing.T) {
 			t.Errorf("demand %d: %+v, want %v", i, got, want)
 		}
 	}
-	if fluxgate.NewReceipt([]fluxgate.Demand{free, blocked, shadow}, out) != nil {
+	if fluxgate.NewTakes([]fluxgate.Demand{free, blocked, shadow}, out) != nil {
 		t.Error("there is a receipt for what was not taken")
 	}
 	// Twice the same bucket is invalid, whatever is known of it.
@@ -197,23 +197,26 @@ func TestRefusals_OtherDemands(t *testing.T) {
 func TestRefusals_Dropped(t *testing.T) {
 	d := demand("a", 6, perMinute)
 	for name, c := range map[string]struct {
-		change func(w *world, s fluxgate.Store, receipt *fluxgate.Receipt) error
+		change func(w *world, s fluxgate.Store, takes fluxgate.Takes) error
 	}{
-		"a settlement": {func(w *world, s fluxgate.Store, receipt *fluxgate.Receipt) error {
-			_, err := s.Settle(w.Context(), receipt, []int64{0})
+		"a settlement": {func(w *world, s fluxgate.Store, takes fluxgate.Takes) error {
+			_, err := s.Settle(w.Context(), takes, []int64{0})
 			return err
 		}},
-		"a reset": {func(w *world, s fluxgate.Store, _ *fluxgate.Receipt) error { return s.Reset(w.Context(), d.Key) }},
+		"a reset": {func(w *world, s fluxgate.Store, _ fluxgate.Takes) error {
+			_, err := s.Reset(w.Context(), fluxgate.Reset{Key: d.Key})
+			return err
+		}},
 	} {
 		for _, elsewhere := range []bool{false, true} {
 			w := newWorld(t)
-			receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, w.take(w.here, d))
+			takes := fluxgate.NewTakes([]fluxgate.Demand{d}, w.take(w.here, d))
 			w.take(w.here, d)
 			by := w.here
 			if elsewhere {
 				by = w.there
 			}
-			if err := c.change(w, by, receipt); err != nil {
+			if err := c.change(w, by, takes); err != nil {
 				t.Fatal(err)
 			}
 			if admitted := w.take(w.here, d).Admitted(); admitted == elsewhere {

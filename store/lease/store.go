@@ -109,11 +109,10 @@ func (s *Store) Close() error {
 	s.asks.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	var left []fluxgate.Taken
+	var left fluxgate.Takes
 	s.eachLease(func(l *lease) { left = append(left, l.end(s.now())...) })
 	for part := range slices.Chunk(left, fluxgate.MaxMatches) {
-		receipt := &fluxgate.Receipt{Takes: part}
-		if _, err := s.Store.Settle(ctx, receipt, receipt.Same(0)); err != nil {
+		if _, err := s.Store.Settle(ctx, part, part.Same(0)); err != nil {
 			break // they refill
 		}
 	}
@@ -121,19 +120,17 @@ func (s *Store) Close() error {
 }
 
 // Settle implements [fluxgate.Store].
-func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
-	settled, err := s.Store.Settle(ctx, receipt, actual)
-	if receipt != nil {
-		for i := range receipt.Takes {
-			s.refusals.drop(receipt.Takes[i].Key.ID)
-		}
+func (s *Store) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
+	settled, err := s.Store.Settle(ctx, takes, actual)
+	for i := range takes {
+		s.refusals.drop(takes[i].Key.ID)
 	}
 	return settled, err
 }
 
 // Reset implements [fluxgate.Store].
-func (s *Store) Reset(ctx context.Context, what fluxgate.Key) error {
-	err := s.Store.Reset(ctx, what)
-	s.refusals.generation.Add(1) // those of all buckets: resets are rare
-	return err
+func (s *Store) Reset(ctx context.Context, what fluxgate.Reset) (did bool, err error) {
+	did, err = s.Store.Reset(ctx, what)
+	s.refusals.generation.Add(1) // those of all buckets: resets are rare. Also if another gateway did it
+	return did, err
 }

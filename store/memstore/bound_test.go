@@ -238,13 +238,13 @@ func TestEvict_OwnBucket(t *testing.T) {
 func TestSettle_EvictedBucket(t *testing.T) {
 	f := newFixture(t, 1, fluxgate.PerHour(100))
 	d := f.demand(0, 10)
-	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.take(d))
+	takes := fluxgate.NewTakes([]fluxgate.Demand{d}, f.take(d))
 	f.take(f.demand(1, 20))
 	// It is full again: nothing comes back, and a charge is not forgotten.
-	if s, err := f.Settle(t.Context(), receipt, receipt.Same(0)); err != nil || s[0] != (fluxgate.Settlement{}) {
+	if s, err := f.Settle(t.Context(), takes, takes.Same(0)); err != nil || s[0] != (fluxgate.Settlement{}) {
 		t.Errorf("given back %+v, %v; want nothing", s, err)
 	}
-	if s, err := f.Settle(t.Context(), receipt, receipt.Same(60)); err != nil || s[0] != (fluxgate.Settlement{Charged: 50}) {
+	if s, err := f.Settle(t.Context(), takes, takes.Same(60)); err != nil || s[0] != (fluxgate.Settlement{Charged: 50}) {
 		t.Errorf("charged %+v, %v; want 50", s, err)
 	}
 	if got := f.left(0); got != 50 {

@@ -44,18 +44,18 @@ func TestStore_ConcurrentOperations(t *testing.T) {
 				if err := f.Take(t.Context(), demands, &out); err != nil {
 					t.Error(err)
 				}
-				if receipt := fluxgate.NewReceipt(demands, &out); receipt != nil && r.IntN(2) == 0 {
-					if _, err := f.Settle(t.Context(), receipt, receipt.Same(r.Int64N(5))); err != nil {
+				if takes := fluxgate.NewTakes(demands, &out); takes != nil && r.IntN(2) == 0 {
+					if _, err := f.Settle(t.Context(), takes, takes.Same(r.Int64N(5))); err != nil {
 						t.Error(err)
 					}
 				}
 				switch r.IntN(20) {
 				case 0:
-					if err := f.Reset(t.Context(), demands[0].Key); err != nil {
+					if _, err := f.Reset(t.Context(), fluxgate.Reset{Key: demands[0].Key}); err != nil {
 						t.Error(err)
 					}
 				case 1:
-					if err := f.Reset(t.Context(), fluxgate.Key{RuleSet: "set", Rule: "rule"}); err != nil {
+					if _, err := f.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "set", Rule: "rule"}}); err != nil {
 						t.Error(err)
 					}
 				case 2:
@@ -87,14 +87,14 @@ func TestStore_ConcurrentTokens(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		receipt := fluxgate.NewReceipt(demands, &out)
-		if receipt == nil {
+		takes := fluxgate.NewTakes(demands, &out)
+		if takes == nil {
 			return
 		}
 		if r.IntN(2) == 0 {
 			// The clock is stopped: all unused tokens come back, and all excess
 			// is charged, into debt if necessary.
-			if _, err := f.Settle(t.Context(), receipt, receipt.Same(actual)); err != nil {
+			if _, err := f.Settle(t.Context(), takes, takes.Same(actual)); err != nil {
 				t.Error(err)
 			}
 			cost = actual

@@ -64,14 +64,15 @@ func TestNew_Config(t *testing.T) {
 func TestTake_ContextEnded(t *testing.T) {
 	f := newFixture(t, 0, fluxgate.PerHour(10))
 	d := f.demand(0, 1)
-	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.take(d))
+	takes := fluxgate.NewTakes([]fluxgate.Demand{d}, f.take(d))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out fluxgate.Outcome
-	_, settling := f.Settle(ctx, receipt, receipt.Same(0))
+	_, settling := f.Settle(ctx, takes, takes.Same(0))
+	_, resetting := f.Reset(ctx, fluxgate.Reset{Key: d.Key})
 	for what, err := range map[string]error{
 		"Take": f.Take(ctx, []fluxgate.Demand{d}, &out), "Peek": f.Peek(ctx, []fluxgate.Demand{d}, &out),
-		"Settle": settling, "Reset": f.Reset(ctx, d.Key),
+		"Settle": settling, "Reset": resetting,
 	} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: error %v, want context.Canceled", what, err)
@@ -85,11 +86,11 @@ func TestTake_ContextEnded(t *testing.T) {
 func TestStore_InvalidArguments(t *testing.T) {
 	f := newFixture(t, 0, fluxgate.PerHour(10))
 	d := f.demand(0, 1)
-	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.take(d))
-	if _, err := f.Settle(t.Context(), receipt, receipt.Same(-1)); !errors.Is(err, fluxgate.ErrDemand) {
+	takes := fluxgate.NewTakes([]fluxgate.Demand{d}, f.take(d))
+	if _, err := f.Settle(t.Context(), takes, takes.Same(-1)); !errors.Is(err, fluxgate.ErrDemand) {
 		t.Errorf("settling at -1: %v, want ErrDemand", err)
 	}
-	if err := f.Reset(t.Context(), fluxgate.Key{}); err == nil {
+	if _, err := f.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{}}); err == nil {
 		t.Error("a reset of everything is accepted")
 	}
 	if got := f.left(0); got != 9 {

@@ -11,7 +11,7 @@ import (
 // ignored. A larger step is one of the shared store's clock.
 const staleFor = int64(time.Second / time.Microsecond)
 
-// SetLevel implements [fluxgate.LevelSetter]. The levels count from now, though
+// SetLevel implements [fluxgate.Fallback]. The levels count from now, though
 // they are a little older: that is never in favor of the caller. They are kept
 // under the bands of the shared store, and a demand under a share of these finds
 // the same part used.

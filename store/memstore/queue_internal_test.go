@@ -104,7 +104,7 @@ func TestQueue_RandomOperations(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var receipts []*fluxgate.Receipt
+		var receipts []fluxgate.Takes
 		for range 3_000 {
 			var demands []fluxgate.Demand
 			for _, caller := range r.Perm(12)[:1+r.IntN(7)] {
@@ -120,8 +120,8 @@ func TestQueue_RandomOperations(t *testing.T) {
 			}
 			inOrder(t, store)
 			checkTaken(t, demands, &out)
-			if receipt := fluxgate.NewReceipt(demands, &out); receipt != nil {
-				receipts = append(receipts, receipt)
+			if takes := fluxgate.NewTakes(demands, &out); takes != nil {
+				receipts = append(receipts, takes)
 			}
 			switch i := r.IntN(10); {
 			case i == 0:
@@ -129,9 +129,9 @@ func TestQueue_RandomOperations(t *testing.T) {
 			case i == 1:
 				now = now.Add(-time.Duration(r.IntN(500)) * time.Millisecond)
 			case i == 2:
-				err = store.Reset(t.Context(), demands[0].Key)
+				_, err = store.Reset(t.Context(), fluxgate.Reset{Key: demands[0].Key})
 			case i == 3 && r.IntN(20) == 0:
-				err = store.Reset(t.Context(), fluxgate.Key{RuleSet: "s"})
+				_, err = store.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "s"}})
 			case i < 6 && len(receipts) > 0:
 				_, err = store.Settle(t.Context(), receipts[0], receipts[0].Same(r.Int64N(10)))
 				receipts = receipts[1:]

@@ -17,7 +17,8 @@ import (
 func TestReset_BoundIsPerRuleSet(t *testing.T) {
 	s := fluxgate.Must(memstore.New(memstore.Config{}))
 	reset := func(ruleSet, rule string) error {
-		return s.Reset(t.Context(), fluxgate.Key{RuleSet: ruleSet, Rule: rule})
+		_, err := s.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: ruleSet, Rule: rule}})
+		return err
 	}
 	var err error
 	for i := 0; err == nil && i < 200_000; i++ {
@@ -57,11 +58,15 @@ func TestReset_AfterOthers(t *testing.T) {
 		}
 		switch what {
 		case "forget":
-			if err := s.ForgetResets(t.Context(), "set", func(rule string) bool { return rule == "b" }); err != nil {
-				t.Fatal(err)
+			// The last of these needs the room of deleted rules.
+			for i := range 1_001 {
+				what := fluxgate.Reset{Key: fluxgate.Key{RuleSet: "set", Rule: fmt.Sprint("deleted-", i)}, Exists: func(rule string) bool { return rule == "b" }}
+				if _, err := s.Reset(t.Context(), what); err != nil {
+					t.Fatal(err)
+				}
 			}
 		default:
-			if err := s.Reset(t.Context(), fluxgate.Key{RuleSet: "set", Rule: what}); err != nil {
+			if _, err := s.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "set", Rule: what}}); err != nil {
 				t.Fatal(err)
 			}
 			if left("a") != 3 || what == "a" && left("b") != 0 || what == "" && left("b") != 3 {

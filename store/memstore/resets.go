@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -32,30 +31,24 @@ type resets struct {
 // target is a rule, or without one a rule set.
 type target struct{ ruleSet, rule string }
 
-func (r *resets) add(ruleSet, rule string) error {
+func (r *resets) add(ruleSet, rule string, exists func(rule string) bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next, of := map[target]uint64{}, target{ruleSet, rule}
 	if old := r.generation.Load(); old != nil {
 		next = maps.Clone(*old)
 	}
-	rules := 0
-	for t := range next {
-		if t.ruleSet == ruleSet && t.rule != "" {
-			rules++
-		}
-	}
-	_, known := next[of]
-	switch {
-	case rule == "":
+	if rule == "" {
 		// It is the later reset of all of its rules.
 		maps.DeleteFunc(next, func(t target, _ uint64) bool { return t.ruleSet == ruleSet })
-	case !known && rules >= maxRuleResets:
-		return fmt.Errorf("resetting buckets: %w: %d rules of rule set %q were reset one by one, no more can be; reset the whole rule set",
-			fluxgate.ErrTooManyResets, rules, ruleSet)
 	}
-	if !known && len(next) >= maxResets {
-		return fmt.Errorf("resetting buckets: %w: %d rules of all rule sets were reset, no more can be; reset whole rule sets", fluxgate.ErrTooManyResets, len(next))
+	err := checkRoom(next, of)
+	if err != nil && exists != nil {
+		maps.DeleteFunc(next, func(t target, _ uint64) bool { return t.ruleSet == ruleSet && t.rule != "" && !exists(t.rule) })
+		err = checkRoom(next, of)
+	}
+	if err != nil {
+		return err
 	}
 	r.last++
 	next[of] = r.last
@@ -63,15 +56,21 @@ func (r *resets) add(ruleSet, rule string) error {
 	return nil
 }
 
-// ForgetResets implements [fluxgate.ResetForgetter].
-func (s *Store) ForgetResets(_ context.Context, ruleSet string, there func(rule string) bool) error {
-	r := &s.resets
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if old := r.generation.Load(); old != nil {
-		next := maps.Clone(*old)
-		maps.DeleteFunc(next, func(t target, _ uint64) bool { return t.ruleSet == ruleSet && t.rule != "" && !there(t.rule) })
-		r.generation.Store(&next)
+// checkRoom returns an error if too many resets are kept for another one.
+func checkRoom(all map[target]uint64, of target) error {
+	rules := 0
+	for t := range all {
+		if t.ruleSet == of.ruleSet && t.rule != "" {
+			rules++
+		}
+	}
+	_, known := all[of]
+	switch {
+	case !known && of.rule != "" && rules >= maxRuleResets:
+		return fmt.Errorf("resetting buckets: %w: %d rules of rule set %q were reset one by one, no more can be; reset the whole rule set",
+			fluxgate.ErrTooManyResets, rules, of.ruleSet)
+	case !known && len(all) >= maxResets:
+		return fmt.Errorf("resetting buckets: %w: %d rules of all rule sets were reset, no more can be; reset whole rule sets", fluxgate.ErrTooManyResets, len(all))
 	}
 	return nil
 }

@@ -26,18 +26,14 @@ type Config struct {
 
 // Store is a [fluxgate.Store] in memory.
 type Store struct {
+	fluxgate.Unshared
 	shards []shard
 	clock  func() int64
 	salt   []byte
 	resets resets
 }
 
-var (
-	_ fluxgate.Store          = (*Store)(nil)
-	_ fluxgate.ResetForgetter = (*Store)(nil)
-	_ fluxgate.LevelSetter    = (*Store)(nil)
-	_ fluxgate.Extender       = (*Store)(nil)
-)
+var _ fluxgate.Fallback = (*Store)(nil)
 
 // New returns an empty store.
 func New(config Config) (*Store, error) {
@@ -77,16 +73,16 @@ func (s *Store) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxga
 }
 
 // Settle implements [fluxgate.Store].
-func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
+func (s *Store) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := fluxgate.CheckReceipt(receipt, actual); err != nil {
+	if err := fluxgate.CheckTakes(takes, actual); err != nil {
 		return nil, err
 	}
-	settled := make([]fluxgate.Settlement, len(receipt.Takes))
-	for i := range receipt.Takes {
-		settled[i] = s.settle(&receipt.Takes[i], actual[i])
+	settled := make([]fluxgate.Settlement, len(takes))
+	for i := range takes {
+		settled[i] = s.settle(&takes[i], actual[i])
 	}
 	return settled, nil
 }
@@ -108,16 +104,16 @@ func (s *Store) settle(t *fluxgate.Taken, actual int64) fluxgate.Settlement {
 	return settled
 }
 
-// Extend implements [fluxgate.Extender].
-func (s *Store) Extend(ctx context.Context, receipt *fluxgate.Receipt) (held []bool, err error) {
+// Extend implements [fluxgate.Store].
+func (s *Store) Extend(ctx context.Context, takes fluxgate.Takes) (held []bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := fluxgate.CheckReceipt(receipt, receipt.Same(0)); err != nil {
+	if err := fluxgate.CheckTakes(takes, takes.Same(0)); err != nil {
 		return nil, err
 	}
-	for i := range receipt.Takes {
-		held = append(held, s.extend(&receipt.Takes[i]))
+	for i := range takes {
+		held = append(held, s.extend(&takes[i]))
 	}
 	return held, nil
 }
@@ -139,24 +135,25 @@ func (s *Store) extend(t *fluxgate.Taken) bool {
 }
 
 // Reset implements [fluxgate.Store].
-func (s *Store) Reset(ctx context.Context, what fluxgate.Key) error {
+func (s *Store) Reset(ctx context.Context, what fluxgate.Reset) (did bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return false, err
 	}
 	if what.RuleSet == "" {
-		return errors.New("resetting buckets: no rule set is named")
+		return false, errors.New("resetting buckets: no rule set is named")
 	}
 	if what.ID == (fluxgate.KeyID{}) {
-		return s.resets.add(what.RuleSet, what.Rule)
+		err := s.resets.add(what.RuleSet, what.Rule, what.Exists)
+		return err == nil, err
 	}
-	id := s.resets.place(&what)
+	id := s.resets.place(&what.Key)
 	shard := &s.shards[s.shardOf(id)]
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	if e := shard.find(id); e != nil {
 		e.forget()
 	}
-	return nil
+	return true, nil
 }
 
 // Salt implements [fluxgate.Store].

@@ -29,7 +29,7 @@ func newAnnouncements() announcements {
 	return announcements{announced: make(chan struct{}, 1), tried: make(chan struct{})}
 }
 
-// Resets implements [fluxgate.ResetCounter].
+// Resets implements [fluxgate.Store].
 func (s *Store) Resets() uint64 { return s.fleet.changes.Load() }
 
 // listen keeps a subscription until the store is closed.

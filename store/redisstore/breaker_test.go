@@ -111,13 +111,15 @@ func TestBreaker_OtherCalls(t *testing.T) {
 	d := tr.demand(ample)
 	out, err := tr.take(d)
 	must(t, err)
-	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, &out)
+	takes := fluxgate.NewTakes([]fluxgate.Demand{d}, &out)
 	must(t, srv.Freeze())
 	calls := map[string]func() error{
-		"Peek":       func() error { return tr.Peek(t.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome)) },
-		"Settle":     func() error { return fluxgate.SettleError(tr.Settle(t.Context(), receipt, []int64{0})) },
-		"Reset":      func() error { return tr.Reset(t.Context(), d.Key) },
-		"Reset rule": func() error { return tr.Reset(t.Context(), fluxgate.Key{RuleSet: "set", Rule: "rule"}) },
+		"Peek":   func() error { return tr.Peek(t.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome)) },
+		"Settle": func() error { return fluxgate.SettleError(tr.Settle(t.Context(), takes, []int64{0})) },
+		"Reset":  func() error { return errorOf(tr.Reset(t.Context(), fluxgate.Reset{Key: d.Key})) },
+		"Reset rule": func() error {
+			return errorOf(tr.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "set", Rule: "rule"}}))
+		},
 	}
 	run := func(atMost time.Duration) {
 		t.Helper()
@@ -376,3 +378,6 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// errorOf is the error of a reset.
+func errorOf(_ bool, err error) error { return err }

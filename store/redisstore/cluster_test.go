@@ -157,7 +157,7 @@ func resharding(tr clusterTrial) {
 		if err := m.MoveKeys(tr.Context(), tr.name(gone)); err != nil {
 			tr.Fatal(err)
 		}
-		if err := tr.Reset(tr.Context(), gone.Key); err != nil {
+		if _, err := tr.Reset(tr.Context(), fluxgate.Reset{Key: gone.Key}); err != nil {
 			tr.Errorf("resetting a key that has moved: %v", err)
 		}
 		tr.mustTake(gone)

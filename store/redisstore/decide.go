@@ -234,22 +234,19 @@ func (s *Store) requestParts(ctx context.Context, demands []fluxgate.Demand, out
 // withdraw gives back what some parts have taken for a request that is
 // rejected. Its caller waits for that, but not beyond the deadline.
 func (s *Store) withdraw(ctx context.Context, parts []*part, deadline time.Time) {
-	receipt := new(fluxgate.Receipt)
+	var takes fluxgate.Takes
 	for _, p := range parts {
-		if p.err != nil {
-			continue
-		}
-		if r := p.request.withdrawal(); r != nil {
-			receipt.Takes = append(receipt.Takes, r.Takes...)
+		if p.err == nil {
+			takes = append(takes, p.request.withdrawal()...)
 		}
 	}
-	if len(receipt.Takes) == 0 {
+	if len(takes) == 0 {
 		return
 	}
 	given := make(chan struct{})
 	if !s.work.Go(func(context.Context) {
 		defer close(given)
-		s.giveBack(receipt)
+		s.giveBack(takes)
 	}) {
 		return // closed
 	}
@@ -260,11 +257,11 @@ func (s *Store) withdraw(ctx context.Context, parts []*part, deadline time.Time)
 	}
 }
 
-// giveBack settles a receipt at 0, also if its caller has left.
-func (s *Store) giveBack(receipt *fluxgate.Receipt) {
+// giveBack settles takes at 0, also if their caller has left.
+func (s *Store) giveBack(takes fluxgate.Takes) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
 	defer cancel()
-	if err := fluxgate.SettleError(s.Settle(ctx, receipt, receipt.Same(0))); err != nil {
+	if err := fluxgate.SettleError(s.Settle(ctx, takes, takes.Same(0))); err != nil {
 		if ok, suppressed := s.notGivenBack.Allow(time.Now()); ok {
 			s.log.Warn("cannot give back the tokens of a rejected request; they refill over time", "error", s.clean(err), "suppressed", suppressed)
 		}
@@ -272,22 +269,22 @@ func (s *Store) giveBack(receipt *fluxgate.Receipt) {
 }
 
 // Settle implements [fluxgate.Store].
-func (s *Store) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
+func (s *Store) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := fluxgate.CheckReceipt(receipt, actual); err != nil {
+	if err := fluxgate.CheckTakes(takes, actual); err != nil {
 		return nil, err
 	}
 	corrected := make([]int64, len(actual))
 	for i, cost := range actual {
-		t := &receipt.Takes[i]
+		t := &takes[i]
 		corrected[i] = t.Correction(cost)
 		if t.At < s.fleet.since.Load() && s.config.clock == nil {
 			corrected[i] = max(corrected[i], t.Cost) // the server has lost the take: nothing is there to give back
 		}
 	}
-	tokens, errs := s.settle(ctx, receipt, corrected)
+	tokens, errs := s.settle(ctx, takes, corrected)
 	settled := make([]fluxgate.Settlement, len(tokens))
 	for i := range tokens {
 		settled[i] = bucketmath.Settlement(tokens[i])
@@ -303,15 +300,15 @@ func notSent(err error) bool {
 	return errors.Is(err, fluxgate.ErrNotSent) || errors.Is(err, fluxgate.ErrRefused)
 }
 
-// Extend implements [fluxgate.Extender].
-func (s *Store) Extend(ctx context.Context, receipt *fluxgate.Receipt) (held []bool, err error) {
+// Extend implements [fluxgate.Store].
+func (s *Store) Extend(ctx context.Context, takes fluxgate.Takes) (held []bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := fluxgate.CheckReceipt(receipt, receipt.Same(0)); err != nil {
+	if err := fluxgate.CheckTakes(takes, takes.Same(0)); err != nil {
 		return nil, err
 	}
-	renewed, errs := s.settle(ctx, receipt, receipt.Same(renewSlots))
+	renewed, errs := s.settle(ctx, takes, takes.Same(renewSlots))
 	for _, all := range renewed {
 		held = append(held, all != 0)
 	}
@@ -321,17 +318,17 @@ func (s *Store) Extend(ctx context.Context, receipt *fluxgate.Receipt) (held []b
 // renewSlots is the actual cost of a settlement that only renews slots.
 const renewSlots = -1
 
-// settle corrects the takes of a receipt, and returns the tokens or the error of each.
-func (s *Store) settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) (settled []int64, errs []error) {
+// settle corrects takes, and returns the tokens or the error of each.
+func (s *Store) settle(ctx context.Context, takes fluxgate.Takes, actual []int64) (settled []int64, errs []error) {
 	// In a cluster the takes of each bucket are a call of their own, elsewhere all share one.
 	deadline := time.Now().Add(s.config.Timeout)
-	if last, ok := ctx.Deadline(); ok && receipt.Takes[0].Source == fluxgate.FromFallback {
+	if last, ok := ctx.Deadline(); ok && takes[0].Source == fluxgate.FromFallback {
 		deadline = last // no request waits for what the fallback granted, and the answer must not be lost
 	}
 	var requests []*shardRequest
 	for i, cost := range actual {
-		t := &receipt.Takes[i]
-		if i == 0 || s.nodes.cluster && t.Key.ID != receipt.Takes[i-1].Key.ID {
+		t := &takes[i]
+		if i == 0 || s.nodes.cluster && t.Key.ID != takes[i-1].Key.ID {
 			shard := 0
 			if s.nodes.cluster {
 				shard = s.names.shard(t.Key.ID)

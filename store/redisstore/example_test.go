@@ -59,7 +59,7 @@ func ExampleStore_Reset() {
 	}
 	defer store.Close()
 
-	if err := store.Reset(ctx, fluxgate.Key{RuleSet: "api-limits", Rule: "per-user"}); err != nil {
+	if _, err := store.Reset(ctx, fluxgate.Reset{Key: fluxgate.Key{RuleSet: "api-limits", Rule: "per-user"}}); err != nil {
 		log.Print(err)
 	}
 }

@@ -45,15 +45,13 @@ type heartbeat struct {
 	failed  *logthrottle.Throttle
 }
 
-var _ fluxgate.GatewayCounter = (*Store)(nil)
-
 func newHeartbeat(s *Store) *heartbeat {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	return &heartbeat{store: s, id: hex.EncodeToString(id[:]), failed: logthrottle.New(time.Minute)}
 }
 
-// Gateways implements [fluxgate.GatewayCounter]. It does not change while Redis
+// Gateways implements [fluxgate.Store]. It does not change while Redis
 // does not answer. It is at least 1.
 func (s *Store) Gateways() int { return max(1, cmp.Or(s.Counted(), s.config.Gateways)) }
 

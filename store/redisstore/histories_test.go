@@ -73,7 +73,7 @@ func TestHistories_InRealTime(t *testing.T) {
 				n++
 				histories.Go(func() {
 					opened := 0
-					facts := model.RunOver(h, func(clock func() time.Time) model.Shared {
+					facts := model.RunOver(h, func(clock func() time.Time) fluxgate.Store {
 						opened++
 						return openStore(t, uri, Config{Prefix: fmt.Sprint("t", seed, "x", opened), Timeout: patience, Uncounted: true, clock: func() int64 { return clock().UnixMicro() }})
 					})
@@ -105,17 +105,17 @@ func replay(t *testing.T, uri, prefix string, calls []model.Call) (n int, err er
 		case c.Demands != nil:
 			err = sameOutcome(ctx, s, c)
 		case c.Extend:
-			held, failed := s.Extend(ctx, c.Receipt)
+			held, failed := s.Extend(ctx, c.Takes)
 			if err = failed; err == nil && slices.Contains(held, false) == c.Held {
-				err = fmt.Errorf("the slots of %+v are held: %v, want %t", c.Receipt.Takes, held, c.Held)
+				err = fmt.Errorf("the slots of %+v are held: %v, want %t", c.Takes, held, c.Held)
 			}
-		case c.Receipt != nil:
-			settled, failed := s.Settle(ctx, c.Receipt, c.Actual)
+		case c.Takes != nil:
+			settled, failed := s.Settle(ctx, c.Takes, c.Actual)
 			if err = failed; err == nil && !reflect.DeepEqual(settled, c.Settled) {
-				err = fmt.Errorf("settling %+v at %v returned %v, want %v", c.Receipt.Takes, c.Actual, settled, c.Settled)
+				err = fmt.Errorf("settling %+v at %v returned %v, want %v", c.Takes, c.Actual, settled, c.Settled)
 			}
 		case c.Reset != nil:
-			err = s.Reset(ctx, *c.Reset)
+			_, err = s.Reset(ctx, fluxgate.Reset{Key: *c.Reset})
 		default:
 			s = open()
 		}

@@ -82,13 +82,13 @@ func TestHolders_Lost(t *testing.T) {
 					time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
 					continue
 				}
-				receipt := fluxgate.NewReceipt(demands, &out)
+				takes := fluxgate.NewTakes(demands, &out)
 				h := held{from: out.Results[0].Now}
 				until := h.from + hold.Microseconds()
 				for range r.IntN(3) { // a long request renews
 					time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond)
 					sent := time.Now().UnixMicro()
-					if ok, err := s.Extend(t.Context(), receipt); err != nil || !ok[0] {
+					if ok, err := s.Extend(t.Context(), takes); err != nil || !ok[0] {
 						t.Errorf("a slot could not be renewed: %t, %v", ok, err)
 						return
 					}
@@ -98,7 +98,7 @@ func TestHolders_Lost(t *testing.T) {
 				gone := r.IntN(10) == 0
 				if h.to = time.Now().UnixMicro(); gone {
 					h.to = until
-				} else if _, err := s.Settle(t.Context(), receipt, []int64{1}); err != nil {
+				} else if _, err := s.Settle(t.Context(), takes, []int64{1}); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()

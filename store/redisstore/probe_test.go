@@ -131,11 +131,11 @@ func TestProbe_ChargedFirst(t *testing.T) {
 		out, err = tr.take(d)
 		return err == nil
 	})
-	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, &out)
+	takes := fluxgate.NewTakes([]fluxgate.Demand{d}, &out)
 	must(t, srv.Freeze())
 	l := tr.nodes.queue(0)
 	until(t, "the breaker opens", func() bool { _, _ = tr.take(d); return l.outage() != nil })
-	charge := func() error { return tr.Charge(t.Context(), []fluxgate.Demand{d}, new(fluxgate.Outcome)) }
+	charge := func() error { return tr.Take(t.Context(), []fluxgate.Demand{charging(d)}, new(fluxgate.Outcome)) }
 	for began := time.Now(); time.Since(began) < 2*longestHold; {
 		if err := charge(); !errors.Is(err, fluxgate.ErrNotSent) {
 			t.Fatalf("a charge while Redis is frozen: %v", err)
@@ -147,7 +147,7 @@ func TestProbe_ChargedFirst(t *testing.T) {
 	if _, err := tr.take(d); !errors.Is(err, fluxgate.ErrNotSent) {
 		t.Errorf("a take after the first charge: %v", err)
 	}
-	if _, err := tr.Settle(t.Context(), receipt, []int64{0}); err != nil {
+	if _, err := tr.Settle(t.Context(), takes, []int64{0}); err != nil {
 		t.Errorf("a settlement after the first charge: %v", err)
 	}
 	until(t, "it decides", func() bool { _, err := tr.take(d); return err == nil })
@@ -167,7 +167,7 @@ func TestCharge_LateAnswer(t *testing.T) {
 	charge := func(within time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
-		return tr.Charge(ctx, []fluxgate.Demand{d}, new(fluxgate.Outcome))
+		return tr.Take(ctx, []fluxgate.Demand{charging(d)}, new(fluxgate.Outcome))
 	}
 	proxy.SetLatency(0, 300*time.Millisecond)
 	must(t, charge(5*time.Second))
@@ -214,4 +214,9 @@ func TestTopology_PrunedNode(t *testing.T) {
 	}
 	until(t, "all have ended", func() bool { return len(l.work) == 0 })
 	tr.mustTake(tr.demand(ample)) // a caller that still has the queue
+}
+
+func charging(d fluxgate.Demand) fluxgate.Demand {
+	d.Charging = true
+	return d
 }

@@ -17,18 +17,25 @@ const (
 	maxResets = 50_000
 )
 
-var _ fluxgate.ResetForgetter = (*Store)(nil)
-
 // Reset implements [fluxgate.Store]. The reset of a rule or a rule set is announced
 // to the other gateways, which then read the fleet state.
-func (s *Store) Reset(ctx context.Context, what fluxgate.Key) error {
-	if what.ID != (fluxgate.KeyID{}) && what.RuleSet != "" {
-		ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
-		defer cancel()
-		return s.resetError(s.deleteBucket(ctx, s.names.key(&what, s.fleet.generations())))
+//
+// The last marks of each rule and rule set are kept; a mark must be a valid id.
+func (s *Store) Reset(ctx context.Context, what fluxgate.Reset) (did bool, err error) {
+	switch {
+	case what.RuleSet == "":
+		return false, errors.New("resetting buckets: no rule set is named")
+	case what.Mark != "" && !fluxgate.ValidID(what.Mark):
+		return false, fmt.Errorf("resetting buckets: invalid mark %q", what.Mark)
+	case what.ID == (fluxgate.KeyID{}):
+		return s.newGeneration(ctx, &what)
+	case what.Mark != "":
+		return false, errors.New("resetting buckets: a mark is for a rule or a rule set, not for one bucket")
 	}
-	_, err := s.newGeneration(ctx, what, "")
-	return err
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	err = s.deleteBucket(ctx, s.names.key(&what.Key, s.fleet.generations()))
+	return err == nil, s.resetError(err)
 }
 
 // deleteBucket deletes a bucket and its holders by one command: a request between two would
@@ -51,49 +58,50 @@ func (s *Store) deleteBucket(ctx context.Context, name string) error {
 	return err
 }
 
-// ResetOnce resets a rule or a rule set like Reset, unless a gateway has done
-// so with the same mark before. It reports whether it did. The last marks of
-// each rule and rule set are kept; a mark must be a valid id.
-func (s *Store) ResetOnce(ctx context.Context, what fluxgate.Key, mark string) (bool, error) {
-	if what.ID != (fluxgate.KeyID{}) {
-		return false, errors.New("resetting buckets: a mark is for a rule or a rule set, not for one bucket")
+// newGeneration gives the buckets of a rule or a rule set other names. If that needs room,
+// resets of deleted rules are forgotten.
+func (s *Store) newGeneration(ctx context.Context, what *fluxgate.Reset) (did bool, err error) {
+	err = s.checkRoom(what)
+	if err != nil && what.Exists != nil {
+		if err := s.forgetDeleted(ctx, what); err != nil {
+			return false, err
+		}
+		err = s.checkRoom(what)
 	}
-	if !fluxgate.ValidID(mark) {
-		return false, fmt.Errorf("resetting buckets: invalid mark %q", mark)
+	if err != nil {
+		return false, err
 	}
-	return s.newGeneration(ctx, what, mark)
+	var forget []string
+	if what.Rule == "" {
+		forget = s.fleet.generations().rulesOf(what.RuleSet) // it is the later reset of all of its rules
+	}
+	return s.count(ctx, what.RuleSet, resetField(what.RuleSet, what.Rule), what.Mark, forget)
 }
 
-func (s *Store) newGeneration(ctx context.Context, what fluxgate.Key, mark string) (bool, error) {
-	if what.RuleSet == "" {
-		return false, errors.New("resetting buckets: no rule set is named")
-	}
+// checkRoom returns an error if too many resets are kept for another one.
+func (s *Store) checkRoom(what *fluxgate.Reset) error {
 	known := s.fleet.generations()
-	rules := known.rulesOf(what.RuleSet)
-	field := resetField(what.RuleSet, what.Rule)
-	switch {
-	case known[field] == 0 && len(known) >= maxResets:
-		return false, fmt.Errorf("resetting buckets: %w: %d rules of all rule sets were reset, no more can be; reset whole rule sets", fluxgate.ErrTooManyResets, len(known))
-	case what.Rule == "":
-		// It is the later reset of all of its rules.
-		return s.count(ctx, what.RuleSet, field, mark, rules)
-	case known[field] == 0 && len(rules) >= maxRuleResets:
-		return false, fmt.Errorf("resetting buckets: %w: %d rules of rule set %q were reset one by one, no more can be; reset the whole rule set",
+	isNew := known[resetField(what.RuleSet, what.Rule)] == 0
+	switch rules := known.rulesOf(what.RuleSet); {
+	case isNew && len(known) >= maxResets:
+		return fmt.Errorf("resetting buckets: %w: %d rules of all rule sets were reset, no more can be; reset whole rule sets", fluxgate.ErrTooManyResets, len(known))
+	case isNew && what.Rule != "" && len(rules) >= maxRuleResets:
+		return fmt.Errorf("resetting buckets: %w: %d rules of rule set %q were reset one by one, no more can be; reset the whole rule set",
 			fluxgate.ErrTooManyResets, len(rules), what.RuleSet)
 	}
-	return s.count(ctx, what.RuleSet, field, mark, nil)
+	return nil
 }
 
-// ForgetResets implements [fluxgate.ResetForgetter].
-func (s *Store) ForgetResets(ctx context.Context, ruleSet string, there func(rule string) bool) error {
-	gone := slices.DeleteFunc(s.fleet.generations().rulesOf(ruleSet), func(field string) bool {
+// forgetDeleted forgets the resets of rules that do not exist any more.
+func (s *Store) forgetDeleted(ctx context.Context, what *fluxgate.Reset) error {
+	gone := slices.DeleteFunc(s.fleet.generations().rulesOf(what.RuleSet), func(field string) bool {
 		_, rule, _ := splitField(field)
-		return there(rule)
+		return what.Exists(rule)
 	})
 	if len(gone) == 0 {
 		return nil
 	}
-	_, err := s.count(ctx, ruleSet, forgotField(ruleSet), "", gone)
+	_, err := s.count(ctx, what.RuleSet, forgotField(what.RuleSet), "", gone)
 	return err
 }
 

@@ -92,7 +92,7 @@ func TestReset_ConstantCost_NoRace(t *testing.T) {
 	var took []time.Duration
 	for range 11 {
 		start = time.Now()
-		if err := p.Reset(t.Context(), fluxgate.Key{RuleSet: p.ruleSet, Rule: "rule"}); err != nil {
+		if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: p.ruleSet, Rule: "rule"}}); err != nil {
 			t.Fatal(err)
 		}
 		took = append(took, time.Since(start))
@@ -130,7 +130,7 @@ func TestReset_OtherGateways(t *testing.T) {
 			}
 			reset := func(what fluxgate.Key, full, empty []fluxgate.Demand) {
 				t.Helper()
-				if err := here.Reset(t.Context(), what); err != nil {
+				if _, err := here.Reset(t.Context(), fluxgate.Reset{Key: what}); err != nil {
 					t.Fatal(err)
 				}
 				start := time.Now()
@@ -165,7 +165,7 @@ func TestReset_Flush(t *testing.T) {
 	here := newProbe(t, openStore(t, server.URI(), Config{Refresh: 20 * time.Millisecond}))
 	rule := fluxgate.Key{RuleSet: here.ruleSet, Rule: "rule"}
 	for range 3 {
-		if err := here.Reset(t.Context(), rule); err != nil {
+		if _, err := here.Reset(t.Context(), fluxgate.Reset{Key: rule}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -190,7 +190,7 @@ func TestReset_BeforeRestore(t *testing.T) {
 	p := newProbe(t, openStore(t, server.URI(), Config{Refresh: time.Hour}))
 	rule := fluxgate.Key{RuleSet: p.ruleSet, Rule: "rule"}
 	for range 5 {
-		if err := p.Reset(t.Context(), rule); err != nil {
+		if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: rule}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -199,7 +199,7 @@ func TestReset_BeforeRestore(t *testing.T) {
 	}
 	d := p.demand("rule", 3, year)
 	p.take(d)
-	if err := p.Reset(t.Context(), rule); err != nil {
+	if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: rule}); err != nil {
 		t.Fatal(err)
 	}
 	if left := p.left(d); left != 3 {
@@ -218,11 +218,11 @@ func TestReset_Bound(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "all resets are seen", func() bool { return len(p.fleet.generations()) == maxResets })
-	err := p.Reset(t.Context(), fluxgate.Key{RuleSet: p.ruleSet, Rule: "one-more"})
+	_, err := p.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: p.ruleSet, Rule: "one-more"}})
 	if !errors.Is(err, fluxgate.ErrTooManyResets) || !strings.Contains(err.Error(), "50000 rules of all rule sets") {
 		t.Errorf("one more: %v", err)
 	}
-	if err := p.Reset(t.Context(), fluxgate.Key{RuleSet: p.ruleSet + "7", Rule: "rule-7"}); err != nil {
+	if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: p.ruleSet + "7", Rule: "rule-7"}}); err != nil {
 		t.Errorf("one of them again: %v", err)
 	}
 	d := p.demand("rule-8", 1, year)
@@ -235,7 +235,7 @@ func TestReset_Bound(t *testing.T) {
 
 func TestReset_RequiresRuleSet(t *testing.T) {
 	p := newProbe(t, openStore(t, testenv.SharedStandalone(t).URI(), Config{}))
-	if err := p.Reset(t.Context(), fluxgate.Key{Rule: "rule"}); err == nil {
+	if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{Rule: "rule"}}); err == nil {
 		t.Error("a reset of no rule set did something")
 	}
 }

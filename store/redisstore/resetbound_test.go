@@ -15,7 +15,7 @@ import (
 func useUp(t *testing.T, p probe, ruleSet string) error {
 	t.Helper()
 	for i := range 10_001 {
-		if err := p.Reset(t.Context(), fluxgate.Key{RuleSet: ruleSet, Rule: fmt.Sprint("rule-", i)}); err != nil {
+		if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: ruleSet, Rule: fmt.Sprint("rule-", i)}}); err != nil {
 			return err
 		}
 	}
@@ -32,16 +32,27 @@ func TestReset_BoundIsPerRuleSet(t *testing.T) {
 	if !errors.Is(err, fluxgate.ErrTooManyResets) || !strings.Contains(err.Error(), `1000 rules of rule set "tenant-a"`) || errors.Is(err, ErrUnavailable) {
 		t.Errorf("one more: %v", err)
 	}
+	// One whose rules are deleted has room again.
+	if err := useUp(t, p, "tenant-c"); !errors.Is(err, fluxgate.ErrTooManyResets) {
+		t.Error(err)
+	}
+	more := fluxgate.Reset{Key: fluxgate.Key{RuleSet: "tenant-c", Rule: "one-more"}, Exists: func(rule string) bool { return rule != "rule-3" }}
+	if did, err := p.Reset(t.Context(), more); !did || err != nil {
+		t.Errorf("one more for a deleted rule: %t, %v", did, err)
+	}
+	if err := useUp(t, p, "tenant-c"); !errors.Is(err, fluxgate.ErrTooManyResets) {
+		t.Errorf("one more, and none deleted: %v", err)
+	}
 	for _, what := range []fluxgate.Key{
 		{RuleSet: "tenant-b", Rule: "rule"}, {RuleSet: "tenant-b"}, {RuleSet: "tenant-a", Rule: "rule-7"}, {RuleSet: "tenant-a"}, {RuleSet: "tenant-a", Rule: "one-more"},
 	} {
-		if err := p.Reset(t.Context(), what); err != nil {
+		if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: what}); err != nil {
 			t.Errorf("a reset of %v: %v", what, err)
 		}
 	}
 	// The reset of the whole rule set has made room.
 	fields, err := server.Do(t.Context(), "HLEN", p.names.fleet())
-	if err != nil || fields.(int64) > 20 {
+	if err != nil || fields.(int64) > 1_020 {
 		t.Errorf("the fleet state has %v fields (%v)", fields, err)
 	}
 }
@@ -62,7 +73,7 @@ func TestReset_RuleSetAfterRules(t *testing.T) {
 		if here.left(a) != 0 || here.left(b) != 0 {
 			t.Fatalf("round %d begins with %d and %d tokens", round, here.left(a), here.left(b))
 		}
-		if err := []probe{here, there}[round%2].Reset(t.Context(), what); err != nil {
+		if _, err := []probe{here, there}[round%2].Reset(t.Context(), fluxgate.Reset{Key: what}); err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range []probe{here, there} {
@@ -72,7 +83,7 @@ func TestReset_RuleSetAfterRules(t *testing.T) {
 			}
 		}
 		if what.Rule == "a" { // as in the next round
-			if err := here.Reset(t.Context(), b.Key); err != nil {
+			if _, err := here.Reset(t.Context(), fluxgate.Reset{Key: b.Key}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -87,17 +98,18 @@ func TestReset_ForgetsRulesThatAreGone(t *testing.T) {
 	here, there := newProbe(t, openStore(t, server.URI(), Config{Refresh: refresh})), newProbe(t, openStore(t, server.URI(), Config{Refresh: refresh}))
 	set := here.ruleSet
 	for _, rule := range []string{"gone", "stays"} {
-		if err := here.Reset(t.Context(), fluxgate.Key{RuleSet: set, Rule: rule}); err != nil {
+		if _, err := here.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: set, Rule: rule}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if did, err := here.ResetOnce(t.Context(), fluxgate.Key{RuleSet: set, Rule: "gone"}, "mark"); !did || err != nil {
+	if did, err := here.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: set, Rule: "gone"}, Mark: "mark"}); !did || err != nil {
 		t.Fatal(did, err)
 	}
 	gone, stays := resetField(set, "gone"), resetField(set, "stays")
 	first := here.fleet.generations()[gone]
 	until(t, "the other gateway sees the resets", func() bool { return there.fleet.generations()[gone] == first })
-	if err := here.ForgetResets(t.Context(), set, func(rule string) bool { return rule == "stays" }); err != nil {
+	exists := func(rule string) bool { return rule == "stays" }
+	if err := here.forgetDeleted(t.Context(), &fluxgate.Reset{Key: fluxgate.Key{RuleSet: set}, Exists: exists}); err != nil {
 		t.Fatal(err)
 	}
 	known := func(p probe) bool {
@@ -125,7 +137,7 @@ func TestReset_ForgetsRulesThatAreGone(t *testing.T) {
 		t.Errorf("after a flush: %v", here.fleet.generations())
 	}
 	// A rule that is added again and reset has new buckets.
-	if err := there.Reset(t.Context(), fluxgate.Key{RuleSet: set, Rule: "gone"}); err != nil {
+	if _, err := there.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: set, Rule: "gone"}}); err != nil {
 		t.Fatal(err)
 	}
 	if again := there.fleet.generations()[gone]; again <= first {

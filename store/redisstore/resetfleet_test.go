@@ -66,7 +66,7 @@ func resetUnderLoad(t *testing.T, uri string, leases bool) {
 	}
 	for range resets {
 		time.Sleep(700 * time.Millisecond)
-		must(t, stores[gateways-1].Reset(t.Context(), fluxgate.Key{RuleSet: d.Key.RuleSet, Rule: d.Key.Rule}))
+		must(t, errorOf(stores[gateways-1].Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: d.Key.RuleSet, Rule: d.Key.Rule}})))
 	}
 	time.Sleep(700 * time.Millisecond)
 	close(stop)
@@ -100,7 +100,7 @@ func TestReset_RefusalsOfOthers(t *testing.T) {
 		if !take() || take() {
 			t.Fatalf("round %d: not admitted once", round)
 		}
-		must(t, here.Reset(t.Context(), fluxgate.Key{RuleSet: d.Key.RuleSet}))
+		must(t, errorOf(here.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: d.Key.RuleSet}})))
 		reset := time.Now()
 		until(t, "the reset is seen", func() bool { return there.Resets() > uint64(round) })
 		t.Logf("seen after %v", time.Since(reset))
@@ -121,7 +121,7 @@ func TestReset_SubscriptionCut(t *testing.T) {
 	}
 	for range 5 {
 		until(t, "both listen", listening)
-		must(t, here.Reset(t.Context(), fluxgate.Key{RuleSet: "set", Rule: "rule"}))
+		must(t, errorOf(here.Reset(t.Context(), fluxgate.Reset{Key: fluxgate.Key{RuleSet: "set", Rule: "rule"}})))
 		until(t, "it is seen", func() bool { return there.fleet.generations()[field] == here.fleet.generations()[field] })
 		proxy.Cut()
 	}
@@ -169,7 +169,7 @@ func TestReset_NoRights(t *testing.T) {
 			config := Config{Refresh: 100 * time.Millisecond, Logger: log.Logger()}
 			here, there := openStore(t, server.URI(), config), openStore(t, server.URI(), config)
 			key := fluxgate.Key{RuleSet: "set", Rule: "rule"}
-			must(t, here.Reset(t.Context(), key))
+			must(t, errorOf(here.Reset(t.Context(), fluxgate.Reset{Key: key})))
 			field := resetField(key.RuleSet, key.Rule)
 			until(t, "it is seen", func() bool { return there.fleet.generations()[field] > 0 })
 			h := here.Health(t.Context())

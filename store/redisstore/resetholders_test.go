@@ -27,7 +27,7 @@ func TestReset_HoldersAtOnce(t *testing.T) {
 	if err := client.ConfigSet(t.Context(), "slowlog-log-slower-than", "0").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Reset(t.Context(), d.Key); err != nil {
+	if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: d.Key}); err != nil {
 		t.Fatal(err)
 	}
 	commands, err := client.SlowLogGet(t.Context(), 100).Result()
@@ -78,7 +78,7 @@ func TestReset_HoldersWhileSlotMoves(t *testing.T) {
 	if err := migration.MoveKeys(t.Context(), p.name(d)); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Reset(t.Context(), d.Key); err != nil {
+	if _, err := p.Reset(t.Context(), fluxgate.Reset{Key: d.Key}); err != nil {
 		t.Fatal(err)
 	}
 	if err := migration.Finish(t.Context()); err != nil {

@@ -125,7 +125,7 @@ func TestSettle_AfterLoss(t *testing.T) {
 	d.Cost = 90
 	out, err := tr.take(d)
 	must(t, err)
-	before := fluxgate.NewReceipt([]fluxgate.Demand{d}, &out)
+	before := fluxgate.NewTakes([]fluxgate.Demand{d}, &out)
 	since := tr.fleet.since.Load()
 	if _, err := srv.Do(t.Context(), "FLUSHALL"); err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestSettle_AfterLoss(t *testing.T) {
 	until(t, "the loss is known", func() bool { return tr.fleet.since.Load() > since })
 	out, err = tr.take(d)
 	must(t, err)
-	after := fluxgate.NewReceipt([]fluxgate.Demand{d}, &out)
+	after := fluxgate.NewTakes([]fluxgate.Demand{d}, &out)
 	if settled, err := tr.Settle(t.Context(), before, []int64{0}); err != nil || settled[0].Returned != 0 {
 		t.Errorf("of a take that was lost: %+v, %v", settled, err)
 	}

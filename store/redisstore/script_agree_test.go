@@ -416,9 +416,9 @@ func (a *agreement) replay(got *shardRequest) {
 	out.Prepare(got.demands)
 	got.fill(&out, nil)
 	out.Decide(got.demands)
-	if r := fluxgate.NewReceipt(got.demands, &out); r != nil {
+	if r := fluxgate.NewTakes(got.demands, &out); r != nil {
 		s := newShardRequest(opSettle, 0, time.Time{})
-		for _, t := range r.Takes {
+		for _, t := range r {
 			for i := range got.demands {
 				if &got.demands[i].Bands[0] == &t.Bands[0] {
 					s.takes, s.keys = append(s.takes, t), append(s.keys, got.keys[i])

@@ -191,7 +191,7 @@ func (p probe) everything() error {
 	if err := p.Peek(ctx, demands, &after); err != nil || after.Results[1].Bands[0].Remaining != 8 {
 		return fmt.Errorf("peeking: %w, %+v", err, after)
 	}
-	if _, err := p.Settle(ctx, fluxgate.NewReceipt(demands, &out), []int64{0, 0}); err != nil {
+	if _, err := p.Settle(ctx, fluxgate.NewTakes(demands, &out), []int64{0, 0}); err != nil {
 		return fmt.Errorf("settling: %w", err)
 	}
 	slot := p.demand("slots", 1, fluxgate.Band{Kind: fluxgate.Concurrency, Capacity: 1, Hold: time.Minute})
@@ -201,7 +201,7 @@ func (p probe) everything() error {
 			return fmt.Errorf("holding a slot: %w", err)
 		}
 	}
-	held := &fluxgate.Receipt{Takes: []fluxgate.Taken{{Key: slot.Key, Bands: slot.Bands, Cost: 1, Holder: slot.Holder}}}
+	held := fluxgate.Takes{{Key: slot.Key, Bands: slot.Bands, Cost: 1, Holder: slot.Holder}}
 	if ok, err := p.Extend(ctx, held); err != nil || !ok[0] {
 		return fmt.Errorf("renewing a slot: %w, %t", err, ok)
 	}
@@ -209,7 +209,7 @@ func (p probe) everything() error {
 		return fmt.Errorf("releasing a slot: %w", err)
 	}
 	for _, what := range []fluxgate.Key{d.Key, {RuleSet: p.ruleSet, Rule: "rule"}, {RuleSet: p.ruleSet}} {
-		if err := p.Reset(ctx, what); err != nil {
+		if _, err := p.Reset(ctx, fluxgate.Reset{Key: what}); err != nil {
 			return err
 		}
 	}
@@ -274,7 +274,7 @@ func TestScript_OtherStateVersion(t *testing.T) {
 			if got := client.Get(ctx, p.name(bad)).Val(); got != value {
 				t.Errorf("the value was changed to %x", got)
 			}
-			if err := p.Reset(ctx, bad.Key); err != nil {
+			if _, err := p.Reset(ctx, fluxgate.Reset{Key: bad.Key}); err != nil {
 				t.Fatal(err)
 			}
 			if out := p.take(bad); !out.Admitted() {
@@ -438,7 +438,7 @@ func TestScript_SettleDeletesKey(t *testing.T) {
 	if n := client.Exists(t.Context(), p.name(d)).Val(); n != 1 {
 		t.Fatal("nothing was written")
 	}
-	s, err := p.Settle(t.Context(), fluxgate.NewReceipt([]fluxgate.Demand{d}, out), []int64{0})
+	s, err := p.Settle(t.Context(), fluxgate.NewTakes([]fluxgate.Demand{d}, out), []int64{0})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -485,7 +485,7 @@ func TestScript_LargestCall(t *testing.T) {
 	if !out.Admitted() {
 		t.Fatal("rejected")
 	}
-	if _, err := p.Settle(t.Context(), fluxgate.NewReceipt(demands, out), make([]int64, len(demands))); err != nil {
+	if _, err := p.Settle(t.Context(), fluxgate.NewTakes(demands, out), make([]int64, len(demands))); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Take(t.Context(), append(demands, p.demand("rule", 1, bands...)), out); !errors.Is(err, fluxgate.ErrDemand) {

@@ -124,9 +124,8 @@ func (a *shardRequest) abandon() bool { return a.state.CompareAndSwap(pending, a
 
 func (a *shardRequest) isAbandoned() bool { return a.state.Load() == abandoned }
 
-// withdrawal is the receipt for what must be given back if the request is
-// rejected, or nil.
-func (a *shardRequest) withdrawal() *fluxgate.Receipt {
+// withdrawal is what must be given back if the request is rejected.
+func (a *shardRequest) withdrawal() fluxgate.Takes {
 	if a.op != opTake || a.charge || a.err != nil {
 		return nil
 	}

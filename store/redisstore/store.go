@@ -38,11 +38,7 @@ type Store struct {
 	work *background.Group
 }
 
-var (
-	_ fluxgate.Store        = (*Store)(nil)
-	_ fluxgate.Charger      = (*Store)(nil)
-	_ fluxgate.ResetCounter = (*Store)(nil)
-)
+var _ fluxgate.Store = (*Store)(nil)
 
 // New returns a store on the servers of a client. It opens connections of its
 // own, with the client's options but without its retries: a call that was sent
@@ -110,18 +106,19 @@ func (s *Store) String() string {
 
 // Take implements [fluxgate.Store].
 func (s *Store) Take(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
+	if len(demands) > 0 && demands[0].Charging {
+		return s.decide(ctx, opCharge, demands, out)
+	}
 	return s.decide(ctx, opTake, demands, out)
-}
-
-// Charge implements [fluxgate.Charger].
-func (s *Store) Charge(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
-	return s.decide(ctx, opCharge, demands, out)
 }
 
 // Peek implements [fluxgate.Store].
 func (s *Store) Peek(ctx context.Context, demands []fluxgate.Demand, out *fluxgate.Outcome) error {
 	return s.decide(ctx, opPeek, demands, out)
 }
+
+// FromMemory implements [fluxgate.Store]: Redis decides every request.
+func (s *Store) FromMemory(*fluxgate.Demand) string { return "" }
 
 // Salt implements [fluxgate.Store].
 func (s *Store) Salt() []byte { return s.fleet.salt }
@@ -231,11 +228,11 @@ func (s *Store) answer(a *shardRequest, err error) {
 	if !a.finish(err) {
 		return
 	}
-	receipt := a.withdrawal()
-	if receipt == nil {
+	takes := a.withdrawal()
+	if takes == nil {
 		return
 	}
-	s.work.Go(func(context.Context) { s.giveBack(receipt) })
+	s.work.Go(func(context.Context) { s.giveBack(takes) })
 }
 
 // again sends a request once more after a while, to the node that now has the

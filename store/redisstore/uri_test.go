@@ -224,7 +224,7 @@ func TestOpen_PasswordNotShown(t *testing.T) {
 		var out fluxgate.Outcome
 		hear("Take", s.Take(t.Context(), []fluxgate.Demand{newProbe(t, s).demand("rule", 1, year)}, &out))
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		err = s.Reset(ctx, fluxgate.Key{RuleSet: "set"})
+		_, err = s.Reset(ctx, fluxgate.Reset{Key: fluxgate.Key{RuleSet: "set"}})
 		hear("Reset", err)
 		if !errors.Is(err, ErrUnavailable) {
 			t.Errorf("a reset of servers that are away: %v", err)

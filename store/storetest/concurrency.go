@@ -95,7 +95,7 @@ func concurrentHistory(t testing.TB, b Backend) {
 func concurrentAtomic(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	shared := f.demand(1, band("a", 300, 1, time.Hour), band("b", 1_000, 1, time.Hour))
-	shared.Consistency = fluxgate.ConsistencyStrict // what is left is compared
+	shared.Strict = true // what is left is compared
 	own := make([]fluxgate.Demand, callers)
 	for i := range own {
 		own[i] = f.demand(1, band("", 25, 1, time.Hour))

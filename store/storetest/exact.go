@@ -23,8 +23,8 @@ type twin struct {
 }
 
 type openReceipt struct {
-	of      *twin
-	receipt *fluxgate.Receipt
+	of    *twin
+	takes fluxgate.Takes
 }
 
 // everyDecisionIsIdeal plays random histories of requests over several rules
@@ -71,8 +71,8 @@ func playHistory(f *fixture, r *rand.Rand) {
 		}
 		out := f.take(demands...)
 		compare(f, step, applying, demands, out)
-		if receipt := fluxgate.NewReceipt(demands, out); receipt != nil && len(receipt.Takes) == 1 && len(applying) == 1 {
-			receipts = append(receipts, openReceipt{applying[0], receipt})
+		if takes := fluxgate.NewTakes(demands, out); takes != nil && len(takes) == 1 && len(applying) == 1 {
+			receipts = append(receipts, openReceipt{applying[0], takes})
 		}
 	}
 }
@@ -181,9 +181,9 @@ func compare(f *fixture, step int, applying []*twin, demands []fluxgate.Demand, 
 // settleTwin settles a receipt on the store and on the ideal buckets.
 func settleTwin(f *fixture, r *rand.Rand, o openReceipt) {
 	f.Helper()
-	taken := o.receipt.Takes[0]
+	taken := o.takes[0]
 	actual := r.Int64N(2*taken.Cost + 1)
-	f.settleEach(o.receipt, actual)
+	f.settleEach(o.takes, actual)
 	probe := o.of.demand
 	probe.Cost = 0
 	result := f.peek(probe).Results[0]

@@ -67,7 +67,7 @@ func (f *fixture) takeStrict(demands []fluxgate.Demand, known *fluxgate.Outcome)
 	f.Helper()
 	strict := slices.Clone(demands)
 	for i := range strict {
-		strict[i].Consistency = fluxgate.ConsistencyStrict
+		strict[i].Strict = true
 	}
 	var out fluxgate.Outcome
 	if err := f.Store.Take(f.Context(), strict, &out); err != nil {
@@ -129,7 +129,7 @@ func (f *fixture) mustReject(demands ...fluxgate.Demand) *fluxgate.Outcome {
 // had.
 func (f *fixture) drain(d fluxgate.Demand) int64 {
 	f.Helper()
-	d.Cost, d.Consistency = 1, fluxgate.ConsistencyStrict
+	d.Cost, d.Strict = 1, true
 	for n := int64(0); ; n++ {
 		if !f.take(d).Admitted() {
 			return n
@@ -149,19 +149,19 @@ func (f *fixture) remaining(d fluxgate.Demand) int64 {
 
 func (f *fixture) settle(actual int64, out *fluxgate.Outcome, demands ...fluxgate.Demand) fluxgate.Settlement {
 	f.Helper()
-	receipt := fluxgate.NewReceipt(demands, out)
-	if receipt == nil {
+	takes := fluxgate.NewTakes(demands, out)
+	if takes == nil {
 		f.Fatal("nothing to settle")
 	}
-	return fluxgate.MergeSettlements(f.settleEach(receipt, receipt.Same(actual)...))
+	return fluxgate.MergeSettlements(f.settleEach(takes, takes.Same(actual)...))
 }
 
 // settleEach settles the takes of a receipt at a cost each.
-func (f *fixture) settleEach(receipt *fluxgate.Receipt, actual ...int64) []fluxgate.Settlement {
+func (f *fixture) settleEach(takes fluxgate.Takes, actual ...int64) []fluxgate.Settlement {
 	f.Helper()
-	settled, err := f.Store.Settle(f.Context(), receipt, actual)
-	if err != nil || len(settled) != len(receipt.Takes) {
-		f.Fatalf("Settle: %d settlements of %d takes, %v", len(settled), len(receipt.Takes), err)
+	settled, err := f.Store.Settle(f.Context(), takes, actual)
+	if err != nil || len(settled) != len(takes) {
+		f.Fatalf("Settle: %d settlements of %d takes, %v", len(settled), len(takes), err)
 	}
 	return settled
 }

@@ -61,9 +61,7 @@ func concurrencyLimit(t testing.TB, b Backend) {
 	if got.Remaining != 0 || got.FullAfter <= 0 || got.FullAfter > d.Bands[0].Period {
 		t.Errorf("%d slots left, want 0; all are back after %v, at most %v is possible", got.Remaining, got.FullAfter, d.Bands[0].Period)
 	}
-	if err := f.Store.Reset(f.Context(), d.Key); err != nil {
-		t.Fatal(err)
-	}
+	f.reset(d.Key)
 	f.mustTake(again(d))
 }
 
@@ -97,14 +95,10 @@ func concurrencyLostHolder(t testing.TB, b Backend) {
 
 func concurrencyExtend(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	extender, ok := b.Store.(fluxgate.Extender)
-	if !ok {
-		t.Fatal("the store is no Extender")
-	}
 	d := f.slots(1)
-	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.mustTake(d))
+	takes := fluxgate.NewTakes([]fluxgate.Demand{d}, f.mustTake(d))
 	extend := func() bool {
-		return slices.Equal(extended(f, extender, receipt), []bool{true})
+		return slices.Equal(f.extend(takes), []bool{true})
 	}
 	for range 3 {
 		f.Advance(59 * time.Second)
@@ -125,20 +119,16 @@ func concurrencyExtend(t testing.TB, b Backend) {
 // one would become one that no take asks for, which is kept for an hour.
 func concurrencyExtendAlone(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	extender, ok := b.Store.(fluxgate.Extender)
-	if !ok {
-		t.Fatal("the store is no Extender")
-	}
 	window := fluxgate.Band{Label: "window", Kind: fluxgate.SlidingWindow, Capacity: 3, Refill: 16 * time.Second}
 	slots := fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 5, Hold: time.Minute}
 	short := again(f.demand(1, window, slots))
-	receipt := fluxgate.NewReceipt([]fluxgate.Demand{short}, f.mustTake(short))
+	takes := fluxgate.NewTakes([]fluxgate.Demand{short}, f.mustTake(short))
 	long := again(short)
 	window.Refill = 24 * time.Hour
 	long.Bands = f.bands(window, slots)
 	f.mustTake(long)
 	f.Advance(10 * time.Second)
-	if !extended(f, extender, receipt)[0] {
+	if !f.extend(takes)[0] {
 		t.Error("a slot was lost before its hold")
 	}
 	f.Advance(2 * time.Hour)
@@ -147,8 +137,9 @@ func concurrencyExtendAlone(t testing.TB, b Backend) {
 	}
 }
 
-func extended(f *fixture, extender fluxgate.Extender, receipt *fluxgate.Receipt) []bool {
-	held, err := extender.Extend(f.Context(), receipt)
+func (f *fixture) extend(takes fluxgate.Takes) []bool {
+	f.Helper()
+	held, err := f.Store.Extend(f.Context(), takes)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -157,21 +148,20 @@ func extended(f *fixture, extender fluxgate.Extender, receipt *fluxgate.Receipt)
 
 func concurrencyLostInPart(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	extender := b.Store.(fluxgate.Extender)
 	lost, kept, plain := f.slots(1), f.slots(1), f.demand(5, band("", 10, 1, time.Hour))
 	all := []fluxgate.Demand{lost, plain, kept}
-	receipt := fluxgate.NewReceipt(all, f.mustTake(all...))
+	takes := fluxgate.NewTakes(all, f.mustTake(all...))
 	f.Advance(30 * time.Second)
 	f.reset(lost.Key)
 	f.mustTake(again(lost))
 	for range 3 {
-		if got := extended(f, extender, receipt); !slices.Equal(got, []bool{false, true, true}) {
+		if got := f.extend(takes); !slices.Equal(got, []bool{false, true, true}) {
 			t.Fatalf("held are %t, want all but the first", got)
 		}
 		f.mustReject(again(kept))
 		f.Advance(50 * time.Second)
 	}
-	if settled := f.settleEach(receipt, 1, 2, 1); settled[1].Returned == 0 {
+	if settled := f.settleEach(takes, 1, 2, 1); settled[1].Returned == 0 {
 		t.Errorf("settled at less: %+v", settled)
 	}
 	f.mustTake(again(kept)) // which the receipt has released
@@ -203,16 +193,16 @@ func concurrencyClockStepsBack(t testing.TB, b Backend) {
 	// Renewing or releasing a slot adopts the clock too, for all bands.
 	for _, renews := range []bool{true, false} {
 		d = again(f.demand(1, band("hour", 60, 60, time.Hour), fluxgate.Band{Label: "slots", Kind: fluxgate.Concurrency, Capacity: 2, Hold: time.Minute}))
-		receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.mustTake(d))
+		takes := fluxgate.NewTakes([]fluxgate.Demand{d}, f.mustTake(d))
 		f.mustTake(again(d))
 		f.Advance(-time.Hour)
 		held := int64(1)
 		if renews {
-			if held++; !extended(f, b.Store.(fluxgate.Extender), receipt)[0] {
+			if held++; !f.extend(takes)[0] {
 				t.Error("a slot was lost when the clock stepped back")
 			}
 		} else {
-			f.settleEach(receipt, 1)
+			f.settleEach(takes, 1)
 		}
 		if bands := f.peek(d).Results[0].Bands; bands[0].Remaining != 58 || bands[1].Remaining != 2-held {
 			t.Errorf("%d tokens and %d slots are left, want 58 and %d", bands[0].Remaining, bands[1].Remaining, 2-held)
@@ -226,12 +216,12 @@ func concurrencyClockStepsBack(t testing.TB, b Backend) {
 	// A slot that was renewed has the hold left, not also the time since it was given.
 	for _, back := range []time.Duration{20 * time.Second, time.Hour} {
 		d = f.slots(1)
-		receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.mustTake(d))
+		takes := fluxgate.NewTakes([]fluxgate.Demand{d}, f.mustTake(d))
 		f.Advance(30 * time.Second)
-		extended(f, b.Store.(fluxgate.Extender), receipt)
+		f.extend(takes)
 		f.Advance(-back)
 		f.mustReject(again(d)) // may adopt the clock
-		if !extended(f, b.Store.(fluxgate.Extender), receipt)[0] {
+		if !f.extend(takes)[0] {
 			t.Errorf("a slot was lost when the clock stepped back by %v", back)
 		}
 		f.Advance(time.Minute)

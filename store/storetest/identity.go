@@ -165,8 +165,8 @@ func expectFull(f *fixture, demands map[string]fluxgate.Demand, full func(name s
 
 func (f *fixture) reset(what fluxgate.Key) {
 	f.Helper()
-	if err := f.Store.Reset(f.Context(), what); err != nil {
-		f.Fatalf("Reset: %v", err)
+	if did, err := f.Store.Reset(f.Context(), fluxgate.Reset{Key: what}); !did || err != nil {
+		f.Fatalf("Reset: %t, %v", did, err)
 	}
 }
 

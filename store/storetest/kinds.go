@@ -326,9 +326,7 @@ func kindsTogether(t testing.TB, b Backend) {
 	left(5, 3, 4, 1)
 	// All can be reset.
 	f.mustTake(again(d))
-	if err := f.Store.Reset(f.Context(), d.Key); err != nil {
-		t.Fatal(err)
-	}
+	f.reset(d.Key)
 	left(6, 4, 5, 2)
 }
 

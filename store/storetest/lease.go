@@ -71,24 +71,24 @@ func ofAnySort(r *rand.Rand, d fluxgate.Demand) fluxgate.Demand {
 	d.Cost = 1 + r.Int64N(3)
 	switch r.IntN(10) {
 	case 0:
-		d.Consistency = fluxgate.ConsistencyStrict
+		d.Strict = true
 	case 1:
 		d.MaxWait = time.Duration(r.Int64N(int64(20 * time.Millisecond)))
 	case 2:
 		d.Shadow = true
 	case 3, 4:
-		d.Consistency = fluxgate.ConsistencyLeased
+		d.Leased = true
 	}
 	return d
 }
 
 // returnSome settles a take of one bucket with one band at less than its cost.
 func (f *fleet) returnSome(gateway fluxgate.Store, r *rand.Rand, demands []fluxgate.Demand, out *fluxgate.Outcome) {
-	receipt := fluxgate.NewReceipt(demands, out)
-	if receipt == nil || len(demands[0].Bands) > 1 {
+	takes := fluxgate.NewTakes(demands, out)
+	if takes == nil || len(demands[0].Bands) > 1 {
 		return
 	}
-	settled, err := gateway.Settle(f.Context(), receipt, receipt.Same(r.Int64N(out.Results[0].Granted)))
+	settled, err := gateway.Settle(f.Context(), takes, takes.Same(r.Int64N(out.Results[0].Granted)))
 	if err != nil {
 		f.Fatalf("Settle: %v", err)
 	}

@@ -136,7 +136,7 @@ func (s *leasing) Take(ctx context.Context, demands []fluxgate.Demand, out *flux
 
 // of returns what is held of a bucket, or nil if the store has to decide.
 func (s *leasing) of(d *fluxgate.Demand) *held {
-	strict := d.Consistency == fluxgate.ConsistencyStrict && !s.is("ignores strict")
+	strict := d.Strict && !s.is("ignores strict")
 	if strict || d.Cost == 0 || d.Min > 0 || d.Overdraft || d.Bands[0].Capacity < 100 {
 		return nil
 	}

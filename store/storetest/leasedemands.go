@@ -32,7 +32,7 @@ func amongLeases(t testing.TB, b Backend, sort func(*rand.Rand, *fluxgate.Demand
 
 func leasesLeaveStrictDemands(t testing.TB, b Backend) {
 	amongLeases(t, b, func(r *rand.Rand, d *fluxgate.Demand) {
-		d.Cost, d.Consistency = 1+r.Int64N(5), fluxgate.ConsistencyStrict
+		d.Cost, d.Strict = 1+r.Int64N(5), true
 	}, func(f *fleet, peeked, got fluxgate.Result, left int64) {
 		if got.Source != fluxgate.FromStore || got.Status != peeked.Status || got.Granted != peeked.Granted || got.Wait != peeked.Wait || got.Now != peeked.Now {
 			f.Fatalf("a strict demand is %+v, a peek was %+v", got, peeked)
@@ -68,7 +68,7 @@ func leasesAreAllOrNothing(t testing.TB, b Backend) {
 	for i := range 1_200 {
 		if i%100 == 0 {
 			strict = f.demand(1, band("", 10, 1, time.Hour))
-			strict.Consistency = fluxgate.ConsistencyStrict
+			strict.Strict = true
 		}
 		demands := []fluxgate.Demand{hot}
 		if r.IntN(3) == 0 {
@@ -148,7 +148,7 @@ func leasesPauseForThemselves(t testing.TB, b Backend) {
 	f := newFleet(t, b, 2)
 	shared, own, other := f.demand(1, band("", 100, 100, time.Second)), f.demand(1, band("", 400, 400, time.Second)), f.demand(1, band("", 1_000, 1_000, time.Second))
 	strict := shared
-	strict.Consistency = fluxgate.ConsistencyStrict
+	strict.Strict = true
 	refused := time.Duration(-1) // since when, although the bucket has tokens
 	for step := range 1_200 {
 		for range 5 {

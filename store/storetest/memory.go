@@ -19,18 +19,16 @@ func refusalsFromMemory(t testing.TB, b Backend) {
 			{Key: f.key("fast"), Bands: f.bands(band("", 5, 5, time.Second))},
 			{Key: f.key("slow"), Bands: f.bands(band("a", 8, 8, time.Minute), band("b", 4, 1, time.Second))},
 		}
-		var receipts []*fluxgate.Receipt
+		var receipts []fluxgate.Takes
 		for range 300 {
 			f.Advance(time.Duration(r.Int64N(int64(150 * time.Millisecond))).Truncate(time.Microsecond))
 			asked := f.blockedRequest(r, demands)
-			if receipt := fluxgate.NewReceipt(asked, f.take(asked...)); receipt != nil {
-				receipts = append(receipts, receipt)
+			if takes := fluxgate.NewTakes(asked, f.take(asked...)); takes != nil {
+				receipts = append(receipts, takes)
 			}
 			switch r.IntN(25) {
 			case 0:
-				if err := f.Store.Reset(f.Context(), demands[r.IntN(2)].Key); err != nil {
-					t.Fatal(err)
-				}
+				f.reset(demands[r.IntN(2)].Key)
 			case 1, 2:
 				if len(receipts) > 0 {
 					last := receipts[len(receipts)-1]
@@ -53,7 +51,7 @@ func (f *fixture) blockedRequest(r *rand.Rand, demands []fluxgate.Demand) []flux
 		d := &asked[i]
 		d.Cost, d.Shadow = 1+r.Int64N(3), r.IntN(6) == 0
 		if r.IntN(6) == 0 {
-			d.Consistency = fluxgate.ConsistencyStrict
+			d.Strict = true
 		}
 		if r.IntN(4) == 0 {
 			d.MaxWait = time.Duration(r.Int64N(int64(2 * time.Second)))

@@ -82,22 +82,22 @@ func (s *forgetful) refuses(d *fluxgate.Demand) bool {
 	wait := known.result.Wait - s.clock.Now().Sub(known.at)
 	return ok && d.Min == 0 && !d.Overdraft && len(known.result.Bands) == len(d.Bands) &&
 		(d.Cost >= known.cost || s.fault == "refuses from memory what costs less") &&
-		(d.Consistency != fluxgate.ConsistencyStrict || s.fault == "refuses strict demands from memory") &&
+		(!d.Strict || s.fault == "refuses strict demands from memory") &&
 		(!d.Shadow || s.fault == "refuses from memory for shadow demands") &&
 		(wait > d.MaxWait || wait > 0 && s.fault == "refuses from memory what can wait" ||
 			d.MaxWait == 0 && s.fault == "refuses from memory what fits again")
 }
 
-func (s *forgetful) Settle(ctx context.Context, receipt *fluxgate.Receipt, actual []int64) ([]fluxgate.Settlement, error) {
+func (s *forgetful) Settle(ctx context.Context, takes fluxgate.Takes, actual []int64) ([]fluxgate.Settlement, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fault != "refuses from memory after a settlement" {
 		clear(s.known)
 	}
-	return s.Store.Settle(ctx, receipt, actual)
+	return s.Store.Settle(ctx, takes, actual)
 }
 
-func (s *forgetful) Reset(ctx context.Context, what fluxgate.Key) error {
+func (s *forgetful) Reset(ctx context.Context, what fluxgate.Reset) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fault != "refuses from memory after a reset" {

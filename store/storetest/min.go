@@ -128,8 +128,8 @@ func minIsSettled(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	d := f.minDemand(1, 100, band("", 40, 1, time.Hour))
 	out := f.mustTake(d)
-	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, out)
-	if cost := receipt.Takes[0].Cost; cost != 40 {
+	takes := fluxgate.NewTakes([]fluxgate.Demand{d}, out)
+	if cost := takes[0].Cost; cost != 40 {
 		t.Errorf("the receipt says %d, want the 40 that were granted", cost)
 	}
 	if s := f.settle(15, out, d); s.Returned != 25 {

@@ -16,6 +16,7 @@ import (
 // plain is the simplest correct store: a map under a lock. It can be made with
 // one fault.
 type plain struct {
+	fluxgate.Unshared
 	mu          sync.Mutex
 	states      map[fluxgate.KeyID]bucket.State
 	holds       map[fluxgate.KeyID]time.Duration // the period of the first band at the last write
@@ -347,8 +348,8 @@ func (p *plain) commit(d *fluxgate.Demand, v *bucket.View, result *fluxgate.Resu
 	}
 }
 
-func (p *plain) Settle(_ context.Context, receipt *fluxgate.Receipt, costs []int64) ([]fluxgate.Settlement, error) {
-	if err := fluxgate.CheckReceipt(receipt, costs); err != nil {
+func (p *plain) Settle(_ context.Context, takes fluxgate.Takes, costs []int64) ([]fluxgate.Settlement, error) {
+	if err := fluxgate.CheckTakes(takes, costs); err != nil {
 		if p.is("settles anything") {
 			err = nil
 		}
@@ -358,7 +359,7 @@ func (p *plain) Settle(_ context.Context, receipt *fluxgate.Receipt, costs []int
 	defer p.mu.Unlock()
 	now := p.clock.Now().UnixMicro()
 	var settled []fluxgate.Settlement
-	for i, t := range receipt.Takes {
+	for i, t := range takes {
 		actual := costs[i]
 		if p.is("settles all takes at the first cost") {
 			actual = costs[0]
@@ -413,11 +414,11 @@ func (p *plain) Settle(_ context.Context, receipt *fluxgate.Receipt, costs []int
 	return settled, nil
 }
 
-func (p *plain) Extend(_ context.Context, receipt *fluxgate.Receipt) (held []bool, err error) {
+func (p *plain) Extend(_ context.Context, takes fluxgate.Takes) (held []bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now().UnixMicro()
-	for _, t := range receipt.Takes {
+	for _, t := range takes {
 		if state := p.states[p.place(t.Key)]; state.Adopt(now) {
 			p.states[p.place(t.Key)] = state
 		}
@@ -432,13 +433,13 @@ func (p *plain) Extend(_ context.Context, receipt *fluxgate.Receipt) (held []boo
 			p.write(t.Key, t.Bands, v)
 		}
 		if p.is("stops at a lost slot") && slices.Contains(held, false) {
-			return make([]bool, len(receipt.Takes)), nil
+			return make([]bool, len(takes)), nil
 		}
 	}
 	return held, nil
 }
 
-func (p *plain) Reset(_ context.Context, what fluxgate.Key) error {
+func (p *plain) Reset(_ context.Context, what fluxgate.Reset) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -448,9 +449,9 @@ func (p *plain) Reset(_ context.Context, what fluxgate.Key) error {
 	case what.ID == fluxgate.KeyID{}:
 		p.generations[[2]string{what.RuleSet, what.Rule}]++
 	default:
-		delete(p.states, p.place(what))
+		delete(p.states, p.place(what.Key))
 	}
-	return nil
+	return true, nil
 }
 
 func (p *plain) Salt() []byte { return []byte("salt") }

@@ -53,7 +53,7 @@ func settleEach(t testing.TB, b Backend) {
 	f := newFixture(t, b)
 	requests, tokens, cents := f.demand(1, band("", 100, 1, time.Hour)), f.demand(500, band("", 10_000, 1, time.Hour)), f.demand(50, band("", 1_000, 1, time.Hour))
 	demands := []fluxgate.Demand{requests, tokens, cents}
-	settled := f.settleEach(fluxgate.NewReceipt(demands, f.mustTake(demands...)), 1, 900, 20)
+	settled := f.settleEach(fluxgate.NewTakes(demands, f.mustTake(demands...)), 1, 900, 20)
 	for i, want := range []fluxgate.Settlement{{}, {Charged: 400}, {Returned: 30}} {
 		if settled[i] != want {
 			t.Errorf("take %d is settled by %+v, want %+v", i, settled[i], want)
@@ -68,18 +68,17 @@ func settleEach(t testing.TB, b Backend) {
 
 func settleOfNothing(t testing.TB, b Backend) {
 	f := newFixture(t, b)
-	for name, receipt := range map[string]*fluxgate.Receipt{
-		"none": nil, "an empty one": {}, "that of another process": {Token: "token"}, "one without bands": {Takes: []fluxgate.Taken{{Cost: 1}}},
-		"one with too many bands": {Takes: []fluxgate.Taken{{Cost: 1, Bands: make([]fluxgate.ExactBand, fluxgate.MaxBands+1)}}},
+	for name, takes := range map[string]fluxgate.Takes{
+		"none": nil, "an empty list": {}, "one without bands": {{Cost: 1}}, "one with too many bands": {{Cost: 1, Bands: make([]fluxgate.ExactBand, fluxgate.MaxBands+1)}},
 	} {
-		if s, err := f.Store.Settle(f.Context(), receipt, receipt.Same(1)); !errors.Is(err, fluxgate.ErrReceipt) {
-			t.Errorf("settling a receipt, %s: %+v, %v; want %v", name, s, err, fluxgate.ErrReceipt)
+		if s, err := f.Store.Settle(f.Context(), takes, takes.Same(1)); !errors.Is(err, fluxgate.ErrDemand) {
+			t.Errorf("settling takes, %s: %+v, %v; want %v", name, s, err, fluxgate.ErrDemand)
 		}
 	}
 	d := f.demand(1, band("", 5, 5, time.Hour))
-	receipt := fluxgate.NewReceipt([]fluxgate.Demand{d}, f.mustTake(d))
+	takes := fluxgate.NewTakes([]fluxgate.Demand{d}, f.mustTake(d))
 	for _, actual := range [][]int64{{-1}, {}, {1, 1}} {
-		if s, err := f.Store.Settle(f.Context(), receipt, actual); !errors.Is(err, fluxgate.ErrDemand) {
+		if s, err := f.Store.Settle(f.Context(), takes, actual); !errors.Is(err, fluxgate.ErrDemand) {
 			t.Errorf("settling one take at the costs %d: %+v, %v; want %v", actual, s, err, fluxgate.ErrDemand)
 		}
 	}

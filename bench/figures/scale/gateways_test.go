@@ -32,8 +32,6 @@ func (c *counted) Take(ctx context.Context, demands []fluxgate.Demand, out *flux
 	return c.Store.Take(ctx, demands, out)
 }
 
-func (c *counted) Gateways() int { return c.Store.(fluxgate.GatewayCounter).Gateways() }
-
 // openFleet opens gateways, each with its own connections: with leases, and the same
 // without.
 func openFleet(t *testing.T, uri string) (leased, strict []gateway) {

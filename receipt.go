@@ -1,0 +1,71 @@
+package fluxgate
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+)
+
+// ErrReceipt is wrapped by errors about a receipt that cannot be settled here,
+// such as that of a decision that another process made. Nothing was settled,
+// and the receipt is not used up.
+var ErrReceipt = errors.New("the receipt cannot be settled here")
+
+// Receipt remembers what was taken, so that it can be settled once.
+type Receipt struct {
+	// Takes are the bucket sets that were taken from.
+	Takes Takes
+	// Prices are how the takes were counted, one for each, where nil is a number of requests.
+	// There are none if all are.
+	Prices []*Price
+	// Token is the receipt of a decision that a server made. Only the server
+	// can read it: settle it with the client that asked the server.
+	Token string
+
+	settled atomic.Bool
+}
+
+// Price is how a take was counted, so that it can be settled by the same weights.
+type Price struct {
+	Measure string
+	// Weights are nil if the measure has no cost table.
+	Weights *Weights
+}
+
+// Spend marks the receipt as settled. It returns false if it was settled
+// before.
+func (r *Receipt) Spend() bool { return r.settled.CompareAndSwap(false, true) }
+
+// Price is how take i was counted, nil for a number of requests.
+func (r *Receipt) Price(i int) *Price {
+	if i < len(r.Prices) {
+		return r.Prices[i]
+	}
+	return nil
+}
+
+// costs is one actual cost for each take: what cost returns for it.
+func (r *Receipt) costs(cost func(*Taken, *Price) int64) []int64 {
+	if r == nil {
+		return nil
+	}
+	all := make([]int64, len(r.Takes))
+	for i := range r.Takes {
+		all[i] = cost(&r.Takes[i], r.Price(i))
+	}
+	return all
+}
+
+// check refuses a receipt that no engine can settle at these costs.
+func (r *Receipt) check(actual []int64) error {
+	switch {
+	case r != nil && len(r.Takes) == 0 && r.Token != "":
+		return fmt.Errorf("%w: a server made the decision; settle it with the client of that server", ErrReceipt)
+	case r == nil || len(r.Takes) == 0:
+		return fmt.Errorf("%w: it names no bucket", ErrReceipt)
+	}
+	if err := CheckTakes(r.Takes, actual); err != nil {
+		return fmt.Errorf("%w: %w", ErrReceipt, err)
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package fluxgate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/fluxgate/fluxgate/internal/bucket"
+)
+
+// Taken is one bucket set that was taken from.
+type Taken struct {
+	Key   Key
+	Bands []ExactBand
+	// Cost is what every band was debited. Bands may have been debited more, up
+	// to Asked, by an overdraft that the largest debt of another band cut.
+	Cost, Asked int64
+	Source      Source
+	// At is when it was taken, by the store's clock in microseconds.
+	At int64
+	// Due is when the tokens of each band were due, and for a quota when its period
+	// ends, by the store's clock in microseconds. Nil means at once.
+	Due []int64
+	// Holder is who holds slots of bands that limit requests at the same time.
+	Holder HolderID
+}
+
+func isConcurrency(b ExactBand) bool { return b.Kind == bucket.Concurrency }
+
+// HoldsSlot reports whether it holds a slot of requests at the same time.
+func (t *Taken) HoldsSlot() bool { return slices.ContainsFunc(t.Bands, isConcurrency) }
+
+func isQuota(b ExactBand) bool { return b.Kind == bucket.Quota }
+
+// Correction is the cost to settle a take at, given its actual cost: what is
+// between Cost and Asked was debited where there was room. Stores use it.
+func (t *Taken) Correction(actual int64) int64 {
+	if actual <= t.Cost || t.Asked <= t.Cost {
+		return actual
+	}
+	return t.Cost + max(0, actual-t.Asked)
+}
+
+// Settlement is the result of settling one take, or all of a request together, in whole tokens. Of several bands it is that of the band that
+// changed least.
+type Settlement struct {
+	// Returned came back. It may be less than the difference: what could
+	// have been handed out twice does not come back.
+	Returned int64
+	// Charged was taken in addition. It may be less than the difference: debt
+	// is bounded.
+	Charged int64
+	// NotSent is why a store did not get the settlement, or refused it: nothing was settled,
+	// and it may be sent again. An [Engine] does so when the store is available.
+	NotSent error
+}
+
+// SettleError joins the error of a Settle with why the store did not get the takes that it did
+// not get.
+func SettleError(settled []Settlement, err error) error {
+	errs := []error{err}
+	for i := range settled {
+		errs = append(errs, settled[i].NotSent)
+	}
+	return errors.Join(errs...)
+}
+
+// Takes are the bucket sets that were taken from for one request.
+type Takes []Taken
+
+// NewTakes is what a Take granted.
+func NewTakes(demands []Demand, out *Outcome) Takes {
+	var takes Takes
+	for i := range demands {
+		d, result := &demands[i], &out.Results[i]
+		if result.Granted == 0 {
+			continue
+		}
+		if takes == nil {
+			takes = make(Takes, 0, len(demands)-i)
+		}
+		taken := Taken{Key: d.Key, Bands: d.Bands, Cost: result.Granted, Asked: result.Granted, Source: result.Source, At: result.Now, Holder: d.Holder}
+		if d.Overdraft || d.CountsRefused() {
+			taken.Asked = d.Cost
+		}
+		if result.Wait > 0 || slices.ContainsFunc(d.Bands, isQuota) {
+			taken.Due = make([]int64, len(result.Bands))
+			for j := range result.Bands {
+				taken.Due[j] = d.Due(j, result)
+			}
+		}
+		takes = append(takes, taken)
+	}
+	return takes
+}
+
+// Due is when the tokens of a band were due, and for a quota when its period ends. In debt
+// a quota is full only at the end of a later one.
+func (d *Demand) Due(j int, r *Result) int64 {
+	band := &r.Bands[j]
+	switch {
+	case !isQuota(d.Bands[j]):
+		return r.Now + band.Wait.Microseconds()
+	case band.Owed > 0 && !d.CountsRefused():
+		return d.Bands[j].EdgeAfter(r.Now)
+	}
+	return r.Now + band.FullAfter.Microseconds()
+}
+
+// Withdrawal is what must be given back if the request is refused: what a Take
+// granted, without what is [Demand.Debited].
+func Withdrawal(demands []Demand, out *Outcome) Takes {
+	return slices.DeleteFunc(NewTakes(demands, out), func(t Taken) bool {
+		i := slices.IndexFunc(demands, func(d Demand) bool { return d.Key.ID == t.Key.ID })
+		return demands[i].Debited(out.Results[i].Status)
+	})
+}
+
+// Same is one actual cost for all takes, as [Store.Settle] expects it.
+func (t Takes) Same(actual int64) []int64 { return slices.Repeat([]int64{actual}, len(t)) }
+
+// CheckTakes refuses takes that no store can settle, and costs that are negative or not one
+// for each take. Stores call it first.
+func CheckTakes(takes Takes, actual []int64) error {
+	if len(takes) == 0 || len(actual) != len(takes) {
+		return fmt.Errorf("%w: %d actual costs for %d takes", ErrDemand, len(actual), len(takes))
+	}
+	for i := range takes {
+		if n := len(takes[i].Bands); n == 0 || n > MaxBands {
+			return fmt.Errorf("%w: %d bands", ErrDemand, n)
+		}
+		if actual[i] < 0 {
+			return fmt.Errorf("%w: a cost of %d", ErrDemand, actual[i])
+		}
+	}
+	return nil
+}
+
+// MergeSettlements returns the settlement of the take that changed least.
+func MergeSettlements(each []Settlement) Settlement {
+	if len(each) == 0 {
+		return Settlement{}
+	}
+	least := each[0]
+	for _, s := range each[1:] {
+		least.Returned = min(least.Returned, s.Returned)
+		least.Charged = min(least.Charged, s.Charged)
+	}
+	return least
+}
