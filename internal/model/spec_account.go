@@ -22,7 +22,10 @@ type account struct {
 	// begin is when the period began, and largest its highest capacity: only what is used beyond
 	// that is debt.
 	begin, largest int64
-	edges          [3]int64 // that a gateway sent last
+	// emptied is whether nothing was used in the period at some time: what its highest capacity
+	// was may be forgotten.
+	emptied bool
+	edges   [3]int64 // that a gateway sent last
 	// forgotten is whether the clock stepped back after the end, or before a period of which
 	// nothing is used: the period may be that of the new clock.
 	forgotten bool
@@ -172,8 +175,12 @@ func (a *account) newPeriod(now int64) {
 			begin = a.end
 		}
 	case a.end >= begin && a.end > 0:
-		for _, left := range []*big.Rat{a.least, a.most} {
-			if left.Add(left, whole(a.largest-a.Capacity)); left.Sign() > 0 {
+		for i, left := range []*big.Rat{a.least, a.most} {
+			largest := a.largest
+			if i == 0 && a.emptied {
+				largest = a.Capacity
+			}
+			if left.Add(left, whole(largest-a.Capacity)); left.Sign() > 0 {
 				left.SetInt64(0)
 			}
 			left.Set(greater(left.Add(left, whole(a.Capacity)), new(big.Rat)))
@@ -182,7 +189,7 @@ func (a *account) newPeriod(now int64) {
 	default:
 		a.least, a.most = whole(a.Capacity), whole(a.Capacity)
 	}
-	a.begin, a.end, a.largest, a.forgotten = begin, end, a.Capacity, false
+	a.begin, a.end, a.largest, a.forgotten, a.emptied = begin, end, a.Capacity, false, false
 }
 
 // periodOf is the period of a moment, by the edges that a gateway sent: those of its own

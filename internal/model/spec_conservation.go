@@ -308,6 +308,13 @@ func (s *spec) costOf(f *Fact, r *RuleFact, b *band) (least, most *big.Rat) {
 		least = new(big.Rat)
 	}
 	if settled == nil {
+		for _, t := range s.settling[f.Check] { // its gateway was killed meanwhile
+			for j := range t.Buckets {
+				if b := &t.Buckets[j]; b.Bucket == r.Bucket && !b.Fallback {
+					least, most = lesser(least, whole(b.Actual)), greater(most, whole(b.Actual))
+				}
+			}
+		}
 		return least, most
 	}
 	actual := settled.Actual

@@ -111,6 +111,7 @@ func (a *account) refill(least, most *big.Rat) (from, to *big.Rat) {
 	from, to = lesser(least, room(a.most)), lesser(most, room(a.least))
 	a.least.Add(a.least, lesser(least, room(a.least)))
 	a.most.Add(a.most, lesser(most, room(a.most)))
+	a.emptied = a.emptied || a.most.Cmp(whole(a.Capacity)) == 0
 	return from, to
 }
 

@@ -132,9 +132,11 @@ func (s *spec) checkRenewal(d *Fact, r *RuleFact, b *fluxgate.Band, end time.Dur
 	for i := range s.facts {
 		f := &s.facts[i]
 		switch {
+		case f.Kind == StoreReset && (f.Rule == "" || f.Rule == r.Rule.ID) && f.At <= end && s.seenBy(f) >= took.At:
+			return // its slot is lost, also if its gateway had not seen the reset when it took it
 		case f.At < took.At || f.At > end:
-		case f.Kind == StoreEmptied, f.Kind == StoreReset && (f.Rule == "" || f.Rule == r.Rule.ID):
-			return // its slot is lost
+		case f.Kind == StoreEmptied:
+			return
 		case f.Kind == Settled && f.Check == d.Check:
 			return
 		case f.Kind == StoreExtended && f.Check == d.Check && slices.ContainsFunc(f.Buckets, func(o BucketFact) bool { return o.Bucket == r.Bucket }):

@@ -202,6 +202,10 @@ func (r *replay) settleIn(f *Fact, b *BucketFact, a *account, j int, rest int64)
 		debt := a.debt()
 		if numbers := r.bandOf(b.Rule, &b.Exact[j]); numbers != nil {
 			if before := r.set(b).accounts[accountOf(&b.Exact[j])]; before != nil && a.kind() == fluxgate.Quota {
+				if a.emptied && a.largest > numbers.Capacity {
+					a.open = true
+					return new(big.Rat), r.tokens(b, j, -rest)
+				}
 				a.raise(numbers, before)
 				debt = greater(debt, whole(2*a.largest-a.Capacity))
 			}
