@@ -6,7 +6,10 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/internal/keyfield"
 	"github.com/fluxgate/fluxgate/internal/match"
+	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
 // Compiled is a rule set as engines evaluate it. Any number of engines can use it.
@@ -30,32 +33,32 @@ type compiledRule struct {
 	prices map[string]*Price // by model; nil for a rule that counts requests
 	slots  bool              // a band limits how many requests there are at the same time
 	names  []string          // of the bands
-	fields []keyField
+	fields []keyfield.Field
 	shadow bool
 }
 
 // Compile makes of a rule set what engines evaluate. Every rule set that is valid compiles.
 func Compile(set *RuleSet) (*Compiled, error) {
-	c := &Compiled{RuleSet: set, byID: make(map[string]int, len(set.rules))}
-	patterns := make([]match.Rule, 0, len(set.rules))
-	for i := range set.rules {
-		rule := &set.rules[i]
+	c := &Compiled{RuleSet: set, byID: make(map[string]int, set.Len())}
+	patterns := make([]match.Rule, 0, set.Len())
+	for i := range set.Len() {
+		rule := set.At(i)
 		if rule.Disabled {
 			continue
 		}
 		r, err := compileRule(rule)
 		if err != nil {
-			return nil, fmt.Errorf("compiling rule %s of rule set %s: %w", quote(rule.ID), quote(set.id), err)
+			return nil, fmt.Errorf("compiling rule %s of rule set %s: %w", printable.Quote(rule.ID), printable.Quote(set.ID()), err)
 		}
 		c.byID[rule.ID] = len(c.active)
 		c.replaces = c.replaces || len(rule.Replaces) > 0
 		c.active = append(c.active, r)
-		patterns = append(patterns, rule.matching())
+		patterns = append(patterns, matching(rule))
 	}
 	c.compilePrices()
 	var err error
 	if c.matcher, err = match.Compile(patterns); err != nil {
-		return nil, fmt.Errorf("compiling rule set %s: %w", quote(set.id), err)
+		return nil, fmt.Errorf("compiling rule set %s: %w", printable.Quote(set.ID()), err)
 	}
 	return c, nil
 }
@@ -64,12 +67,12 @@ func Compile(set *RuleSet) (*Compiled, error) {
 func compileRule(rule *Rule) (r compiledRule, err error) {
 	r = compiledRule{Rule: rule, shadow: rule.Mode == ModeShadow, fields: compileFields(rule)}
 	for position, b := range rule.Bands {
-		exact, err := rule.exact(b, position)
+		exact, err := rule.Exact(b, position)
 		if err != nil {
 			return r, err
 		}
 		r.bands = append(r.bands, exact)
-		r.slots = r.slots || isConcurrency(exact)
+		r.slots = r.slots || bucket.IsConcurrency(exact)
 		r.names = append(r.names, b.Name())
 	}
 	r.quotas, err = newQuotas(rule)
@@ -108,7 +111,7 @@ func (c *Compiled) keyedBy(salt []byte) []keyedRule {
 	if known == nil {
 		known = &keyedRules{salt, make([]keyedRule, len(c.active)), c.keyed.Load()}
 		for i := range c.active {
-			known.rules[i].init(&c.active[i], newKeyPrefix(salt, c.id, c.active[i].ID))
+			known.rules[i].init(&c.active[i], newKeyPrefix(salt, c.ID(), c.active[i].ID))
 		}
 		c.keyed.Store(known)
 	}
@@ -160,10 +163,10 @@ func (r *compiledRule) bandsAt(now []ExactBand, share float64) []ExactBand {
 	bands := make([]ExactBand, len(now))
 	for position, b := range r.Bands {
 		part := shareOf(b, share)
-		exact, err := r.exact(part, position)
+		exact, err := r.Exact(part, position)
 		for err != nil && part.RefillTokens > 1 {
 			part.RefillTokens /= 2 // a slower rate that is exact
-			exact, err = r.exact(part, position)
+			exact, err = r.Exact(part, position)
 		}
 		if err != nil {
 			exact = now[position]
@@ -172,4 +175,36 @@ func (r *compiledRule) bandsAt(now []ExactBand, share float64) []ExactBand {
 		bands[position] = exact
 	}
 	return bands
+}
+
+// scopeFields are the fields of scopes that have one.
+var scopeFields = map[Scope]keyfield.Kind{
+	ScopeGlobal: keyfield.Global, ScopeIP: keyfield.IP, ScopeUser: keyfield.User, ScopeAPIKey: keyfield.APIKey,
+}
+
+// compileFields are the parts of a valid rule's key.
+func compileFields(r *Rule) []keyfield.Field {
+	if kind, ok := scopeFields[r.Scope]; ok {
+		return []keyfield.Field{{Kind: kind}}
+	}
+	fields := make([]keyfield.Field, len(r.KeyFields))
+	for i, s := range r.KeyFields {
+		fields[i], _ = keyfield.Parse(s)
+		fields[i].IgnoreCase = r.IgnoreCase
+	}
+	return fields
+}
+
+// matching returns the rule's conditions for the matcher.
+func matching(r *Rule) match.Rule {
+	w := &r.When
+	conditions := match.Rule{
+		Paths: r.Paths, ExcludePaths: w.ExcludePaths, IgnoreCase: r.IgnoreCase, Methods: r.Methods, Hosts: w.Hosts,
+		Headers: w.Headers, Attributes: w.Attributes, IPs: w.IPs, Users: w.Users, APIKeys: w.APIKeys,
+		Group: r.Group, Shadow: r.Mode == ModeShadow, Final: !r.Limits(),
+	}
+	for _, m := range w.Descriptor {
+		conditions.Descriptor = append(conditions.Descriptor, match.DescriptorMatch(m))
+	}
+	return conditions
 }

@@ -205,7 +205,7 @@ func newEvaluation(rules int) *evaluation {
 
 func (v *evaluation) use(rules []appliedRule, demands []Demand, results []Result, bands []BandResult) *evaluation {
 	v.rules, v.demands = rules, demands
-	v.outcome.Results, v.outcome.bands = results, bands
+	v.outcome.Reuse(results, bands)
 	return v
 }
 

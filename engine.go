@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/match"
+	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
 var (
@@ -185,7 +186,7 @@ func (e *Engine) demand(ctx context.Context, req *Request, set *Compiled, v **ev
 	if found.Ends {
 		for _, i := range found.Rules {
 			switch r := &set.active[i]; {
-			case r.shadow || r.limits():
+			case r.shadow || r.Limits():
 			case r.Action == ActionDeny:
 				p.decide(Decision{Reason: ReasonDenied, RuleID: r.ID})
 				p.alternative = r.Mode == ModeAlternative
@@ -209,7 +210,7 @@ func (e *Engine) demand(ctx context.Context, req *Request, set *Compiled, v **ev
 	rules := set.keyedBy(e.salt)
 	p.from = len((*v).demands)
 	for _, i := range found.Rules {
-		if r := &rules[i]; r.limits() {
+		if r := &rules[i]; r.Limits() {
 			if err := e.demandOf(ctx, r, req, *v, p); err != nil || p.decided {
 				return err
 			}
@@ -324,9 +325,9 @@ func (e *Engine) noRuleSet(id string) (Decision, error) {
 	switch {
 	case !ok || !e.refuseUnknown || id == e.ruleSetID:
 	case known.Missing(id):
-		return Decision{Reason: ReasonNoRuleSet}, fmt.Errorf("%w: %s", ErrNoRuleSet, quote(id))
+		return Decision{Reason: ReasonNoRuleSet}, fmt.Errorf("%w: %s", ErrNoRuleSet, printable.Quote(id))
 	case known.Loading(id):
-		return Decision{Reason: ReasonNoRuleSet}, fmt.Errorf("%w: %s", ErrRulesLoading, quote(id))
+		return Decision{Reason: ReasonNoRuleSet}, fmt.Errorf("%w: %s", ErrRulesLoading, printable.Quote(id))
 	}
 	return e.noRules(), nil
 }

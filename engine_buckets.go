@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
 var (
@@ -84,7 +86,7 @@ func (e *Engine) choose(set *Compiled, req *Request, names []string) ([]*keyedRu
 			return nil, ErrTooManyRules
 		}
 		for _, i := range applying {
-			if r := &rules[i]; r.limits() {
+			if r := &rules[i]; r.Limits() {
 				chosen = append(chosen, r)
 			}
 		}
@@ -109,19 +111,19 @@ func (e *Engine) choose(set *Compiled, req *Request, names []string) ([]*keyedRu
 // find returns the place of the enabled limiting rule with this id.
 func (s *Compiled) find(id string) (int, error) {
 	if i, ok := s.byID[id]; ok {
-		if r := &s.active[i]; !r.limits() {
+		if r := &s.active[i]; !r.Limits() {
 			return 0, noBucket(r.Rule, fmt.Sprintf("does not limit: its action is %s", r.Action))
 		}
 		return i, nil
 	}
-	if i := slices.IndexFunc(s.rules, func(r Rule) bool { return r.ID == id }); i >= 0 {
-		return 0, noBucket(&s.rules[i], "is disabled")
+	if r, ok := s.Rule(id); ok {
+		return 0, noBucket(&r, "is disabled")
 	}
-	return 0, fmt.Errorf("%w: %s in rule set %s", ErrNoRule, quote(id), quote(s.id))
+	return 0, fmt.Errorf("%w: %s in rule set %s", ErrNoRule, printable.Quote(id), printable.Quote(s.ID()))
 }
 
 func noBucket(r *Rule, why string) error {
-	return fmt.Errorf("%w: rule %s %s", ErrNoBucket, quote(r.ID), why)
+	return fmt.Errorf("%w: rule %s %s", ErrNoBucket, printable.Quote(r.ID), why)
 }
 
 // buckets returns the results of a store, one for each demand.

@@ -174,7 +174,7 @@ func (e *Engine) lookUp(ctx context.Context, u *localUse, bands []ExactBand) err
 	r := &out.Results[0]
 	u.sentAt, u.due = r.Now, make([]int64, len(bands))
 	for i := range bands {
-		if u.due[i] = demands[0].Due(i, r); isQuota(bands[i]) && r.Bands[i].FullAfter == 0 {
+		if u.due[i] = demands[0].Due(i, r); bucket.IsQuota(bands[i]) && r.Bands[i].FullAfter == 0 {
 			u.due[i] = bands[i].EdgeAfter(r.Now)
 		}
 	}
@@ -188,7 +188,7 @@ func (u *localUse) correction(bands []ExactBand, i int, units int64) (t Taken, a
 	for j := range bands {
 		unit := int64(0)
 		switch {
-		case isConcurrency(bands[j]):
+		case bucket.IsConcurrency(bands[j]):
 			continue
 		case j == i:
 			unit = 1

@@ -1,6 +1,10 @@
 package fluxgate
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/fluxgate/fluxgate/internal/bucket"
+)
 
 // compilePrices sets how the active rules count, by model. Rules of a measure share
 // the table.
@@ -19,20 +23,18 @@ func (s *Compiled) compilePrices() {
 }
 
 func (s *Compiled) pricesOf(measure string) map[string]*Price {
-	prices := map[string]*Price{anyModel: {Measure: measure}}
-	table := s.costTables[measure]
+	prices := map[string]*Price{AnyModel: {Measure: measure}}
+	tables := s.CostTables()
+	table := tables[measure]
 	if table == nil && measure == MeasureTokens {
-		table = s.costTables.plainTokens()
+		table = tables.PlainTokens()
 	}
 	for model, w := range table {
-		w.MaxOutputTokens = cmp.Or(w.MaxOutputTokens, table[anyModel].MaxOutputTokens)
+		w.MaxOutputTokens = cmp.Or(w.MaxOutputTokens, table[AnyModel].MaxOutputTokens)
 		prices[model] = &Price{measure, &w}
 	}
 	return prices
 }
-
-// Measure is Cost with its default.
-func (r *Rule) Measure() string { return cmp.Or(r.Cost, MeasureRequests) }
 
 // costOf is what a request takes from a rule, and how it is counted. An estimate is at
 // least 1, so that a request of unknown cost needs something to be left, and at most
@@ -42,14 +44,14 @@ func (r *compiledRule) costOf(req *Request, bands []ExactBand) (int64, *Price) {
 	if r.prices == nil {
 		return req.cost(), nil
 	}
-	price := r.prices[anyModel]
+	price := r.prices[AnyModel]
 	cost, given := req.Costs[r.Cost]
 	if e := req.Estimate; e != nil {
 		if known := r.prices[e.Model]; known != nil {
 			price = known
 		}
 		if !given && price.Weights != nil {
-			cost, given = price.Weights.most(e), true
+			cost, given = price.Weights.Most(e.InputTokens, e.MaxOutputTokens), true
 		}
 	}
 	if !given && req.Peek && req.Cost == 0 {
@@ -65,7 +67,7 @@ func (r *compiledRule) costOf(req *Request, bands []ExactBand) (int64, *Price) {
 // requests at the same time do not count costs.
 func clampCost(cost int64, bands []ExactBand) int64 {
 	for i := range bands {
-		if !isConcurrency(bands[i]) {
+		if !bucket.IsConcurrency(bands[i]) {
 			cost = min(cost, bands[i].Capacity)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/fluxgate/fluxgate/internal/match"
+	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
 // ErrNoRuleSet is wrapped by errors about a request whose rule set is not
@@ -69,7 +70,10 @@ func (e *Engine) Explain(ctx context.Context, req *Request) (Explanation, error)
 // set.
 func (e *Engine) amendedCopy(ctx context.Context, req *Request) (*Request, *Compiled, error) {
 	asked := *req
-	asked.Headers, asked.Attributes, asked.Costs = cloneValues(req.Headers), maps.Clone(req.Attributes), maps.Clone(req.Costs)
+	asked.Headers, asked.Attributes, asked.Costs = maps.Clone(req.Headers), maps.Clone(req.Attributes), maps.Clone(req.Costs)
+	for name, values := range asked.Headers {
+		asked.Headers[name] = slices.Clone(values)
+	}
 	asked.Descriptor = slices.Clone(req.Descriptor)
 	if req.Estimate != nil {
 		estimate := *req.Estimate
@@ -82,7 +86,7 @@ func (e *Engine) amendedCopy(ctx context.Context, req *Request) (*Request, *Comp
 	case set == nil && ctx.Err() != nil:
 		return nil, nil, ctx.Err() // the rule set may exist and not be loaded yet
 	case set == nil:
-		return &asked, nil, fmt.Errorf("%w: %s", ErrNoRuleSet, quote(e.ruleSetIDOf(&asked)))
+		return &asked, nil, fmt.Errorf("%w: %s", ErrNoRuleSet, printable.Quote(e.ruleSetIDOf(&asked)))
 	}
 	return &asked, set, nil
 }

@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/fluxgate/fluxgate/internal/keyfield"
 	"github.com/fluxgate/fluxgate/internal/secret"
 )
 
@@ -25,7 +26,7 @@ func (e *Engine) WriteIdentity(to []byte, r *EvaluatedRule) int {
 	missing, withoutIP := false, true
 	for i := range r.compiled.fields {
 		f := &r.compiled.fields[i]
-		withoutIP = withoutIP && f.kind != fieldIP
+		withoutIP = withoutIP && f.Kind != keyfield.IP
 		missing = !w.field(&e.keyer, f, r.req) || missing
 	}
 	switch {
@@ -46,47 +47,47 @@ type identityWriter struct {
 }
 
 // field writes one part of a key, and reports whether the request has it.
-func (w *identityWriter) field(k *keyer, f *keyField, req *Request) bool {
-	switch f.kind {
-	case fieldGlobal:
+func (w *identityWriter) field(k *keyer, f *keyfield.Field, req *Request) bool {
+	switch f.Kind {
+	case keyfield.Global:
 		w.part("", "everyone")
 		return true
-	case fieldIP:
+	case keyfield.IP:
 		return w.ip(k, req.IP)
-	case fieldUser:
+	case keyfield.User:
 		return w.value("user", req.UserID)
-	case fieldAPIKey:
+	case keyfield.APIKey:
 		return req.APIKey != ""
-	case fieldMethod:
+	case keyfield.Method:
 		return w.value("method", methodClass(req.Method))
-	case fieldPath:
+	case keyfield.Path:
 		path, _, _ := strings.Cut(req.Path, "?") // a query may have secrets
 		return !strings.HasPrefix(path, "//") && w.value("path", path)
-	case fieldAttribute:
-		return w.named(f.name, req.Attributes[f.name])
-	case fieldHeader:
-		values := req.Headers[f.name]
+	case keyfield.Attribute:
+		return w.named(f.Name, req.Attributes[f.Name])
+	case keyfield.Header:
+		values := req.Headers[f.Name]
 		if len(values) == 0 {
-			values = req.Headers[f.lower]
+			values = req.Headers[f.Lower]
 		}
-		return len(values) == 1 && w.named(f.name, values[0])
-	case fieldDescriptor, fieldDescriptorEntry:
+		return len(values) == 1 && w.named(f.Name, values[0])
+	case keyfield.Descriptor, keyfield.DescriptorEntry:
 		return w.descriptor(f, req.Descriptor)
 	}
 	return false
 }
 
-func (w *identityWriter) descriptor(f *keyField, entries []DescriptorEntry) bool {
+func (w *identityWriter) descriptor(f *keyfield.Field, entries []DescriptorEntry) bool {
 	for i := range entries {
-		if f.kind == fieldDescriptorEntry && entries[i].Key != f.name {
+		if f.Kind == keyfield.DescriptorEntry && entries[i].Key != f.Name {
 			continue
 		}
 		w.named(entries[i].Key, entries[i].Value)
-		if f.kind == fieldDescriptorEntry {
+		if f.Kind == keyfield.DescriptorEntry {
 			return true
 		}
 	}
-	return f.kind == fieldDescriptor && len(entries) > 0
+	return f.Kind == keyfield.Descriptor && len(entries) > 0
 }
 
 func (w *identityWriter) ip(k *keyer, ip netip.Addr) bool {

@@ -4,27 +4,12 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"net/netip"
 	"strings"
 
+	"github.com/fluxgate/fluxgate/internal/keyfield"
 	"github.com/fluxgate/fluxgate/internal/match"
 )
-
-// Key names one bucket set: all bands of one rule for one caller.
-type Key struct {
-	RuleSet, Rule string
-	// ID is the bucket set: a salted hash of rule set, rule, scope and
-	// identity. It alone names the bucket; RuleSet and Rule are for resets.
-	// Nothing the caller sent can be read from it or chosen in it.
-	ID KeyID
-}
-
-// KeyID is the hashed identity in a [Key].
-type KeyID [16]byte
-
-// String is the id in hexadecimal.
-func (id KeyID) String() string { return hex.EncodeToString(id[:]) }
 
 // keyPrefix is the rule's part of a key's encoding: a hash of the salt, the
 // rule set and the rule.
@@ -63,7 +48,7 @@ func (k *keyer) key(r *compiledRule, prefix *keyPrefix, req *Request) (id KeyID,
 		}
 	}
 	if resolved != "" {
-		b, ok = appendIdentity(b, fieldResolved, resolved)
+		b, ok = appendIdentity(b, keyfield.Resolved, resolved)
 	} else {
 		b, ok = k.encode(b, r, req)
 	}
@@ -81,10 +66,10 @@ func (k *keyer) encode(b []byte, r *compiledRule, req *Request) (encoded []byte,
 	withoutIP := true
 	missing := false
 	for _, f := range r.fields {
-		withoutIP = withoutIP && f.kind != fieldIP
+		withoutIP = withoutIP && f.Kind != keyfield.IP
 		var there bool
 		if b, there = k.appendField(b, f, req); !there {
-			b = append(b, byte(fieldMissing), byte(f.kind))
+			b = append(b, byte(keyfield.Missing), byte(f.Kind))
 			missing = true
 		}
 	}
@@ -99,25 +84,25 @@ func (k *keyer) encode(b []byte, r *compiledRule, req *Request) (encoded []byte,
 	}
 	// By address instead; without an address all share one bucket.
 	if withoutIP {
-		b, _ = k.appendField(b, keyField{kind: fieldIP}, req)
+		b, _ = k.appendField(b, keyfield.Field{Kind: keyfield.IP}, req)
 	}
 	return b, true
 }
 
 // appendField appends one part, or reports that the request does not have it.
-func (k *keyer) appendField(b []byte, f keyField, req *Request) (encoded []byte, there bool) {
-	switch f.kind {
-	case fieldGlobal:
-		return append(b, byte(f.kind)), true
-	case fieldIP:
+func (k *keyer) appendField(b []byte, f keyfield.Field, req *Request) (encoded []byte, there bool) {
+	switch f.Kind {
+	case keyfield.Global:
+		return append(b, byte(f.Kind)), true
+	case keyfield.IP:
 		return k.appendIP(b, req.IP)
-	case fieldUser:
-		return appendIdentity(b, f.kind, req.UserID)
-	case fieldAPIKey:
-		return appendIdentity(b, f.kind, req.APIKey)
-	case fieldMethod:
-		return appendIdentity(b, f.kind, methodClass(req.Method))
-	case fieldPath:
+	case keyfield.User:
+		return appendIdentity(b, f.Kind, req.UserID)
+	case keyfield.APIKey:
+		return appendIdentity(b, f.Kind, req.APIKey)
+	case keyfield.Method:
+		return appendIdentity(b, f.Kind, methodClass(req.Method))
+	case keyfield.Path:
 		path := req.Path
 		if strings.HasPrefix(path, "//") {
 			return b, false // parsers disagree on where it begins: no key is safe
@@ -126,35 +111,35 @@ func (k *keyer) appendField(b []byte, f keyField, req *Request) (encoded []byte,
 			var space [256]byte
 			path = string(match.CleanPath(space[:0], path))
 		}
-		if f.ignoreCase {
+		if f.IgnoreCase {
 			path = strings.ToLower(path)
 		}
-		return appendIdentity(b, f.kind, path)
-	case fieldAttribute:
-		value := req.Attributes[f.name]
+		return appendIdentity(b, f.Kind, path)
+	case keyfield.Attribute:
+		value := req.Attributes[f.Name]
 		if value == "" {
 			return b, false
 		}
-		b = append(b, byte(f.kind))
-		return appendBytes(appendBytes(b, f.name), value), true
-	case fieldHeader:
-		values := req.Headers[f.name]
+		b = append(b, byte(f.Kind))
+		return appendBytes(appendBytes(b, f.Name), value), true
+	case keyfield.Header:
+		values := req.Headers[f.Name]
 		if len(values) == 0 {
-			values = req.Headers[f.lower]
+			values = req.Headers[f.Lower]
 		}
 		// With several lines it is unknown which one counts, and each added
 		// line would be a new bucket.
 		if len(values) != 1 || values[0] == "" {
 			return b, false
 		}
-		b = append(b, byte(f.kind))
-		return appendBytes(appendBytes(b, f.name), values[0]), true
-	case fieldDescriptor:
+		b = append(b, byte(f.Kind))
+		return appendBytes(appendBytes(b, f.Name), values[0]), true
+	case keyfield.Descriptor:
 		return appendDescriptor(b, req.Descriptor)
-	case fieldDescriptorEntry:
+	case keyfield.DescriptorEntry:
 		for i := range req.Descriptor {
-			if e := &req.Descriptor[i]; e.Key == f.name {
-				b = append(b, byte(f.kind))
+			if e := &req.Descriptor[i]; e.Key == f.Name {
+				b = append(b, byte(f.Kind))
 				return appendBytes(appendBytes(b, e.Key), e.Value), true
 			}
 		}
@@ -168,7 +153,7 @@ func appendDescriptor(b []byte, entries []DescriptorEntry) (encoded []byte, ther
 	if len(entries) == 0 {
 		return b, false
 	}
-	b = binary.AppendUvarint(append(b, byte(fieldDescriptor)), uint64(len(entries)))
+	b = binary.AppendUvarint(append(b, byte(keyfield.Descriptor)), uint64(len(entries)))
 	for i := range entries {
 		b = appendBytes(appendBytes(b, entries[i].Key), entries[i].Value)
 	}
@@ -180,7 +165,7 @@ func (k *keyer) appendIP(b []byte, ip netip.Addr) (encoded []byte, there bool) {
 		return b, false
 	}
 	ip = ip.Unmap().WithZone("")
-	b = append(b, byte(fieldIP))
+	b = append(b, byte(keyfield.IP))
 	if ip.Is4() {
 		v4 := ip.As4()
 		b = append(b, byte(len(v4)))
@@ -194,7 +179,7 @@ func (k *keyer) appendIP(b []byte, ip netip.Addr) (encoded []byte, there bool) {
 	return append(b, v6[:]...), true
 }
 
-func appendIdentity(b []byte, kind fieldKind, value string) (encoded []byte, there bool) {
+func appendIdentity(b []byte, kind keyfield.Kind, value string) (encoded []byte, there bool) {
 	if value == "" {
 		return b, false
 	}

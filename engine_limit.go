@@ -35,7 +35,7 @@ func (e *Engine) demandLimit(ctx context.Context, req *Request, set *Compiled, v
 // set.
 func (e *Engine) ownRule(set *Compiled, band Band) (*keyedRule, error) {
 	rule := &Rule{
-		ID: RequestLimit, RuleSetID: set.id, Scope: ScopeComposite, KeyFields: []string{"descriptor"},
+		ID: RequestLimit, RuleSetID: set.ID(), Scope: ScopeComposite, KeyFields: []string{"descriptor"},
 		Bands: []Band{band}, CountRefused: band.Kind == Quota,
 	}
 	compiled, err := compileRule(rule)
@@ -43,5 +43,5 @@ func (e *Engine) ownRule(set *Compiled, band Band) (*keyedRule, error) {
 		return nil, err
 	}
 	unit := fmt.Sprintf("%s %s %s %d", RequestLimit, cmp.Or(band.Kind, TokenBucket), band.Period, band.Refill)
-	return &keyedRule{compiledRule: &compiled, prefix: newKeyPrefix(e.salt, set.id, unit)}, nil
+	return &keyedRule{compiledRule: &compiled, prefix: newKeyPrefix(e.salt, set.ID(), unit)}, nil
 }

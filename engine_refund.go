@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/fluxgate/fluxgate/internal/bucket"
 )
 
 // Refund gives back the cost of a request under all rules that apply to it, without a
@@ -81,7 +83,7 @@ func (v *evaluation) refund(costs []int64) (Takes, []int64) {
 // capacityOf is the most that any of the bands holds, except slots.
 func capacityOf(bands []ExactBand) (most int64) {
 	for i := range bands {
-		if !isConcurrency(bands[i]) {
+		if !bucket.IsConcurrency(bands[i]) {
 			most = max(most, bands[i].Capacity)
 		}
 	}

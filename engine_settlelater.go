@@ -65,7 +65,7 @@ func (c *carryover) corrections(u *localUse, bands []ExactBand, tokens int64, pl
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range bands {
-		if isConcurrency(bands[i]) {
+		if bucket.IsConcurrency(bands[i]) {
 			continue
 		}
 		units := min(tokens, bucket.MaxUnits/bands[i].Unit) * bands[i].Unit

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+
+	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
 // ErrKey is wrapped by errors of [Engine.ParseKey].
@@ -39,7 +41,7 @@ func (e *Engine) ParseKey(ruleSet, rule, shown string) (Key, error) {
 			return k, nil
 		}
 	}
-	return Key{}, fmt.Errorf("%w of rule %s in rule set %s", ErrKey, quote(rule), quote(ruleSet))
+	return Key{}, fmt.Errorf("%w of rule %s in rule set %s", ErrKey, printable.Quote(rule), printable.Quote(ruleSet))
 }
 
 // seal binds the id of a bucket to its rule.

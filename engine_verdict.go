@@ -1,5 +1,7 @@
 package fluxgate
 
+import "github.com/fluxgate/fluxgate/internal/keyfield"
+
 // Verdict is whether one rule applies to a request and, if not, why.
 type Verdict struct {
 	// Rule must not be changed.
@@ -79,11 +81,11 @@ const (
 func (e *Engine) verdicts(set *Compiled, req *Request) []Verdict {
 	asked := req.matching()
 	found, rules := set.matcher.Explain(&asked), set.keyedBy(e.salt)
-	verdicts := make([]Verdict, len(set.rules))
+	verdicts := make([]Verdict, set.Len())
 	next := 0 // index of the next enabled rule
-	for i := range set.rules {
+	for i := range set.Len() {
 		v := &verdicts[i]
-		v.Rule = &set.rules[i]
+		v.Rule = set.At(i)
 		if v.Rule.Disabled {
 			v.Why = WhyDisabled
 			continue
@@ -97,7 +99,7 @@ func (e *Engine) verdicts(set *Compiled, req *Request) []Verdict {
 		if v.Applies && !found.Final && !r.shadow && r.Action == ActionAllow {
 			v.Applies, v.Why = false, WhyReading
 		}
-		if r.limits() {
+		if r.Limits() {
 			v.Identity, v.Missing = e.keyer.identify(r.compiledRule, req)
 			v.Key, _ = e.keyOf(r, req)
 			if v.Key == (Key{}) {
@@ -140,11 +142,11 @@ func (k *keyer) identify(r *compiledRule, req *Request) (present, missing []stri
 	}
 	withoutIP := true
 	for i, f := range r.fields {
-		withoutIP = withoutIP && f.kind != fieldIP
-		if f.kind == fieldGlobal {
+		withoutIP = withoutIP && f.Kind != keyfield.IP
+		if f.Kind == keyfield.Global {
 			continue
 		}
-		name := fieldName(f.kind)
+		name := fieldName(f.Kind)
 		if len(r.KeyFields) > 0 {
 			name = r.KeyFields[i]
 		}
@@ -156,17 +158,17 @@ func (k *keyer) identify(r *compiledRule, req *Request) (present, missing []stri
 	}
 	byAddress := r.OnMissingIdentity == "" || r.OnMissingIdentity == MissingIP
 	if len(missing) > 0 && byAddress && withoutIP && req.IP.IsValid() {
-		present = append(present, fieldName(fieldIP))
+		present = append(present, fieldName(keyfield.IP))
 	}
 	return present, missing
 }
 
 // fieldName is the key field of a scope with one field, as rules spell it.
-func fieldName(kind fieldKind) string {
+func fieldName(kind keyfield.Kind) string {
 	switch kind {
-	case fieldUser:
+	case keyfield.User:
 		return "userId"
-	case fieldAPIKey:
+	case keyfield.APIKey:
 		return "apiKey"
 	}
 	return "ip"

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/keyfield"
 )
 
 var (
@@ -108,7 +110,7 @@ func (l *KeyLimiter) Settle(ctx context.Context, receipt *Receipt, actual int64)
 // decide fills in the key and the bands of the demand.
 func (l *KeyLimiter) decide(ctx context.Context, key string, d Demand, peek bool) (Decision, error) {
 	var space [256]byte
-	identity, ok := appendIdentity(append(space[:0], l.rule.prefix[:]...), fieldResolved, key)
+	identity, ok := appendIdentity(append(space[:0], l.rule.prefix[:]...), keyfield.Resolved, key)
 	if !ok {
 		return Decision{}, fmt.Errorf("limiter %s: %w: the key is empty", l.rule.ID, ErrDemand)
 	}

@@ -46,9 +46,6 @@ type Request struct {
 	Peek bool
 }
 
-// MaxDescriptor is how many entries the descriptor of a rule may have.
-const MaxDescriptor = match.MaxDescriptor
-
 // DescriptorEntry is one entry of a descriptor.
 type DescriptorEntry = match.DescriptorEntry
 
@@ -70,4 +67,12 @@ func (r *Request) cost() int64 {
 		return 1
 	}
 	return r.Cost
+}
+
+// matching returns what the matcher needs of the request.
+func (r *Request) matching() match.Request {
+	return match.Request{
+		Path: r.Path, Method: r.Method, Host: r.Host, IP: r.IP, User: r.UserID,
+		APIKey: r.APIKey, Headers: r.Headers, Attributes: r.Attributes, Descriptor: r.Descriptor,
+	}
 }

@@ -1,6 +1,7 @@
 package fluxgate
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
@@ -284,3 +285,10 @@ func cloneValues(m map[string][]string) map[string][]string {
 	}
 	return m
 }
+
+// Measure is Cost with its default.
+func (r *Rule) Measure() string { return cmp.Or(r.Cost, MeasureRequests) }
+
+// Limits reports whether the rule takes tokens. One that does not ends the
+// evaluation.
+func (r *Rule) Limits() bool { return r.Action == "" || r.Action == ActionLimit }

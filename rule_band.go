@@ -10,14 +10,6 @@ import (
 	"github.com/fluxgate/fluxgate/internal/period"
 )
 
-// Bounds of what a band may ask for.
-const (
-	// MaxBands is how many bands one rule may have.
-	MaxBands = bucket.MaxBands
-	// MaxWait is the longest wait a demand may ask for.
-	MaxWait = bucket.MaxWait
-)
-
 // BandKind is how a band counts.
 type BandKind string
 
@@ -97,13 +89,9 @@ func (b Band) Name() string {
 	return strconv.FormatInt(b.Tokens(), 10) + "-per-" + period.Format(b.Refill)
 }
 
-// ExactBand is a band in the integers that stores compute with. Every [Demand]
-// has it.
-type ExactBand = bucket.Band
-
 // Exact converts the band at a position of its rule to exact integers. The error
 // says which of its numbers cannot be exact.
-func (b Band) Exact(position int) (ExactBand, error) {
+func (b Band) Exact(position int) (bucket.Band, error) {
 	switch b.Kind {
 	case Quota:
 		return bucket.NewQuota(b.id(position), b.Capacity, b.Period.Longest())
@@ -124,4 +112,13 @@ func (b Band) id(position int) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(b.Label)) // never fails
 	return h.Sum32()>>8 | 1<<23
+}
+
+// Exact converts a band of the rule, or a share of it, at its position.
+func (r *Rule) Exact(b Band, position int) (bucket.Band, error) {
+	exact, err := b.Exact(position)
+	if r.CountRefused {
+		exact = exact.CountRefused()
+	}
+	return exact, err
 }

@@ -3,8 +3,20 @@ package fluxgate
 import (
 	"encoding/json"
 	"maps"
+	"math"
+	"math/bits"
 	"slices"
 	"strings"
+)
+
+// The measures that FluxGate knows. A rule may name any other, whose costs the
+// requests carry.
+const (
+	// MeasureRequests is what a rule counts that names nothing else.
+	MeasureRequests = "requests"
+	// MeasureTokens are those of a language model. Without a cost table of its own
+	// each counts as one.
+	MeasureTokens = "tokens"
 )
 
 // CostTables are the cost tables of a rule set, by measure.
@@ -14,8 +26,8 @@ type CostTables map[string]CostTable
 // and is required: a caller must not pay nothing by naming an unknown model.
 type CostTable map[string]Weights
 
-// anyModel is the entry of models that a table does not list.
-const anyModel = "*"
+// AnyModel is the entry of models that a table does not list.
+const AnyModel = "*"
 
 // weightUnit is how many tokens a weight is the cost of.
 const weightUnit = 1_000_000
@@ -48,6 +60,38 @@ func (w Weights) MarshalJSON() ([]byte, error) {
 		Reasoning       *int64 `json:"reasoning,omitempty"`
 		MaxOutputTokens int64  `json:"maxOutputTokens,omitempty"`
 	}{w.Input, unless(w.CachedInput, w.Input), w.Output, unless(w.Reasoning, w.Output), w.MaxOutputTokens})
+}
+
+// Cost is what tokens cost, rounded up once. The cached ones are a part of those of the input,
+// and those used for reasoning a part of the output.
+func (w *Weights) Cost(input, cached, output, reasoning int64) int64 {
+	return weightedSum([...]int64{input - cached, cached, output - reasoning, reasoning}, [...]int64{w.Input, w.CachedInput, w.Output, w.Reasoning})
+}
+
+// Most is the most that a request can cost: each token counts as the dearer kind. An output of 0
+// means the largest of the model.
+func (w *Weights) Most(input, output int64) int64 {
+	if output == 0 {
+		output = w.MaxOutputTokens
+	}
+	return weightedSum([...]int64{input, output, 0, 0}, [...]int64{max(w.Input, w.CachedInput), max(w.Output, w.Reasoning), 0, 0})
+}
+
+// weightedSum is what tokens cost, rounded up and at most the largest integer.
+func weightedSum(tokens, weights [4]int64) int64 {
+	var high, low, carry uint64
+	for i := range tokens {
+		h, l := bits.Mul64(uint64(tokens[i]), uint64(weights[i]))
+		low, carry = bits.Add64(low, l, 0)
+		high += h + carry // four products of 126 bits: no overflow
+	}
+	low, carry = bits.Add64(low, weightUnit-1, 0)
+	high += carry
+	if high >= weightUnit {
+		return math.MaxInt64
+	}
+	quotient, _ := bits.Div64(high, low, weightUnit)
+	return int64(min(quotient, math.MaxInt64))
 }
 
 // decodeCostTables reads {"measure": {"model": {weights}}}.
@@ -101,11 +145,11 @@ func decodeWeights(o *object) Weights {
 	return w
 }
 
-// plainTokens is the table of a rule set that has none for tokens: each counts as one,
+// PlainTokens is the table of a rule set that has none for tokens: each counts as one,
 // and a model answers with at most what other tables say.
-func (c CostTables) plainTokens() CostTable {
+func (c CostTables) PlainTokens() CostTable {
 	one := Weights{Input: weightUnit, CachedInput: weightUnit, Output: weightUnit, Reasoning: weightUnit}
-	plain := CostTable{anyModel: one}
+	plain := CostTable{AnyModel: one}
 	for _, table := range c {
 		for model, w := range table {
 			one.MaxOutputTokens = max(plain[model].MaxOutputTokens, w.MaxOutputTokens)
@@ -145,8 +189,8 @@ func validateCostTables(tables CostTables, in reporter) {
 		if !checkLength(in, len(table), maxModels) {
 			continue
 		}
-		if _, ok := table[anyModel]; !ok {
-			in.at(anyModel).add(CodeRequired, "is required: the weights of every model that is not listed")
+		if _, ok := table[AnyModel]; !ok {
+			in.at(AnyModel).add(CodeRequired, "is required: the weights of every model that is not listed")
 		}
 		for _, model := range slices.Sorted(maps.Keys(table)) {
 			w, in := table[model], in.at(model)

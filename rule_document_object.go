@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fluxgate/fluxgate/internal/period"
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/internal/spelling"
 )
 
@@ -93,7 +94,7 @@ func (o *object) moment(name string) time.Time {
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		o.at(name).add(CodeInvalidValue, "must be a time such as 2024-01-01T00:00:00Z, not %s", quote(s))
+		o.at(name).add(CodeInvalidValue, "must be a time such as 2024-01-01T00:00:00Z, not %s", printable.Quote(s))
 	}
 	return t
 }
@@ -158,7 +159,7 @@ func (o *object) period(name string) time.Duration {
 	}
 	d, err := period.Parse(s)
 	if err != nil || d <= 0 {
-		o.at(name).add(CodeInvalidValue, "must be a period such as 100ms, not %s", quote(s))
+		o.at(name).add(CodeInvalidValue, "must be a period such as 100ms, not %s", printable.Quote(s))
 		return 0
 	}
 	return d

@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/bucket"
+	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
 // ParseRuleSet reads a rule set from JSON: an id and its rules in the shape of
@@ -120,7 +123,7 @@ func decodeRule(o *object) Rule {
 	if when := o.object("when"); when != nil {
 		r.When = decodeWhen(when)
 	}
-	for _, b := range o.objects("bands", MaxBands) {
+	for _, b := range o.objects("bands", bucket.MaxBands) {
 		r.Bands = append(r.Bands, decodeBand(b))
 	}
 	o.refuseUnknown()
@@ -143,7 +146,7 @@ func decodeWhen(o *object) When {
 	for i, s := range o.texts("ips") {
 		prefix, err := parsePrefix(s)
 		if err != nil {
-			o.at("ips", i).add(CodeInvalidValue, "must be a network such as 10.0.0.0/8 or an address, not %s", quote(s))
+			o.at("ips", i).add(CodeInvalidValue, "must be a network such as 10.0.0.0/8 or an address, not %s", printable.Quote(s))
 			continue
 		}
 		w.IPs = append(w.IPs, prefix)

@@ -7,12 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
 // show is a number, or the type of any other value.
 func show(value any) string {
 	if number, ok := value.(json.Number); ok {
-		return quote(number.String())
+		return printable.Quote(number.String())
 	}
 	if name := typeOf(value); name != "a number" {
 		return name

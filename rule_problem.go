@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
@@ -78,7 +79,7 @@ func (p Path) String() string {
 		case !isName:
 			fmt.Fprintf(&b, "[%v]", element)
 		case name == "" || len(name) > maxIDLength || !syntax.Only(name, "_-"):
-			fmt.Fprintf(&b, "[%s]", quote(name))
+			fmt.Fprintf(&b, "[%s]", printable.Quote(name))
 		case i > 0:
 			b.WriteString("." + name)
 		default:
@@ -192,14 +193,4 @@ func (r reporter) follows(unreadable Path) bool {
 	}
 	_, isEntry := unreadable[n-1].(int)
 	return isEntry && slices.Equal(r.path, unreadable[:n-1])
-}
-
-// quote shows a value from a document in a message, shortened: documents are
-// untrusted and messages end in logs.
-func quote(s string) string {
-	const most = 80
-	if len(s) > most {
-		return fmt.Sprintf("%q…", s[:most])
-	}
-	return fmt.Sprintf("%q", s)
 }

@@ -9,8 +9,6 @@ import (
 const (
 	// MaxRules is how many rules one rule set may have.
 	MaxRules = 10_000
-	// MaxMatches is how many rules may apply to one request.
-	MaxMatches = 64
 )
 
 // RuleSet is an id and its rules, checked as a whole. It never changes; a new
@@ -57,15 +55,6 @@ func newRuleSet(id string, rules []Rule, tables CostTables, found *problems) (*R
 	return set, nil
 }
 
-// exact converts a band of the rule, or a share of it, at its position.
-func (r *Rule) exact(b Band, position int) (ExactBand, error) {
-	exact, err := b.Exact(position)
-	if r.CountRefused {
-		exact = exact.CountRefused()
-	}
-	return exact, err
-}
-
 // ID is the rule set's id.
 func (s *RuleSet) ID() string { return s.id }
 
@@ -74,6 +63,9 @@ func (s *RuleSet) Len() int { return len(s.rules) }
 
 // CostTables is a copy of the cost tables.
 func (s *RuleSet) CostTables() CostTables { return s.costTables.clone() }
+
+// At is rule i of those in the order they are evaluated. It must not be changed.
+func (s *RuleSet) At(i int) *Rule { return &s.rules[i] }
 
 // Rule is a copy of the rule with an id, if there is one.
 func (s *RuleSet) Rule(id string) (Rule, bool) {

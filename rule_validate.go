@@ -10,8 +10,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/fluxgate/fluxgate/internal/bucket"
 	"github.com/fluxgate/fluxgate/internal/calendar"
+	"github.com/fluxgate/fluxgate/internal/keyfield"
 	"github.com/fluxgate/fluxgate/internal/match"
+	"github.com/fluxgate/fluxgate/internal/printable"
 	"github.com/fluxgate/fluxgate/internal/syntax"
 )
 
@@ -42,12 +45,12 @@ func validate(id string, rules []Rule, found *problems) {
 	for i := range rules {
 		r, in := &rules[i], in.at("rules", i)
 		if first, again := seen[r.ID]; again && r.ID != "" {
-			in.at("id").add(CodeDuplicate, "%s is already the id of rules[%d]", quote(r.ID), first)
+			in.at("id").add(CodeDuplicate, "%s is already the id of rules[%d]", printable.Quote(r.ID), first)
 		} else {
 			seen[r.ID] = i
 		}
 		if r.RuleSetID != id {
-			in.at("ruleSetId").add(CodeInconsistent, "must be %s, the rule set that the rule is in, not %s", quote(id), quote(r.RuleSetID))
+			in.at("ruleSetId").add(CodeInconsistent, "must be %s, the rule set that the rule is in, not %s", printable.Quote(id), printable.Quote(r.RuleSetID))
 		}
 		validateRule(r, in)
 		for _, pattern := range slices.Concat(r.Paths, r.When.ExcludePaths) {
@@ -68,7 +71,7 @@ func validateRule(r *Rule, in reporter) {
 	}
 	validatePatterns(r.Paths, in.at("paths"))
 	checkEach(in.at("methods"), r.Methods, maxListed, func(m string) string {
-		return unless(m == "*" || isToken(m), "must be an HTTP method such as GET, not %s", quote(m))
+		return unless(m == "*" || isToken(m), "must be an HTTP method such as GET, not %s", printable.Quote(m))
 	})
 	validateWhen(&r.When, in.at("when"))
 	validateKeyFields(r, in.at("compositeKeyFields"))
@@ -88,7 +91,7 @@ func validateRule(r *Rule, in reporter) {
 	}
 	validateDebits(r, in)
 	checkEach(in.at("replaces"), r.Replaces, maxListed, func(id string) string {
-		return unless(ValidID(id) && id != r.ID, "must be the id of another rule, not %s", quote(id))
+		return unless(ValidID(id) && id != r.ID, "must be the id of another rule, not %s", printable.Quote(id))
 	})
 	checkEnum(in.at("onMissingIdentity"), r.OnMissingIdentity, "", MissingIP, MissingAnonymous, MissingRefuse)
 }
@@ -120,7 +123,7 @@ func validatePatterns(patterns []string, in reporter) {
 
 func validateWhen(w *When, in reporter) {
 	checkEach(in.at("hosts"), w.Hosts, maxListed, func(h string) string {
-		return unless(syntax.IsHostname(strings.TrimPrefix(h, "*.")), "must be a host name such as api.example.com or *.example.com, not %s", quote(h))
+		return unless(syntax.IsHostname(strings.TrimPrefix(h, "*.")), "must be a host name such as api.example.com or *.example.com, not %s", printable.Quote(h))
 	})
 	validatePatterns(w.ExcludePaths, in.at("excludePaths"))
 	validateValues(w.Headers, isToken, in.at("headers"))
@@ -162,7 +165,7 @@ func validateKeyFields(r *Rule, in reporter) {
 	switch r.Scope {
 	case ScopeComposite:
 		if len(r.KeyFields) == 0 {
-			in.add(CodeRequired, "must list at least one field for scope %s: %s", ScopeComposite, keyFieldForms)
+			in.add(CodeRequired, "must list at least one field for scope %s: %s", ScopeComposite, keyfield.Forms)
 		}
 	case ScopeCustom:
 		if len(r.KeyFields) != 1 || !strings.HasPrefix(r.KeyFields[0], "attr:") {
@@ -173,24 +176,24 @@ func validateKeyFields(r *Rule, in reporter) {
 			in.add(CodeInconsistent, "is only allowed with scope %s or %s", ScopeComposite, ScopeCustom)
 		}
 	}
-	if !checkLength(in, len(r.KeyFields), maxKeyFields) {
+	if !checkLength(in, len(r.KeyFields), keyfield.Most) {
 		return
 	}
 	for i, f := range r.KeyFields {
-		if _, ok := parseKeyField(f); !ok {
-			in.at(i).add(CodeInvalidValue, "must be one of %s, not %s", keyFieldForms, quote(f))
+		if !isKeyField(f) {
+			in.at(i).add(CodeInvalidValue, "must be one of %s, not %s", keyfield.Forms, printable.Quote(f))
 		}
 		if slices.Contains(r.KeyFields[:i], f) {
-			in.at(i).add(CodeDuplicate, "%s is listed twice", quote(f))
+			in.at(i).add(CodeDuplicate, "%s is listed twice", printable.Quote(f))
 		}
 	}
 }
 
 func validateBands(r *Rule, in reporter) {
-	if r.limits() && len(r.Bands) == 0 {
+	if r.Limits() && len(r.Bands) == 0 {
 		in.add(CodeRequired, "must have at least one band")
 	}
-	if !checkLength(in, len(r.Bands), MaxBands) {
+	if !checkLength(in, len(r.Bands), bucket.MaxBands) {
 		return
 	}
 	ids, slots := map[uint32]int{}, -1
@@ -205,7 +208,7 @@ func validateBands(r *Rule, in reporter) {
 		}
 		if b.Label != "" && checkID(in.at("label"), b.Label) {
 			if first, taken := ids[b.id(i)]; taken {
-				in.at("label").add(CodeDuplicate, "%s is already the label of bands[%d], or has the same hash: use another label", quote(b.Label), first)
+				in.at("label").add(CodeDuplicate, "%s is already the label of bands[%d], or has the same hash: use another label", printable.Quote(b.Label), first)
 			}
 		}
 		ids[b.id(i)] = i
@@ -256,7 +259,7 @@ func validateKind(b *Band, in reporter) {
 			checkEnum(in.at("period"), b.Period, calendar.Periods...)
 		}
 		if _, err := calendar.Zone(b.Timezone); err != nil {
-			in.at("timezone").add(CodeInvalidValue, "must be a name of the IANA time zone database such as Europe/Berlin, not %s", quote(b.Timezone))
+			in.at("timezone").add(CodeInvalidValue, "must be a name of the IANA time zone database such as Europe/Berlin, not %s", printable.Quote(b.Timezone))
 		}
 		refuse(b.Refill != 0, "refill")
 		refuse(b.RefillTokens != 0, "refillTokens")
@@ -278,7 +281,7 @@ func validateKind(b *Band, in reporter) {
 
 func checkEnum[T ~string](in reporter, value T, known ...T) {
 	if !slices.Contains(known, value) {
-		in.add(CodeInvalidValue, "must be one of %s, not %s", enum(known), quote(string(value)))
+		in.add(CodeInvalidValue, "must be one of %s, not %s", enum(known), printable.Quote(string(value)))
 	}
 }
 
@@ -329,7 +332,7 @@ func checkID(in reporter, id string) bool {
 		if id == "" {
 			code = CodeRequired
 		}
-		in.add(code, "must be 1 to %d of the characters A-Z a-z 0-9 . _ -, not %s", maxIDLength, quote(id))
+		in.add(code, "must be 1 to %d of the characters A-Z a-z 0-9 . _ -, not %s", maxIDLength, printable.Quote(id))
 	}
 	return valid
 }
@@ -342,6 +345,17 @@ func ValidID(s string) bool {
 
 // isToken is what can be an HTTP method or the name of a header.
 func isToken(s string) bool { return len(s) <= maxIDLength && syntax.IsToken(s) }
+
+func isKeyField(s string) bool {
+	f, ok := keyfield.Parse(s)
+	switch f.Kind {
+	case keyfield.Header:
+		return isToken(f.Name)
+	case keyfield.Attribute, keyfield.DescriptorEntry:
+		return isIdentity(f.Name)
+	}
+	return ok
+}
 
 // isIdentity is what can be a user, an API key or the name of an attribute.
 func isIdentity(s string) bool {

@@ -1,8 +1,15 @@
 package fluxgate
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/fluxgate/fluxgate/internal/match"
+)
 
 // validateDescriptor does not show values: one may be a secret.
+// MaxDescriptor is how many entries the descriptor of a rule may have.
+const MaxDescriptor = match.MaxDescriptor
+
 func validateDescriptor(descriptor []DescriptorMatch, in reporter) {
 	if !checkLength(in, len(descriptor), MaxDescriptor) {
 		return

@@ -3,6 +3,8 @@ package fluxgate
 import (
 	"context"
 	"fmt"
+
+	"github.com/fluxgate/fluxgate/internal/printable"
 )
 
 // RuleSets finds rule sets for the engine. It is called on every request and
@@ -21,7 +23,7 @@ type RuleSets interface {
 func Static(sets ...*RuleSet) RuleSets {
 	byID := make(staticRuleSets, len(sets))
 	for _, s := range sets {
-		byID[s.id] = Must(Compile(s))
+		byID[s.ID()] = Must(Compile(s))
 	}
 	return byID
 }
@@ -39,7 +41,7 @@ func (staticRuleSets) Loading(string) bool { return false }
 // Require is for [Engine.Require].
 func (m staticRuleSets) Require(id string) error {
 	if m.Missing(id) {
-		return fmt.Errorf("%w: %s", ErrNoRuleSet, quote(id))
+		return fmt.Errorf("%w: %s", ErrNoRuleSet, printable.Quote(id))
 	}
 	return nil
 }

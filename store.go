@@ -2,6 +2,7 @@ package fluxgate
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -113,6 +114,19 @@ func (Unshared) Resets() uint64 { return 0 }
 // FromMemory implements [Store].
 func (Unshared) FromMemory(*Demand) string { return "" }
 
+// Bounds of what a demand may ask for.
+const (
+	// MaxBands is how many bands one bucket set may have.
+	MaxBands = bucket.MaxBands
+	// MaxWait is the longest wait.
+	MaxWait = bucket.MaxWait
+	// MaxMatches is how many demands there may be for one request.
+	MaxMatches = 64
+)
+
+// ExactBand is a band in the integers that stores compute with.
+type ExactBand = bucket.Band
+
 // HolderID names a request that is under way.
 type HolderID = bucket.HolderID
 
@@ -120,6 +134,21 @@ type HolderID = bucket.HolderID
 // set were reset one by one than the store keeps track of. Nothing was reset.
 // Reset the whole rule set instead: that makes room.
 var ErrTooManyResets = errors.New("too many resets")
+
+// Key names one bucket set: all bands of one rule for one caller.
+type Key struct {
+	RuleSet, Rule string
+	// ID is the bucket set: a salted hash of rule set, rule, scope and
+	// identity. It alone names the bucket; RuleSet and Rule are for resets.
+	// Nothing the caller sent can be read from it or chosen in it.
+	ID KeyID
+}
+
+// KeyID is the hashed identity in a [Key].
+type KeyID [16]byte
+
+// String is the id in hexadecimal.
+func (id KeyID) String() string { return hex.EncodeToString(id[:]) }
 
 // Demand is what one request wants of one bucket set.
 type Demand struct {
@@ -363,6 +392,9 @@ type BandResult struct {
 	// FullAfter is how long until the bucket is full.
 	FullAfter time.Duration
 }
+
+// Reuse lets the outcome use this memory.
+func (o *Outcome) Reuse(results []Result, bands []BandResult) { o.Results, o.bands = results, bands }
 
 // Prepare makes room for the results of the demands, reusing what is there.
 func (o *Outcome) Prepare(demands []Demand) {

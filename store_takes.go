@@ -25,12 +25,8 @@ type Taken struct {
 	Holder HolderID
 }
 
-func isConcurrency(b ExactBand) bool { return b.Kind == bucket.Concurrency }
-
 // HoldsSlot reports whether it holds a slot of requests at the same time.
-func (t *Taken) HoldsSlot() bool { return slices.ContainsFunc(t.Bands, isConcurrency) }
-
-func isQuota(b ExactBand) bool { return b.Kind == bucket.Quota }
+func (t *Taken) HoldsSlot() bool { return slices.ContainsFunc(t.Bands, bucket.IsConcurrency) }
 
 // Correction is the cost to settle a take at, given its actual cost: what is
 // between Cost and Asked was debited where there was room. Stores use it.
@@ -83,7 +79,7 @@ func NewTakes(demands []Demand, out *Outcome) Takes {
 		if d.Overdraft || d.CountsRefused() {
 			taken.Asked = d.Cost
 		}
-		if result.Wait > 0 || slices.ContainsFunc(d.Bands, isQuota) {
+		if result.Wait > 0 || slices.ContainsFunc(d.Bands, bucket.IsQuota) {
 			taken.Due = make([]int64, len(result.Bands))
 			for j := range result.Bands {
 				taken.Due[j] = d.Due(j, result)
@@ -99,7 +95,7 @@ func NewTakes(demands []Demand, out *Outcome) Takes {
 func (d *Demand) Due(j int, r *Result) int64 {
 	band := &r.Bands[j]
 	switch {
-	case !isQuota(d.Bands[j]):
+	case !bucket.IsQuota(d.Bands[j]):
 		return r.Now + band.Wait.Microseconds()
 	case band.Owed > 0 && !d.CountsRefused():
 		return d.Bands[j].EdgeAfter(r.Now)

@@ -2,18 +2,6 @@ package fluxgate
 
 import (
 	"fmt"
-	"math"
-	"math/bits"
-)
-
-// The measures that FluxGate knows. A rule may name any other, whose costs the
-// requests carry.
-const (
-	// MeasureRequests is what a rule counts that names nothing else.
-	MeasureRequests = "requests"
-	// MeasureTokens are those of a language model. Without a cost table of its own
-	// each counts as one.
-	MeasureTokens = "tokens"
 )
 
 var errNegative = fmt.Errorf("%w: it cannot be negative", ErrCost)
@@ -41,39 +29,6 @@ type Usage struct {
 	// Costs are the costs by measure that do not come from tokens. They replace what
 	// the tokens cost.
 	Costs map[string]int64
-}
-
-// cost is what the usage costs, rounded up once.
-func (w *Weights) cost(u *Usage) int64 {
-	return weightedSum(
-		[...]int64{u.InputTokens - u.CachedInputTokens, u.CachedInputTokens, u.OutputTokens - u.ReasoningTokens, u.ReasoningTokens},
-		[...]int64{w.Input, w.CachedInput, w.Output, w.Reasoning})
-}
-
-// most is the most that a request can cost: each token counts as the dearer kind.
-func (w *Weights) most(e *Estimate) int64 {
-	output := e.MaxOutputTokens
-	if output == 0 {
-		output = w.MaxOutputTokens
-	}
-	return weightedSum([...]int64{e.InputTokens, output, 0, 0}, [...]int64{max(w.Input, w.CachedInput), max(w.Output, w.Reasoning), 0, 0})
-}
-
-// weightedSum is what tokens cost, rounded up and at most the largest integer.
-func weightedSum(tokens, weights [4]int64) int64 {
-	var high, low, carry uint64
-	for i := range tokens {
-		h, l := bits.Mul64(uint64(tokens[i]), uint64(weights[i]))
-		low, carry = bits.Add64(low, l, 0)
-		high += h + carry // four products of 126 bits: no overflow
-	}
-	low, carry = bits.Add64(low, weightUnit-1, 0)
-	high += carry
-	if high >= weightUnit {
-		return math.MaxInt64
-	}
-	quotient, _ := bits.Div64(high, low, weightUnit)
-	return int64(min(quotient, math.MaxInt64))
 }
 
 // Check returns an error that wraps ErrCost if the usage cannot be settled. Limiters
@@ -110,7 +65,7 @@ func (u *Usage) costOf(t *Taken, price *Price) int64 {
 	if price == nil || price.Weights == nil || costsAlone {
 		return t.Cost
 	}
-	return price.Weights.cost(u)
+	return price.Weights.Cost(u.InputTokens, u.CachedInputTokens, u.OutputTokens, u.ReasoningTokens)
 }
 
 // measure is what was counted.

@@ -183,6 +183,12 @@ const (
 	Concurrency
 )
 
+// IsConcurrency reports whether a band counts requests that are under way.
+func IsConcurrency(b Band) bool { return b.Kind == Concurrency }
+
+// IsQuota reports whether a band regains when a period ends.
+func IsQuota(b Band) bool { return b.Kind == Quota }
+
 // NewConcurrency converts a limit of requests at the same time, each of which may
 // be lost for hold.
 func NewConcurrency(id uint32, capacity int64, hold time.Duration) (Band, error) {

@@ -54,3 +54,13 @@ func JSON(text []byte, keep string) string {
 	}
 	return b.String()
 }
+
+// Quote shows an untrusted value in a message, shortened: messages end in
+// logs.
+func Quote(s string) string {
+	const most = 80
+	if len(s) > most {
+		return fmt.Sprintf("%q…", s[:most])
+	}
+	return fmt.Sprintf("%q", s)
+}
